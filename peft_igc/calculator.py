@@ -1,11 +1,11 @@
 """The calculator: exact integer arithmetic on digit tensors (paper, section on the calculator).
 
-In: two operands per calculation as left-aligned digits with signs, and an operator index. Out: result digits, sign and a
-`Status`; an operation that has no result says so in its status and returns placeholders, never a wrong number. All
-operations are computed for all rows and the wanted one is selected: no loop over rows, no host synchronisation, nothing
-that depends on the data, so it runs under `torch.compile(fullgraph=True)` on any device. Exact for any number of digits,
-because digits are packed into limbs small enough for int64. It has no parameters and no gradient.
-Extend it with `register_operation`; an operation may be a look-up in a table. Try it: `pytest tests/test_calculator.py`.
+In: two operands per calculation as left-aligned digits with signs, and an operator index. Out: result digits, sign and
+a `Status`; an operation that has no result says so in its status and returns placeholders, never a wrong number. All
+operations are computed for all rows and the wanted one is selected: no loop over rows, no host synchronisation, no
+control flow on data, so it runs under `torch.compile(fullgraph=True)` on any device. Exact for any number of digits,
+because digits are packed into limbs small enough for int64. It has no parameters and no gradient. Extend it with
+`register_operation`; an operation may be a look-up in a table. Try it: `pytest tests/test_calculator.py`.
 
 Shapes: D digits of an operand, R digits of a result, K operations, L limbs; `...` is any number of leading dimensions.
 """
@@ -50,7 +50,7 @@ class Status(enum.IntEnum):
 
 
 class Operand(NamedTuple):
-    """A number as an operation gets it: `digits` [..., D] int64 in 0..9, least significant last; `sign` [...] int64."""
+    """What an operation gets: `digits` [..., D] int64 in 0..9, least significant last; `sign` [...] int64 in 0..1."""
 
     digits: Tensor
     sign: Tensor
@@ -112,8 +112,8 @@ def calculate(
             Python's `//`, `"trunc"` rounds toward zero.
 
     Returns:
-        `Result` with digits [..., R], sign [...] and status [...]. The status is the first of these that applies: NONE;
-        UNDEFINED (a malformed operand or sign, division by zero); INEXACT; OVERFLOW; OK.
+        `Result` with digits [..., R], sign [...] and status [...]. The status is the first of these that applies:
+        NONE; UNDEFINED (a malformed operand or sign, division by zero); INEXACT; OVERFLOW; OK.
 
     Raises:
         TypeError: A tensor is not int64.
@@ -168,10 +168,12 @@ def _look_up(symbol: str) -> Operation:
 
 def _checked(outcome: Outcome, symbol: str, shape: torch.Size) -> Outcome:
     """Refuses an operation's outcome whose shapes would otherwise broadcast into wrong numbers."""
-    if outcome.digits.shape[:-1] != shape or outcome.sign.shape != shape or outcome.status.shape != shape:
+    got = (outcome.digits.shape[:-1], outcome.sign.shape, outcome.status.shape)
+    if any(leading != shape for leading in got):
         raise ValueError(
-            f"The operation {symbol!r} returned digits {tuple(outcome.digits.shape)}, sign {tuple(outcome.sign.shape)} "
-            f"and status {tuple(outcome.status.shape)}; expected [..., W], [...] and [...] with [...] = {tuple(shape)}."
+            f"The operation {symbol!r} must return digits [..., W], sign [...] and status [...] with "
+            f"[...] = {tuple(shape)}, got digits {tuple(outcome.digits.shape)}, sign {tuple(outcome.sign.shape)} and "
+            f"status {tuple(outcome.status.shape)}."
         )
     return outcome
 
@@ -312,8 +314,8 @@ def _divide(a: Operand, b: Operand, division: Division) -> Outcome:
 def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient [..., D] and remainder [..., L] (limbs) of digits [..., D] by digits [..., D].
 
-    For each digit, all ten multiples of the divisor are subtracted at once; the last difference that is not negative is
-    the new remainder, its number the digit of the quotient. For a divisor of zero the values mean nothing.
+    For each digit, all ten multiples of the divisor are subtracted at once; the last difference that is not negative
+    is the new remainder, its number the digit of the quotient. For a divisor of zero the values mean nothing.
     """
     count = -(-(dividend.shape[-1] + 1) // _ADDITION_LIMB)  # ten times a remainder has one digit more
     digit_range = torch.arange(10, device=divisor.device).unsqueeze(-1)  # [10, 1]

@@ -1,11 +1,11 @@
 """The number format: integers as left-aligned digit tensors.
 
 A number is `width` digit classes, most significant digit first, `PAD` behind the last digit, and a sign of its own
-(0 plus, 1 minus): `-12` in width 4 is `[1, 2, PAD, PAD]` with sign 1. Zero is `[0, PAD, ...]` with sign 0. Left-aligned
-because tokenizers split numbers from the left (paper, appendix on tokenization): the first digits always stand in the
-same slots, whatever the length. Text goes in and comes out through `encode` and `decode` (host code); the tensor helpers
-below them run on any device without a loop over rows or a host synchronisation. No arithmetic here: see `calculator`.
-Try it: `pytest tests/test_digits.py`.
+(0 plus, 1 minus): `-12` in width 4 is `[1, 2, PAD, PAD]` with sign 1. Zero is `[0, PAD, ...]` with sign 0. It is
+left-aligned because tokenizers split numbers from the left (paper, appendix on tokenization): the first digits always
+stand in the same slots, whatever the length. Text goes in and comes out through `encode` and `decode` (host code); the
+tensor helpers below them run on any device without a loop over rows or a host synchronisation. No arithmetic here: see
+`calculator`. Try it: `pytest tests/test_digits.py`.
 
 Shapes: N numbers, W width (digits per number); `...` is any number of leading dimensions.
 """
@@ -62,9 +62,7 @@ def parse_number(text: str) -> tuple[int, str]:
     return int(match[1] == "-" and digits != "0"), digits
 
 
-def encode(
-    texts: Sequence[str], width: int, device: torch.device | str | None = None
-) -> tuple[Tensor, Tensor]:
+def encode(texts: Sequence[str], width: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
     """Turns integers written as text into digit tensors.
 
     Args:

@@ -1,0 +1,47 @@
+# make demo    train IGC on the embedded base model, evaluate it, write demo-output/
+# make test    lint, then the unit tier, then the slow tests
+# make lint    ruff and mypy
+# make clean   remove what the above made
+#
+# Needs Python 3.11 and a package index, once; everything after that runs without network.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO_OUTPUT ?= demo-output
+PYTEST_ARGS ?=
+
+# Two processes with one thread each: the tests' tensors are too small for two threads to help.
+PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
+
+.PHONY: demo test lint unit slow fetch clean
+
+demo: $(STAMP)
+	$(BIN)/python -m peft_igc.cli demo --output $(DEMO_OUTPUT)
+
+test: lint unit slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+unit: $(STAMP) fetch
+	$(PYTEST) -m "not slow"
+
+slow: $(STAMP) fetch
+	$(PYTEST) -m slow
+
+# PEFT's own tests come with its source distribution, not with its wheel.
+fetch: $(STAMP)
+	if test -f tests/fetch_peft_tests.py; then $(BIN)/python tests/fetch_peft_tests.py; fi
+
+# The stamp is written last: an installation that was interrupted is taken up again.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info $(DEMO_OUTPUT)
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
