@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from peft_igc.digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
+from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
 
 
 __all__ = [
