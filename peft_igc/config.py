@@ -1,0 +1,219 @@
+"""`IGCConfig`: every setting of the Integrated Gated Calculator, each documented once.
+
+A field stands in the group of the stage that it controls, in the order in which a hidden state meets the stages: where,
+read, compute, write, train. Sizes are absolute numbers; the defaults give about 17 M parameters on Llama-3.1-8B.
+The config knows nothing of a model: `layer` is checked against one when the adapter is injected.
+
+Try it: `python -c "from peft_igc import IGCConfig; print(IGCConfig(layer=1))"`
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from peft import PeftConfig, TaskType
+from peft.utils import PeftType
+
+
+class IGCPeftType(str, enum.Enum):
+    """PEFT's name of the method. `PeftType` belongs to PEFT and stays as it is."""
+
+    IGC = "IGC"
+
+
+# Should PEFT gain a member of this name, it is the one to use: equality and hash then agree everywhere.
+IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
+
+DIVISIONS = ("exact", "floor", "trunc")
+
+
+@dataclass
+class IGCConfig(PeftConfig):
+    """Configuration of [`IGCModel`], the Integrated Gated Calculator (paper, section "Methods").
+
+    > Where
+
+    Args:
+        layer (`int`, *optional*, defaults to `1`):
+            Index of the decoder layer whose output is read and written, 0 for the first. The paper found early layers
+            best; later ones have lost the digits of a number token.
+        anchor_token_ids (`list[list[int]]`, *optional*):
+            Token sequences whose last token is an anchor, wherever one ends. `None`: the anchor is the last token of
+            the prompt (`generate`), the token before each labelled stretch (`labels` given), or the last real token
+            of a row. Set by [`IGCConfig.from_tokenizer`], so that generation and likelihood scoring agree.
+
+    > Read
+
+        num_digits (`int`, *optional*, defaults to `10`):
+            Longest operand. A longer one gives the status `overflow` and no answer, never a truncated number. More
+            digits need more training: every slot must have been seen filled.
+        reading_dim (`int`, *optional*, defaults to `512`):
+            Width of what is kept of a hidden state for reading, also the bytes per token beside the KV cache.
+        reading_layers (`int`, *optional*, defaults to `1`):
+            Bidirectional encoder layers over the text up to the anchor. 0 reads a fifth of the operands.
+        reading_ffn (`int`, *optional*, defaults to `2048`):
+            Hidden width of the reading's feed-forward layers.
+        num_heads (`int`, *optional*, defaults to `8`):
+            Attention heads of reading and writing; divides `reading_dim` and `writing_dim`.
+        max_distance (`int`, *optional*, defaults to `256`):
+            Tokens before the anchor that are told apart by their distance; all farther ones share one embedding.
+
+    > Compute
+
+        operations (`list[str]`, *optional*, defaults to `["+", "-", "*", "/"]`):
+            Symbols of the operations, in the order of the operator classes; see `calculator.OPERATIONS`.
+        division (`str`, *optional*, defaults to `"exact"`):
+            `"exact"` refuses a division with remainder (status `inexact`), `"floor"` rounds down as Python's `//`,
+            `"trunc"` rounds toward zero.
+        result_digits (`int`, *optional*):
+            Longest result, `num_digits` if not given; a longer one gives the status `overflow`.
+
+    > Write
+
+        writing_dim (`int`, *optional*, defaults to `512`):
+            Width of the attention over the result's digits.
+        writing_ffn (`int`, *optional*, defaults to `1024`):
+            Hidden width of the map from attended digits to the hidden state.
+        gate_dim (`int`, *optional*, defaults to `128`):
+            Hidden width of the gate.
+        max_offset (`int`, *optional*, defaults to `64`):
+            Tokens after the anchor that are told apart by their offset.
+
+    > Train
+
+        teacher_forcing (`bool`, *optional*, defaults to `True`):
+            In training mode, rows with ground truth hand the correct result to the writing, so that it learns before
+            the reading has converged (paper, section "Training Method"). Never in eval mode.
+        detach_reading (`bool`, *optional*, defaults to `True`):
+            Stop the reading's gradient at the adapter. `False` lets it reach the layers below, if they are trained.
+        init_weights (`bool`, *optional*, defaults to `True`):
+            `True`: a fresh adapter changes nothing. `False`: random updates and readings of two digits, for tests.
+    """
+
+    layer: int = field(default=1, metadata={"help": "index of the decoder layer that is read and written"})
+    anchor_token_ids: list[list[int]] | None = field(
+        default=None, metadata={"help": "token sequences whose last token is an anchor"}
+    )
+
+    num_digits: int = field(default=10, metadata={"help": "longest operand"})
+    reading_dim: int = field(default=512, metadata={"help": "width kept of a hidden state for reading"})
+    reading_layers: int = field(default=1, metadata={"help": "bidirectional encoder layers of the reading"})
+    reading_ffn: int = field(default=2048, metadata={"help": "hidden width of the reading's feed-forward layers"})
+    num_heads: int = field(default=8, metadata={"help": "attention heads of reading and writing"})
+    max_distance: int = field(default=256, metadata={"help": "distances to the anchor that are told apart"})
+
+    operations: list[str] = field(
+        default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
+    )
+    division: str = field(default="exact", metadata={"help": "one of " + ", ".join(DIVISIONS)})
+    result_digits: int | None = field(default=None, metadata={"help": "longest result; None: `num_digits`"})
+
+    writing_dim: int = field(default=512, metadata={"help": "width of the attention over the result's digits"})
+    writing_ffn: int = field(default=1024, metadata={"help": "hidden width of the map to the hidden state"})
+    gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate"})
+    max_offset: int = field(default=64, metadata={"help": "offsets from the anchor that are told apart"})
+
+    teacher_forcing: bool = field(default=True, metadata={"help": "give the correct result to the writing in training"})
+    detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
+    init_weights: bool = field(default=True, metadata={"help": "a fresh adapter changes nothing"})
+
+    # PEFT and TRL read these names on every config. IGC finds its module by `layer`; nothing else of the base is tuned.
+    target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
+    exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
+    modules_to_save: list[str] | None = field(default=None, metadata={"help": "further modules to train and save"})
+    trainable_token_indices: list[int] | None = field(default=None, metadata={"help": "not used"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.peft_type = IGC_PEFT_TYPE
+        if self.task_type is None:
+            self.task_type = TaskType.CAUSAL_LM  # there is no other: the method writes into a text as it is produced
+        for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"`{name}={getattr(self, name)!r}` has no meaning for IGC, which works on one decoder layer. "
+                    "Set `IGCConfig(layer=...)`."
+                )
+        if self.result_digits is None:
+            self.result_digits = self.num_digits
+        self._check_sizes()
+        self._check_choices()
+
+    def _check_sizes(self) -> None:
+        """Integers within their range, heads dividing the widths."""
+        least = {"layer": 0, "reading_layers": 0}
+        sizes = ["layer", "num_digits", "result_digits", "reading_dim", "reading_layers", "reading_ffn", "num_heads"]
+        for name in [*sizes, "max_distance", "writing_dim", "writing_ffn", "gate_dim", "max_offset"]:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least.get(name, 1):
+                raise ValueError(
+                    f"`{name}={value!r}` is not an integer of at least {least.get(name, 1)}. "
+                    f"Set `IGCConfig({name}=...)` to one."
+                )
+        for name in ("reading_dim", "writing_dim"):
+            if getattr(self, name) % self.num_heads:
+                raise ValueError(
+                    f"`{name}={getattr(self, name)}` is not a multiple of `num_heads={self.num_heads}`. "
+                    "Change one of them."
+                )
+
+    def _check_choices(self) -> None:
+        """Operations, the meaning of a division with remainder, and anchors."""
+        if self.division not in DIVISIONS:
+            raise ValueError(f"`division={self.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
+        if not isinstance(self.operations, list) or not self.operations:
+            raise ValueError(f"`operations={self.operations!r}` is not a list of symbols such as `['+', '-']`.")
+        if len(set(self.operations)) < len(self.operations):
+            raise ValueError(f"`operations={self.operations}` names an operation twice. Name each one once.")
+        if self.anchor_token_ids is not None:
+            sequences = self.anchor_token_ids
+            if not sequences or not all(isinstance(s, (list, tuple)) and len(s) > 0 for s in sequences):
+                raise ValueError(
+                    f"`anchor_token_ids={sequences!r}` is not a list of non-empty lists of token ids. "
+                    "One sequence `[27, 9]` is given as `[[27, 9]]`."
+                )
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any, layer: int = 1, **overrides: Any) -> IGCConfig:
+        """A config whose anchor is the assistant header of the tokenizer's chat template.
+
+        Args:
+            tokenizer: a Hugging Face tokenizer with a chat template.
+            layer: as in the config.
+            overrides: any other field of the config.
+
+        Raises:
+            ValueError: if there is no chat template, or if it adds nothing where the assistant begins.
+        """
+        overrides.setdefault("anchor_token_ids", [assistant_header(tokenizer)])
+        return cls(layer=layer, **overrides)
+
+
+def assistant_header(tokenizer: Any) -> list[int]:
+    """Token ids that the chat template puts before an assistant's answer.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer with a chat template.
+
+    Raises:
+        ValueError: if there is no chat template, or if it adds nothing where the assistant begins.
+    """
+    name = type(tokenizer).__name__
+    if not getattr(tokenizer, "chat_template", None):
+        raise ValueError(
+            f"`{name}` has no chat template, so there is no assistant header to anchor on. "
+            "Pass `anchor_token_ids=[...]`, or use `IGCConfig(...)`, which anchors on the end of the prompt."
+        )
+    chat = [{"role": "user", "content": "1"}]
+    before = tokenizer.apply_chat_template(chat, tokenize=False)
+    after = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    header = after[len(before) :] if after.startswith(before) else ""
+    ids = tokenizer(header, add_special_tokens=False)["input_ids"] if header else []
+    if not ids:
+        raise ValueError(
+            f"The chat template of `{name}` adds nothing where the assistant begins (`add_generation_prompt=True`). "
+            "Pass `anchor_token_ids=[...]`."
+        )
+    return list(ids)

@@ -1,0 +1,346 @@
+"""`IGCLayer`: the calculator of one decoder layer, as PEFT knows it.
+
+It is a child of the decoder layer (`layers.1.igc`) and acts in a forward hook on it: paths and classes of the base stay as
+they are, LoRA reaches every linear layer in either order, recorded hidden states contain the update, and gradient
+checkpointing of the layer's forward does not touch it. `_act` is the method's table of contents.
+
+Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, A steps, D digits of an operand,
+R digits of a result. Try it: `pytest tests/test_layer.py`
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+import torch
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import nn
+from transformers.cache_utils import Cache
+
+from . import state
+from .anchors import anchors_of_call
+from .calculator import Result, Status, calculate
+from .config import IGCConfig
+from .digits import PAD
+from .input_mapping import HiddenInputMapping, Reading, Targets, reading_loss
+from .outputs import Fields
+from .output_mapping import HiddenOutputMapping
+from .state import Call, Record
+
+logger = logging.getLogger(__name__)
+
+
+class Step(NamedTuple):
+    """One reading and calculation of a batch, as handed to those who watch (see `tracing`).
+
+    Attributes:
+        anchors: [B, A] int64 positions in the text, -1 for none.
+        reading: logits.
+        result: what the calculator made of the reading, before any teacher forcing.
+    """
+
+    anchors: torch.Tensor
+    reading: Reading
+    result: Result
+
+
+class Writing(NamedTuple):
+    """What was written in one call, as handed to those who watch.
+
+    Attributes:
+        start: position in the text of the call's first token.
+        active: [B, T] bool, positions that were written.
+        gate: [B, T] float.
+    """
+
+    start: int
+    active: torch.Tensor
+    gate: torch.Tensor
+
+
+class IGCLayer(nn.Module, BaseTunerLayer):
+    """Reads operands from a decoder layer's output, calculates, and writes the result back (paper, Figure 2).
+
+    Args:
+        base_layer: the decoder layer.
+        base_model: the causal LM that it belongs to, whose hooks provide what a call knows.
+        hidden_size: H.
+        layer_index: index of the decoder layer, also of its layer in the KV cache.
+    """
+
+    # Modules with trainable weights, each a dict by adapter name.
+    adapter_layer_names = ("igc_input_mapping", "igc_output_mapping")
+    # Everything else that is kept per adapter.
+    other_param_names = ("igc_config",)
+
+    def __init__(self, base_layer: nn.Module, base_model: nn.Module, hidden_size: int, layer_index: int) -> None:
+        super().__init__()
+        # Lists, because an attribute that is a module would become a submodule: the decoder layer owns us.
+        self._base_layer = [base_layer]
+        self._base_model = [base_model]
+        self.hidden_size = hidden_size
+        self.layer_index = layer_index
+        self.igc_input_mapping = nn.ModuleDict()
+        self.igc_output_mapping = nn.ModuleDict()
+        self.igc_config: dict[str, IGCConfig] = {}
+        self._disable_adapters = False
+        self.merged_adapters: list[str] = []
+        # `prepend`: hooks that record hidden states run behind ours and see the updated stream.
+        self._handle = base_layer.register_forward_hook(self._hook, with_kwargs=True, prepend=True)
+
+    # ------------------------------------------------------------------------------------------ PEFT's contract
+    def get_base_layer(self) -> nn.Module:
+        """The decoder layer."""
+        return self._base_layer[0]
+
+    def update_layer(self, adapter_name: str, config: IGCConfig, inference_mode: bool = False) -> None:
+        """Adds the adapter `adapter_name`."""
+        assert config.result_digits is not None  # the config's `__post_init__` has set it
+        reader = HiddenInputMapping(
+            self.hidden_size,
+            config.num_digits,
+            len(config.operations),
+            dim=config.reading_dim,
+            num_layers=config.reading_layers,
+            num_heads=config.num_heads,
+            ffn=config.reading_ffn,
+            max_distance=config.max_distance,
+        )
+        writer = HiddenOutputMapping(
+            self.hidden_size,
+            config.result_digits,
+            dim=config.writing_dim,
+            num_heads=config.num_heads,
+            ffn=config.writing_ffn,
+            gate_dim=config.gate_dim,
+            max_offset=config.max_offset,
+        )
+        if config.init_weights:
+            writer.close()
+        else:
+            reader.read_two_digits()
+        self.igc_config[adapter_name] = config
+        self.igc_input_mapping[adapter_name] = reader
+        self.igc_output_mapping[adapter_name] = writer
+        self._move_adapter_to_device_of_base_layer(adapter_name)
+        self.set_adapter(self.active_adapters, inference_mode=inference_mode)
+
+    def set_adapter(self, adapter_names: str | list[str], inference_mode: bool = False) -> None:
+        """Activates one adapter.
+
+        Raises:
+            ValueError: if more than one of this layer's adapters is named.
+        """
+        names = [adapter_names] if isinstance(adapter_names, str) else list(adapter_names)
+        own = [name for name in names if name in self.igc_config]
+        if len(own) > 1:
+            raise ValueError(_more_than_one(own))
+        super().set_adapter(names, inference_mode=inference_mode)
+
+    def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:
+        """Refuses: there is nothing to merge into."""
+        raise ValueError(CANNOT_MERGE)
+
+    def unmerge(self) -> None:
+        """Does nothing: nothing was merged."""
+
+    def remove(self) -> None:
+        """Detaches from the decoder layer, which is as it was before."""
+        self._handle.remove()
+
+    def _get_base_layer_device_and_dtype(self, base_layer: nn.Module) -> tuple[torch.device | None, torch.dtype | None]:
+        """A decoder layer has no `.weight`: the first parameter's device, the first floating (or compute) dtype."""
+        device, dtype = None, None
+        for module in base_layer.modules():
+            dtype = dtype or getattr(module, "compute_dtype", None)  # quantised linear layers
+        for name, parameter in base_layer.named_parameters():
+            if not name.startswith("igc."):
+                device = device or parameter.device
+                dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
+        return device, dtype
+
+    # ------------------------------------------------------------------------------------------ the forward pass
+    def forward(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses: the layer acts through a hook of its decoder layer."""
+        raise RuntimeError("`IGCLayer` acts in a forward hook of its decoder layer. Call the model instead.")
+
+    def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Forward hook of the decoder layer, whose output is a tensor or (GPT-J, Bloom) a tuple that begins with it."""
+        active = [name for name in self.active_adapters if name in self.igc_config]
+        if self.disable_adapters or not active:
+            return None
+        layer_input = args[0] if args else kwargs["hidden_states"]
+        call = self._call_of(layer_input)
+        if call is None:
+            logger.warning(
+                "`%s` was run outside of `%s`: the calculator is off for this pass. Call the causal LM itself.",
+                type(module).__name__,
+                type(self._base_model[0]).__name__,
+            )
+            return None
+        if call.ran is not None:
+            raise ValueError(_more_than_one([call.ran, active[0]]))
+        call.ran = active[0]
+        h = output[0] if isinstance(output, tuple) else output
+        written = self._act(active[0], h, call, state.find_cache(args, kwargs))
+        return (written, *output[1:]) if isinstance(output, tuple) else written
+
+    def _call_of(self, layer_input: torch.Tensor) -> Call | None:
+        """The forward pass in progress, or the one that is being recomputed in the backward pass."""
+        call = state.current_call(self._base_model[0])
+        if call is not None:
+            if self.training:
+                state.remember_call(call, layer_input)
+            return call
+        call = state.recall_call(layer_input)
+        if call is not None and call.without_grad:
+            raise ValueError(
+                "Reentrant checkpointing around the decoder layer would train nothing of the reading. "
+                "Use non-reentrant checkpointing there, or the model's own `gradient_checkpointing_enable`."
+            )
+        return call
+
+    def _act(self, name: str, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
+        """The method: remember the text, read at its anchors, calculate, write after them. h and result: [B, T, H]."""
+        reader, writer, config = self.igc_input_mapping[name], self.igc_output_mapping[name], self.igc_config[name]
+        # 1 what reading keeps of the text
+        kept = reader.compress(h.detach() if config.detach_reading else h)  # [B, T, d]
+        record = self._text_before(name, kept, cache)
+        start = record.length
+        record = record.extended(kept=kept, valid=_valid(call, h, start), ids=_ids(call, h))
+        # 2 anchors, 3 reading and calculation: one step each
+        reading = None
+        anchors = anchors_of_call(call, config.anchor_token_ids, record.ids, record.valid, h.shape[1])
+        if anchors is None and torch.is_grad_enabled() and self.training:
+            anchors = record.anchors.new_full((h.shape[0], 1), -1)  # every parameter gets a gradient in every batch
+        if anchors is not None:
+            reading = reader(record.kept, record.valid, anchors)
+            result = self._calculate(config, reading, anchors)
+            for observer in state.thread.observers:
+                observer(Step(anchors, reading, result))
+            if call.targets is not None:
+                result = self._supervise(config, call, reading, result, anchors)
+            record = record.extended(anchors=anchors, digits=result.digits, signs=result.sign, status=result.status)
+        if cache is not None:
+            kept_for_later = record.with_rows(torch.Tensor.detach)
+            state.records_of(cache, self.layer_index).by_adapter[name] = kept_for_later
+        # 4 writing
+        if not record.anchors.shape[1]:
+            return h
+        return self._write(writer, h, record, start, reading, call)
+
+    def _text_before(self, name: str, kept: torch.Tensor, cache: Cache | None) -> Record:
+        """The record of the text before this call's tokens [B, T, d]."""
+        rows, new, width = kept.shape
+        assert self.igc_config[name].result_digits is not None
+        empty = Record.empty(rows, width, self.igc_config[name].result_digits or 0, like=kept)
+        if cache is None:
+            return empty
+        record = state.records_of(cache, self.layer_index).by_adapter.get(name)
+        # A static cache holds its length on the device: it is asked once, when the text's first record is made.
+        length = cache.layers[self.layer_index].get_seq_length()
+        if record is not None and torch.is_tensor(length):
+            return record
+        before = int(length) - new
+        record = empty if record is None else record
+        # Tokens that passed while this adapter was off: their place counts, their content is unknown to it.
+        return record if record.length == before else record.skipped(before - record.length)
+
+    def _calculate(self, config: IGCConfig, reading: Reading, anchors: torch.Tensor) -> Result:
+        """The discrete choice of what was read, and exact arithmetic on it; [B, A] steps."""
+        digits, signs = reading.digits.argmax(-1), reading.signs.argmax(-1)  # [B, A, 2, D + 1], [B, A, 2]
+        operator = reading.operator.argmax(-1)  # [B, A]
+        assert config.result_digits is not None
+        digits_in, beyond = digits[..., :-1], digits[..., -1]
+        result = calculate(
+            digits_in,
+            signs,
+            operator,
+            operations=config.operations,
+            result_digits=config.result_digits,
+            division=config.division,  # type: ignore[arg-type]
+        )
+        too_long = (beyond != PAD).any(-1) & (operator < len(config.operations))
+        status = torch.where(too_long, int(Status.OVERFLOW), result.status)
+        return result._replace(status=torch.where(anchors < 0, int(Status.NONE), status))
+
+    def _supervise(
+        self, config: IGCConfig, call: Call, reading: Reading, result: Result, anchors: torch.Tensor
+    ) -> Result:
+        """Reports the reading's loss; in training mode hands the right result to the writing where it is known."""
+        assert call.targets is not None
+        targets = Targets(*(t.to(anchors.device) for t in call.targets))
+        if targets.operator.shape != anchors.shape:
+            raise ValueError(
+                f"`igc_operator` has shape {tuple(targets.operator.shape)}, but this pass has anchors of shape "
+                f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
+            )
+        loss, supervised, correct = reading_loss(reading, targets, anchors)
+        call.report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
+        if not (self.training and config.teacher_forcing):
+            return result
+        return Result(
+            torch.where(supervised[..., None], targets.result, result.digits),
+            torch.where(supervised, targets.result_sign, result.sign),
+            torch.where(supervised, targets.result_status, result.status),
+        )
+
+    def _write(
+        self, writer: nn.Module, h: torch.Tensor, record: Record, start: int, reading: Reading | None, call: Call
+    ) -> torch.Tensor:
+        """h [B, T, H] with the update added behind every anchor whose step is ok; bit for bit h elsewhere."""
+        place = torch.arange(start, record.length, device=h.device)[:, None]  # [T, 1]
+        at = record.anchors[:, None]  # [B, 1, A]
+        governing = at.masked_fill(at > place, -1)  # [B, T, A]: anchors at or before each position
+        anchor, step = governing.max(-1)  # the latest one governs
+        active = (anchor >= 0) & (record.status.gather(1, step) == Status.OK)
+        rank = record.valid.cumsum(1)
+        offset = rank[:, start:] - rank.gather(1, anchor.clamp(min=0))
+        update, gate = writer(h, record.digits, record.signs, step, offset)
+        if reading is not None and torch.is_grad_enabled():
+            # PEFT and DDP expect a gradient, if only zero, for weights that the auxiliary loss alone trains.
+            update = update + 0.0 * sum(logits.sum() for logits in reading)
+        for observer in state.thread.observers:
+            observer(Writing(start, active, gate))
+        if call.report is not None:
+            mean = (gate.detach().float() * active).sum() / active.sum().clamp(min=1)
+            call.report = call.report._replace(gate=mean)
+        # Not `h + active * update`: that would turn -0.0 into 0.0 and spread a NaN.
+        return torch.where(active[..., None], h + update.to(h.dtype), h)
+
+
+CANNOT_MERGE = (
+    "IGC cannot be merged into the base model: the calculator is no linear map of its weights. "
+    "Keep the adapter beside the base, or remove it with `unload()`."
+)
+
+
+def _more_than_one(names: list[str]) -> str:
+    """The error for several active adapters."""
+    return (
+        f"IGC adapters {names} are active at once, but a text has one calculator. "
+        "Activate one of them with `set_adapter(name)`."
+    )
+
+
+def _valid(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:
+    """Which of this call's tokens are real, [B, T] bool."""
+    rows, new = h.shape[:2]
+    mask = call.attention_mask
+    if mask is None and call.generation is not None:
+        # Static caches: the model gets a mask of four dimensions, so the prompt's own is used.
+        mask = state.repeat_rows(call.generation.mask, rows)
+        mask = torch.nn.functional.pad(mask, (0, max(start + new - mask.shape[1], 0)), value=1)
+    if mask is None:
+        return torch.ones(rows, new, dtype=torch.bool, device=h.device)
+    mask = mask.to(h.device).bool()
+    # The mask covers the whole text, as transformers wants it beside a cache, or this call's tokens alone.
+    return mask[:, start : start + new] if mask.shape[1] >= start + new else mask[:, -new:]
+
+
+def _ids(call: Call, h: torch.Tensor) -> torch.Tensor:
+    """Token ids of this call, [B, T] int64; -1 where embeddings were given."""
+    if call.input_ids is None:
+        return torch.full(h.shape[:2], -1, dtype=torch.int64, device=h.device)
+    return call.input_ids.to(h.device)

@@ -1,0 +1,255 @@
+"""`IGCModel`: the tuner that attaches a calculator to one decoder layer of a causal LM.
+
+It follows PEFT's contract for tuners (`BaseTuner`) and differs where a calculator must: the adapter is a child of the
+decoder layer instead of a wrapper around it, it cannot be merged, and its weights are saved under the same keys however
+several PEFT models are nested. All work of a forward pass is in `layer`, `hooks` and below.
+
+Try it: `pytest tests/test_model.py`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from peft import PeftConfig
+from peft.tuners.tuners_utils import BaseTuner
+from torch import nn
+from transformers import PreTrainedModel
+
+from . import hooks
+from .config import IGC_PEFT_TYPE, IGCConfig
+from .layer import CANNOT_MERGE, IGCLayer
+
+CHILD = "igc"  # the adapter's name within its decoder layer; PEFT's prefix `igc_` must not be part of it
+NESTED = "base_model.model."
+
+
+class AdapterConfigs(dict[str, PeftConfig]):
+    """The adapters of nested PEFT models by name, which all of them share.
+
+    PEFT (0.21) lets a later model take the name of an earlier one's adapter; each saved file would then hold the weights
+    of both. This refuses.
+    """
+
+    def __setitem__(self, name: str, config: PeftConfig) -> None:
+        """Adds or replaces an adapter.
+
+        Raises:
+            ValueError: if the name belongs to an adapter of another method.
+        """
+        if name in self and self[name].peft_type != config.peft_type:
+            raise ValueError(_name_is_taken(name, self[name]))
+        super().__setitem__(name, config)
+
+
+class IGCModel(BaseTuner):
+    """Attaches an Integrated Gated Calculator to a causal LM.
+
+    Args:
+        model: the causal LM, or a PEFT model around one.
+        config: an [`IGCConfig`].
+        adapter_name: name of the adapter.
+
+    Raises:
+        ValueError: if the model has no decoder layers, if `layer` is out of range, or if the adapter's name belongs to
+            an adapter of another method.
+    """
+
+    prefix: str = "igc_"
+    tuner_layer_cls = IGCLayer
+    target_module_mapping: dict[str, list[str]] = {}
+
+    def __init__(self, model: nn.Module, peft_config: Any, adapter_name: str, *args: Any, **kwargs: Any) -> None:
+        others = getattr(model, "peft_config", None) or {}
+        new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
+        for name in new:
+            if name in others and others[name].peft_type != IGC_PEFT_TYPE:
+                raise ValueError(_name_is_taken(name, others[name]))
+        super().__init__(model, peft_config, adapter_name, *args, **kwargs)
+        configs = AdapterConfigs(self.peft_config)
+        for module in self.modules():  # PEFT keeps one dict on every tuner and base model of a nest
+            if "peft_config" in module.__dict__:
+                module.peft_config = configs
+
+    # ------------------------------------------------------------------------------------------ injection
+    def _prepare_adapter_config(self, peft_config: IGCConfig, model_config: dict[str, Any]) -> IGCConfig:
+        """Nothing to prepare: the module is found by `layer`."""
+        return peft_config
+
+    def _prepare_model(self, peft_config: IGCConfig, model: nn.Module) -> None:
+        """Finds the decoder layer; runs for every injection, also of further adapters."""
+        base = innermost_model(model)
+        path, layers = decoder_layers(model)
+        if peft_config.layer >= len(layers):
+            raise ValueError(
+                f"`layer={peft_config.layer}` is out of range: the model has {len(layers)} decoder layers "
+                f"(0..{len(layers) - 1}). Set `IGCConfig(layer=...)`."
+            )
+        self._target = f"{path}.{peft_config.layer}"
+        self._base = [base]
+        hooks.install(base)
+
+    def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:  # type: ignore[override]
+        """Equality: a suffix could match a layer of another stack, such as a vision tower's."""
+        return key == self._target
+
+    def _create_and_replace(
+        self,
+        peft_config: IGCConfig,
+        adapter_name: str,
+        target: nn.Module,
+        target_name: str,
+        parent: nn.Module,
+        current_key: str,
+        parameter_name: str | None = None,
+    ) -> None:
+        """Attaches the adapter to the decoder layer `target`, which stays in its place."""
+        layer = getattr(target, CHILD, None)
+        if layer is None:
+            hidden_size = self._base[0].config.get_text_config(decoder=True).hidden_size
+            layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
+            target.add_module(CHILD, layer)
+        layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
+        if adapter_name not in self.active_adapters:
+            layer.requires_grad_(False)
+            layer.set_adapter(self.active_adapters)
+
+    def set_adapter(self, adapter_name: str | list[str], inference_mode: bool = False) -> None:
+        """Activates one adapter; several raise a ValueError."""
+        names = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
+        own = [n for n in names if n in self.peft_config and self.peft_config[n].peft_type == IGC_PEFT_TYPE]
+        if len(own) > 1:
+            # Said by the layer for its own adapters; here for those on different layers.
+            raise ValueError(
+                f"IGC adapters {own} cannot be active at once: a text has one calculator. Activate one of them."
+            )
+        super().set_adapter(adapter_name, inference_mode=inference_mode)
+
+    # ------------------------------------------------------------------------------------------ refusals
+    def _check_merge_allowed(self) -> None:
+        raise ValueError(CANNOT_MERGE)
+
+    def add_weighted_adapter(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses: readings are discrete, so weights of two calculators have no meaningful mean."""
+        raise ValueError(
+            "IGC adapters cannot be combined with weights: what they read is discrete. "
+            "Train one adapter on both data sets instead."
+        )
+
+    @contextmanager
+    def _enable_peft_forward_hooks(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if kwargs.get("adapter_names") is not None:
+            raise ValueError(
+                "IGC does not support `adapter_names` (different adapters for the rows of a batch). "
+                "Run one batch per adapter with `set_adapter(name)`."
+            )
+        yield
+
+    # ------------------------------------------------------------------------------------------ removal
+    def _unload_and_optionally_merge(
+        self,
+        merge: bool = True,
+        progressbar: bool = False,
+        safe_merge: bool = False,
+        adapter_names: list[str] | None = None,
+    ) -> nn.Module:
+        """Removes every trace of the method. PEFT's own version would put the decoder layer into itself."""
+        if merge:
+            self._check_merge_allowed()
+        for module in list(self.model.modules()):
+            layer = module._modules.get(CHILD)
+            if isinstance(layer, IGCLayer):
+                layer.remove()
+                del module._modules[CHILD]
+        hooks.uninstall(self._base[0])
+        configs = self.model.peft_config
+        for name in [n for n, c in configs.items() if c.peft_type == IGC_PEFT_TYPE]:
+            del configs[name]
+        if not configs and "peft_config" in self.model.__dict__:
+            del self.model.peft_config
+        return self.model
+
+    # ------------------------------------------------------------------------------------------ files
+    @classmethod
+    def _get_adapter_state_dict(
+        cls,
+        model: nn.Module,
+        config: PeftConfig,
+        adapter_name: str,
+        state_dict: dict[str, torch.Tensor],
+        unwanted_adapter_names: list[str],
+    ) -> dict[str, torch.Tensor]:
+        """Only the calculator's weights, whatever other tuner is in the model."""
+        return {k: v for k, v in state_dict.items() if _OWN_KEY(adapter_name).search(k)}
+
+    @classmethod
+    def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
+        """The key in a file: `base_model.model.` once, however deep the model is nested, and no adapter name."""
+        key = _OWN_KEY(adapter_name).sub(r".\1.", key)
+        return canonical_key(key)
+
+
+def _OWN_KEY(adapter_name: str) -> re.Pattern[str]:
+    """Matches the part of a key that names a mapping and its adapter."""
+    return re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.{re.escape(adapter_name)}\.")
+
+
+def canonical_key(key: str) -> str:
+    """`key` with PEFT's prefix `base_model.model.` at most once."""
+    while key.startswith(2 * NESTED):
+        key = key.removeprefix(NESTED)
+    return key
+
+
+def innermost_model(model: nn.Module) -> nn.Module:
+    """The causal LM within PEFT models: the only one whose `__call__` and `generate` every way of calling reaches.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    found = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), None)
+    if found is None or not hasattr(found.config, "get_text_config"):
+        raise ValueError(
+            f"`{type(model).__name__}` is no transformers model, so there are no decoder layers to attach to. "
+            "Pass a causal LM, for example from `AutoModelForCausalLM.from_pretrained(...)`."
+        )
+    return found
+
+
+def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
+    """Path and list of the decoder layers of a model.
+
+    Args:
+        model: a transformers causal LM, or a PEFT model around one.
+
+    Raises:
+        ValueError: if there is no such list, as in an encoder or in an encoder-decoder model.
+    """
+    base = innermost_model(model)
+    if getattr(base.config, "is_encoder_decoder", False) or not base.can_generate():
+        raise ValueError(
+            f"`{type(base).__name__}` is no causal LM (decoder only), so a calculator cannot read a text and write on "
+            "into it. Pass a model of `AutoModelForCausalLM`."
+        )
+    count = base.config.get_text_config(decoder=True).num_hidden_layers
+    named = [(k, m) for k, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m) == count]
+    lists = [(k, m) for k, m in named if k.rpartition(".")[2] in ("layers", "h", "blocks", "block", "layer")]
+    if not lists:
+        raise ValueError(
+            f"`{type(base).__name__}` has no list of {count} decoder layers under a name that is known. "
+            "Known are `layers`, `h`, `blocks`, `block` and `layer`."
+        )
+    return min(lists, key=lambda item: item[0].count("."))
+
+
+def _name_is_taken(name: str, config: PeftConfig) -> str:
+    """The error for one adapter name in two PEFT models."""
+    method = getattr(config.peft_type, "value", config.peft_type)
+    return (
+        f"The adapter name {name!r} is taken by a {method} adapter of the same base model; files of both would hold "
+        "the weights of both. Pass another `adapter_name` to `get_peft_model`."
+    )

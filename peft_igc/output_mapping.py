@@ -1,0 +1,103 @@
+"""Writing, the hidden interface: from the result's digits to an update of the hidden state (paper, "Output Mapping").
+
+In: hidden states h [B, T, H] and the results of the steps. Out: an update [B, T, H] and the gate [B, T]. Each position
+attends over the digits of the result that governs it; a small network turns what it finds into a direction of the
+residual stream; the gate says how much of it is written. The update is scaled by the size (RMS) of the very state that
+it is added to, because the residual stream's size differs by orders of magnitude between models and depths.
+
+    c = Attention(W_q norm(h) + offset, digits of the result)                       (1)
+    gate = sigmoid(MLP_g([norm(h), c]))                                             (2)
+    update = gate * rms(h) * MLP_w(c)                                               (3)
+
+Shapes: B rows, T positions, H hidden size, A steps per row, R digits of a result.
+Where an update is applied is not decided here.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .attention import Attention
+from .digits import NUM_CLASSES
+
+
+class HiddenOutputMapping(nn.Module):
+    """Writes results into hidden states.
+
+    Args:
+        hidden_size: H.
+        result_digits: R.
+        dim: width d of the attention over the digits.
+        num_heads: attention heads.
+        ffn: hidden width of the map to H.
+        gate_dim: hidden width of the gate.
+        max_offset: offsets from the anchor that are told apart.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        result_digits: int,
+        *,
+        dim: int,
+        num_heads: int,
+        ffn: int,
+        gate_dim: int,
+        max_offset: int,
+    ) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.query = nn.Linear(hidden_size, dim)
+        self.offset = nn.Embedding(max_offset, dim)
+        self.digit = nn.Embedding(NUM_CLASSES, dim)
+        self.sign = nn.Embedding(2, dim)
+        self.place = nn.Parameter(torch.empty(result_digits + 1, dim))  # the sign stands first
+        self.attention = Attention(dim, num_heads)
+        self.write_up = nn.Linear(dim, ffn)
+        self.write_down = nn.Linear(ffn, hidden_size)
+        self.gate_up = nn.Linear(hidden_size + dim, gate_dim)
+        self.gate_down = nn.Linear(gate_dim, 1)
+        for weight in (self.offset.weight, self.digit.weight, self.sign.weight, self.place):
+            nn.init.normal_(weight, std=0.3)
+
+    def close(self) -> None:
+        """Make the update zero, so that a fresh adapter changes nothing; it learns all the same."""
+        nn.init.zeros_(self.write_down.weight)
+        nn.init.zeros_(self.write_down.bias)
+
+    def forward(
+        self,
+        h: torch.Tensor,
+        digits: torch.Tensor,
+        signs: torch.Tensor,
+        step: torch.Tensor,
+        offset: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The update of every position, as if each one were written.
+
+        Args:
+            h: [B, T, H].
+            digits: [B, A, R] int64 digit classes.
+            signs: [B, A] int64.
+            step: [B, T] int64 in 0..A-1, the step that governs a position.
+            offset: [B, T] int64, tokens since that step's anchor.
+
+        Returns:
+            update [B, T, H] in the weights' dtype (Eq. 3), gate [B, T] (Eq. 2).
+        """
+        (b, a, _), t = digits.shape, h.shape[1]
+        h = h.to(self.query.weight.dtype)
+        x = self.norm(h)
+        memory = torch.cat([self.sign(signs)[:, :, None], self.digit(digits)], 2) + self.place  # [B, A, R + 1, d]
+        visible = None
+        if a > 1:  # one memory for all steps; a position sees the slots of its own
+            owner = torch.arange(a, device=h.device).repeat_interleave(memory.shape[2])
+            visible = step[..., None] == owner  # [B, T, A * (R + 1)]
+        query = self.query(x) + self.offset(offset.clamp(0, self.offset.num_embeddings - 1))
+        c = self.attention(query, memory.flatten(1, 2), visible)  # [B, T, d], Eq. 1
+        gate = torch.sigmoid(self.gate_down(F.gelu(self.gate_up(torch.cat([x, c], -1)))))  # [B, T, 1], Eq. 2
+        size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
+        update = gate * size * self.write_down(F.gelu(self.write_up(c)))  # Eq. 3
+        return update, gate.view(b, t)

@@ -1,0 +1,81 @@
+"""Registration: makes `IGCConfig` and `IGCModel` known to PEFT. Runs on `import peft_igc`; nothing else is needed.
+
+PEFT (0.21) has three public tables and no entry point for plugins; `register_peft_method` refuses names that are no
+members of its own enum. So the tables get our one-member string enum, whose hash and equality are those of the string.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
+from peft.tuners.tuners_utils import BaseTuner
+from torch import nn
+
+from .config import IGC_PEFT_TYPE, IGCConfig
+from .layer import IGCLayer
+from .model import NESTED, IGCModel, canonical_key
+
+
+def register() -> None:
+    """Puts IGC into PEFT's tables; running it again changes nothing.
+
+    Raises:
+        KeyError: if another package holds the name or the prefix.
+    """
+    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE)
+    if holder is not None and (holder.__module__, holder.__qualname__) != (IGCConfig.__module__, IGCConfig.__qualname__):
+        raise KeyError(f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one.")
+    for other, prefix in PEFT_TYPE_TO_PREFIX_MAPPING.items():
+        if prefix == IGCModel.prefix and other != IGC_PEFT_TYPE:
+            raise KeyError(f"The PEFT prefix {prefix!r} is registered for {other!r}. Import only one of the packages.")
+    PEFT_TYPE_TO_CONFIG_MAPPING[IGC_PEFT_TYPE] = IGCConfig
+    PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
+    PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
+    _save_nested_adapters_canonically()
+
+
+def _save_nested_adapters_canonically() -> None:
+    """Lets other tuners beside an IGC adapter save and load their weights under the keys that a bare base has.
+
+    PEFT (0.21) prefixes the keys once more for each PEFT model inside, so a LoRA around an IGC would not load without
+    one. The tuner classes' own hooks are extended for models that hold a calculator, and for no other. This can go when
+    PEFT saves nested models under canonical keys.
+    """
+    if getattr(BaseTuner._get_adapter_state_dict, "_igc", False):
+        return
+    get, remap = BaseTuner.__dict__["_get_adapter_state_dict"], BaseTuner.__dict__["_remap_adapter_state_dict_for_load"]
+
+    def get_adapter_state_dict(
+        cls: type, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor], unwanted: Any
+    ) -> dict[str, torch.Tensor]:
+        found = get.__func__(cls, model, config, adapter_name, state_dict, unwanted)
+        return {canonical_key(k): v for k, v in found.items()} if _has_calculator(model) else found
+
+    def remap_adapter_state_dict_for_load(
+        cls: type, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        if _has_calculator(model):
+            depth = max((_depth(k) for k, m in model.named_modules() if isinstance(m, cls.tuner_layer_cls)), default=1)
+            state_dict = {NESTED * (depth - 1) + k: v for k, v in state_dict.items()}
+        return remap.__func__(cls, model, config, adapter_name, state_dict)
+
+    get_adapter_state_dict._igc = True  # type: ignore[attr-defined]
+    BaseTuner._get_adapter_state_dict = classmethod(get_adapter_state_dict)
+    BaseTuner._remap_adapter_state_dict_for_load = classmethod(remap_adapter_state_dict_for_load)
+
+
+def _has_calculator(model: nn.Module) -> bool:
+    return any(isinstance(module, IGCLayer) for module in model.modules())
+
+
+def _depth(path: str) -> int:
+    """How often PEFT's prefix stands before a module's path; at least 1."""
+    depth = 0
+    while path.startswith(NESTED):
+        path, depth = path.removeprefix(NESTED), depth + 1
+    return max(depth, 1)
+
+
+register()

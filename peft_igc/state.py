@@ -1,0 +1,307 @@
+"""State of a call and of a text: nothing per call lives on a module.
+
+* `Call` is what one forward pass of one causal LM knows (ids, mask, labels, targets) and what it reports. Hooks on that
+  model push and pop it on a stack per thread.
+* `Generation` is what one `generate` of one model knows: where its prompt's anchors are.
+* `Record` is what a text has left behind so far, row by row: what reading keeps of its tokens, and all its steps. It
+  rides on the KV cache's own layer object, so it follows beams, repeats, selections, crops and resets.
+
+Shapes: B rows, L tokens of the text so far, d reading width, A steps so far, R digits of a result.
+Nothing is computed here. Try it: `pytest tests/test_state.py`
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from transformers.cache_utils import Cache, EncoderDecoderCache
+
+from .input_mapping import Targets
+from .outputs import Fields
+
+
+@dataclass
+class Generation:
+    """One running `generate`.
+
+    Attributes:
+        model: the causal LM that generates.
+        prompt: [B, P] int64 ids of the prompt, or None if it was given as embeddings.
+        mask: [B, P] of the prompt, 1 for real tokens.
+        anchors: [B, A] int64 positions in the prompt, -1 for none; None: found by token sequences.
+        cache: the KV cache of the generation's own forward passes, once one has been seen.
+    """
+
+    model: nn.Module
+    prompt: torch.Tensor | None
+    mask: torch.Tensor
+    anchors: torch.Tensor | None
+    cache: Cache | None = None
+
+    def owns(self, call: Call) -> bool:
+        """Whether `call` is a forward pass of this generation, not one made beside it by a user's callback."""
+        if call.cache is not None:
+            if self.cache is None:
+                self.cache = call.cache
+            return call.cache is self.cache
+        if self.cache is not None or call.input_ids is None or self.prompt is None:
+            return self.cache is None and self.prompt is None
+        # Without a cache each pass re-reads the text: it is ours if it begins with our prompt.
+        prompt = repeat_rows(self.prompt, call.input_ids.shape[0])
+        width = prompt.shape[1]
+        return call.input_ids.shape[1] >= width and torch.equal(call.input_ids[:, :width].to(prompt.device), prompt)
+
+
+@dataclass
+class Call:
+    """One forward pass of a causal LM.
+
+    Attributes:
+        model: the causal LM.
+        input_ids: [B, T] int64, or None if embeddings were given.
+        attention_mask: [B, at least T] two-dimensional mask, or None.
+        labels: [B, T] int64, or None.
+        anchors: [B, A] int64 positions in this call's input, -1 for none; None: found by the configured rule.
+        targets: the right reading and result, or None.
+        add_to_loss: whether `loss` gains the mean reading loss.
+        cache: the cache that the caller handed in, or None.
+        generation: the `generate` that this pass belongs to, or None.
+        report: what the calculator reports, once it has run with targets.
+        ran: name of the adapter that has run in this pass.
+        without_grad: whether gradients were off when the pass began.
+    """
+
+    model: nn.Module
+    input_ids: torch.Tensor | None = None
+    attention_mask: torch.Tensor | None = None
+    labels: torch.Tensor | None = None
+    anchors: torch.Tensor | None = None
+    targets: Targets | None = None
+    add_to_loss: bool = True
+    cache: Cache | None = None
+    generation: Generation | None = None
+    report: Fields | None = None
+    ran: str | None = None
+    without_grad: bool = False
+
+
+class _Thread(threading.local):
+    """The calls and generations in progress in one thread, innermost last, and those who watch the steps."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.generations: list[Generation] = []
+        self.observers: list[Any] = []
+
+
+thread = _Thread()
+
+
+def current_call(model: nn.Module) -> Call | None:
+    """The forward pass of `model` in progress in this thread, or None."""
+    return thread.calls[-1] if thread.calls and thread.calls[-1].model is model else None
+
+
+def current_generation(model: nn.Module) -> Generation | None:
+    """The innermost `generate` of `model` in progress in this thread, or None."""
+    return next((g for g in reversed(thread.generations) if g.model is model), None)
+
+
+@contextmanager
+def generating(generation: Generation) -> Iterator[None]:
+    """Marks a `generate` as in progress."""
+    thread.generations.append(generation)
+    try:
+        yield
+    finally:
+        thread.generations.remove(generation)
+
+
+def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
+    """`x` [B, ...] as [rows, ...], each row repeated as `generate` does for beams and returned sequences."""
+    return x if x.shape[0] == rows else x.repeat_interleave(rows // x.shape[0], dim=0)
+
+
+# ---------------------------------------------------------------------------------------------- recomputation
+# A checkpoint wrapper around the decoder layer runs our hook a second time, in the backward pass: outside the model's
+# forward and, on an accelerator, in another thread. The layer's input is what both runs share: the call is found by it.
+_calls_by_storage: dict[int, tuple[StorageWeakRef, Call]] = {}
+_lock = threading.Lock()
+
+
+def remember_call(call: Call, layer_input: torch.Tensor) -> None:
+    """Keeps `call` findable by the storage of `layer_input` for as long as that storage lives."""
+    storage = layer_input.untyped_storage()
+    with _lock:
+        for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
+            del _calls_by_storage[key]
+        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), call)
+
+
+def recall_call(layer_input: torch.Tensor) -> Call | None:
+    """A copy of the call that first ran on `layer_input`; what the second run reports goes nowhere."""
+    with _lock:
+        entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
+    return None if entry is None or entry[0].expired() else replace(entry[1], ran=None)
+
+
+# ---------------------------------------------------------------------------------------------- state of a text
+@dataclass
+class Record:
+    """What a text has left behind so far, batch first. Rows keep all their steps, in the order of their anchors.
+
+    Attributes:
+        kept: [B, L, d] what reading keeps of each token, in the base model's dtype.
+        valid: [B, L] bool, False for padding and for tokens that this adapter has not seen.
+        ids: [B, L] int64 token ids, -1 if unknown.
+        anchors: [B, A] int64 positions in 0..L-1, -1 for none.
+        digits: [B, A, R] int64 digit classes of the results.
+        signs: [B, A] int64 signs of the results.
+        status: [B, A] int64, a `calculator.Status` each.
+    """
+
+    kept: torch.Tensor
+    valid: torch.Tensor
+    ids: torch.Tensor
+    anchors: torch.Tensor
+    digits: torch.Tensor
+    signs: torch.Tensor
+    status: torch.Tensor
+
+    @classmethod
+    def empty(cls, rows: int, width: int, result_digits: int, like: torch.Tensor) -> Record:
+        """The record of texts without a token, on the device and in the dtype of `like`."""
+        integers = like.new_empty(rows, 0, dtype=torch.int64)
+        return cls(
+            kept=like.new_empty(rows, 0, width),
+            valid=integers.bool(),
+            ids=integers,
+            anchors=integers,
+            digits=like.new_empty(rows, 0, result_digits, dtype=torch.int64),
+            signs=integers,
+            status=integers,
+        )
+
+    @property
+    def length(self) -> int:
+        """L, a Python int: no synchronisation."""
+        return self.kept.shape[1]
+
+    def extended(self, **more: torch.Tensor) -> Record:
+        """A record with tensors [B, n, ...] appended along the second dimension."""
+        return replace(self, **{name: torch.cat([getattr(self, name), x], 1) for name, x in more.items()})
+
+    def skipped(self, tokens: int) -> Record:
+        """A record with `tokens` unknown tokens appended, which no reading sees."""
+        rows, _, width = self.kept.shape
+        return self.extended(
+            kept=self.kept.new_zeros(rows, tokens, width),
+            valid=self.valid.new_zeros(rows, tokens),
+            ids=self.ids.new_full((rows, tokens), -1),
+        )
+
+    def with_rows(self, select: Any) -> Record:
+        """A record whose rows are `select(tensor)` for each tensor."""
+        return Record(**{f.name: select(getattr(self, f.name)) for f in fields(self)})
+
+    def cropped(self, tokens: int) -> Record:
+        """A record without its last `tokens` tokens. Steps behind the end are dead; earlier ones govern again."""
+        length = max(self.length - tokens, 0)
+        return replace(
+            self,
+            kept=self.kept[:, :length],
+            valid=self.valid[:, :length],
+            ids=self.ids[:, :length],
+            anchors=self.anchors.masked_fill(self.anchors >= length, -1),
+        )
+
+
+@dataclass
+class Records:
+    """The records on one cache layer, one per adapter."""
+
+    by_adapter: dict[str, Record] = field(default_factory=dict)
+
+    def update(self, change: Any) -> None:
+        """Replaces each record by `change(record)`."""
+        self.by_adapter = {name: change(record) for name, record in self.by_adapter.items()}
+
+
+def _recording_class(cls: type) -> type:
+    """A sub-type of one concrete cache layer class whose row and length operations also move the records.
+
+    Single inheritance without new slots: a mixin would change the object's layout, which makes assigning `__class__`
+    illegal. Only operations that the class has are overridden.
+    """
+
+    def reorder_cache(self: Any, beam_idx: torch.Tensor) -> None:
+        super(made, self).reorder_cache(beam_idx)  # type: ignore[misc]
+        self._igc.update(lambda r: r.with_rows(lambda x: x.index_select(0, beam_idx.to(x.device))))
+
+    def batch_repeat_interleave(self: Any, repeats: int) -> None:
+        super(made, self).batch_repeat_interleave(repeats)  # type: ignore[misc]
+        self._igc.update(lambda r: r.with_rows(lambda x: x.repeat_interleave(repeats, dim=0)))
+
+    def batch_select_indices(self: Any, indices: Any) -> None:
+        super(made, self).batch_select_indices(indices)  # type: ignore[misc]
+        self._igc.update(
+            lambda r: r.with_rows(lambda x: x[indices.to(x.device) if torch.is_tensor(indices) else indices])
+        )
+
+    def crop(self: Any, tokens_to_remove: int) -> None:
+        super(made, self).crop(tokens_to_remove)  # type: ignore[misc]
+        self._igc.update(lambda r: r.cropped(abs(tokens_to_remove)))
+
+    def reset(self: Any) -> None:
+        super(made, self).reset()  # type: ignore[misc]
+        self._igc.by_adapter.clear()
+
+    body: dict[str, Any] = {f.__name__: f for f in (batch_repeat_interleave, batch_select_indices, crop)}
+    body = {name: f for name, f in body.items() if hasattr(cls, name)}
+    body.update(reorder_cache=reorder_cache, reset=reset)
+    # `_layer_type` would make transformers (5.23) register the sub-type in its table of layer classes
+    body.update(_layer_type=None, _igc_recording=True, __module__=cls.__module__, __qualname__=cls.__qualname__)
+    made = type(cls.__name__, (cls,), body)
+    return made
+
+
+_recording_classes: dict[type, type] = {}
+
+
+def records_of(cache: Cache, layer: int) -> Records:
+    """The records on layer `layer` of a cache, attached on first use.
+
+    Raises:
+        TypeError: if the cache's layer lacks an operation that has to be followed.
+    """
+    cache_layer = cache.layers[layer]
+    cls = type(cache_layer)
+    if not getattr(cls, "_igc_recording", False):
+        if cls not in _recording_classes:
+            missing = [name for name in ("reorder_cache", "reset", "get_seq_length") if not hasattr(cls, name)]
+            if missing:
+                raise TypeError(
+                    f"The cache layer `{cls.__name__}` has no `{'`, `'.join(missing)}`, so the calculator's steps "
+                    "cannot follow its rows. Use one of transformers' own caches, or `use_cache=False`."
+                )
+            _recording_classes[cls] = _recording_class(cls)
+        cache_layer._igc = Records()
+        cache_layer.__class__ = _recording_classes[cls]
+    return cache_layer._igc
+
+
+def find_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
+    """The KV cache among a module's arguments: its keyword and position differ between architectures."""
+    for value in (*kwargs.values(), *args):
+        if isinstance(value, EncoderDecoderCache):
+            value = value.self_attention_cache
+        if isinstance(value, Cache):
+            return value
+    return None
