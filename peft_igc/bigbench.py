@@ -8,8 +8,8 @@ Try it: `pytest tests/test_data.py -k bigbench`.
 
 What the real task fixes: division is exact, its dividend has n digits and its divisor is any divisor of that;
 differences may be negative; one-digit addition, subtraction and multiplication are all 100 pairs, one-digit division
-the 23 exact ones with a dividend of 1..9. What it leaves open and is chosen here: both operands of +, -, * have exactly
-n digits (0..9 for n = 1) and are uniform; the dividend is uniform, and so is the divisor among its divisors.
+the 23 exact ones with a dividend of 1..9. What it leaves open and is chosen here: both operands of +, -, * have n
+digits exactly (0..9 for n = 1) and are uniform; the dividend is uniform, and so is the divisor among its divisors.
 """
 
 import json
