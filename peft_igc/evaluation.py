@@ -1,0 +1,318 @@
+"""Evaluation by generation: greedy answers, compared whole with their targets.
+
+In: a model (plain or with adapters), its tokenizer, items `{"prompt", "target"}` with an optional `group`.
+Out: answers (`generate_answers`), a report of exact match overall and per group (`evaluate`), and a table of reports
+side by side (`accuracy_table`). The model's own `generate` does the work, in left-padded batches; the model sees an
+item's prompt and nothing else, so no operand column can leak. No likelihood scoring, no sampling.
+Try it: `pytest tests/test_evaluation.py`.
+
+Shapes: B rows, T positions of the longest prompt of a batch, N new tokens.
+"""
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+__all__ = ["Progress", "accuracy_table", "evaluate", "generate_answers", "versions"]
+
+Progress = Callable[[int, int], None]  # (prompts done, prompts in all)
+
+
+def generate_answers(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    *,
+    batch_size: int = 64,
+    max_new_tokens: int = 24,
+    raw: bool = False,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Greedy answers in the order of the prompts.
+
+    Args:
+        model: A `PreTrainedModel` or a `PeftModel`. It is put into eval mode and back into the mode it was in.
+        tokenizer: Its tokenizer. Left padding is done here, so the tokenizer's own settings stay as they are.
+        prompts: User messages, or with `raw` texts.
+        batch_size: Prompts per call of `generate`; prompts of similar length share a batch.
+        max_new_tokens: The longest answer; longer ones are cut (`evaluate` counts them).
+        raw: Tokenize the prompt as it stands (with the special tokens that the tokenizer adds) instead of putting it
+            through the chat template.
+        progress: Called after each batch with the numbers of prompts done and in all.
+
+    Raises:
+        ValueError: No chat template, or one that fails on a single user message; a prompt without tokens, or one
+            too long for the model's positions; `batch_size` or `max_new_tokens` below 1.
+        TypeError: A single string as `prompts`.
+    """
+    return [answer for answer, _ in _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)]
+
+
+def evaluate(
+    model: Any,
+    tokenizer: Any,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    batch_size: int = 64,
+    max_new_tokens: int = 24,
+    raw: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Exact match of generated answers, after stripping white space at both ends.
+
+    Args:
+        items: Each with the strings `prompt` and `target`, and optionally `group`.
+        model, tokenizer, batch_size, max_new_tokens, raw, progress: As in `generate_answers`.
+
+    Returns:
+        `n`, `exact_match` (0..1), `groups` (`{group: {"n", "exact_match"}}`, items without a group count only in the
+        total), `truncated` (answers cut at `max_new_tokens`), `mistakes` (the first 20: prompt, target, answer),
+        `seconds`, `settings`, `versions`. All of it can be written as JSON.
+
+    Raises:
+        ValueError: No items, an item without the two strings; and as in `generate_answers`.
+    """
+    _check_items(items)
+    start = time.perf_counter()
+    prompts = [item["prompt"] for item in items]
+    answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
+    seconds = time.perf_counter() - start
+    right = [answer.strip() == item["target"].strip() for item, (answer, _) in zip(items, answers, strict=True)]
+    groups: dict[str, list[bool]] = {}
+    for item, hit in zip(items, right, strict=True):
+        if item.get("group") is not None:
+            groups.setdefault(item["group"], []).append(hit)
+    mistakes = [
+        {"prompt": item["prompt"], "target": item["target"], "answer": answer}
+        for item, (answer, _), hit in zip(items, answers, right, strict=True)
+        if not hit
+    ]
+    return {
+        **_score(right),
+        "groups": {group: _score(hits) for group, hits in groups.items()},
+        "truncated": sum(cut for _, cut in answers),
+        "mistakes": mistakes[:20],
+        "seconds": round(seconds, 3),
+        "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
+        "versions": versions(),
+    }
+
+
+def _check_items(items: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses items that cannot be compared, before any answer is generated."""
+    if not items:
+        raise ValueError("There are no items to evaluate. Check the data file or the generator they come from.")
+    for index, item in enumerate(items):
+        for name in ("prompt", "target"):
+            if not isinstance(item.get(name), str):
+                raise ValueError(f"Item {index}: `{name}` must be a string, got {item.get(name)!r}.")
+
+
+def _score(right: Sequence[bool]) -> dict[str, Any]:
+    """Number of items and the part of them that is right."""
+    return {"n": len(right), "exact_match": sum(right) / len(right)}
+
+
+def versions() -> dict[str, str]:
+    """Versions of what an evaluation depends on."""
+    from . import __version__
+
+    found = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft")}
+    return found | {"peft_igc": __version__, "python": platform.python_version()}
+
+
+def _answer(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    batch_size: int,
+    max_new_tokens: int,
+    raw: bool,
+    progress: Progress | None,
+) -> list[tuple[str, bool]]:
+    """(answer, whether it was cut at `max_new_tokens`) for each prompt."""
+    for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
+        if value < 1:
+            raise ValueError(f"`{name}={value}` must be at least 1.")
+    tokens = _tokenize(tokenizer, prompts, raw)
+    _check_lengths(model, tokens, max_new_tokens)
+    # The longest first: if the memory does not suffice, that shows at once.
+    order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
+    answers: dict[int, tuple[str, bool]] = {}
+    with _eval_mode(model):
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            batch = _answer_batch(model, tokenizer, [tokens[index] for index in chosen], max_new_tokens)
+            answers.update(zip(chosen, batch, strict=True))
+            if progress is not None:
+                progress(len(answers), len(tokens))
+    return [answers[index] for index in range(len(tokens))]
+
+
+def _tokenize(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
+    """Token ids of each prompt, up to where the answer begins."""
+    if isinstance(prompts, str):  # would be taken apart into letters
+        raise TypeError(f"`prompts` must be a list of strings, got the string {prompts!r}. Pass `[prompt]`.")
+    if not prompts:
+        return []
+    if raw:
+        rows = tokenizer(list(prompts))["input_ids"]
+    else:
+        texts = [_chat_text(tokenizer, prompt) for prompt in prompts]
+        rows = tokenizer(texts, add_special_tokens=False)["input_ids"]  # the template has written them
+    for prompt, row in zip(prompts, rows, strict=True):
+        if not row:
+            raise ValueError(f"The prompt {prompt!r} has no tokens, so there is nothing to continue.")
+    return rows
+
+
+def _chat_text(tokenizer: Any, prompt: str) -> str:
+    """The prompt as a user message, followed by the header of the assistant's answer."""
+    from jinja2.exceptions import TemplateError  # the engine of chat templates, installed wherever they work
+
+    cure = "Pass `raw=True` (`--raw` on the command line) to use prompts as they stand."
+    if tokenizer.chat_template is None:
+        raise ValueError(f"The tokenizer has no chat template. {cure}")
+    messages = [{"role": "user", "content": prompt}]
+    try:
+        return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except TemplateError as error:
+        raise ValueError(f"The tokenizer's chat template fails on the prompt {prompt!r}: {error}. {cure}") from error
+
+
+def _check_lengths(model: Any, tokens: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+    """Refuses prompts that run past the model's positions: learned positions would crash, rotary ones drift."""
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)  # architectures differ here
+    for index, row in enumerate(tokens):
+        if limit is not None and len(row) + max_new_tokens > limit:
+            raise ValueError(
+                f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
+                f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
+            )
+
+
+@contextmanager
+def _eval_mode(model: Any) -> Iterator[None]:
+    """Eval mode for a while; afterwards every module is in its own earlier mode, frozen parts included."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _answer_batch(
+    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int
+) -> list[tuple[str, bool]]:
+    """Generates one batch."""
+    ends = _end_tokens(model, tokenizer)
+    # Any token will do as padding: it is masked, and answers are cut at their end. 0 exists in every vocabulary.
+    padding = next((token for token in (tokenizer.pad_token_id, *ends) if token is not None), 0)
+    longest = max(len(row) for row in rows)
+    ids = torch.full((len(rows), longest), padding)  # [B, T]
+    mask = torch.zeros_like(ids)
+    for index, row in enumerate(rows):
+        ids[index, longest - len(row) :] = torch.tensor(row)
+        mask[index, longest - len(row) :] = 1
+    output = model.generate(
+        input_ids=ids.to(model.device),
+        attention_mask=mask.to(model.device),
+        generation_config=_greedy(max_new_tokens, ends, padding),
+    )
+    return [_decode(tokenizer, row, ends) for row in output[:, longest:].cpu()]  # [B, N]
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """The tokens that end an answer: the model's own, else the tokenizer's, else none."""
+    ends = model.generation_config.eos_token_id
+    ends = tokenizer.eos_token_id if ends is None else ends
+    return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+
+
+def _greedy(max_new_tokens: int, ends: list[int], padding: int) -> Any:
+    """Plain arg max. What a checkpoint's own defaults would add is named here, because unset fields are filled from
+    them: a repetition penalty, for one, makes numbers with repeated digits wrong."""
+    from transformers import GenerationConfig
+
+    return GenerationConfig(
+        max_new_tokens=max_new_tokens,
+        eos_token_id=ends or None,
+        pad_token_id=padding,
+        do_sample=False,
+        num_beams=1,
+        num_return_sequences=1,
+        min_length=0,
+        temperature=1.0,
+        top_k=50,
+        top_p=1.0,
+        typical_p=1.0,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        use_cache=True,
+        return_dict_in_generate=False,
+    )
+
+
+def _decode(tokenizer: Any, tokens: Tensor, ends: Sequence[int]) -> tuple[str, bool]:
+    """The text up to the first end token [N], and whether there was none."""
+    new = tokens.tolist()
+    length = next((index for index, token in enumerate(new) if token in ends), None)
+    text = tokenizer.decode(new[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return text, length is None
+
+
+_OPERATIONS = ("addition", "subtraction", "multiplication", "division")
+
+
+def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Reports of `evaluate` side by side: operations down, number of digits across, per cent right.
+
+    Args:
+        results: For each column block a title and a report with BIG-bench groups, for instance
+            `{"base": report, "igc": report}`. Other groups count in no cell.
+
+    Returns:
+        Lines of text. `all` weighs groups by their number of items; `-` stands where there are none. Figures are
+        rounded down, so that 100.0 means that every answer was right.
+    """
+    cells = {title: _cells(report["groups"]) for title, report in results.items()}
+    digits = sorted({d for counts in cells.values() for _, d in counts if d is not None}, key=int)
+    names = [name for name in _OPERATIONS if any((name, None) in counts for counts in cells.values())]
+    width, first = 7, max(map(len, _OPERATIONS))
+    block = width * (len(digits) + 1)
+    lines = [" " * first + "".join(f"   {title:^{block}}" for title in cells)]
+    header = "".join(f"{title:>{width}}" for title in (*digits, "all"))
+    lines.append(f"{'digits':<{first}}" + f"   {header}" * len(cells))
+    for name in (*names, None):
+        row = f"{name or 'all':<{first}}"
+        for counts in cells.values():
+            row += "   " + "".join(f"{_percent(counts.get((name, d))):>{width}}" for d in (*digits, None))
+        lines.append(row)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cells(groups: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str | None, str | None], tuple[int, int]]:
+    """(right, n) by (operation, digits), where None means all."""
+    counts: dict[tuple[str | None, str | None], tuple[int, int]] = {}
+    for group, score in groups.items():
+        digits, _, name = group.partition("_digit_")
+        if name not in _OPERATIONS or not digits.isdecimal():
+            continue
+        for key in ((name, digits), (name, None), (None, digits), (None, None)):
+            right, n = counts.get(key, (0, 0))
+            counts[key] = (right + round(score["exact_match"] * score["n"]), n + score["n"])
+    return counts
+
+
+def _percent(count: tuple[int, int] | None) -> str:
+    """Per cent right, with one decimal, rounded down."""
+    return "-" if count is None else f"{count[0] * 1000 // count[1] / 10:.1f}"
