@@ -81,7 +81,8 @@ class Operation:
     Args:
         name: The operation's name, for instance `"add"`.
         symbol: Its key in `OPERATIONS` and in `IGCConfig(operations=...)`, for instance `"+"`.
-        function: `(a, b, division) -> Outcome` on tensors; total, and bound by the same rules as `calculate`.
+        function: `(a, b, division) -> Outcome` on tensors; total, and bound by the same rules as `calculate`. An
+            outcome with a digit outside 0..9 or a sign outside 0..1 counts as UNDEFINED.
         oracle: `(a, b, division) -> int | Status` on Python integers; says the same as `function`.
     """
 
@@ -197,10 +198,11 @@ def _finish(outcome: Outcome, malformed: Tensor, result_digits: int) -> Result:
     """Settles the status, cuts to R digits, aligns left and blanks what is no number."""
     right = _widen(outcome.digits, result_digits)  # [..., W], W >= R
     surplus, right = right[..., : right.shape[-1] - result_digits], right[..., -result_digits:]
-    status = outcome.status
-    overflow = (status == int(Status.OK)) & (surplus != 0).any(-1)
-    status = torch.where(overflow, int(Status.OVERFLOW), status)
-    status = torch.where(malformed, int(Status.UNDEFINED), status)
+    is_digit = (outcome.digits >= 0) & (outcome.digits <= 9)  # ours always are, a registered operation's may not be
+    is_whole = is_digit.all(-1) & ((outcome.sign == 0) | (outcome.sign == 1))
+    ok = outcome.status == int(Status.OK)
+    status = torch.where(ok & (surplus != 0).any(-1), int(Status.OVERFLOW), outcome.status)
+    status = torch.where(malformed | (ok & ~is_whole), int(Status.UNDEFINED), status)
     ok = status == int(Status.OK)
     negative = ok & (outcome.sign == 1) & (right != 0).any(-1)  # zero has no sign
     left = torch.where(ok.unsqueeze(-1), to_left_aligned(right), PAD)
@@ -275,9 +277,7 @@ def _multiplication_limb(width: int) -> int:
     A column sums at most L products of two limbs; the carry from the column below is less than a limb times L.
     """
     return max(
-        size
-        for size in range(1, 10)
-        if (count := -(-width // size)) * (10**size - 1) ** 2 + count * 10**size < 2**63
+        size for size in range(1, 10) if (count := -(-width // size)) * (10**size - 1) ** 2 + count * 10**size < 2**63
     )
 
 
