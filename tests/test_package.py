@@ -39,6 +39,7 @@ MODULES: dict[str, set[str]] = {
     "data": {"datasets", "torch", "transformers"},
     "loading": {"peft", "safetensors", "torch", "transformers"},
     "evaluation": {"peft", "torch", "transformers"},
+    "collator": {"torch", "trl"},
     "trainer": {"accelerate", "datasets", "peft", "torch", "transformers", "trl"},
     "cli": {"matplotlib", "peft", "torch", "transformers"},
 }

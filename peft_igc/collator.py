@@ -1,0 +1,252 @@
+"""Batches with operand columns: where a row's anchors are, which step belongs to which, and the tensors of both.
+
+In: rows as TRL's `SFTTrainer` prepares them (`input_ids`, `labels`) with the operand columns of `columns`. Out: what
+TRL's own collator makes of them, with `igc_anchors` and the six target tensors that the model takes. `RowCheck` runs
+the same rules once over a whole dataset, before it is truncated, so that an error comes early and names the row.
+A row that is not supervised is let through whatever its anchors are; nothing here reads or calculates.
+
+Shapes: B rows, T positions, A anchors per row. Try it: `pytest tests/test_trainer.py -k collator`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from .anchors import before_labels, ends_of_sequences
+from .calculator import Status
+from .columns import COLUMNS, Step, check_columns, encode_steps
+from .config import IGCConfig
+
+
+CUT = "igc_cut"  # column: the number of supervised steps, from the last, that truncation takes from a row, or WHOLE
+WHOLE = -1
+ROW_COLUMNS = (*COLUMNS, CUT)
+# Operator class of a step whose supervision truncation took away. Negative: not supervised, like columns.UNSUPERVISED;
+# a class of its own, so that such rows can be counted.
+TRUNCATED = -101
+
+_UNKNOWN = Step(None, None, None, Status.NONE)
+
+
+@dataclass
+class IGCDataCollator(DataCollatorForLanguageModeling):
+    """TRL's collator for language modeling, which also turns operand columns into tensors.
+
+    The batch has, besides TRL's keys, all int64: `igc_anchors` [B, A] (-1 = none) and the targets of
+    `columns.encode_steps`, where `igc_operator` is `TRUNCATED` for a step whose text was cut.
+
+    Args:
+        igc_config ([`IGCConfig`], *optional*):
+            Config of the adapter that is trained: limits of the numbers, operations, anchors. Required.
+        tokenizer (*optional*):
+            Names a faulty row by its text, and finds operands that stand behind their anchor. `None`: rows are named
+            by their token ids.
+
+    Raises:
+        TypeError: a column of the wrong type.
+        ValueError: columns that contradict themselves, each other or the row's anchors; the message shows the row.
+
+    Example:
+        collator = IGCDataCollator(pad_token_id=0, igc_config=IGCConfig(layer=1))
+        batch = collator([{"input_ids": [5, 6, 7], "labels": [-100, -100, 7], "igc_operator": "none"}])
+    """
+
+    igc_config: IGCConfig | None = None
+    tokenizer: Any = None
+
+    def __post_init__(self) -> None:
+        if self.igc_config is None:
+            raise ValueError(
+                "`igc_config=None` leaves the length of the numbers unknown. Pass the adapter's `IGCConfig`, or use "
+                "TRL's own collator for a model without one."
+            )
+        if self.padding_free:
+            raise ValueError(
+                "`padding_free=True` joins the rows of a batch, and a calculation would read across them. "
+                "Set `padding_free=False`."
+            )
+
+    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        """The batch of `examples`."""
+        assert self.igc_config is not None
+        batch: dict[str, Any] = super().torch_call(examples)
+        anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
+        counts = (anchors >= 0).sum(1).tolist()
+        rows, lost = [], []
+        for example, count in zip(examples, counts, strict=True):
+            steps, kept = self._steps(example, count)
+            rows.append(steps[:kept] + [_UNKNOWN] * (len(steps) - kept))
+            lost.append([step.operator is not None for step in steps[kept:]])
+        width = max(anchors.shape[1], *map(len, rows))
+        rows[0] = rows[0] + [_UNKNOWN] * (width - len(rows[0]))  # the longest row gives the width of all
+        batch["igc_anchors"] = pad(anchors, (0, width - anchors.shape[1]), value=-1)  # [B, A]
+        limits = limits_of(self.igc_config)
+        batch.update(encode_steps(rows, **{name: limits[name] for name in limits if name != "division"}))
+        for row, (steps_lost, steps) in enumerate(zip(lost, rows, strict=True)):
+            for place, is_lost in enumerate(steps_lost, start=len(steps) - len(steps_lost)):
+                if is_lost:
+                    batch["igc_operator"][row, place] = TRUNCATED
+        return batch
+
+    def _steps(self, example: Mapping[str, Any], count: int) -> tuple[list[Step], int]:
+        """The row's steps and how many of them, from the first, are supervised."""
+        assert self.igc_config is not None
+        try:
+            return assign_steps(example, count, self.igc_config, "row")
+        except (TypeError, ValueError):
+            # Naming a row costs more than checking it, so only a faulty one is named.
+            return assign_steps(example, count, self.igc_config, self._name(example))
+
+    def _name(self, example: Mapping[str, Any]) -> str:
+        """The row as an error names it: its text up to the first answer."""
+        labels = example.get("labels") or []
+        end = next((i for i, label in enumerate(labels) if i and label != -100), len(example["input_ids"]))
+        ids = list(example["input_ids"][:end])
+        text = ids if self.tokenizer is None else self.tokenizer.decode(ids)
+        shown = repr(text)
+        return f"row {shown if len(shown) <= 120 else f'{shown[:40]} ... {shown[-80:]}'}"
+
+
+def limits_of(config: IGCConfig) -> dict[str, Any]:
+    """What a config allows, as keyword arguments of `check_columns`."""
+    return {
+        "num_digits": config.num_digits,
+        "result_digits": config.result_digits,
+        "operations": config.operations,
+        "division": config.division,
+    }
+
+
+def find_anchors(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> torch.Tensor:
+    """Anchors of a batch by the same rules as in the model's forward pass.
+
+    Args:
+        ids: [B, T] int64.
+        mask: [B, T], 0 for padding.
+        labels: [B, T] int64, -100 for no label.
+        config: the adapter's.
+
+    Returns:
+        [B, A] int64 positions in ascending order, -1 behind the last; A at least 1.
+    """
+    if config.anchor_token_ids is None:
+        return before_labels(labels)
+    found = ends_of_sequences(ids, mask.bool(), config.anchor_token_ids, ids.shape[1])
+    return ids.new_full((ids.shape[0], 1), -1) if found is None else found
+
+
+def assign_steps(row: Mapping[str, Any], count: int, config: IGCConfig, where: str) -> tuple[list[Step], int]:
+    """The steps of a row, in the order of its `count` anchors.
+
+    Returns:
+        The steps, at least one, and how many of them, from the first, truncation has left with all that is read.
+
+    Raises:
+        TypeError: as `check_columns`.
+        ValueError: as `check_columns`; if the row's supervised steps are not as many as its anchors.
+    """
+    steps = check_columns(row, **limits_of(config), where=where)
+    if all(step.operator is None for step in steps):
+        return [_UNKNOWN], 1
+    cut = row.get(CUT, WHOLE)
+    if cut != WHOLE:  # anchors may be lost, so their number says nothing
+        supervised = [place for place, step in enumerate(steps) if step.operator is not None]
+        return steps, supervised[len(supervised) - cut] if cut else len(steps)
+    if len(steps) == count:
+        return steps, count
+    is_list = isinstance(row.get("igc_operator"), (list, tuple))
+    raise ValueError(f"{where}: {_mismatch(count, len(steps), is_list, config)}")
+
+
+def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
+    """Why the steps of a row do not fit its anchors, and the cure."""
+    if count == 0 and config.anchor_token_ids is None:
+        return (
+            "the operand columns describe a calculation, but the row has no anchor: no labelled token follows one "
+            "without a label. Use `prompt` and `completion` columns, or `assistant_only_loss=True` for a "
+            "conversation, or `IGCConfig.from_tokenizer(...)`, which finds anchors in the text."
+        )
+    if count == 0:
+        return (
+            "the operand columns describe a calculation, but the row has no anchor: none of "
+            f"`anchor_token_ids={config.anchor_token_ids}` occurs in it. Give the row as a conversation, or set "
+            "`IGCConfig(anchor_token_ids=None)` to anchor before each labelled stretch."
+        )
+    anchors = f"{count} anchor{'s' if count > 1 else ''}"
+    if not is_list:
+        return (
+            f"the row has {anchors}, but its operand columns describe one calculation. Make each column a list with "
+            "one entry per anchor (None where nothing is known)."
+        )
+    return (
+        f"the row has {anchors}, but its operand columns have {steps} entries. Give one entry per anchor (None where "
+        "nothing is known)."
+    )
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`.
+
+    Args:
+        config: the adapter's.
+        tokenizer: of the dataset's `input_ids`.
+        dataset_name: for messages.
+        max_length: length to which rows will be cut, or None.
+        keep_end: whether cutting takes tokens from the front.
+    """
+
+    config: IGCConfig
+    tokenizer: Any
+    dataset_name: str
+    max_length: int | None
+    keep_end: bool
+
+    def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, int]:
+        """The row's column `CUT`.
+
+        Raises:
+            TypeError, ValueError: as `assign_steps`; if an operand stands behind its anchor.
+        """
+        where = f"{self.dataset_name} dataset, row {index}"
+        ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
+        found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
+        anchors: list[int] = found[found >= 0].tolist()
+        steps, _ = assign_steps({**row, CUT: WHOLE}, len(anchors), self.config, where)
+        if all(step.operator is None for step in steps):
+            return {CUT: WHOLE}
+        for anchor, step in zip(anchors, steps, strict=True):
+            self._check_order(row, anchor, step, where)
+        if self.max_length is None or ids.shape[1] <= self.max_length:
+            return {CUT: WHOLE}
+        supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]
+        if self.keep_end:  # what is left may begin within an operand
+            return {CUT: len(supervised)}
+        # Cutting the answer behind an anchor takes nothing away from what is read there.
+        return {CUT: sum(anchor >= self.max_length - 1 for anchor in supervised)}
+
+    def _check_order(self, row: Mapping[str, Any], anchor: int, step: Step, where: str) -> None:
+        """Refuses a step that was meant for a later anchor.
+
+        Numbers may be written in many ways, so absence before the anchor proves nothing. Both operands in figures in a
+        later question, and neither before the anchor, do.
+        """
+        ids, labels = row["input_ids"], row["labels"]
+        later = [token for token, label in zip(ids[anchor + 1 :], labels[anchor + 1 :], strict=True) if label == -100]
+        if step.operands is None or not later:
+            return
+        wanted = {operand.lstrip("-") for operand in step.operands}
+        before, behind = (set(re.findall(r"\d+", self.tokenizer.decode(part))) for part in (ids[: anchor + 1], later))
+        if wanted <= behind and not wanted & before:
+            raise ValueError(
+                f"{where}: the operands {' and '.join(step.operands)} stand behind their anchor (token {anchor}), so "
+                "they cannot be read there. Put the entries of the operand columns in the order of the anchors, None "
+                "for an anchor without a calculation."
+            )

@@ -1,0 +1,346 @@
+"""`IGCTrainer`: TRL's `SFTTrainer` with operand columns, the reading's loss and its metrics.
+
+    trainer = IGCTrainer(model, IGCSFTConfig(output_dir="out"), train_dataset=rows, peft_config=IGCConfig(layer=1))
+
+In: a dataset as for `SFTTrainer`, with the operand columns of `columns`. The reading loss comes out of the model as a
+field of its output; here it is weighted, added to the language-model loss and logged. For a model without an IGC
+adapter the class is `SFTTrainer`. It does not evaluate generated answers (see `evaluation`).
+
+Try it: `pytest tests/test_trainer.py`
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from datasets import Dataset
+from torch import nn
+from transformers.utils import ModelOutput
+from trl import SFTConfig, SFTTrainer
+from trl.data_utils import get_dataset_column_names
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+from trl.trainer.utils import global_then_local_main_first
+
+from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck
+from .columns import COLUMNS
+from .config import IGCConfig
+from .layer import IGCLayer
+
+
+logger = get_logger(__name__)
+
+
+@dataclass
+class IGCSFTConfig(SFTConfig):
+    r"""
+    Configuration class for the [`IGCTrainer`].
+
+    This class includes only the parameters that are specific to IGC. For a full list of training arguments, please
+    refer to the [`~trl.SFTConfig`] documentation. All defaults are those of [`~trl.SFTConfig`], so that the trainer
+    behaves alike without a calculator. With one, a fresh adapter wants a `learning_rate` of about `1e-3`, and
+    `gradient_checkpointing=False` where memory allows, which saves a third of the time.
+
+    Parameters:
+        > Parameters that control the calculator
+
+        igc_loss_weight (`float`, *optional*, defaults to `1.0`):
+            Weight of the reading loss (the cross-entropy of operator, operands and signs, mean over the supervised
+            steps) in the training loss. The reading learns from nothing else: `0.0` leaves it as it is.
+    """
+
+    igc_loss_weight: float = field(
+        default=1.0,
+        metadata={
+            "help": "Weight of the reading loss (the cross-entropy of operator, operands and signs, mean over the "
+            "supervised steps) in the training loss. The reading learns from nothing else: `0.0` leaves it as it is."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.igc_loss_weight >= 0:
+            raise ValueError(f"`igc_loss_weight={self.igc_loss_weight}` is negative. Set it to 0 or more.")
+
+
+class IGCTrainer(SFTTrainer):
+    """
+    Trainer for models with an Integrated Gated Calculator.
+
+    A subclass of [`~trl.SFTTrainer`] that takes the same arguments. Datasets may have the columns `igc_operator`,
+    `igc_operands` and `igc_result` (see [`columns.check_columns`]), in any format that [`~trl.SFTTrainer`] takes as
+    long as the row has an anchor: a prompt and a completion, or a conversation. Logged besides its metrics, over the
+    supervised steps since the last log: `igc/loss_read`, `igc/read_accuracy` (operator, operands and signs all right),
+    `igc/gate_mean` (over the positions written), and `igc/truncated_rows`, the number of rows whose supervision was
+    dropped because `max_length` cut what would have been read.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            As in [`~trl.SFTTrainer`]. Its IGC adapter, if it has one, is the one that is active now.
+        args ([`IGCSFTConfig`], *optional*):
+            As in [`~trl.SFTTrainer`].
+        data_collator, train_dataset, eval_dataset, processing_class, kwargs:
+            As in [`~trl.SFTTrainer`]. A collator of your own has to make the `igc_*` tensors itself.
+
+    Raises:
+        ValueError: if the model has an IGC adapter and rows would be packed, or a row's operand columns are faulty.
+    """
+
+    # Declared for the type checker: TRL's are not typed.
+    _tag_names: list[str]
+    _signature_columns: list[str]
+    data_collator: Any
+
+    def __init__(
+        self,
+        model: Any,
+        args: Any = None,
+        data_collator: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        # TRL prepares the datasets in its own `__init__`, where `self.model` does not exist yet.
+        peft_config = kwargs.get("peft_config")
+        own = peft_config if isinstance(peft_config, IGCConfig) else None
+        self._igc_config = active_config(model) if own is None and isinstance(model, nn.Module) else own
+        if self._igc_config is not None:
+            self._tag_names = [*self._tag_names, "igc"]
+            _refuse_packing(args)
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        self._igc_config = active_config(self.model)
+        self._igc_in_window: torch.Tensor | None = None
+        self._igc_totals: dict[str, torch.Tensor] = {}
+        self._igc_truncated = {"train": 0, "eval": 0}
+        self._igc_eval_set = ""
+        has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in COLUMNS)
+        if self._igc_config is None:
+            if has_columns:
+                logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
+            return
+        _refuse_sharded_sequences(self.accelerator.parallelism_config)
+        if not has_columns:
+            logger.warning(
+                "The training dataset has no column `igc_operator`, so the reading is not trained. "
+                "Add the operand columns, or go on if only the writing is to learn."
+            )
+        if type(self.data_collator) is DataCollatorForLanguageModeling:
+            fields = {f.name: getattr(self.data_collator, f.name) for f in dataclasses.fields(self.data_collator)}
+            self.data_collator = IGCDataCollator(**fields, igc_config=self._igc_config, tokenizer=self._tokenizer)
+        elif has_columns and not isinstance(self.data_collator, IGCDataCollator):
+            logger.warning(
+                f"The operand columns are handed to `{type(self.data_collator).__name__}`, which has to make the "
+                "`igc_*` tensors of them. Leave `data_collator` out, or derive yours from `IGCDataCollator`."
+            )
+
+    # ------------------------------------------------------------------------------------------ data
+    def _prepare_dataset(
+        self, dataset: Any, processing_class: Any, args: Any, packing: bool, formatting_func: Any, dataset_name: str
+    ) -> Any:
+        """As TRL's; in between, while rows are still whole, their operand columns are checked."""
+        names = get_dataset_column_names(dataset)
+        prepare = super()._prepare_dataset
+        if self._igc_config is None or CUT in names or not any(name in names for name in COLUMNS):
+            return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
+        whole = copy.copy(args)
+        whole.max_length, whole.shuffle_dataset = None, False
+        dataset = prepare(dataset, processing_class, whole, packing, formatting_func, dataset_name)
+        keep_end = args.truncation_mode == "keep_end"
+        check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end)
+        map_kwargs: dict[str, Any] = {}
+        if isinstance(dataset, Dataset):  # a stream knows neither option
+            map_kwargs = {"num_proc": args.dataset_num_proc, "desc": f"Checking operands of {dataset_name} dataset"}
+        with global_then_local_main_first():
+            dataset = dataset.map(check, with_indices=True, **map_kwargs)
+        if isinstance(dataset, Dataset):
+            cut = sum(lost > 0 for lost in dataset[CUT])
+            if cut:
+                logger.warning(
+                    f"`max_length={args.max_length}` cuts {cut} of {len(dataset)} rows of the {dataset_name} dataset "
+                    "before an anchor with operands: what is lost is not supervised, and a row without a label left "
+                    "is dropped. Set `max_length` higher."
+                )
+        return prepare(dataset, processing_class, args, packing, None, dataset_name)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        """Lets the operand columns through to the collator."""
+        super()._set_signature_columns_if_needed()
+        if self._igc_config is not None:
+            self._signature_columns = list(dict.fromkeys([*self._signature_columns, *ROW_COLUMNS]))
+
+    # ------------------------------------------------------------------------------------------ loss
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:
+        """As the parent's; also counts the supervised steps of the accumulation window on all ranks."""
+        batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if self._igc_config is not None:
+            count = torch.zeros((), device=device)
+            for batch in batches:
+                if "igc_operator" in batch:
+                    count += _supervised(batch).to(device)
+            self._igc_in_window = self.accelerator.gather(count).sum()
+        return batches, num_items
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """As the parent's, with the weighted reading loss added.
+
+        In training it is normalised like the tokens' loss, by the supervised steps of the whole accumulation window on
+        all ranks, so that neither splitting a batch nor spreading it over processes changes an update.
+        """
+        if "igc_operator" not in inputs:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        recorder = _Recorder(model)
+        inputs["igc_add_loss"] = False
+        result = super().compute_loss(recorder, inputs, return_outputs, num_items_in_batch)
+        output = recorder.chosen()
+        if output is None:  # the adapter is switched off
+            return result
+        if self.model.training and self._igc_in_window is not None:
+            reading = output.igc_loss / self._igc_in_window.clamp(min=1) * self.accelerator.num_processes
+            if num_items_in_batch is None:  # the parent will divide by the steps of the window
+                reading = reading * self.current_gradient_accumulation_steps
+        else:
+            reading = output.igc_loss / output.igc_count.clamp(min=1)
+        self._log_reading(output, inputs["igc_operator"])
+        loss = result[0] if return_outputs else result
+        weight = self.args.igc_loss_weight if isinstance(self.args, IGCSFTConfig) else IGCSFTConfig.igc_loss_weight
+        loss = loss + weight * reading.to(loss.device)
+        return (loss, result[1]) if return_outputs else loss
+
+    # ------------------------------------------------------------------------------------------ metrics
+    def _log_reading(self, output: ModelOutput, operator: torch.Tensor) -> None:
+        """Adds a batch to the totals since the last log, and puts their means where TRL logs from."""
+        mode = "train" if self.model.training else "eval"
+        metrics = self._metrics[mode]
+        prefix = self._igc_eval_set if mode == "eval" else ""
+        cut = (operator == TRUNCATED).any(1).sum()
+        sums = [output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate * output.igc_count, cut]
+        batch = torch.stack([x.detach().float().to(operator.device) for x in sums])  # [5]
+        batch = self.accelerator.gather(batch[None]).sum(0).cpu()
+        if f"{prefix}igc/truncated_rows" not in metrics:  # TRL clears the metrics when it has logged them
+            self._igc_totals[mode] = torch.zeros_like(batch)
+        self._igc_totals[mode] += batch
+        loss, count, correct, gate, truncated = self._igc_totals[mode].tolist()
+        if count:
+            metrics[f"{prefix}igc/loss_read"] = [loss / count]
+            metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
+            metrics[f"{prefix}igc/gate_mean"] = [gate / count]
+        if count or truncated:
+            metrics[f"{prefix}igc/truncated_rows"] = [truncated]
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """As the parent's; with a dict of datasets each one keeps its own reading metrics (`eval_NAME_igc/...`)."""
+        # TRL (1.16) puts "eval_" before every metric whatever the set, so those of the last set would stand for all.
+        name = metric_key_prefix.removeprefix("eval").removeprefix("_")
+        self._igc_eval_set = f"{name}_" if name else ""
+        try:
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        finally:
+            self._igc_eval_set = ""
+
+    # ------------------------------------------------------------------------------------------ card
+    def create_model_card(
+        self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
+    ) -> None:
+        """As the parent's, with a quick start that works: PEFT knows IGC after `import peft_igc` only."""
+        super().create_model_card(model_name, dataset_name, tags)
+        if self._igc_config is None or not self.is_world_process_zero():
+            return
+        path = Path(self.args.output_dir) / "README.md"
+        text = path.read_text(encoding="utf-8")
+        start, end = text.find("## Quick start"), text.find("## Training procedure")
+        if start < 0 or end < start:  # TRL (1.16) has both headings
+            raise RuntimeError(f"`{path}` has no section `Quick start`, so it cannot say how to load the adapter.")
+        base = self.model.config.name_or_path
+        base = "BASE_MODEL" if not base or os.path.isdir(base) else base
+        adapter = self.hub_model_id or model_name or "PATH_OF_THIS_FOLDER"
+        path.write_text(text[:start] + QUICK_START.format(base=base, adapter=adapter) + text[end:], encoding="utf-8")
+
+
+QUICK_START = """## Quick start
+
+The adapter is an Integrated Gated Calculator: `pip install peft-igc`, and `import peft_igc` before it is loaded.
+
+```python
+import peft_igc  # makes the method known to PEFT; without it loading ends in `KeyError: 'IGC'`
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{base}")
+model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("{base}"), "{adapter}")
+chat = [{{"role": "user", "content": "What is 58 times 36?"}}]
+inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+answer = model.generate(**inputs, max_new_tokens=24)[0, inputs["input_ids"].shape[1] :]
+print(tokenizer.decode(answer, skip_special_tokens=True))
+```
+
+"""
+
+
+class _Recorder:
+    """Stands in for the model in `SFTTrainer.compute_loss` and keeps the outputs of its forward passes."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.outputs: list[ModelOutput] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.model(*args, **kwargs)
+        if getattr(output, "igc_loss", None) is not None:
+            self.outputs.append(output)
+        return output
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def chosen(self) -> ModelOutput | None:
+        """The output of the pass that is trained: TRL runs a further one without gradients for its metrics."""
+        with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
+        return next(with_grad, self.outputs[0] if self.outputs else None)
+
+
+def active_config(model: nn.Module) -> IGCConfig | None:
+    """The config of the IGC adapter that is active in `model`, or None if it has none."""
+    for module in model.modules():
+        if isinstance(module, IGCLayer):
+            names: Any = module.active_adapters
+            for name in names:
+                if name in module.igc_config:
+                    return module.igc_config[name]
+    return None
+
+
+def _supervised(batch: dict[str, Any]) -> torch.Tensor:
+    """Number of supervised steps of a batch, as the model counts them."""
+    return ((batch["igc_operator"] >= 0) & (batch["igc_anchors"] >= 0)).sum()
+
+
+def _refuse_packing(args: Any) -> None:
+    """Refuses options that put several texts into one row: a calculation would read across them."""
+    if not isinstance(args, SFTConfig):
+        return
+    for name in ("packing", "eval_packing", "padding_free"):
+        if getattr(args, name):
+            raise ValueError(
+                f"`{name}=True` puts several texts into one row and drops the operand columns, so the reading would "
+                f"learn nothing and no error would show. Set `{name}=False`, or train without an IGC adapter."
+            )
+
+
+def _refuse_sharded_sequences(parallelism: Any) -> None:
+    """Refuses options that split a text over processes: each would read a part of it."""
+    if parallelism is not None and (parallelism.cp_enabled or parallelism.sp_enabled):
+        raise ValueError(
+            "Context or sequence parallelism (`cp_size` or `sp_size` above 1) splits a text over processes, and a "
+            "calculation would read a part of it. Use data parallelism, or train without an IGC adapter."
+        )
