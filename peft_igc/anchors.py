@@ -1,8 +1,9 @@
 """Where the anchors are: the positions at which a calculation is known to be fully described.
 
-In: what a forward pass knows. Out: [B, A] int64 positions in the text (index into ids with padding, from the text's first
-token), -1 for none. The rules, first match wins: positions given by the caller; the prompt's end in `generate`;
-configured token sequences; the token before each labelled stretch; the last real token of each row.
+In: what a forward pass knows. Out: [B, A] int64 positions in the text (index into ids with padding, from the text's
+first token), -1 for none. The rules, first match wins: positions given by the caller; configured token sequences; the
+prompt's end in `generate`; the token before each labelled stretch; the last real token of each row. The last rule does
+not hold for a pass that is handed a cache: the end of its text is not known.
 
 Shapes: B rows, T positions of this call, P tokens of a prompt, A anchors per row, L tokens of the text so far.
 Try it: `pytest tests/test_anchors.py`
@@ -13,6 +14,40 @@ from __future__ import annotations
 import torch
 
 from .state import Call, repeat_rows
+
+
+def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor | None) -> None:
+    """Refuses `igc_anchors` that are no positions of the input. Looks at values, unless a graph is being compiled.
+
+    Args:
+        anchors: what the caller gave, to be [B, A] int64.
+        shape: (B, T) of the input.
+        mask: [B, at least T], 1 for real tokens, or None.
+
+    Raises:
+        ValueError: for another shape or type, or a position outside of the input or on padding.
+    """
+    rows, tokens = shape[:2]
+    if anchors.dim() != 2 or anchors.shape[0] != rows or anchors.dtype != torch.int64:
+        raise ValueError(
+            f"`igc_anchors` is {anchors.dtype} of shape {tuple(anchors.shape)}, but the input has {rows} rows. "
+            f"Pass torch.int64 of shape ({rows}, anchors per row), -1 for none."
+        )
+    if torch.compiler.is_compiling():
+        return
+    outside = (anchors < -1) | (anchors >= tokens)
+    if bool(outside.any()):
+        raise ValueError(
+            f"`igc_anchors` has the position {int(anchors[outside][0])}, but the input has {tokens} tokens "
+            f"(0..{tokens - 1}). Pass positions in `input_ids`, padding counted, and -1 for none."
+        )
+    if mask is not None:
+        real = mask[:, -tokens:].to(anchors.device).bool().gather(1, anchors.clamp(min=0))
+        if bool((~real & (anchors >= 0)).any()):
+            raise ValueError(
+                "`igc_anchors` has a position on padding (`attention_mask` is 0 there). "
+                "Pass positions in the padded `input_ids`, and -1 for none."
+            )
 
 
 def last_tokens(mask: torch.Tensor) -> torch.Tensor:
@@ -31,12 +66,15 @@ def before_labels(labels: torch.Tensor) -> torch.Tensor:
     return _positions(starts)
 
 
-def ends_of_sequences(ids: torch.Tensor, sequences: list[list[int]], new: int) -> torch.Tensor | None:
+def ends_of_sequences(
+    ids: torch.Tensor, valid: torch.Tensor, sequences: list[list[int]], new: int
+) -> torch.Tensor | None:
     """Where one of the token sequences ends within the last `new` tokens of `ids` [B, L], as [B, A].
 
     Returns None where there is none in any row. Costs one synchronisation with the device.
     """
     length = ids.shape[1]
+    ids = ids.masked_fill(~valid, -1)  # padding is no text, whatever its id
     hits = torch.zeros_like(ids, dtype=torch.bool)
     for sequence in sequences:
         n = len(sequence)
@@ -48,7 +86,7 @@ def ends_of_sequences(ids: torch.Tensor, sequences: list[list[int]], new: int) -
 
 
 def _positions(hits: torch.Tensor) -> torch.Tensor:
-    """Positions of the True entries of `hits` [B, T] in ascending order, as [B, A], -1 behind the last; A at least 1."""
+    """Positions of the True entries of `hits` [B, T], ascending, as [B, A], -1 behind the last; A at least 1."""
     count = max(int(hits.sum(1).max()), 1) if hits.numel() else 1
     place = torch.arange(hits.shape[1], device=hits.device).expand(hits.shape)
     ordered = place.masked_fill(~hits, hits.shape[1]).sort(1).values
@@ -82,7 +120,7 @@ def anchors_of_call(
         at = repeat_rows(generation.anchors, ids.shape[0]).to(ids.device)
         return torch.where((at >= start) & (at < start + new), at, -1)
     if sequences is not None:
-        return ends_of_sequences(ids, sequences, new)
+        return ends_of_sequences(ids, valid, sequences, new)
     if call.labels is not None:
         at = before_labels(call.labels.to(ids.device))
     elif call.cache is None:

@@ -1,11 +1,11 @@
 """Hooks on the causal LM itself: they tell the calculator's layers what a call knows, and carry their losses out.
 
 PEFT calls the base model on several ways (`PeftModel.forward`, nested tuners, plain injection, `generate`), and all of
-them go through the base model's own `__call__` and `generate`. So this is where the `igc_*` arguments are taken, where a
-call's record is pushed and popped, and where the output gains its fields. Functions of this module hold no state.
+them go through the base model's own `__call__` and `generate`. So this is where the `igc_*` arguments are taken, where
+a call's record is pushed and popped, and where the output gains its fields. Functions of this module hold no state.
 
 Arguments taken from `model(...)`: `igc_anchors`, the six of `input_mapping.Targets` (`igc_operands`, `igc_signs`,
-`igc_operator`, `igc_result`, `igc_result_sign`, `igc_result_status`) and `igc_add_loss`; from `generate`: `igc_anchors`.
+`igc_operator`, `igc_result`, `igc_result_sign`, `igc_result_status`), `igc_add_loss`; from `generate`: `igc_anchors`.
 Try it: `pytest tests/test_hooks.py`
 """
 
@@ -17,10 +17,11 @@ import torch
 from torch import nn
 from transformers.utils import ModelOutput
 
-from .anchors import last_tokens
+from .anchors import check_anchors, last_tokens
 from .input_mapping import Targets
 from .outputs import with_fields
-from .state import Call, Generation, current_generation, find_cache, generating, thread
+from .state import Call, Generation, anchors_for_assistant, current_generation, find_cache, generating, thread
+
 
 TARGETS = tuple(f"igc_{name}" for name in ("operands", "signs", "operator", "result", "result_sign", "result_status"))
 
@@ -29,11 +30,11 @@ def install(model: nn.Module) -> None:
     """Installs the hooks on a causal LM, once."""
     if "_igc_handles" in model.__dict__:
         return
-    model._igc_handles = [
+    model.__dict__["_igc_handles"] = [
         model.register_forward_pre_hook(_before_forward, with_kwargs=True, prepend=True),
         model.register_forward_hook(_after_forward, with_kwargs=True, always_call=True),
     ]
-    model.generate = _Generate(model, model.__dict__.get("generate"))
+    model.__dict__["generate"] = _Generate(model, model.__dict__.get("generate"))
 
 
 def uninstall(model: nn.Module) -> None:
@@ -42,7 +43,7 @@ def uninstall(model: nn.Module) -> None:
         handle.remove()
     wrapper = model.__dict__.pop("generate", None)
     if isinstance(wrapper, _Generate) and wrapper.replaced is not None:
-        model.generate = wrapper.replaced
+        model.__dict__["generate"] = wrapper.replaced
 
 
 def _before_forward(
@@ -56,17 +57,21 @@ def _before_forward(
         input_ids=ids,
         attention_mask=mask if torch.is_tensor(mask) and mask.dim() == 2 else None,
         labels=kwargs.get("labels"),
-        anchors=kwargs.pop("igc_anchors", None),
-        targets=_take_targets(kwargs),
-        add_to_loss=kwargs.pop("igc_add_loss", True),
         cache=find_cache(args, kwargs),
+        use_cache=kwargs.get("use_cache"),
         without_grad=not torch.is_grad_enabled(),
     )
+    thread.calls.append(call)  # before anything raises: the hook behind pops in any case
+    call.anchors = kwargs.pop("igc_anchors", None)
+    call.targets = _take_targets(kwargs)
+    call.add_to_loss = kwargs.pop("igc_add_loss", True)
     _check_arguments(call, kwargs)
+    tokens = kwargs.get("inputs_embeds") if ids is None else ids
+    if call.anchors is not None and torch.is_tensor(tokens):
+        check_anchors(call.anchors, tokens.shape, call.attention_mask)
     generation = current_generation(model)
     if generation is not None and generation.owns(call):
         call.generation = generation
-    thread.calls.append(call)
     return args, kwargs
 
 
@@ -131,7 +136,7 @@ class _Generate:
     """
 
     def __init__(self, model: nn.Module, replaced: Any) -> None:
-        self.model = model
+        self.model: Any = model
         self.replaced = replaced
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -142,13 +147,18 @@ class _Generate:
         generate = self.replaced or type(self.model).generate.__get__(self.model)
         ids = kwargs.get("input_ids", kwargs.get("inputs", args[0] if args else None))
         embeddings = kwargs.get("inputs_embeds")
-        prompt = ids if torch.is_tensor(ids) and ids.numel() else embeddings
-        if not torch.is_tensor(prompt):
+        prompt = embeddings if torch.is_tensor(embeddings) else ids
+        if not torch.is_tensor(prompt) or not prompt.numel():
             return generate(*args, **kwargs)
         mask = self._mask(prompt, kwargs)
-        if anchors is None and not self._has_token_anchors():
-            anchors = last_tokens(mask)
         ids = ids if prompt is ids else None
+        if anchors is not None:
+            check_anchors(anchors, prompt.shape, mask)
+            # Beside a cache the prompt may be the new tokens alone; the mask then covers the whole text.
+            anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
+        elif not self._has_token_anchors():
+            drafting_for = None if ids is None else anchors_for_assistant(self.model, ids)
+            anchors = last_tokens(mask) if drafting_for is None else drafting_for
         with generating(Generation(self.model, ids, mask, anchors)):
             return generate(*args, **kwargs)
 

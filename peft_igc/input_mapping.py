@@ -1,9 +1,9 @@
 """Reading, the hidden interface: from a text of any length to two operands and an operator (paper, "Input Mapping").
 
-In: hidden states h [B, T, H]. Out: logits over digit classes, signs and operators for each anchor. A small encoder looks
-at the tokens up to the anchor in both directions; one query per slot (a digit place, a sign, the operator), made from
-the anchor's own state, attends over them; a classifier names what the slot holds. What it reads is a distribution; the
-discrete choice and the arithmetic are not made here.
+In: hidden states h [B, T, H]. Out: logits over digit classes, signs and operators for each anchor. A small encoder
+looks at the tokens up to the anchor in both directions; one query per slot (a digit place, a sign, the operator),
+made from the anchor's own state, attends over them; a classifier names what the slot holds. What it reads is a
+distribution; the discrete choice and the arithmetic are not made here.
 
 Shapes: B rows, T positions, H hidden size, A anchors per row, S slots, D digits of an operand, C = 11 digit classes,
 K operations. There are D + 1 digit slots per operand: a digit in the last one means that the operand is too long.
@@ -21,6 +21,7 @@ from torch import nn
 
 from .attention import Block
 from .digits import NUM_CLASSES, PAD
+
 
 IGNORE = -100
 
@@ -97,7 +98,7 @@ class HiddenInputMapping(nn.Module):
         self.reader = Block(dim, num_heads, ffn)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.digit_head = nn.Linear(dim, NUM_CLASSES)
-        self.digit_bias = nn.Parameter(torch.zeros(2, num_digits + 1, NUM_CLASSES))  # numbers are short: a prior a slot
+        self.digit_bias = nn.Parameter(torch.zeros(2, num_digits + 1, NUM_CLASSES))  # numbers are short: a prior each
         self.sign_head = nn.Linear(dim, 2)
         self.operator_head = nn.Linear(dim, num_operations + 1)
         nn.init.normal_(self.distance.weight, std=0.3)
@@ -163,8 +164,8 @@ class HiddenInputMapping(nn.Module):
 def reading_loss(reading: Reading, targets: Targets, anchors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The auxiliary loss (paper, "Modified Training Process"): cross-entropy of what was read.
 
-    An anchor's loss is the operator's cross-entropy plus, where there is arithmetic, for each operand the mean over its
-    digit slots and the sign's.
+    An anchor's loss is the operator's cross-entropy plus, where there is arithmetic, for each operand the mean over
+    its digit slots and the sign's.
 
     Args:
         reading: logits.

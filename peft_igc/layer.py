@@ -1,8 +1,8 @@
 """`IGCLayer`: the calculator of one decoder layer, as PEFT knows it.
 
-It is a child of the decoder layer (`layers.1.igc`) and acts in a forward hook on it: paths and classes of the base stay as
-they are, LoRA reaches every linear layer in either order, recorded hidden states contain the update, and gradient
-checkpointing of the layer's forward does not touch it. `_act` is the method's table of contents.
+It is a child of the decoder layer (`layers.1.igc`) and acts in a forward hook on it: paths and classes of the base
+stay as they are, LoRA reaches every linear layer in either order, recorded hidden states contain the update, and
+gradient checkpointing of the layer's forward does not touch it. `_act` is the method's table of contents.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, A steps, D digits of an operand,
 R digits of a result. Try it: `pytest tests/test_layer.py`
@@ -11,6 +11,7 @@ R digits of a result. Try it: `pytest tests/test_layer.py`
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -24,9 +25,10 @@ from .calculator import Result, Status, calculate
 from .config import IGCConfig
 from .digits import PAD
 from .input_mapping import HiddenInputMapping, Reading, Targets, reading_loss
-from .outputs import Fields
 from .output_mapping import HiddenOutputMapping
+from .outputs import Fields
 from .state import Call, Record
+
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         layer_index: index of the decoder layer, also of its layer in the KV cache.
     """
 
+    # Of PEFT's base class.
+    active_adapters: list[str]
+    _move_adapter_to_device_of_base_layer: Callable[[str], None]
     # Modules with trainable weights, each a dict by adapter name.
     adapter_layer_names = ("igc_input_mapping", "igc_output_mapping")
     # Everything else that is kept per adapter.
@@ -149,7 +154,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """Detaches from the decoder layer, which is as it was before."""
         self._handle.remove()
 
-    def _get_base_layer_device_and_dtype(self, base_layer: nn.Module) -> tuple[torch.device | None, torch.dtype | None]:
+    def _get_base_layer_device_and_dtype(
+        self, base_layer: nn.Module
+    ) -> tuple[torch.device | None, torch.dtype | None]:
         """A decoder layer has no `.weight`: the first parameter's device, the first floating (or compute) dtype."""
         device, dtype = None, None
         for module in base_layer.modules():
@@ -166,24 +173,25 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         raise RuntimeError("`IGCLayer` acts in a forward hook of its decoder layer. Call the model instead.")
 
     def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        """Forward hook of the decoder layer, whose output is a tensor or (GPT-J, Bloom) a tuple that begins with it."""
-        active = [name for name in self.active_adapters if name in self.igc_config]
-        if self.disable_adapters or not active:
-            return None
-        layer_input = args[0] if args else kwargs["hidden_states"]
-        call = self._call_of(layer_input)
-        if call is None:
+        """Forward hook of the decoder layer. The output is a tensor or (GPT-J, Bloom) a tuple that begins with one."""
+        active = [] if self.disable_adapters else [n for n in self.active_adapters if n in self.igc_config]
+        call = self._call_of(args[0] if args else kwargs["hidden_states"]) if active else None
+        cache = state.find_cache(args, kwargs)
+        h = output[0] if isinstance(output, tuple) else output
+        state.pass_by(cache, self.layer_index, h.shape[1], reader=None if call is None else active[0])
+        if active and call is None:
             logger.warning(
                 "`%s` was run outside of `%s`: the calculator is off for this pass. Call the causal LM itself.",
                 type(module).__name__,
                 type(self._base_model[0]).__name__,
             )
+        if call is None:
             return None
         if call.ran is not None:
             raise ValueError(_more_than_one([call.ran, active[0]]))
         call.ran = active[0]
-        h = output[0] if isinstance(output, tuple) else output
-        written = self._act(active[0], h, call, state.find_cache(args, kwargs))
+        act = self._act if cache is None else self._act_beside_cache
+        written = act(active[0], h, call, cache)
         return (written, *output[1:]) if isinstance(output, tuple) else written
 
     def _call_of(self, layer_input: torch.Tensor) -> Call | None:
@@ -203,7 +211,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def _act(self, name: str, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
         """The method: remember the text, read at its anchors, calculate, write after them. h and result: [B, T, H]."""
-        reader, writer, config = self.igc_input_mapping[name], self.igc_output_mapping[name], self.igc_config[name]
+        reader: Any = self.igc_input_mapping[name]
+        writer, config = self.igc_output_mapping[name], self.igc_config[name]
         # 1 what reading keeps of the text
         kept = reader.compress(h.detach() if config.detach_reading else h)  # [B, T, d]
         record = self._text_before(name, kept, cache)
@@ -212,8 +221,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # 2 anchors, 3 reading and calculation: one step each
         reading = None
         anchors = anchors_of_call(call, config.anchor_token_ids, record.ids, record.valid, h.shape[1])
-        if anchors is None and torch.is_grad_enabled() and self.training:
-            anchors = record.anchors.new_full((h.shape[0], 1), -1)  # every parameter gets a gradient in every batch
+        if anchors is None:
+            anchors = self._no_anchors(h, call)
         if anchors is not None:
             reading = reader(record.kept, record.valid, anchors)
             result = self._calculate(config, reading, anchors)
@@ -230,6 +239,17 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return h
         return self._write(writer, h, record, start, reading, call)
 
+    # What rides on a cache changes its shape and outlives a compiled graph's buffers: `torch.compile` leaves it alone.
+    _act_beside_cache: Any = torch.compiler.disable(_act)
+
+    def _no_anchors(self, h: torch.Tensor, call: Call) -> torch.Tensor | None:
+        """Anchors for a batch without any: none, or [B, A] of -1 where someone waits for a loss or a gradient."""
+        if call.targets is not None:
+            return torch.full_like(call.targets.operator, -1, device=h.device)
+        if torch.is_grad_enabled() and self.training:
+            return torch.full((h.shape[0], 1), -1, device=h.device)
+        return None
+
     def _text_before(self, name: str, kept: torch.Tensor, cache: Cache | None) -> Record:
         """The record of the text before this call's tokens [B, T, d]."""
         rows, new, width = kept.shape
@@ -238,14 +258,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if cache is None:
             return empty
         record = state.records_of(cache, self.layer_index).by_adapter.get(name)
-        # A static cache holds its length on the device: it is asked once, when the text's first record is made.
-        length = cache.layers[self.layer_index].get_seq_length()
-        if record is not None and torch.is_tensor(length):
+        if record is not None:
             return record
-        before = int(length) - new
-        record = empty if record is None else record
+        # A static cache holds its length on the device: it is asked once, when the text's first record is made.
+        before = int(cache.layers[self.layer_index].get_seq_length()) - new
         # Tokens that passed while this adapter was off: their place counts, their content is unknown to it.
-        return record if record.length == before else record.skipped(before - record.length)
+        return empty.skipped(before)
 
     def _calculate(self, config: IGCConfig, reading: Reading, anchors: torch.Tensor) -> Result:
         """The discrete choice of what was read, and exact arithmetic on it; [B, A] steps."""
@@ -271,11 +289,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """Reports the reading's loss; in training mode hands the right result to the writing where it is known."""
         assert call.targets is not None
         targets = Targets(*(t.to(anchors.device) for t in call.targets))
-        if targets.operator.shape != anchors.shape:
-            raise ValueError(
-                f"`igc_operator` has shape {tuple(targets.operator.shape)}, but this pass has anchors of shape "
-                f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
-            )
+        _check_targets(targets, anchors, reading, result)
         loss, supervised, correct = reading_loss(reading, targets, anchors)
         call.report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
         if not (self.training and config.teacher_forcing):
@@ -299,8 +313,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         offset = rank[:, start:] - rank.gather(1, anchor.clamp(min=0))
         update, gate = writer(h, record.digits, record.signs, step, offset)
         if reading is not None and torch.is_grad_enabled():
-            # PEFT and DDP expect a gradient, if only zero, for weights that the auxiliary loss alone trains.
-            update = update + 0.0 * sum(logits.sum() for logits in reading)
+            # PEFT and DDP expect a gradient, if only zero, for weights that the auxiliary loss alone trains. Each row
+            # gets its own zero: from a row of NaN it is NaN.
+            zero = 0.0 * torch.stack([logits.flatten(1).sum(1) for logits in reading]).sum(0)  # [B]
+            update = update + zero[:, None, None]
         for observer in state.thread.observers:
             observer(Writing(start, active, gate))
         if call.report is not None:
@@ -322,6 +338,22 @@ def _more_than_one(names: list[str]) -> str:
         f"IGC adapters {names} are active at once, but a text has one calculator. "
         "Activate one of them with `set_adapter(name)`."
     )
+
+
+def _check_targets(targets: Targets, anchors: torch.Tensor, reading: Reading, result: Result) -> None:
+    """Refuses targets of another shape than what they are compared with, which would broadcast."""
+    if targets.operator.shape != anchors.shape:
+        raise ValueError(
+            f"`igc_operator` has shape {tuple(targets.operator.shape)}, but this pass has anchors of shape "
+            f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
+        )
+    wanted = (reading.digits.shape[:-1], reading.signs.shape[:-1], anchors.shape, *(t.shape for t in result))
+    for name, target, shape in zip(Targets._fields, targets, wanted, strict=True):
+        if target.shape != shape:
+            raise ValueError(
+                f"`igc_{name}` has shape {tuple(target.shape)}, but this adapter needs {tuple(shape)}. "
+                "Encode the targets with the adapter's own `num_digits` and `result_digits`."
+            )
 
 
 def _valid(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:

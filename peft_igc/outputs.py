@@ -1,15 +1,15 @@
 """Model outputs with the calculator's fields: how its losses and metrics leave the model.
 
 `with_fields` turns any model output into an instance of a sub-type of its own class that has four more real fields.
-Extra keys on the output would not do: distributed wrappers rebuild outputs from their declared fields, so a loss that is
-no field loses its gradient there. Nothing here computes anything.
+Extra keys on the output would not do: distributed wrappers rebuild outputs from their declared fields, so a loss that
+is no field loses its gradient there. Nothing here computes anything.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from transformers.utils import ModelOutput
@@ -26,13 +26,13 @@ class Fields(NamedTuple):
     """
 
     loss: torch.Tensor
-    count: torch.Tensor
+    count: torch.Tensor  # type: ignore[assignment]  # hides `tuple.count`
     correct: torch.Tensor
     gate: torch.Tensor
 
 
 @functools.cache
-def output_class(cls: type[ModelOutput]) -> type[ModelOutput]:
+def output_class(cls: Any) -> Any:
     """The sub-type of the output class `cls` with the fields `igc_loss`, `igc_count`, `igc_correct`, `igc_gate`."""
     fields = [(f"igc_{name}", torch.Tensor | None, dataclasses.field(default=None)) for name in Fields._fields]
     made = dataclasses.make_dataclass(f"IGC{cls.__name__}", fields, bases=(cls,))
@@ -53,4 +53,5 @@ def with_fields(output: ModelOutput, fields: Fields, add_to_loss: bool) -> Model
     values.update({f"igc_{name}": value for name, value in fields._asdict().items()})
     if add_to_loss and values.get("loss") is not None:
         values["loss"] = values["loss"] + fields.loss.to(values["loss"].device) / fields.count.clamp(min=1)
-    return output_class(type(output))(**values)
+    cls: Any = type(output)
+    return output_class(cls)(**values)

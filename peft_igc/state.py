@@ -1,7 +1,7 @@
 """State of a call and of a text: nothing per call lives on a module.
 
-* `Call` is what one forward pass of one causal LM knows (ids, mask, labels, targets) and what it reports. Hooks on that
-  model push and pop it on a stack per thread.
+* `Call` is what one forward pass of one causal LM knows (ids, mask, labels, targets) and what it reports. Hooks on
+  that model push and pop it on a stack per thread.
 * `Generation` is what one `generate` of one model knows: where its prompt's anchors are.
 * `Record` is what a text has left behind so far, row by row: what reading keeps of its tokens, and all its steps. It
   rides on the KV cache's own layer object, so it follows beams, repeats, selections, crops and resets.
@@ -27,7 +27,7 @@ from .input_mapping import Targets
 from .outputs import Fields
 
 
-@dataclass
+@dataclass(eq=False)  # two are the same only if they are one: comparing tensors has no single answer
 class Generation:
     """One running `generate`.
 
@@ -51,15 +51,17 @@ class Generation:
             if self.cache is None:
                 self.cache = call.cache
             return call.cache is self.cache
-        if self.cache is not None or call.input_ids is None or self.prompt is None:
-            return self.cache is None and self.prompt is None
-        # Without a cache each pass re-reads the text: it is ours if it begins with our prompt.
+        if self.cache is not None or call.use_cache is not False:
+            return False
+        # Without a cache (`generate` then says so) each pass re-reads the text: ours if it begins with our prompt.
+        if call.input_ids is None or self.prompt is None:
+            return self.prompt is None
         prompt = repeat_rows(self.prompt, call.input_ids.shape[0])
         width = prompt.shape[1]
         return call.input_ids.shape[1] >= width and torch.equal(call.input_ids[:, :width].to(prompt.device), prompt)
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
     """One forward pass of a causal LM.
 
@@ -72,6 +74,7 @@ class Call:
         targets: the right reading and result, or None.
         add_to_loss: whether `loss` gains the mean reading loss.
         cache: the cache that the caller handed in, or None.
+        use_cache: as the caller said, or None.
         generation: the `generate` that this pass belongs to, or None.
         report: what the calculator reports, once it has run with targets.
         ran: name of the adapter that has run in this pass.
@@ -86,6 +89,7 @@ class Call:
     targets: Targets | None = None
     add_to_loss: bool = True
     cache: Cache | None = None
+    use_cache: bool | None = None
     generation: Generation | None = None
     report: Fields | None = None
     ran: str | None = None
@@ -114,6 +118,23 @@ def current_generation(model: nn.Module) -> Generation | None:
     return next((g for g in reversed(thread.generations) if g.model is model), None)
 
 
+def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> torch.Tensor | None:
+    """Anchors of the `generate` that `model` drafts for, or None.
+
+    An assistant is asked again and again to continue the text so far, whose prompt has not moved.
+
+    Args:
+        model: the causal LM that is about to generate.
+        prompt: [B, P] int64 ids that it is given.
+    """
+    for generation in reversed(thread.generations):
+        if generation.model is not model and generation.prompt is not None and generation.anchors is not None:
+            (rows, width), given = generation.prompt.shape, prompt[:, : generation.prompt.shape[1]]
+            if given.shape == (rows, width) and torch.equal(given, generation.prompt.to(given.device)):
+                return generation.anchors
+    return None
+
+
 @contextmanager
 def generating(generation: Generation) -> Iterator[None]:
     """Marks a `generate` as in progress."""
@@ -131,7 +152,7 @@ def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
 
 # ---------------------------------------------------------------------------------------------- recomputation
 # A checkpoint wrapper around the decoder layer runs our hook a second time, in the backward pass: outside the model's
-# forward and, on an accelerator, in another thread. The layer's input is what both runs share: the call is found by it.
+# forward and, on an accelerator, in another thread. The layer's input is what both runs share; it leads to the call.
 _calls_by_storage: dict[int, tuple[StorageWeakRef, Call]] = {}
 _lock = threading.Lock()
 
@@ -211,9 +232,8 @@ class Record:
         """A record whose rows are `select(tensor)` for each tensor."""
         return Record(**{f.name: select(getattr(self, f.name)) for f in fields(self)})
 
-    def cropped(self, tokens: int) -> Record:
-        """A record without its last `tokens` tokens. Steps behind the end are dead; earlier ones govern again."""
-        length = max(self.length - tokens, 0)
+    def cropped(self, length: int) -> Record:
+        """A record of the first `length` tokens. Steps behind the end are dead; earlier ones govern again."""
         return replace(
             self,
             kept=self.kept[:, :length],
@@ -242,30 +262,35 @@ def _recording_class(cls: type) -> type:
     """
 
     def reorder_cache(self: Any, beam_idx: torch.Tensor) -> None:
-        super(made, self).reorder_cache(beam_idx)  # type: ignore[misc]
+        super(made, self).reorder_cache(beam_idx)  # type: ignore[arg-type]
         self._igc.update(lambda r: r.with_rows(lambda x: x.index_select(0, beam_idx.to(x.device))))
 
     def batch_repeat_interleave(self: Any, repeats: int) -> None:
-        super(made, self).batch_repeat_interleave(repeats)  # type: ignore[misc]
+        super(made, self).batch_repeat_interleave(repeats)  # type: ignore[arg-type]
         self._igc.update(lambda r: r.with_rows(lambda x: x.repeat_interleave(repeats, dim=0)))
 
     def batch_select_indices(self: Any, indices: Any) -> None:
-        super(made, self).batch_select_indices(indices)  # type: ignore[misc]
+        super(made, self).batch_select_indices(indices)  # type: ignore[arg-type]
         self._igc.update(
             lambda r: r.with_rows(lambda x: x[indices.to(x.device) if torch.is_tensor(indices) else indices])
         )
 
     def crop(self: Any, tokens_to_remove: int) -> None:
-        super(made, self).crop(tokens_to_remove)  # type: ignore[misc]
-        self._igc.update(lambda r: r.cropped(abs(tokens_to_remove)))
+        super(made, self).crop(tokens_to_remove)  # type: ignore[arg-type]
+        # To the length that is left, not by a count: the record of an adapter that was off may be shorter.
+        length = int(self.get_seq_length())
+        self._igc.update(lambda r: r.cropped(length))
 
     def reset(self: Any) -> None:
-        super(made, self).reset()  # type: ignore[misc]
+        super(made, self).reset()  # type: ignore[arg-type]
         self._igc.by_adapter.clear()
+
+    def reduce(self: Any) -> Any:
+        return _restored, (cls, self.__dict__)  # pickles name classes, and this one's name is its parent's
 
     body: dict[str, Any] = {f.__name__: f for f in (batch_repeat_interleave, batch_select_indices, crop)}
     body = {name: f for name, f in body.items() if hasattr(cls, name)}
-    body.update(reorder_cache=reorder_cache, reset=reset)
+    body.update(reorder_cache=reorder_cache, reset=reset, __reduce__=reduce)
     # `_layer_type` would make transformers (5.23) register the sub-type in its table of layer classes
     body.update(_layer_type=None, _igc_recording=True, __module__=cls.__module__, __qualname__=cls.__qualname__)
     made = type(cls.__name__, (cls,), body)
@@ -273,6 +298,14 @@ def _recording_class(cls: type) -> type:
 
 
 _recording_classes: dict[type, type] = {}
+
+
+def _restored(cls: type, attributes: dict[str, Any]) -> Any:
+    """The copy or unpickled twin of a cache layer of class `cls` that has records."""
+    layer: Any = object.__new__(cls)
+    layer.__dict__.update(attributes)
+    layer.__class__ = _recording_classes.setdefault(cls, _recording_class(cls))
+    return layer
 
 
 def records_of(cache: Cache, layer: int) -> Records:
@@ -295,6 +328,13 @@ def records_of(cache: Cache, layer: int) -> Records:
         cache_layer._igc = Records()
         cache_layer.__class__ = _recording_classes[cls]
     return cache_layer._igc
+
+
+def pass_by(cache: Cache | None, layer: int, tokens: int, reader: str | None = None) -> None:
+    """Tells the records on a cache layer, but for that of the adapter `reader`, that `tokens` tokens passed unread."""
+    records = None if cache is None else getattr(cache.layers[layer], "_igc", None)
+    if records is not None:
+        records.by_adapter = {n: r if n == reader else r.skipped(tokens) for n, r in records.by_adapter.items()}
 
 
 def find_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:

@@ -1,0 +1,207 @@
+"""What the tests of the core share: adapted tiny models, watching the steps, decoding by hand.
+
+The adapters here are random but telling: they read other numbers from other texts, clearly (`MARGIN`), and what they
+write moves the logits, so that a mix-up of rows, anchors or steps shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from peft import PeftModel, get_peft_model
+from tiny_models import VOCABULARY, small_config, tiny_model
+
+from peft_igc import state
+from peft_igc.calculator import Status
+from peft_igc.digits import PAD
+from peft_igc.layer import Step
+
+
+TOLERANCE = 1e-4
+MARGIN = 1e-2  # between the best two classes of every slot: a hundred times what another order of sums may move
+
+
+class Calculation(NamedTuple):
+    """One step of one row, position counted in real tokens from the text's start."""
+
+    position: int
+    digits: tuple[int, ...]
+    sign: int
+    status: int
+
+
+def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel:
+    """Makes the random adapter's readings depend on the text, its updates on the result, and both strongly."""
+    generator = torch.Generator().manual_seed(seed)
+    for layer in igc_layers(model):
+        if name not in layer.igc_config:
+            continue
+        reader, writer = layer.igc_input_mapping[name], layer.igc_output_mapping[name]
+        with torch.no_grad():
+            heads = (reader.digit_head, reader.sign_head, reader.operator_head)
+            for linear in (*heads, reader.anchor_query, reader.compression, writer.write_down):
+                linear.weight.copy_(torch.randn(linear.weight.shape, generator=generator))
+            for linear in heads:
+                linear.weight.mul_(3)
+            reader.slots.copy_(4 * torch.randn(reader.slots.shape, generator=generator))
+            reader.operator_head.bias[:3] = 0  # +, - and *: a number comes out, whatever is read
+            writer.digit.weight.mul_(5)
+    return model
+
+
+def adapted(arch: str = "llama", seed: int = 0, overrides: dict[str, Any] | None = None, **fields: Any) -> PeftModel:
+    """A tiny model with a telling random adapter, in eval mode."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed + 1)
+        model = get_peft_model(tiny_model(arch, **(overrides or {})), small_config(**fields))
+    return telling(model, seed=seed).eval()
+
+
+def igc_layers(model: torch.nn.Module) -> list[Any]:
+    """The `IGCLayer`s of a model."""
+    return [module for module in model.modules() if hasattr(module, "igc_input_mapping")]
+
+
+def texts(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    """[rows, length] random ids without special tokens."""
+    return torch.randint(3, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def left_padded(rows: list[torch.Tensor], extra: int = 0) -> dict[str, torch.Tensor]:
+    """`input_ids` and `attention_mask` of one-dimensional rows, padded on the left to the longest plus `extra`."""
+    width = max(map(len, rows)) + extra
+    ids = torch.stack([torch.nn.functional.pad(row, (width - len(row), 0)) for row in rows])
+    mask = torch.stack([torch.arange(width) >= width - len(row) for row in rows]).long()
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def positions_of(mask: torch.Tensor) -> torch.Tensor:
+    """`position_ids` as `generate` makes them from a mask."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+@contextmanager
+def watching() -> Iterator[list[Any]]:
+    """The list of `Step` and `Writing` that happen meanwhile in this thread, in order."""
+    seen: list[Any] = []
+    state.thread.observers.append(seen.append)
+    try:
+        yield seen
+    finally:
+        state.thread.observers.remove(seen.append)
+
+
+def record_of(cache: Any, name: str = "default", layer: int = 1) -> state.Record:
+    """The record that rides on a cache."""
+    return state.records_of(cache, layer).by_adapter[name]
+
+
+def calculations(record: state.Record) -> list[list[Calculation]]:
+    """The steps of each row of a record, in the order of their anchors."""
+    real = record.valid.cumsum(1) - 1
+    rows = []
+    for row in range(record.anchors.shape[0]):
+        steps = []
+        for a, at in enumerate(record.anchors[row].tolist()):
+            if at >= 0:
+                digits = tuple(d for d in record.digits[row, a].tolist() if d != PAD)
+                sign, status = int(record.signs[row, a]), int(record.status[row, a])
+                steps.append(Calculation(int(real[row, at]), digits, sign, status))
+        rows.append(sorted(steps))
+    return rows
+
+
+def assert_rows_differ(rows: list[list[Calculation]]) -> None:
+    """No two rows calculated the same: a mix-up would be seen."""
+    results = [tuple((s.digits, s.sign, s.status) for s in row) for row in rows]
+    assert len(set(results)) == len(results), results
+
+
+def telling_texts(model: torch.nn.Module, lengths: list[int], seed: int = 0) -> list[torch.Tensor]:
+    """Random texts of these lengths which the model clearly reads as different calculations at their ends."""
+    generator = torch.Generator().manual_seed(seed)
+    found: list[torch.Tensor] = []
+    results: set[Any] = set()
+    for length in lengths:
+        for _ in range(50):
+            ids = torch.randint(3, VOCABULARY, (1, length), generator=generator)
+            step = steps_of(model, ids, torch.tensor([[length - 1]]))
+            result = tuple(map(tuple, (step.result.digits[0, 0].tolist(), step.result.sign[0].tolist())))
+            if result not in results and margin(step) > MARGIN and step.result.status[0, 0] == Status.OK:
+                results.add(result)
+                found.append(ids[0])
+                break
+    assert len(found) == len(lengths), "the adapter reads the same from every text"
+    return found
+
+
+def steps_of(model: torch.nn.Module, ids: torch.Tensor, anchors: torch.Tensor, **more: Any) -> Step:
+    """What one pass over whole texts reads and calculates."""
+    with watching() as seen:
+        scored(model, ids, anchors, **more)
+    return next(s for s in seen if isinstance(s, Step))
+
+
+def margin(step: Step) -> float:
+    """The smallest distance between the best two classes of a slot that was read."""
+    there = step.anchors >= 0
+    pairs = [logits[there].topk(2, -1).values for logits in step.reading]
+    return min((float((p[..., 0] - p[..., 1]).min()) for p in pairs if p.numel()), default=float("inf"))
+
+
+def scored(model: torch.nn.Module, ids: torch.Tensor, anchors: torch.Tensor | None, **more: Any) -> torch.Tensor:
+    """[B, T, V] logits of one pass over whole texts, nothing cached."""
+    if anchors is not None:
+        more["igc_anchors"] = anchors
+    with torch.no_grad():
+        return model(input_ids=ids, use_cache=False, **more).logits
+
+
+def generated(model: torch.nn.Module, *, new: int = 5, **more: Any) -> Any:
+    """`generate`, greedy unless told otherwise, with everything returned; `stacked` logits are [B, new, V]."""
+    out = model.generate(
+        **{"do_sample": False, "max_new_tokens": new, "pad_token_id": 0, **more},
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
+    out.stacked = torch.stack(out.logits, 1)
+    return out
+
+
+def assert_as_scored(model: torch.nn.Module, out: Any, rows: list[torch.Tensor], anchors: list[list[int]]) -> None:
+    """Each generated sequence has the logits, and left the steps, that a pass over its own text alone gives.
+
+    Args:
+        model: that generated.
+        out: of `generated`; several sequences per row, beams and left padding may be among it.
+        rows: the prompts, one-dimensional, without padding; anchors: positions in them.
+    """
+    beams = getattr(out, "beam_indices", None)
+    repeats = out.sequences.shape[0] // len(rows)
+    for i, sequence in enumerate(out.sequences):
+        row = rows[i // repeats]
+        new = len(out.logits)
+        text = torch.cat([row, sequence[-new:]])[None]
+        at = torch.tensor([anchors[i // repeats]])
+        wanted = scored(model, text, at)[0, len(row) - 1 : -1]
+        got = out.stacked[i] if beams is None else out.stacked[beams[i, :new], torch.arange(new)]
+        torch.testing.assert_close(got, wanted, atol=TOLERANCE, rtol=0)
+        assert_steps(model, out.past_key_values, i, text, at) if beams is None else None
+
+
+def assert_steps(model: torch.nn.Module, cache: Any, i: int, text: torch.Tensor, anchors: torch.Tensor) -> None:
+    """Row `i` of a cache holds exactly the steps of a pass over `text` [1, L], none of them a tie."""
+    if cache is None:
+        return
+    step = steps_of(model, text, anchors)
+    assert margin(step) > MARGIN
+    places = [p for p in anchors[0].tolist() if p >= 0]
+    result = step.result
+    wanted = [
+        Calculation(p, tuple(d for d in result.digits[0, a].tolist() if d != PAD), int(s), int(c))
+        for a, (p, s, c) in enumerate(zip(places, result.sign[0], result.status[0], strict=True))
+    ]
+    assert calculations(record_of(cache))[i] == sorted(wanted)

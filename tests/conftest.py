@@ -1,0 +1,23 @@
+"""Settings of every test: one thread, one seed, and the warnings that are not ours."""
+
+import pytest
+import torch
+
+
+torch.set_num_threads(1)  # the tests' tensors are too small for more, and two test processes share the machine
+
+# Warnings are errors (pyproject.toml), except these.
+IGNORED = [
+    # peft 0.21.2, peft/peft_model.py:184 reads what transformers 5.23 has renamed.
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning",
+]
+
+
+def pytest_configure(config):
+    for line in IGNORED:
+        config.addinivalue_line("filterwarnings", line)
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
