@@ -1,8 +1,8 @@
 """`IGCConfig`: every setting of the Integrated Gated Calculator, each documented once.
 
-A field stands in the group of the stage that it controls, in the order in which a hidden state meets the stages: where,
-read, compute, write, train. Sizes are absolute numbers; the defaults give about 17 M parameters on Llama-3.1-8B.
-The config knows nothing of a model: `layer` is checked against one when the adapter is injected.
+A field stands in the group of the stage that it controls, in the order in which a hidden state meets the stages:
+where, read, compute, write, train. Sizes are absolute numbers; the defaults give about 17 M parameters on
+Llama-3.1-8B. The config knows nothing of a model: `layer` is checked against one when the adapter is injected.
 
 Try it: `python -c "from peft_igc import IGCConfig; print(IGCConfig(layer=1))"`
 """
@@ -10,14 +10,16 @@ Try it: `python -c "from peft_igc import IGCConfig; print(IGCConfig(layer=1))"`
 from __future__ import annotations
 
 import enum
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from peft import PeftConfig, TaskType
-from peft.utils import PeftType
+from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
+from safetensors import SafetensorError, safe_open
 
 
-class IGCPeftType(str, enum.Enum):
+class IGCPeftType(enum.StrEnum):
     """PEFT's name of the method. `PeftType` belongs to PEFT and stays as it is."""
 
     IGC = "IGC"
@@ -115,11 +117,13 @@ class IGCConfig(PeftConfig):
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate"})
     max_offset: int = field(default=64, metadata={"help": "offsets from the anchor that are told apart"})
 
-    teacher_forcing: bool = field(default=True, metadata={"help": "give the correct result to the writing in training"})
+    teacher_forcing: bool = field(
+        default=True, metadata={"help": "give the correct result to the writing in training"}
+    )
     detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
     init_weights: bool = field(default=True, metadata={"help": "a fresh adapter changes nothing"})
 
-    # PEFT and TRL read these names on every config. IGC finds its module by `layer`; nothing else of the base is tuned.
+    # PEFT and TRL read these names on every config. IGC finds its module by `layer`; nothing else of a base is tuned.
     target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
     exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
     modules_to_save: list[str] | None = field(default=None, metadata={"help": "further modules to train and save"})
@@ -127,8 +131,9 @@ class IGCConfig(PeftConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.loaded_from: str | None = None  # no field: where `from_pretrained` found it, for error messages
         self.peft_type = IGC_PEFT_TYPE
-        if self.task_type is None:
+        if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM  # there is no other: the method writes into a text as it is produced
         for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
             if getattr(self, name) is not None:
@@ -174,6 +179,29 @@ class IGCConfig(PeftConfig):
                     f"`anchor_token_ids={sequences!r}` is not a list of non-empty lists of token ids. "
                     "One sequence `[27, 9]` is given as `[[27, 9]]`."
                 )
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str, subfolder: str | None = None, **kwargs: Any
+    ) -> IGCConfig:
+        """A saved config, as PEFT loads it; the first thing that every way of loading an adapter does.
+
+        Raises:
+            ValueError: if there is no config, or if the weights beside it are damaged.
+        """
+        config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
+        config.loaded_from = os.path.join(pretrained_model_name_or_path, subfolder or "").rstrip(os.sep)
+        weights = os.path.join(config.loaded_from, SAFETENSORS_WEIGHTS_NAME)
+        if os.path.isfile(weights):
+            try:
+                safe_open(weights, framework="pt").__exit__(None, None, None)
+            except SafetensorError as error:
+                # PEFT (0.21) lets this pass without the name of the file.
+                raise ValueError(
+                    f"`{weights}` is damaged and cannot be read as a safetensors file ({error}). "
+                    "Copy or download it again, or save the adapter again with `save_pretrained`."
+                ) from error
+        return config
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, layer: int = 1, **overrides: Any) -> IGCConfig:

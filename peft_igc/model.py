@@ -1,8 +1,8 @@
 """`IGCModel`: the tuner that attaches a calculator to one decoder layer of a causal LM.
 
 It follows PEFT's contract for tuners (`BaseTuner`) and differs where a calculator must: the adapter is a child of the
-decoder layer instead of a wrapper around it, it cannot be merged, and its weights are saved under the same keys however
-several PEFT models are nested. All work of a forward pass is in `layer`, `hooks` and below.
+decoder layer instead of a wrapper around it, it cannot be merged, and its weights are saved under the same keys
+however several PEFT models are nested. All work of a forward pass is in `layer`, `hooks` and below.
 
 Try it: `pytest tests/test_model.py`
 """
@@ -24,6 +24,7 @@ from . import hooks
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer
 
+
 CHILD = "igc"  # the adapter's name within its decoder layer; PEFT's prefix `igc_` must not be part of it
 NESTED = "base_model.model."
 
@@ -31,8 +32,8 @@ NESTED = "base_model.model."
 class AdapterConfigs(dict[str, PeftConfig]):
     """The adapters of nested PEFT models by name, which all of them share.
 
-    PEFT (0.21) lets a later model take the name of an earlier one's adapter; each saved file would then hold the weights
-    of both. This refuses.
+    PEFT (0.21) lets a later model take the name of an earlier one's adapter; each saved file would then hold the
+    weights of both. This refuses.
     """
 
     def __setitem__(self, name: str, config: PeftConfig) -> None:
@@ -90,10 +91,10 @@ class IGCModel(BaseTuner):
                 f"(0..{len(layers) - 1}). Set `IGCConfig(layer=...)`."
             )
         self._target = f"{path}.{peft_config.layer}"
-        self._base = [base]
+        self._base: list[PreTrainedModel] = [base]  # a list, or it would become a submodule
         hooks.install(base)
 
-    def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:  # type: ignore[override]
+    def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
         """Equality: a suffix could match a layer of another stack, such as a vision tower's."""
         return key == self._target
 
@@ -117,6 +118,24 @@ class IGCModel(BaseTuner):
         if adapter_name not in self.active_adapters:
             layer.requires_grad_(False)
             layer.set_adapter(self.active_adapters)
+
+    def delete_adapter(self, adapter_name: str) -> None:
+        """Deletes an adapter. If it was the active one, the first of those that are left becomes active.
+
+        Raises:
+            ValueError: if there is no IGC adapter of this name.
+        """
+        config = self.peft_config.get(adapter_name)
+        if config is not None and config.peft_type != IGC_PEFT_TYPE:
+            raise ValueError(
+                f"Adapter {adapter_name!r} is no IGC adapter. Delete it on the PEFT model that it was added to."
+            )
+        was_active = adapter_name in self.active_adapters
+        super().delete_adapter(adapter_name)
+        if was_active:
+            # Each layer has picked one of its own adapters: on several layers these would be active at once.
+            left = sorted(name for name, other in self.peft_config.items() if other.peft_type == IGC_PEFT_TYPE)
+            self.set_adapter(left[:1])
 
     def set_adapter(self, adapter_name: str | list[str], inference_mode: bool = False) -> None:
         """Activates one adapter; several raise a ValueError."""
@@ -192,10 +211,30 @@ class IGCModel(BaseTuner):
         key = _OWN_KEY(adapter_name).sub(r".\1.", key)
         return canonical_key(key)
 
+    @classmethod
+    def _remap_adapter_state_dict_for_load(
+        cls, model: nn.Module, config: PeftConfig, adapter_name: str, state_dict: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """The keys of the model for the keys of a file. Weights that are not this adapter's raise a ValueError."""
+        own = {k: v for k, v in model.state_dict().items() if _OWN_KEY(adapter_name).search(k)}
+        places = {_bare_key(cls._remove_adapter_name_from_key(k, adapter_name)): k for k in own}
+        given = {_bare_key(k): v.shape for k, v in state_dict.items() if _FILE_KEY.search(k)}
+        _check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
+        return {places.get(_bare_key(k), k): v for k, v in state_dict.items()}
+
+
+# The part of a key that names a mapping, in a file.
+_FILE_KEY = re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.")
+
 
 def _OWN_KEY(adapter_name: str) -> re.Pattern[str]:
-    """Matches the part of a key that names a mapping and its adapter."""
-    return re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.{re.escape(adapter_name)}\.")
+    """Matches the part of a key that names a mapping and its adapter, in a model."""
+    return re.compile(rf"{_FILE_KEY.pattern}{re.escape(adapter_name)}\.")
+
+
+def _bare_key(key: str) -> str:
+    """`key` as a base model without PEFT would have it."""
+    return canonical_key(key).removeprefix(NESTED)
 
 
 def canonical_key(key: str) -> str:
@@ -205,7 +244,58 @@ def canonical_key(key: str) -> str:
     return key
 
 
-def innermost_model(model: nn.Module) -> nn.Module:
+def _check_weights(
+    model: nn.Module,
+    config: PeftConfig,
+    adapter_name: str,
+    expected: dict[str, torch.Size],
+    given: dict[str, torch.Size],
+) -> None:
+    """Refuses weights that do not fit: PEFT would load what fits and leave the rest random, with a warning.
+
+    Args:
+        model: the model that is loaded into.
+        config: of the adapter.
+        adapter_name: its name.
+        expected: shapes of the adapter in the model, by bare key.
+        given: shapes in the file, by bare key.
+
+    Raises:
+        ValueError: if a weight is missing, or not expected, or of another shape.
+    """
+    source = getattr(config, "loaded_from", None)
+    weights = f"The weights in `{source}`" if source else f"The weights for adapter {adapter_name!r}"
+    trained_on = config.base_model_name_or_path
+    cure = f"Load them onto the base model that they were trained on{f', `{trained_on}`' if trained_on else ''}."
+    base = innermost_model(model)
+    name = f"`{type(base).__name__}`" + (f" (`{base.config.name_or_path}`)" if base.config.name_or_path else "")
+    missing, unknown = sorted(expected.keys() - given.keys()), sorted(given.keys() - expected.keys())
+    if missing or unknown:
+        examples = [
+            f"{len(names)} {what}, such as `{names[0]}`"
+            for names, what in ((missing, "are missing"), (unknown, "have no place"))
+            if names
+        ]
+        raise ValueError(
+            f"{weights} are not those of the adapter that its config describes on {name}: "
+            f"{'; '.join(examples)}. {cure}"
+        )
+    wrong = [key for key in expected if expected[key] != given[key]]
+    for key in wrong:
+        if key.endswith(".igc_input_mapping.norm.weight"):
+            raise ValueError(
+                f"{weights} are for a base model of hidden size {given[key][0]}, but {name} has {expected[key][0]}. "
+                f"{cure}"
+            )
+    if wrong:
+        key = wrong[0]
+        raise ValueError(
+            f"{weights} do not fit the adapter's config: `{key}` has shape {tuple(given[key])}, the config asks for "
+            f"{tuple(expected[key])} ({len(wrong)} such weights). Restore the `adapter_config.json` saved with them."
+        )
+
+
+def innermost_model(model: nn.Module) -> PreTrainedModel:
     """The causal LM within PEFT models: the only one whose `__call__` and `generate` every way of calling reaches.
 
     Raises:
@@ -236,7 +326,9 @@ def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
             "into it. Pass a model of `AutoModelForCausalLM`."
         )
     count = base.config.get_text_config(decoder=True).num_hidden_layers
-    named = [(k, m) for k, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m) == count]
+    decoder = set(base.get_decoder().modules())  # without the stacks of other modalities, such as a vision tower
+    named = [(k, m) for k, m in model.named_modules() if isinstance(m, nn.ModuleList) and m in decoder]
+    named = [(k, m) for k, m in named if len(m) == count]
     lists = [(k, m) for k, m in named if k.rpartition(".")[2] in ("layers", "h", "blocks", "block", "layer")]
     if not lists:
         raise ValueError(

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
+from peft.tuners import tuners_utils
 from peft.tuners.tuners_utils import BaseTuner
 from torch import nn
 
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
-from .model import NESTED, IGCModel, canonical_key
+from .model import NESTED, IGCModel, canonical_key, innermost_model
 
 
 def register() -> None:
@@ -25,8 +26,13 @@ def register() -> None:
         KeyError: if another package holds the name or the prefix.
     """
     holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE)
-    if holder is not None and (holder.__module__, holder.__qualname__) != (IGCConfig.__module__, IGCConfig.__qualname__):
-        raise KeyError(f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one.")
+    if holder is not None and (holder.__module__, holder.__qualname__) != (
+        IGCConfig.__module__,
+        IGCConfig.__qualname__,
+    ):
+        raise KeyError(
+            f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one."
+        )
     for other, prefix in PEFT_TYPE_TO_PREFIX_MAPPING.items():
         if prefix == IGCModel.prefix and other != IGC_PEFT_TYPE:
             raise KeyError(f"The PEFT prefix {prefix!r} is registered for {other!r}. Import only one of the packages.")
@@ -34,18 +40,22 @@ def register() -> None:
     PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
     _save_nested_adapters_canonically()
+    _find_linear_layers_in_the_causal_lm()
 
 
 def _save_nested_adapters_canonically() -> None:
     """Lets other tuners beside an IGC adapter save and load their weights under the keys that a bare base has.
 
     PEFT (0.21) prefixes the keys once more for each PEFT model inside, so a LoRA around an IGC would not load without
-    one. The tuner classes' own hooks are extended for models that hold a calculator, and for no other. This can go when
-    PEFT saves nested models under canonical keys.
+    one. The tuner classes' own hooks are extended for models that hold a calculator, and for no other. This can go
+    when PEFT saves nested models under canonical keys.
     """
     if getattr(BaseTuner._get_adapter_state_dict, "_igc", False):
         return
-    get, remap = BaseTuner.__dict__["_get_adapter_state_dict"], BaseTuner.__dict__["_remap_adapter_state_dict_for_load"]
+    get, remap = (
+        BaseTuner.__dict__["_get_adapter_state_dict"],
+        BaseTuner.__dict__["_remap_adapter_state_dict_for_load"],
+    )
 
     def get_adapter_state_dict(
         cls: type, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor], unwanted: Any
@@ -54,16 +64,37 @@ def _save_nested_adapters_canonically() -> None:
         return {canonical_key(k): v for k, v in found.items()} if _has_calculator(model) else found
 
     def remap_adapter_state_dict_for_load(
-        cls: type, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor]
+        cls: Any, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
         if _has_calculator(model):
             depth = max((_depth(k) for k, m in model.named_modules() if isinstance(m, cls.tuner_layer_cls)), default=1)
-            state_dict = {NESTED * (depth - 1) + k: v for k, v in state_dict.items()}
+            state_dict = {
+                NESTED * (depth - 1) + canonical_key(k) if k.startswith(NESTED) else k: v
+                for k, v in state_dict.items()
+            }
         return remap.__func__(cls, model, config, adapter_name, state_dict)
 
     get_adapter_state_dict._igc = True  # type: ignore[attr-defined]
     BaseTuner._get_adapter_state_dict = classmethod(get_adapter_state_dict)
     BaseTuner._remap_adapter_state_dict_for_load = classmethod(remap_adapter_state_dict_for_load)
+
+
+def _find_linear_layers_in_the_causal_lm() -> None:
+    """Lets `target_modules="all-linear"` mean the same around an IGC adapter as on a bare base.
+
+    PEFT (0.21) leaves out the output head only if it is given the causal LM itself. Given a PEFT model it targets the
+    head too, saves that base weight with the adapter, and writes names into the config that a bare base does not have.
+    This can go when PEFT looks into nested models.
+    """
+    find = tuners_utils._maybe_include_all_linear_layers
+    if getattr(find, "_igc", False):
+        return
+
+    def include_all_linear_layers(peft_config: Any, model: nn.Module) -> Any:
+        return find(peft_config, innermost_model(model) if _has_calculator(model) else model)
+
+    include_all_linear_layers._igc = True  # type: ignore[attr-defined]
+    tuners_utils._maybe_include_all_linear_layers = include_all_linear_layers
 
 
 def _has_calculator(model: nn.Module) -> bool:

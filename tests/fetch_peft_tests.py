@@ -2,9 +2,9 @@
 
     python tests/fetch_peft_tests.py
 
-Downloads the source distribution of the installed PEFT with pip, from whatever index pip is configured for, and unpacks
-the two files that `tests/test_peft_common.py` needs into `.cache/peft-tests/<version>/`. Does nothing if they are there.
-Exit code 1, with a message that says why, if they cannot be had; those tests are then skipped.
+Downloads the source distribution of the installed PEFT with pip, from whatever index pip is configured for, and
+unpacks the two files that `tests/test_peft_common.py` needs into `.cache/peft-tests/<version>/`. Does nothing if they
+are there. Exit code 1, with a message that says why, if they cannot be had; those tests are then skipped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """PEFT's own common tests, unchanged, on a calculator in eleven architectures.
 
-`PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `fetch_peft_tests.py` fetches it,
-and without it this file is skipped. Each check of it stands in exactly one of the two tables below: applied, with its
-arguments, or not applied, with the reason. Llama is in the unit tier, the other architectures are slow tests.
+`PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `fetch_peft_tests.py`
+fetches it, and without it this file is skipped. Each check of it stands in exactly one of the two tables below:
+applied, with its arguments, or not applied, with the reason. Llama is in the unit tier, the other architectures are
+slow tests.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def common_tester() -> type:
     folder = fetch_peft_tests.folder()
     if not all((folder / name).is_file() for name in fetch_peft_tests.FILES):
         pytest.skip(
-            "PEFT's common tests are not there; `python tests/fetch_peft_tests.py` fetches them.", allow_module_level=True
+            "PEFT's common tests are not there; `python tests/fetch_peft_tests.py` fetches them.",
+            allow_module_level=True,
         )
     if importlib.util.find_spec("diffusers") is None:
         # The tester only asks whether a model is one of diffusers' pipelines; none is.
@@ -57,7 +59,7 @@ def common_tester() -> type:
 
 PeftCommonTester = common_tester()
 
-# Check, arguments beyond the config's. Each runs with a fresh adapter and with a random one, unless it is in ONLY_RANDOM.
+# Check, arguments beyond the config's. Each runs with a fresh and with a random adapter, unless it is in ONLY_RANDOM.
 APPLIED: list[tuple[str, dict[str, Any]]] = [
     ("model_attr", {}),
     ("adapter_name", {}),

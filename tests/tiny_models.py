@@ -1,7 +1,7 @@
 """Tiny causal LMs of the tested architectures, random weights, built without files or network.
 
 `tiny_model("llama")` gives three decoder layers of width 32 in a few milliseconds: seeded, in eval mode, default
-initialisation (a residual stream as uneven as that of real models). `small_igc()` gives fields of `IGCConfig` that fit.
+initialisation (a residual stream as uneven as that of real models). `small_igc()` gives fields of an `IGCConfig`.
 """
 
 from __future__ import annotations
