@@ -183,13 +183,10 @@ class ArithmeticRows:
         return operator, a, b
 
     def _pair(self, rng: random.Random) -> tuple[int, int]:
-        """Operands of equal length in half of the cases, of independent lengths in the others; now and then a zero."""
+        """Operands of equal length in half of the cases, of independent lengths in the others."""
         digits = rng.randint(1, self.max_digits)
         other = digits if rng.random() < 0.5 else rng.randint(1, self.max_digits)
-        a, b = _number(digits, rng), _number(other, rng)
-        if rng.random() < 0.02:
-            return (0, b) if rng.random() < 0.5 else (a, 0)
-        return a, b
+        return _number(digits, rng), _number(other, rng)
 
     def _exact_division(self, rng: random.Random) -> tuple[int, int]:
         """An exact division from one of two distributions; for a rounding division one in five leaves a remainder."""

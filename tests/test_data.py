@@ -1,4 +1,4 @@
-"""Promises of `data`, `arithmetic`, `bigbench`, `templates`: rows are true, reproducible and never those of the test."""
+"""Promises of `data`, `arithmetic`, `bigbench`, `templates`: rows are true, reproducible, and none is a test item."""
 
 import collections
 import itertools
