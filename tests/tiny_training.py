@@ -10,8 +10,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import datasets
 import torch
-from datasets import Dataset
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -20,6 +20,14 @@ from transformers import PreTrainedTokenizerFast
 from peft_igc.data import to_dataset
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
 
+
+# For `pytest.mark.filterwarnings`: what the libraries say about themselves.
+WARNINGS = (
+    # transformers 5.23: `TrainingArguments` sets a field that it calls deprecated itself, and TRL (1.16) sets it too.
+    "ignore:.*gradient_checkpointing. is deprecated and will be removed in v6:FutureWarning",
+)
+
+datasets.disable_progress_bars()
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<user>", "<assistant>")
 CHAT_TEMPLATE = (
@@ -102,8 +110,3 @@ def trainer(folder: Path, data: Any = None, model: Any = None, **overrides: Any)
         processing_class=tokenizer(),
         **kwargs,
     )
-
-
-def read(dataset: Dataset) -> list[dict[str, Any]]:
-    """The rows of a dataset."""
-    return [dict(row) for row in dataset]
