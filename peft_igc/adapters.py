@@ -1,8 +1,8 @@
 """Load a saved adapter from a folder onto a base model, with errors that name the folder and the cure.
 
 In: a base model and a folder written by `save_pretrained`. Out: a `PeftModel` in eval mode. PEFT's own
-`from_pretrained` does the work; it would look up a folder that does not exist on the hub, and its errors for files that
-do not belong to the model are long. Any PEFT method can be loaded, so that IGC is compared with others the same way.
+`from_pretrained` does the work; alone it would look for a missing folder on the hub, and its errors for files that do
+not belong to the model are long. Any PEFT method can be loaded, so that IGC is compared with others the same way.
 Try it: `pytest tests/test_adapters.py`
 """
 
@@ -16,7 +16,7 @@ from peft import PeftConfig, PeftModel
 from safetensors import SafetensorError
 
 
-__all__ = ["load_adapter"]
+__all__ = ["check_folder", "load_adapter"]
 
 
 def load_adapter(base: Any, folder: str | Path) -> PeftModel:
@@ -27,11 +27,8 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
         ValueError: A configuration or weights that cannot be read, or that do not belong to this base model.
     """
     folder = Path(folder).expanduser()
-    _check_folder(folder)
-    try:
-        config = PeftConfig.from_pretrained(str(folder))
-    except (json.JSONDecodeError, TypeError, KeyError) as error:
-        raise ValueError(f"`{folder / 'adapter_config.json'}` cannot be read: {error}. Copy the folder again.") from error
+    check_folder(folder)
+    config = _read_config(folder)
     try:
         return PeftModel.from_pretrained(base, str(folder), config=config).eval()
     except SafetensorError as error:
@@ -39,16 +36,33 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
     except RuntimeError as error:
         if "size mismatch" not in str(error):
             raise
-        size = base.config.get_text_config().hidden_size
+        first = next(line.strip() for line in str(error).splitlines() if "size mismatch" in line)
+        named = f", `{config.base_model_name_or_path}`" if config.base_model_name_or_path else ""
         raise ValueError(
-            f"The adapter in `{folder}` was trained on another model than this one, whose hidden size is {size}: "
-            f"{_first_mismatch(error)}. Load the base that it was trained on"
-            f"{_named(config.base_model_name_or_path)}."
+            f"The adapter in `{folder}` does not fit this base model: {first.rstrip('.')}. "
+            f"Load it onto the base that it was trained on{named}."
         ) from error
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuses what is no adapter's folder, before PEFT asks the hub about it."""
+def _read_config(folder: Path) -> PeftConfig:
+    """The adapter's configuration."""
+    try:
+        config = PeftConfig.from_pretrained(str(folder))
+        if config.peft_type is None:
+            raise KeyError("peft_type")
+    except (json.JSONDecodeError, TypeError, KeyError) as error:
+        path = folder / "adapter_config.json"
+        raise ValueError(f"`{path}` cannot be read: {type(error).__name__} {error}. Copy the folder again.") from error
+    return config
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuses what is no adapter's folder, before PEFT asks the hub about it.
+
+    Raises:
+        FileNotFoundError: No such folder, or no adapter in it.
+    """
+    folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise FileNotFoundError(
             f"The adapter folder `{folder}` does not exist. Pass a folder written by `model.save_pretrained`."
@@ -59,14 +73,3 @@ def _check_folder(folder: Path) -> None:
         )
     if not any((folder / name).is_file() for name in ("adapter_model.safetensors", "adapter_model.bin")):
         raise FileNotFoundError(f"The folder `{folder}` holds no `adapter_model.safetensors`. Copy the folder again.")
-
-
-def _first_mismatch(error: RuntimeError) -> str:
-    """The first of the parameters that do not fit."""
-    lines = [line.strip() for line in str(error).splitlines() if "size mismatch" in line]
-    return lines[0].rstrip(".")
-
-
-def _named(base: str | None) -> str:
-    """The base model's name, if the adapter knows it."""
-    return f", `{base}`" if base else ""

@@ -214,7 +214,9 @@ def _prompt_ids(tokenizer: Any, prompt: str, raw: bool) -> torch.Tensor:
     if raw:
         ids = tokenizer(prompt)["input_ids"]
     elif tokenizer.chat_template is None:
-        raise ValueError("The tokenizer has no chat template. Pass `raw=True` (`--raw`) to use the prompt as it stands.")
+        raise ValueError(
+            "The tokenizer has no chat template. Pass `raw=True` (`--raw`) to use the prompt as it stands."
+        )
     else:
         messages = [{"role": "user", "content": prompt}]
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)

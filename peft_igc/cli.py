@@ -1,0 +1,234 @@
+"""The command line: `peft-igc demo`, `peft-igc eval`, `peft-igc trace`; the same as `python -m peft_igc.cli`.
+
+In: arguments. Out: text on the terminal and files; exit code 0, or 2 with one line on stderr where a user can help
+(a missing folder, a malformed line), 130 after an interrupt. A defect of the package keeps its traceback.
+Parsing only: the work is in `demo`, `evaluation` and `tracing`, which the commands import when they run, so that
+`peft-igc --help` answers at once. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+__all__ = ["build_parser", "main"]
+
+EXAMPLES = """\
+examples:
+  peft-igc demo --output demo-output
+  peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
+  peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
+  peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; each sets `run`, a function that takes the arguments and returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="peft-igc",
+        description="An exact calculator inside the forward pass of a language model.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
+    demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
+    demo.add_argument("--seed", type=int, default=0, metavar="N", help="of the training (default: %(default)s)")
+    demo.add_argument("--minutes", type=float, metavar="CAP", help="stop the training early after so long")
+    demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
+    demo.set_defaults(run=_demo)
+
+    evaluate = commands.add_parser("eval", help="exact match of generated answers on a JSONL file")
+    _add_model(evaluate, adapter_required=False)
+    evaluate.add_argument(
+        "--data", required=True, metavar="FILE", help="one object per line: `prompt`, `target`, optional `group`"
+    )
+    evaluate.add_argument("--output", required=True, metavar="FILE", help="results as JSON")
+    evaluate.add_argument("--raw", action="store_true", help="use prompts as they stand, without chat template")
+    evaluate.add_argument("--batch-size", type=_positive, default=64, metavar="N", help="(default: %(default)s)")
+    evaluate.add_argument("--max-new-tokens", type=_positive, default=24, metavar="N", help="(default: %(default)s)")
+    evaluate.set_defaults(run=_evaluate)
+
+    trace = commands.add_parser("trace", help="show what the calculator reads and writes for one prompt")
+    _add_model(trace, adapter_required=True)
+    trace.add_argument("prompt", help='such as "What is 58 times 36?"')
+    trace.add_argument("--raw", action="store_true", help="use the prompt as it stands, without chat template")
+    trace.add_argument("--max-new-tokens", type=_positive, default=24, metavar="N", help="(default: %(default)s)")
+    trace.add_argument("--json", action="store_true", help="print JSON")
+    trace.set_defaults(run=_trace)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
+    """The arguments that name a model."""
+    parser.add_argument(
+        "--base", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
+    )
+    left_out = "" if adapter_required else "; without it the base model alone is evaluated"
+    parser.add_argument("--adapter", required=adapter_required, metavar="DIR", help=f"saved adapter{left_out}")
+
+
+def _positive(text: str) -> int:
+    """An integer of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
+    return int(text)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    """`peft-igc demo`."""
+    _need_training_packages()
+    from .demo import DemoSettings, run_demo
+
+    changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
+    outcome = run_demo(
+        arguments.output,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
+        settings=DemoSettings(**changes),
+        say=_say,
+    )
+    _say(f"\nExact match of whole answers, per cent:\n\n{outcome.table}\n")
+    if outcome.missed:
+        _say("Targets missed:\n" + "\n".join(f"  {sentence}" for sentence in outcome.missed))
+    else:
+        _say("All targets are reached.")
+    files = ", ".join(f"`{outcome.folder / name}`" for name in ("results.json", "learning_curve.png", "adapter"))
+    _say(f"Written: {files}")
+    _say(f'Now try: peft-igc trace --base tiny --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
+    return 0
+
+
+def _need_training_packages() -> None:
+    """Refuses before anything is loaded, if what only training needs is not installed."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("trl", "datasets", "accelerate", "matplotlib") if find_spec(name) is None]
+    if missing:
+        raise ValueError(f"`{'`, `'.join(missing)}` is not installed. Run `pip install 'peft-igc[train]'`.")
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    """`peft-igc eval`."""
+    from .data import read_jsonl
+    from .evaluation import evaluate
+
+    output = Path(arguments.output)
+    _check_output(output)
+    items = read_jsonl(arguments.data)
+    model, tokenizer = _load(arguments)
+    report = evaluate(
+        model,
+        tokenizer,
+        items,
+        batch_size=arguments.batch_size,
+        max_new_tokens=arguments.max_new_tokens,
+        raw=arguments.raw,
+        progress=_Counter(),
+    )
+    names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
+    output.write_text(json.dumps(report | names, indent=2) + "\n", encoding="utf-8")
+    _say(f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right.")
+    for group, score in sorted(report["groups"].items()):
+        _say(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
+    if report["truncated"]:
+        _say(f"{report['truncated']:,} answers were cut: they had not ended after {arguments.max_new_tokens} tokens.")
+    _say(f"Written: `{output}`")
+    return 0
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    """`peft-igc trace`."""
+    from .tracing import trace
+
+    model, tokenizer = _load(arguments)
+    found = trace(model, tokenizer, arguments.prompt, raw=arguments.raw, max_new_tokens=arguments.max_new_tokens)
+    _say(json.dumps(found.as_dict(), indent=2) if arguments.json else found.format())
+    return 0
+
+
+def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """The model that the arguments name, on an accelerator if there is one, and its tokenizer."""
+    import torch
+
+    from .adapters import check_folder, load_adapter
+    from .loading import load_base
+
+    if arguments.adapter is not None:
+        check_folder(arguments.adapter)  # before a large base is loaded
+    model, tokenizer = load_base(arguments.base)
+    if arguments.adapter is not None:
+        model = load_adapter(model, arguments.adapter)
+    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+
+
+def _check_output(path: Path) -> None:
+    """Refuses a file that could not be written, before the work is done."""
+    if path.is_dir():
+        raise ValueError(f"`--output {path}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"The folder `{path.parent}` of `--output {path}` does not exist. Make it first.")
+
+
+class _Counter:
+    """Prompts done, on one line of a terminal; silent where nobody watches."""
+
+    def __call__(self, done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{done:,}/{total:,}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+
+
+def _say(text: str) -> None:
+    """A line on the terminal at once, also through a pipe."""
+    print(text, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command.
+
+    Args:
+        argv: Arguments without the program's name. None: those of the process.
+
+    Returns:
+        The exit code.
+    """
+    arguments = build_parser().parse_args(argv)
+    _quieten()
+    try:
+        return int(arguments.run(arguments))
+    except KeyboardInterrupt:
+        print("Interrupted: nothing was written.", file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        if not _is_for_users(error):
+            raise
+        print(f"peft-igc: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+def _quieten() -> None:
+    """Keeps messages for developers of other packages out of the way."""
+    from transformers.utils import logging
+
+    warnings.simplefilter("ignore", FutureWarning)
+    logging.disable_progress_bar()
+
+
+def _is_for_users(error: Exception) -> bool:
+    """Whether an error was written for users: about a file, or raised by this package on purpose."""
+    if isinstance(error, OSError):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return Path(frames[-1].filename).resolve().parent == Path(__file__).resolve().parent
+
+
+if __name__ == "__main__":
+    sys.exit(main())
