@@ -9,6 +9,7 @@ Try it: `pytest tests/test_evaluation.py`.
 Shapes: B rows, T positions of the longest prompt of a batch, N new tokens.
 """
 
+import importlib
 import importlib.metadata
 import platform
 import time
@@ -122,10 +123,8 @@ def _score(right: Sequence[bool]) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of what an evaluation depends on."""
-    from . import __version__
-
     found = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft")}
-    return found | {"peft_igc": __version__, "python": platform.python_version()}
+    return found | {"peft_igc": importlib.import_module("peft_igc").__version__, "python": platform.python_version()}
 
 
 def _answer(
