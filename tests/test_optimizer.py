@@ -1,0 +1,92 @@
+"""Promises of the optimizer: who trains what, and that both parts act as one optimizer."""
+
+import copy
+
+import pytest
+import torch
+from peft import get_peft_model
+from tiny_models import small_igc, tiny_model
+from torch import nn
+
+from peft_igc import IGCConfig
+from peft_igc.optimizer import MuonAdamW, calculator_matrices
+
+
+def _two(seed: int = 0) -> tuple[nn.Parameter, nn.Parameter]:
+    generator = torch.Generator().manual_seed(seed)
+    return nn.Parameter(torch.randn(4, 6, generator=generator)), nn.Parameter(torch.randn(6, generator=generator))
+
+
+def _run(optimizer: torch.optim.Optimizer, parameters: tuple[nn.Parameter, ...], steps: int) -> None:
+    for _ in range(steps):
+        optimizer.zero_grad()
+        sum((p**2).sum() for p in parameters).backward()
+        optimizer.step()
+
+
+def _made(matrix: nn.Parameter, vector: nn.Parameter) -> MuonAdamW:
+    groups = [{"params": [vector], "weight_decay": 0.1}]
+    return MuonAdamW([matrix], groups, muon_lr=0.02, lr=0.03, weight_decay=0.1)
+
+
+def test_each_part_does_exactly_what_its_own_optimizer_would():
+    matrix, vector = _two()
+    _run(_made(matrix, vector), (matrix, vector), 3)
+    alone_matrix, alone_vector = _two()
+    muon = torch.optim.Muon([alone_matrix], lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    _run(muon, (alone_matrix,), 3)
+    _run(torch.optim.AdamW([alone_vector], lr=0.03, weight_decay=0.1), (alone_vector,), 3)
+    assert torch.equal(matrix, alone_matrix)
+    assert torch.equal(vector, alone_vector)
+
+
+def test_a_scheduler_moves_the_rate_of_both_parts():
+    optimizer = _made(*_two())
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+    optimizer.step()
+    scheduler.step()
+    assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 0.015]
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one():
+    matrix, vector = _two()
+    optimizer = _made(matrix, vector)
+    _run(optimizer, (matrix, vector), 2)
+    again = tuple(nn.Parameter(p.detach().clone()) for p in (matrix, vector))
+    resumed = _made(*again)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    _run(optimizer, (matrix, vector), 2)
+    _run(resumed, again, 2)
+    assert torch.equal(matrix, again[0])
+    assert torch.equal(vector, again[1])
+
+
+def test_a_closure_is_run_once_with_gradients():
+    matrix, vector = _two()
+    optimizer = _made(matrix, vector)
+    calls = []
+
+    def closure() -> float:
+        calls.append(torch.is_grad_enabled())
+        return 1.5
+
+    with torch.no_grad():
+        assert optimizer.step(closure) == 1.5
+    assert calls == [True]
+
+
+def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_weight():
+    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    names = {id(p): name for name, p in model.named_parameters()}
+    chosen = {names[id(p)].split("igc.")[1] for p in calculator_matrices(model)}
+    assert "igc_input_mapping.default.compression.weight" in chosen
+    assert "igc_output_mapping.default.write_down.weight" in chosen
+    assert len(chosen) == 22
+    tables = ("head", "slots", "place", "distance", "gate_down")
+    assert not [name for name in chosen if any(table in name for table in tables)]
+
+
+def test_a_torch_without_muon_is_refused_with_the_cure(monkeypatch):
+    monkeypatch.delattr(torch.optim, "Muon")
+    with pytest.raises(ValueError, match=r"has no `torch.optim.Muon`.*leave `igc_muon_learning_rate` out"):
+        _made(*_two())
