@@ -159,12 +159,18 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     ) -> tuple[torch.device | None, torch.dtype | None]:
         """A decoder layer has no `.weight`: the first parameter's device, the first floating (or compute) dtype."""
         device, dtype = None, None
+        executed_on = None
         for module in base_layer.modules():
             dtype = dtype or getattr(module, "compute_dtype", None)  # quantised linear layers
+            hook = getattr(module, "_hf_hook", None)
+            executed_on = getattr(hook, "execution_device", None) if executed_on is None else executed_on
         for name, parameter in base_layer.named_parameters():
             if not name.startswith("igc."):
                 device = device or parameter.device
                 dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
+        if device is not None and device.type == "meta" and executed_on is not None:
+            # off-loaded by accelerate: the layer's weights visit this device, ours stay there
+            device = torch.device(executed_on)
         return device, dtype
 
     # ------------------------------------------------------------------------------------------ the forward pass
