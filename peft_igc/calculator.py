@@ -315,12 +315,13 @@ def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient [..., D] and remainder [..., L] (limbs) of digits [..., D] by digits [..., D].
 
     For each digit, all ten multiples of the divisor are subtracted at once; the last difference that is not negative
-    is the new remainder, its number the digit of the quotient. For a divisor of zero the values mean nothing.
+    is the new remainder, its number the digit of the quotient. Differences that are too large run over at the top;
+    the chosen one is below the divisor and fits. For a divisor of zero the values mean nothing.
     """
-    count = -(-(dividend.shape[-1] + 1) // _ADDITION_LIMB)  # ten times a remainder has one digit more
     digit_range = torch.arange(10, device=divisor.device).unsqueeze(-1)  # [10, 1]
-    multiples = to_limbs(divisor, _ADDITION_LIMB, count).unsqueeze(-2) * digit_range  # [..., 10, L], not yet carried
+    multiples = to_limbs(divisor, _ADDITION_LIMB).unsqueeze(-2) * digit_range  # [..., 10, L], not yet carried
     remainder = torch.zeros_like(multiples[..., 0, :])  # [..., L]
+    count = remainder.shape[-1]
     quotient = []
     for digit in dividend.unbind(-1):
         next_digit = _widen(digit.unsqueeze(-1), count)  # [..., L]

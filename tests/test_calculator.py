@@ -282,6 +282,21 @@ def test_a_malformed_operand_is_undefined_unless_no_arithmetic_was_asked(bad, si
     assert (result.digits == PAD).all()
 
 
+def test_operations_see_digits_and_signs_only_whatever_was_read(monkeypatch):
+    seen = []
+
+    def spy(a, b, division):
+        seen.extend((a, b))
+        return Outcome(a.digits, a.sign, torch.zeros_like(a.sign))
+
+    monkeypatch.setattr(calculator, "OPERATIONS", {"?": Operation("spy", "?", spy, max)})
+    digits = torch.tensor([[[1, PAD], [-5, 3]], [[77, PAD], [9, 0]], [[PAD, 4], [0, PAD]]])
+    signs = torch.tensor([[1, 0], [0, 5], [-1, 1]])
+    calculate(digits, signs, torch.zeros(3, dtype=torch.int64), operations="?", result_digits=2)
+    assert [operand.digits.tolist() for operand in seen] == [[[0, 1], [0, 0], [0, 0]], [[0, 0], [0, 0], [0, 0]]]
+    assert [operand.sign.tolist() for operand in seen] == [[1, 0, 0], [0, 0, 1]]
+
+
 @pytest.mark.parametrize("sign", [-1, 2])
 def test_a_malformed_sign_is_undefined(sign):
     digits, _ = encode(["1", "1"], 3)
