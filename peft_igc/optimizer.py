@@ -61,7 +61,7 @@ class MuonAdamW(torch.optim.Optimizer):
             matrices, lr=muon_lr, weight_decay=weight_decay, momentum=momentum, adjust_lr_fn="match_rms_adamw"
         )
         self.parts: list[torch.optim.Optimizer] = [muon]
-        if any(group["params"] for group in others):
+        if others:
             self.parts.append(torch.optim.AdamW(others, lr=lr, betas=betas, eps=eps))
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()

@@ -32,6 +32,7 @@ from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck
 from .columns import COLUMNS
 from .config import IGCConfig
 from .layer import IGCLayer
+from .optimizer import MuonAdamW, calculator_matrices
 
 
 logger = get_logger(__name__)
@@ -53,6 +54,10 @@ class IGCSFTConfig(SFTConfig):
         igc_loss_weight (`float`, *optional*, defaults to `1.0`):
             Weight of the reading loss (the cross-entropy of operator, operands and signs, mean over the supervised
             steps) in the training loss. The reading learns from nothing else: `0.0` leaves it as it is.
+        igc_muon_learning_rate (`float`, *optional*):
+            Learning rate of Muon for the calculator's weight matrices; everything else keeps `optim` AdamW with
+            `learning_rate`. `None`: AdamW for all. The reading learns several times faster with it; `4e-3` beside a
+            `learning_rate` of `3e-3` was good on the embedded base. Not for sharded parameters (FSDP, DeepSpeed).
     """
 
     igc_loss_weight: float = field(
@@ -63,10 +68,19 @@ class IGCSFTConfig(SFTConfig):
         },
     )
 
+    igc_muon_learning_rate: float | None = field(
+        default=None,
+        metadata={"help": "Learning rate of Muon for the calculator's weight matrices. None: AdamW for all."},
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.igc_loss_weight >= 0:
             raise ValueError(f"`igc_loss_weight={self.igc_loss_weight}` is negative. Set it to 0 or more.")
+        if self.igc_muon_learning_rate is not None and not self.igc_muon_learning_rate > 0:
+            raise ValueError(
+                f"`igc_muon_learning_rate={self.igc_muon_learning_rate}` is not above 0. Leave it out for AdamW alone."
+            )
 
 
 class IGCTrainer(SFTTrainer):
@@ -174,6 +188,41 @@ class IGCTrainer(SFTTrainer):
         super()._set_signature_columns_if_needed()
         if self._igc_config is not None:
             self._signature_columns = list(dict.fromkeys([*self._signature_columns, *ROW_COLUMNS]))
+
+    # ------------------------------------------------------------------------------------------ optimizer
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """As the parent's; with `igc_muon_learning_rate`, Muon takes the calculator's matrices."""
+        rate = getattr(self.args, "igc_muon_learning_rate", None)
+        if self.optimizer is not None or rate is None:
+            return super().create_optimizer(model)
+        opt_model = self.model if model is None else model
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ValueError(
+                "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
+                "Leave it out to train with AdamW alone."
+            )
+        matrices = calculator_matrices(opt_model)
+        if not matrices:
+            raise ValueError(
+                "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
+                "Attach an IGC adapter, or leave it out."
+            )
+        taken = {id(p) for p in matrices}
+        decayed = set(self.get_decay_parameter_names(opt_model))
+        others: list[dict[str, Any]] = [{"params": [], "weight_decay": w} for w in (self.args.weight_decay, 0.0)]
+        for name, parameter in opt_model.named_parameters():
+            if parameter.requires_grad and id(parameter) not in taken:
+                others[name not in decayed]["params"].append(parameter)
+        self.optimizer = MuonAdamW(
+            matrices,
+            [group for group in others if group["params"]],
+            muon_lr=rate,
+            lr=self.args.learning_rate,
+            betas=(self.args.adam_beta1, self.args.adam_beta2),
+            eps=self.args.adam_epsilon,
+            weight_decay=self.args.weight_decay,
+        )
+        return self.optimizer
 
     # ------------------------------------------------------------------------------------------ loss
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:
