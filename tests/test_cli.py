@@ -1,0 +1,424 @@
+"""Promises of the command line and of the demonstration behind it, on tiny random models."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import tokenizer as make_tokenizer
+
+from peft_igc import cli, demo, loading
+from peft_igc.adapters import load_adapter
+from peft_igc.demo import DemoSettings, demo_config, run_demo
+from peft_igc.evaluation import evaluate
+
+
+ROOT = Path(__file__).parent.parent
+SMALL = DemoSettings(
+    reading_dim=32,
+    reading_ffn=32,
+    num_heads=4,
+    writing_dim=32,
+    writing_ffn=32,
+    gate_dim=8,
+    steps=4,
+    batch_size=4,
+    batches_at_once=2,
+    warmup_steps=1,
+    log_every=2,
+    per_group=2,
+    check_per_group=1,
+    checks=2,
+    max_new_tokens=3,
+)
+
+
+def small_base():
+    """A random model and a tokenizer of characters, in place of the embedded base."""
+    return tiny_model("llama"), make_tokenizer()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Lets `tiny` be the small base."""
+    monkeypatch.setattr(loading, "tiny_base", small_base)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """A demonstration of four steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "tiny_base", small_base)
+        lines = []
+        done = run_demo(tmp_path_factory.mktemp("demo") / "out", seed=5, settings=SMALL, say=lines.append)
+        return done, lines
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """The small base in a folder."""
+    folder = tmp_path_factory.mktemp("base")
+    model, tokenizer = small_base()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    """A random adapter for the small base."""
+    torch.manual_seed(0)
+    get_peft_model(small_base()[0], small_config()).save_pretrained(tmp_path / "adapter")
+    return str(tmp_path / "adapter")
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Three questions in a file."""
+    rows = [{"prompt": f"What is {a} plus 1?", "target": str(a + 1), "group": f"g{a % 2}"} for a in range(3)]
+    path = tmp_path / "items.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+# ---------------------------------------------------------------------------------------------- the demonstration
+def test_the_demonstration_leaves_results_curve_and_adapter_and_nothing_else(outcome):
+    done, _ = outcome
+    assert sorted(path.name for path in done.folder.iterdir()) == ["adapter", "learning_curve.png", "results.json"]
+    assert (done.folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((done.folder / "results.json").read_text()) == json.loads(json.dumps(done.results))
+
+
+def test_both_reports_have_the_form_of_an_evaluation(outcome):
+    done, _ = outcome
+    for name in ("base", "igc"):
+        report = done.results[name]
+        assert report["n"] == 40
+        assert len(report["groups"]) == 20
+        assert all(group["n"] == 2 and 0 <= group["exact_match"] <= 1 for group in report["groups"].values())
+        assert {"exact_match", "seconds", "versions"} <= set(report)
+
+
+def test_the_results_tell_how_the_adapter_was_made(outcome):
+    training = outcome[0].results["training"]
+    assert (training["seed"], training["steps"], training["rows"], training["stopped_early"]) == (5, 4, 16, False)
+    assert [entry["step"] for entry in training["history"]] == [2, 4]
+    assert all(entry["loss_lm"] > 0 and entry["loss_read"] > 0 for entry in training["history"])
+    assert [check["step"] for check in training["checks"]] == [2, 4]
+    assert {"torch", "trl", "peft"} <= set(outcome[0].results["versions"])
+    assert outcome[0].results["hardware"]["cores"] >= 1
+    assert outcome[0].results["settings"]["steps"] == 4
+
+
+def test_one_digit_subtasks_are_reported_apart(outcome):
+    summary = outcome[0].results["summary"]["igc"]
+    assert {"all", "addition", "division", "one digit", "two digits and more"} <= set(summary)
+
+
+def test_missed_targets_are_said(outcome):
+    done, _ = outcome
+    assert done.missed[0] == "all: 0.00% exact, the target is 98%"
+    assert len(done.missed) == 5
+    assert done.results["summary"]["targets_missed"] == done.missed
+
+
+def test_a_base_that_is_too_good_is_said():
+    groups = {f"{d}_digit_{name}": {"n": 1, "exact_match": 1.0} for d in (1, 2) for name in demo.OPERATIONS}
+    report = {"exact_match": 1.0, "groups": groups}
+    assert demo._missed(report, report, SMALL) == ["base: 100.00% exact, it should be below 35%"]
+
+
+def test_the_final_report_is_that_of_the_adapter_on_disk(outcome):
+    done, _ = outcome
+    model, tokenizer = small_base()
+    items = demo.bigbench_test_set(SMALL.per_group, SMALL.test_seed)
+    again = evaluate(load_adapter(model, done.folder / "adapter"), tokenizer, items, max_new_tokens=3)
+    assert again["mistakes"] == done.results["igc"]["mistakes"]
+
+
+def test_the_saved_folder_holds_adapter_weights_only_and_no_path(outcome):
+    from safetensors.torch import load_file
+
+    folder = outcome[0].folder / "adapter"
+    assert all(".igc." in name for name in load_file(folder / "adapter_model.safetensors"))
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == "tiny"
+    assert config["anchor_token_ids"] == [[4]]
+
+
+def test_progress_tells_step_losses_exact_match_and_time_left(outcome):
+    line = next(line for line in outcome[1] if line.startswith("step 4/4  loss"))
+    for part in ("reading", "read right", "exact match so far", "left"):
+        assert part in line
+
+
+def test_equal_seeds_give_equal_adapters(outcome, tiny, tmp_path):
+    again = run_demo(tmp_path / "out", seed=5, settings=SMALL, say=lambda line: None)
+    for name in ("base", "igc"):
+        assert again.results[name]["mistakes"] == outcome[0].results[name]["mistakes"]
+    files = [run.folder / "adapter" / "adapter_model.safetensors" for run in (again, outcome[0])]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_time_limit_ends_training_early_and_the_results_say_so(tiny, tmp_path):
+    done = run_demo(tmp_path, minutes=1e-6, settings=SMALL, say=lambda line: None)
+    assert done.results["training"]["stopped_early"]
+    assert done.results["training"]["steps"] == 1
+    assert done.results["igc"]["n"] == 40
+
+
+def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tiny, tmp_path, monkeypatch):
+    (tmp_path / "results.json").write_text("earlier")
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_plot", interrupt)
+    for output in (tmp_path, tmp_path / "new"):
+        with pytest.raises(KeyboardInterrupt):
+            run_demo(output, settings=SMALL, say=lambda line: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    assert (tmp_path / "results.json").read_text() == "earlier"
+
+
+def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder, name in ((old, "left over"), (new, "new")):
+        folder.mkdir()
+        (folder / name).touch()
+    demo._replace(new, old)
+    assert [path.name for path in old.iterdir()] == ["new"]
+
+
+def test_no_calculation_of_the_test_set_is_trained(tmp_path):
+    """The rows of the demonstration, without the one-digit subtasks."""
+    items = demo.bigbench_test_set(SMALL.per_group, SMALL.test_seed)
+    rows = demo.training_rows(items, 0, SMALL).take(3000)
+    trained = {(row["igc_operator"], *map(int, row["igc_operands"])) for row in rows if row["igc_operands"]}
+    tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
+    assert not {t for t in tested & trained if max(t[1:]) > 9}
+
+
+def test_every_size_of_the_settings_reaches_the_adapter():
+    config = demo_config(make_tokenizer(), SMALL)
+    sizes = {field.name for field in dataclasses.fields(DemoSettings)} & set(vars(config))
+    assert sizes >= {"layer", "num_digits", "reading_dim", "reading_ffn", "writing_dim", "gate_dim", "max_distance"}
+    assert all(getattr(config, name) == getattr(SMALL, name) for name in sizes)
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="The output folder `.*file` is a file"):
+        run_demo(tmp_path / "file", settings=SMALL)
+
+
+def test_a_time_limit_of_nothing_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="`minutes=0` must be above 0"):
+        run_demo(tmp_path, minutes=0, settings=SMALL)
+
+
+# ---------------------------------------------------------------------------------------------- commands
+def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, capsys, outcome):
+    given = {}
+
+    def fake(output, **options):
+        given.update(options, output=output)
+        return outcome[0]
+
+    monkeypatch.setattr(demo, "run_demo", fake)
+    assert cli.main(["demo", "--output", "x", "--seed", "3", "--minutes", "2.5", "--per-group", "7"]) == 0
+    assert (given["output"], given["seed"], given["minutes"]) == ("x", 3, 2.5)
+    assert given["settings"] == DemoSettings(per_group=7)
+    shown = capsys.readouterr().out
+    assert outcome[0].table in shown
+    assert "Targets missed:\n  all: 0.00% exact, the target is 98%" in shown
+
+
+def test_eval_writes_a_report_that_names_its_inputs(base, adapter, data, tmp_path, capsys):
+    output = tmp_path / "results.json"
+    arguments = ["--base", base, "--adapter", adapter, "--data", data, "--output", str(output)]
+    assert cli.main(["eval", *arguments, "--batch-size", "2", "--max-new-tokens", "4"]) == 0
+    report = json.loads(output.read_text())
+    assert report["n"] == 3
+    assert report["groups"].keys() == {"g0", "g1"}
+    assert {"exact_match", "seconds", "versions"} <= set(report)
+    assert (report["base"], report["adapter"], report["data"]) == (base, adapter, data)
+    assert report["settings"] == {"batch_size": 2, "max_new_tokens": 4, "raw": False}
+    assert "of 3 answers are exactly right" in capsys.readouterr().out
+
+
+def test_eval_without_an_adapter_evaluates_the_base(base, data, tmp_path):
+    output = tmp_path / "results.json"
+    assert cli.main(["eval", "--base", base, "--data", data, "--output", str(output), "--raw"]) == 0
+    report = json.loads(output.read_text())
+    assert report["adapter"] is None
+    assert report["settings"]["raw"]
+
+
+def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
+    arguments = ["trace", "--base", base, "--adapter", adapter, "What is 58 times 36?", "--max-new-tokens", "3"]
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr().out
+    for part in ("operand 1", "operator", "operand 2", "result", "status", "answer"):
+        assert part in shown
+    assert cli.main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["tokens"]) == 3
+    assert all(repr(token["text"]) in shown for token in found["tokens"])
+
+
+def refused(capsys, *arguments):
+    """The one line that a refused command leaves on stderr."""
+    assert cli.main(arguments) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_a_missing_adapter_folder_is_named_before_the_base_is_loaded(capsys, data, tmp_path):
+    line = refused(
+        capsys, "eval", "--base", "no-such", "--adapter", "nowhere", "--data", data, "--output", str(tmp_path / "r")
+    )
+    assert line.startswith("peft-igc: error: The adapter folder `nowhere` does not exist.")
+
+
+def test_a_missing_base_folder_is_named(capsys, adapter):
+    assert "does not exist" in refused(capsys, "trace", "--base", "./nowhere", "--adapter", adapter, "1+1")
+
+
+def test_a_missing_data_file_is_named(capsys, base, tmp_path):
+    line = refused(capsys, "eval", "--base", base, "--data", "nowhere.jsonl", "--output", str(tmp_path / "r"))
+    assert "The data file `nowhere.jsonl` does not exist" in line
+
+
+def test_an_empty_data_file_is_named(capsys, base, tmp_path):
+    (tmp_path / "empty.jsonl").touch()
+    line = refused(
+        capsys, "eval", "--base", base, "--data", str(tmp_path / "empty.jsonl"), "--output", str(tmp_path / "r")
+    )
+    assert "empty.jsonl` is empty" in line
+
+
+def test_a_malformed_line_is_named_by_its_number_and_nothing_is_written(capsys, base, data, tmp_path):
+    with open(data, "a") as file:
+        file.write('{"prompt": "What is 1 plus 1?"}\n')
+    line = refused(capsys, "eval", "--base", base, "--data", data, "--output", str(tmp_path / "r.json"))
+    assert 'line 4: the field "target" is missing' in line
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_missing_output_folder_is_named_first(capsys, tmp_path):
+    line = refused(capsys, "eval", "--base", "tiny", "--data", "x", "--output", str(tmp_path / "no" / "r.json"))
+    assert "of `--output" in line
+    assert "does not exist. Make it first." in line
+
+
+def test_an_output_that_is_a_folder_is_refused(capsys, tmp_path):
+    line = refused(capsys, "eval", "--base", "tiny", "--data", "x", "--output", str(tmp_path))
+    assert f"Pass the name of a file, such as `{tmp_path}/results.json`" in line
+
+
+def test_a_tokenizer_without_chat_template_needs_raw(capsys, adapter, data, tmp_path):
+    model, tokenizer = small_base()
+    tokenizer.chat_template = None
+    folder = str(tmp_path / "plain")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    output = str(tmp_path / "r.json")
+    assert "`--raw`" in refused(capsys, "eval", "--base", folder, "--data", data, "--output", output)
+    assert "`--raw`" in refused(capsys, "trace", "--base", folder, "--adapter", adapter, "1+1")
+    assert cli.main(["trace", "--base", folder, "--adapter", adapter, "1+1=", "--raw", "--max-new-tokens", "1"]) == 0
+
+
+def test_an_adapter_for_another_model_is_refused(capsys, adapter, tmp_path):
+    folder = str(tmp_path / "wide")
+    tiny_model("llama", hidden_size=64).save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
+    assert "adapter" in refused(capsys, "trace", "--base", folder, "--adapter", adapter, "1+1")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", "many"])
+def test_sizes_below_one_are_refused_by_name(capsys, number):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["eval", "--base", "tiny", "--data", "x", "--output", "y", "--batch-size", number])
+    assert end.value.code == 2
+    assert f"--batch-size: '{number}' is not an integer of at least 1" in capsys.readouterr().err
+
+
+def test_a_missing_training_package_names_the_extra(capsys, monkeypatch, tmp_path):
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trl" else object())
+    assert "`trl` is not installed. Run `pip install 'peft-igc[train]'`" in refused(
+        capsys, "demo", "--output", str(tmp_path)
+    )
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
+    """A ValueError out of another package is no message for users."""
+
+    def broken(*args, **kwargs):
+        torch.zeros(2).view(3, 3)
+
+    from peft_igc import tracing
+
+    monkeypatch.setattr(tracing, "trace", broken)
+    with pytest.raises(RuntimeError):
+        cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
+    monkeypatch.setattr(tracing, "trace", lambda *args, **kwargs: json.loads("{"))
+    with pytest.raises(ValueError, match="Expecting property name"):
+        cli.main(["trace", "--base", base, "--adapter", adapter, "1+1"])
+
+
+def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path):
+    def interrupt(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "run_demo", interrupt)
+    assert cli.main(["demo", "--output", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "Interrupted: nothing was written.\n"
+
+
+# ---------------------------------------------------------------------------------------------- new processes
+def run_program(program, *arguments):
+    """The last line that a program in a new process prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", *program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_help_answers_without_loading_a_framework():
+    program = "import sys, peft_igc.cli as cli; print(cli.build_parser().format_help(), 'trl' in sys.modules)"
+    shown = run_program(["-c", program])
+    assert shown.split()[-1] == "False"
+    for command in ("demo", "eval", "trace"):
+        assert command in shown
+
+
+@pytest.mark.slow
+def test_the_module_runs_as_a_program(base, adapter):
+    shown = run_program(
+        ["-m", "peft_igc.cli", "trace"], "--base", base, "--adapter", adapter, "1+1", "--max-new-tokens", "2"
+    )
+    assert "operand 1" in shown
+
+
+@pytest.mark.slow
+def test_a_reloaded_adapter_gives_the_same_logits_bit_for_bit_in_a_new_process(outcome, base, tmp_path):
+    model, _ = small_base()
+    ids = torch.arange(5, 25)[None]
+    here = load_adapter(model, outcome[0].folder / "adapter")(input_ids=ids).logits
+    program = (
+        "import sys, torch; from peft_igc.loading import load_base; from peft_igc.adapters import load_adapter; "
+        "model, _ = load_base(sys.argv[1]); model = load_adapter(model, sys.argv[2]); "
+        "torch.save(model(input_ids=torch.arange(5, 25)[None]).logits, sys.argv[3])"
+    )
+    run_program(["-c", program], base, str(outcome[0].folder / "adapter"), str(tmp_path / "logits"))
+    assert torch.equal(here, torch.load(tmp_path / "logits"))

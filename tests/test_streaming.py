@@ -1,0 +1,75 @@
+"""Promises of `streaming`: tokens and labels are those that TRL would make, no row is lost, lengths are alike."""
+
+from collections import Counter
+from itertools import islice
+
+import pytest
+from tiny_training import tokenizer as make_tokenizer
+
+from peft_igc.columns import COLUMNS
+from peft_igc.data import ArithmeticRows
+from peft_igc.streaming import tokenized_rows
+
+
+@pytest.fixture
+def tokenizer():
+    return make_tokenizer()
+
+
+def stream(tokenizer, n, **changes):
+    """`n` rows of batches of 8, four of them sorted at once."""
+    fields = {"batch_size": 8, "batches_at_once": 4, "seed": 0} | changes
+    return list(islice(tokenized_rows(ArithmeticRows(seed=3), tokenizer, **fields), n))
+
+
+def key(row):
+    return (*row["input_ids"], row["igc_operator"], *(row["igc_operands"] or ()), row["igc_result"])
+
+
+def test_rows_are_rendered_as_the_chat_template_does_and_only_the_answer_is_labelled(tokenizer):
+    made = {key(row): row for row in stream(tokenizer, 32)}
+    for row in ArithmeticRows(seed=3).take(32):
+        chat = row["prompt"] + row["completion"]
+        ids = tokenizer.apply_chat_template(chat, return_dict=True)["input_ids"]
+        prompt = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)[
+            "input_ids"
+        ]
+        found = made[key({"input_ids": ids, **{name: row[name] for name in COLUMNS}})]
+        assert found["input_ids"] == ids
+        assert found["labels"] == [-100] * len(prompt) + ids[len(prompt) :]
+        assert found["labels"][-1] == tokenizer.eos_token_id
+
+
+def test_every_row_comes_once(tokenizer):
+    sorted_at_once = Counter(key(row) for row in stream(tokenizer, 64))
+    one_by_one = Counter(key(row) for row in stream(tokenizer, 64, batch_size=1, batches_at_once=1))
+    assert sorted_at_once == one_by_one
+
+
+def test_batches_hold_rows_of_similar_length_in_changing_order(tokenizer):
+    def padding(rows):
+        batches = [[len(row["input_ids"]) for row in rows[i : i + 8]] for i in range(0, 256, 8)]
+        return sum(8 * max(lengths) - sum(lengths) for lengths in batches), [max(lengths) for lengths in batches]
+
+    mixed, _ = padding(stream(tokenizer, 256, batches_at_once=1))
+    alike, longest = padding(stream(tokenizer, 256, batches_at_once=32))
+    assert alike < mixed / 4
+    assert longest != sorted(longest)
+
+
+def test_equal_seeds_give_equal_streams_and_others_do_not(tokenizer):
+    assert stream(tokenizer, 64) == stream(tokenizer, 64)
+    assert stream(tokenizer, 64) != stream(tokenizer, 64, seed=1)
+
+
+def test_a_stream_that_ends_keeps_its_last_smaller_batch_last(tokenizer):
+    rows = ArithmeticRows(seed=3).take(21)
+    made = list(tokenized_rows(rows, tokenizer, 8, 4, 0))
+    assert len(made) == 21
+    assert min(len(row["input_ids"]) for row in made[16:]) >= max(len(row["input_ids"]) for row in made[:16])
+
+
+def test_a_template_that_rewrites_the_prompt_is_refused(tokenizer):
+    tokenizer.chat_template = "{{ messages | length }}" + tokenizer.chat_template
+    with pytest.raises(ValueError, match="renders the prompt .* differently when an answer follows"):
+        stream(tokenizer, 1)
