@@ -38,6 +38,7 @@ MODULES: dict[str, set[str]] = {
     "layer": {"peft", "torch", "transformers"},
     "model": {"peft", "torch", "transformers"},
     "register": {"peft", "torch"},
+    "optimizer": {"torch"},
     # around the tuner
     "adapters": {"peft", "safetensors"},
     "loading": {"safetensors", "torch", "transformers"},
