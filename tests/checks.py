@@ -16,6 +16,7 @@ from tiny_models import VOCABULARY, small_config, tiny_model
 
 from peft_igc import state
 from peft_igc.calculator import Status
+from peft_igc.columns import check_columns, encode_steps
 from peft_igc.digits import PAD
 from peft_igc.layer import Step
 
@@ -198,10 +199,22 @@ def assert_steps(model: torch.nn.Module, cache: Any, i: int, text: torch.Tensor,
         return
     step = steps_of(model, text, anchors)
     assert margin(step) > MARGIN
-    places = [p for p in anchors[0].tolist() if p >= 0]
     result = step.result
     wanted = [
-        Calculation(p, tuple(d for d in result.digits[0, a].tolist() if d != PAD), int(s), int(c))
-        for a, (p, s, c) in enumerate(zip(places, result.sign[0], result.status[0], strict=True))
+        Calculation(p, tuple(d for d in digits.tolist() if d != PAD), int(sign), int(status))
+        for p, digits, sign, status in zip(anchors[0].tolist(), *(t[0] for t in result), strict=True)
+        if p >= 0
     ]
     assert calculations(record_of(cache))[i] == sorted(wanted)
+
+
+def targets(*rows: Any, num_digits: int = 4, result_digits: int = 4) -> dict[str, torch.Tensor]:
+    """The `igc_*` targets of rows: `("+", "12", "30")`, `"none"`, None (not supervised), or a list of such."""
+    steps = []
+    for row in rows:
+        row = row if isinstance(row, list) else [row]
+        columns = [(r[0], list(r[1:]), None) if isinstance(r, tuple) else (r, None, None) for r in row]
+        names = ("igc_operator", "igc_operands", "igc_result")
+        lists = {name: list(column) for name, column in zip(names, zip(*columns, strict=True), strict=True)}
+        steps.append(check_columns(lists, num_digits, result_digits))
+    return encode_steps(steps, num_digits=num_digits, result_digits=result_digits, operations=("+", "-", "*", "/"))
