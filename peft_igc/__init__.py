@@ -10,8 +10,10 @@ know it. Training with operand columns is in `peft_igc.trainer` (needs TRL), the
 
 from .config import IGCConfig
 from .layer import IGCLayer
+from .loading import load_base, tiny_base
 from .model import IGCModel
 from .register import register
 
+
 __version__ = "0.1.0"
-__all__ = ["IGCConfig", "IGCLayer", "IGCModel", "register"]
+__all__ = ["IGCConfig", "IGCLayer", "IGCModel", "load_base", "register", "tiny_base"]

@@ -110,6 +110,7 @@ class IGCTrainer(SFTTrainer):
     _tag_names: list[str]
     _signature_columns: list[str]
     data_collator: Any
+    optimizer: Any
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ class IGCTrainer(SFTTrainer):
             self._signature_columns = list(dict.fromkeys([*self._signature_columns, *ROW_COLUMNS]))
 
     # ------------------------------------------------------------------------------------------ optimizer
-    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+    def create_optimizer(self, model: Any = None) -> Any:
         """As the parent's; with `igc_muon_learning_rate`, Muon takes the calculator's matrices."""
         rate = getattr(self.args, "igc_muon_learning_rate", None)
         if self.optimizer is not None or rate is None:
