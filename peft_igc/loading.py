@@ -104,10 +104,12 @@ def _check_folder(folder: Path) -> None:
 
 
 def _parse_dtype(name: str) -> torch.dtype | str:
+    if name == "auto":
+        return name
     dtype = getattr(torch, name, None)
-    if name != "auto" and not isinstance(dtype, torch.dtype):
+    if not isinstance(dtype, torch.dtype):
         raise ValueError(f'`dtype="{name}"` is no torch type. Use "float32", "bfloat16", "float16" or "auto".')
-    return "auto" if name == "auto" else dtype
+    return dtype
 
 
 def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> None:

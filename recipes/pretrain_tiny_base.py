@@ -1,10 +1,10 @@
-"""Train the base model that ships with the package (`peft_igc/tiny_base/`): 2.8 million parameters, two cores.
+"""Train the base model that ships with the package (`peft_igc/tiny_base/`): 2.8 million parameters, one core.
 
 In: nothing but CPython's own documentation and generated questions (no network, no files). Out: `--output DIR`,
 a folder for `AutoModelForCausalLM` and `AutoTokenizer` with weights in bf16, and `--results FILE`, settings,
 versions, time and scores as JSON. It does not read what it wrote: an interrupted run starts again.
-The schedule counts steps, never seconds: equal settings on an equal machine give an equal model. `--compile`, the
-default, is a fifth faster and needs a C++ compiler.
+The schedule counts steps, never seconds: equal settings on an equal machine give an equal model. `--compile` makes a
+step about a fifth faster after one or two minutes of compiling; it needs a C++ compiler.
 
     python recipes/pretrain_tiny_base.py --output build/tiny_base                      # the released model
     python recipes/pretrain_tiny_base.py --output build/trial --steps 300 --items 20   # a trial of two minutes

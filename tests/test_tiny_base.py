@@ -244,6 +244,7 @@ def test_labels_are_the_answers(recipe, tokenizer):
     assert ids.shape[1] > 100
 
 
+@pytest.mark.slow
 def test_no_paragraph_is_both_trained_and_held_out(recipe):
     held = {p.strip() for text in recipe.corpus.held_out_texts() for p in recipe.corpus.split_paragraphs(text)}
     train = {p.strip() for text in recipe.corpus.training_texts() for p in recipe.corpus.split_paragraphs(text)}
