@@ -4,12 +4,16 @@ import copy
 
 import pytest
 import torch
-from peft import get_peft_model
+from peft import LoraConfig, get_peft_model
 from tiny_models import small_igc, tiny_model
+from tiny_training import WARNINGS, arguments, trainer
 from torch import nn
 
 from peft_igc import IGCConfig
 from peft_igc.optimizer import MuonAdamW, calculator_matrices
+
+
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 
 def _two(seed: int = 0) -> tuple[nn.Parameter, nn.Parameter]:
@@ -90,3 +94,43 @@ def test_a_torch_without_muon_is_refused_with_the_cure(monkeypatch):
     monkeypatch.delattr(torch.optim, "Muon")
     with pytest.raises(ValueError, match=r"has no `torch.optim.Muon`.*leave `igc_muon_learning_rate` out"):
         _made(*_two())
+
+
+def test_the_trainer_gives_each_part_its_rate_and_every_trainable_weight_to_one_of_them(tmp_path):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, learning_rate=0.005)
+    optimizer = made.create_optimizer()
+    muon, adamw = optimizer.parts
+    assert {group["lr"] for group in muon.param_groups} == {0.02}
+    assert {group["lr"] for group in adamw.param_groups} == {0.005}
+    given = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(given) == sorted(id(p) for p in made.model.parameters() if p.requires_grad)
+
+
+def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path):
+    settings = {"igc_muon_learning_rate": 0.02, "max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    whole = trainer(tmp_path / "run", **settings)
+    before = {n: p.detach().clone() for n, p in whole.model.named_parameters() if p.requires_grad}
+    whole.train()
+    resumed = trainer(tmp_path / "run", **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
+    again = dict(resumed.model.named_parameters())
+    for name, parameter in whole.model.named_parameters():
+        assert torch.equal(parameter, again[name]), name
+        if name in before:
+            assert not torch.equal(parameter, before[name]), name
+
+
+def test_without_the_rate_the_trainer_keeps_the_optimizer_of_its_arguments(tmp_path):
+    assert isinstance(trainer(tmp_path).create_optimizer(), torch.optim.AdamW)
+
+
+def test_a_rate_for_muon_without_a_calculator_is_refused(tmp_path):
+    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"))
+    made = trainer(tmp_path, data=[{"prompt": "a", "completion": "b"}], model=model, igc_muon_learning_rate=0.02)
+    with pytest.raises(ValueError, match="`igc_muon_learning_rate` is set, but the model has no trainable calculator"):
+        made.create_optimizer()
+
+
+def test_a_rate_that_is_not_positive_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`igc_muon_learning_rate=0.0` is not above 0"):
+        arguments(tmp_path, igc_muon_learning_rate=0.0)
