@@ -59,7 +59,6 @@ def _before_forward(
         labels=kwargs.get("labels"),
         cache=find_cache(args, kwargs),
         use_cache=kwargs.get("use_cache"),
-        without_grad=not torch.is_grad_enabled(),
     )
     thread.calls.append(call)  # before anything raises: the hook behind pops in any case
     call.anchors = kwargs.pop("igc_anchors", None)

@@ -205,6 +205,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         call = state.current_call(self._base_model[0])
         if call is not None:
             if self.training:
+                # A reentrant checkpoint around the layer switches gradients off for the layer alone.
+                call.without_grad = not torch.is_grad_enabled()
                 state.remember_call(call, layer_input)
             return call
         call = state.recall_call(layer_input)

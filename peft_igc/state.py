@@ -78,7 +78,7 @@ class Call:
         generation: the `generate` that this pass belongs to, or None.
         report: what the calculator reports, once it has run with targets.
         ran: name of the adapter that has run in this pass.
-        without_grad: whether gradients were off when the pass began.
+        without_grad: whether gradients were off when the calculator's layer ran in training mode.
     """
 
     model: nn.Module

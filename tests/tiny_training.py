@@ -24,7 +24,7 @@ from peft_igc.trainer import IGCSFTConfig, IGCTrainer
 # For `pytest.mark.filterwarnings`: what the libraries say about themselves.
 WARNINGS = (
     # transformers 5.23: `TrainingArguments` sets a field that it calls deprecated itself, and TRL (1.16) sets it too.
-    "ignore:.*gradient_checkpointing. is deprecated and will be removed in v6:FutureWarning",
+    "ignore:.*gradient_checkpointing(_kwargs)?. is deprecated and will be removed in v6:FutureWarning",
 )
 
 datasets.disable_progress_bars()
