@@ -316,7 +316,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         at = record.anchors[:, None]  # [B, 1, A]
         governing = at.masked_fill(at > place, -1)  # [B, T, A]: anchors at or before each position
         anchor, step = governing.max(-1)  # the latest one governs
-        active = (anchor >= 0) & (record.status.gather(1, step) == Status.OK)
+        ok = record.status.gather(1, step) == int(Status.OK)  # not the enum, which `torch.compile` finds unequal
+        active = (anchor >= 0) & ok
         rank = record.valid.cumsum(1)
         offset = rank[:, start:] - rank.gather(1, anchor.clamp(min=0))
         update, gate = writer(h, record.digits, record.signs, step, offset)

@@ -20,7 +20,7 @@ from checks import (
 )
 from peft import get_peft_model
 from tiny_models import HIDDEN, small_config, tiny_model
-from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
+from transformers import CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList
 
 from peft_igc.calculator import Status
 from peft_igc.layer import IGCLayer, Step, Writing
@@ -423,6 +423,18 @@ def test_a_step_runs_once_and_decoding_only_writes(llama):
     assert [type(s) for s in seen] == [Step] + [Writing] * 5
     assert [s.start for s in seen if isinstance(s, Writing)] == [0, 9, 10, 11, 12]
     assert all(s.active[:, -1].all() for s in seen if isinstance(s, Writing))
+
+
+@pytest.mark.slow
+def test_generate_compiles_its_decoding_with_a_static_cache(llama):
+    model, rows = llama
+    compiled = CompileConfig(backend="eager", mode=None)
+    compiled._compile_all_devices = True  # transformers compiles on accelerators alone
+    torch._dynamo.reset()
+    out = generated(model, **left_padded(rows), cache_implementation="static", compile_config=compiled)
+    plain = generated(model, **left_padded(rows))
+    close(out.stacked, plain.stacked)
+    assert record_of(out.past_key_values).anchors.tolist() == record_of(plain.past_key_values).anchors.tolist()
 
 
 @pytest.mark.slow
