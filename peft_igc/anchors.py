@@ -115,7 +115,8 @@ def anchors_of_call(
         return torch.where(given >= 0, given + start, -1)
     generation = call.generation
     if generation is not None and generation.anchors is not None:
-        if start >= generation.mask.shape[1]:  # behind the prompt: known without asking the device
+        first, last = generation.span
+        if last < start or first >= start + new:
             return None
         at = repeat_rows(generation.anchors, ids.shape[0]).to(ids.device)
         return torch.where((at >= start) & (at < start + new), at, -1)

@@ -37,6 +37,7 @@ class Generation:
         mask: [B, P] of the prompt, 1 for real tokens.
         anchors: [B, A] int64 positions in the prompt, -1 for none; None: found by token sequences.
         cache: the KV cache of the generation's own forward passes, once one has been seen.
+        span: the first and the last position of an anchor, known to the host; only if there are `anchors`.
     """
 
     model: nn.Module
@@ -44,6 +45,12 @@ class Generation:
     mask: torch.Tensor
     anchors: torch.Tensor | None
     cache: Cache | None = None
+    span: tuple[int, int] = (0, -1)
+
+    def __post_init__(self) -> None:
+        if self.anchors is not None:  # asked once, so that no pass behind or before the anchors has to ask or to read
+            places = self.anchors[self.anchors >= 0].tolist()
+            self.span = (min(places, default=0), max(places, default=-1))
 
     def owns(self, call: Call) -> bool:
         """Whether `call` is a forward pass of this generation, not one made beside it by a user's callback."""

@@ -214,7 +214,7 @@ def test_unloading_gives_back_a_generate_that_was_there_before():
     assert model.unload().generate is generate
 
 
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT", "ignore:Already found a `peft_config`")
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model", "ignore:Already found a `peft_config`")
 def test_the_hooks_sit_once_on_the_innermost_model_however_it_is_wrapped():
     model = get_peft_model(get_peft_model(tiny_model("llama"), small_config()), LoraConfig(r=2), adapter_name="other")
     model = get_peft_model(model, small_config(layer=2), adapter_name="deep")
