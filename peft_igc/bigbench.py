@@ -258,7 +258,7 @@ def _finish(prompt: str, target: Any, name: str, where: str) -> dict[str, Any]:
     if question is None:
         return {"prompt": prompt, "target": targets[0], "group": name}
     a, operator, b = question
-    digits = max(len(number.lstrip("-")) for number in ((a,) if operator == "/" else (a, b)))
+    digits = max(len(number.lstrip("-")) for number in (a, b))
     group = name if _GROUP.fullmatch(name) else f"{digits}_digit_{_NAMES[operator]}"
     return {
         "prompt": prompt,

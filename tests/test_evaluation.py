@@ -9,10 +9,11 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
+from peft_igc import IGCModel
 from peft_igc.evaluation import accuracy_table, evaluate, generate_answers, versions
 
 
@@ -20,7 +21,7 @@ TEMPLATE = (
     "{% for m in messages %}<|user|>{{ m['content'] }}<|end|>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-SPECIAL = ("<|pad|>", "<|end|>", "<|user|>", "<|assistant|>")
+SPECIAL = ("<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|begin|>")
 PROMPTS = ["a", "What is 12 plus 7?", "", "Repeat 4711.", "3*4=", "What is 12345 times 54321, my dear friend?"]
 
 
@@ -76,11 +77,19 @@ class Scripted(nn.Module):
 
 
 def greedy_by_hand(model, tokenizer, prompt, n):
-    """Arg max, one token at a time, without padding, cache or `generate`."""
+    """Arg max, one token at a time, without padding, cache or `generate`; IGC calculates at the end of the prompt."""
     ids = tokenizer(f"<|user|>{prompt}<|end|><|assistant|>", return_tensors="pt")["input_ids"]
     start = ids.shape[-1]
+    igc = (
+        {"igc_anchors": torch.tensor([[start - 1]])}
+        if isinstance(getattr(model, "base_model", None), IGCModel)
+        else {}
+    )
     for _ in range(n):
-        ids = torch.cat([ids, model(input_ids=ids).logits[:, -1:].argmax(-1)], -1)
+        token = model(input_ids=ids, **igc).logits[:, -1:].argmax(-1)
+        if token == tokenizer.eos_token_id:
+            break
+        ids = torch.cat([ids, token], -1)
     return tokenizer.decode(ids[0, start:], skip_special_tokens=True)
 
 
@@ -104,6 +113,16 @@ def test_defaults_of_the_checkpoint_do_not_bend_the_answers(llama, tokenizer):
 
 
 @torch.no_grad()
+def test_an_answer_ends_before_any_end_token_of_the_model_even_an_ordinary_one(llama, tokenizer):
+    plain = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=12)
+    end = next(character for character in plain[1][2:] if character.isascii())
+    llama.generation_config.eos_token_id = [1, *tokenizer(end)["input_ids"]]
+    answers = generate_answers(llama, tokenizer, PROMPTS, max_new_tokens=12)
+    assert answers == [answer.split(end)[0] for answer in plain]
+    assert answers != plain
+
+
+@torch.no_grad()
 def test_raw_prompts_are_tokenized_as_they_stand(llama):
     tokenizer = byte_tokenizer(template=None)
     prompts = [f"<|user|>{prompt}<|end|><|assistant|>" for prompt in PROMPTS]
@@ -118,17 +137,19 @@ def test_raw_prompts_are_tokenized_as_they_stand(llama):
 def test_a_peft_model_answers_like_its_own_forward(llama, tokenizer, config):
     model = get_peft_model(llama, config).eval()
     answers = generate_answers(model, tokenizer, PROMPTS, max_new_tokens=5, batch_size=4)
-    assert answers == [greedy_by_hand_with_anchor(model, tokenizer, prompt, 5) for prompt in PROMPTS]
+    assert answers == [greedy_by_hand(model, tokenizer, prompt, 5) for prompt in PROMPTS]
 
 
-def greedy_by_hand_with_anchor(model, tokenizer, prompt, n):
-    """As `greedy_by_hand`; an IGC adapter calculates at the end of the prompt, as in generation."""
-    ids = tokenizer(f"<|user|>{prompt}<|end|><|assistant|>", return_tensors="pt")["input_ids"]
-    start = ids.shape[-1]
-    igc = {"igc_anchors": torch.tensor([[start - 1]])} if "IGC" in type(model.base_model).__name__ else {}
-    for _ in range(n):
-        ids = torch.cat([ids, model(input_ids=ids, **igc).logits[:, -1:].argmax(-1)], -1)
-    return tokenizer.decode(ids[0, start:], skip_special_tokens=True)
+def test_special_tokens_are_added_by_the_template_or_by_the_tokenizer_but_never_by_both():
+    tokenizer = byte_tokenizer(template="<|begin|>" + TEMPLATE)
+    begin = [("<|begin|>", tokenizer.convert_tokens_to_ids("<|begin|>"))]
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|begin|> $A", special_tokens=begin
+    )
+    model = Scripted(tokenizer, {"<|begin|><|user|>a": "b", "<|begin|>a": "b"})
+    generate_answers(model, tokenizer, ["a"])
+    generate_answers(model, tokenizer, ["a"], raw=True)
+    assert model.seen == ["<|begin|><|user|>a<|end|><|assistant|>", "<|begin|>a"]
 
 
 @pytest.mark.parametrize("pad", [True, False])
