@@ -19,7 +19,7 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
 
-class IGCPeftType(enum.StrEnum):
+class IGCPeftType(str, enum.Enum):  # noqa: UP042 - as `PeftType`: PEFT (0.21) shows what stands behind the dot
     """PEFT's name of the method. `PeftType` belongs to PEFT and stays as it is."""
 
     IGC = "IGC"

@@ -46,6 +46,11 @@ class AdapterConfigs(dict[str, PeftConfig]):
             raise ValueError(_name_is_taken(name, self[name]))
         super().__setitem__(name, config)
 
+    def update(self, configs: dict[str, PeftConfig]) -> None:  # type: ignore[override]
+        """Adds or replaces adapters; a dict's own `update` would go past the check."""
+        for name, config in configs.items():
+            self[name] = config
+
 
 class IGCModel(BaseTuner):
     """Attaches an Integrated Gated Calculator to a causal LM.
@@ -202,7 +207,22 @@ class IGCModel(BaseTuner):
         state_dict: dict[str, torch.Tensor],
         unwanted_adapter_names: list[str],
     ) -> dict[str, torch.Tensor]:
-        """Only the calculator's weights, whatever other tuner is in the model."""
+        """Only the calculator's weights, whatever other tuner is in the model.
+
+        Raises:
+            ValueError: if another adapter has the name of a part of the calculator: PEFT (0.21) takes that part's
+                weights for the other adapter's and would leave them out of the file.
+        """
+        own = _OWN_KEY(adapter_name)
+        parts = {
+            part for key, _ in model.named_parameters() for part in own.split(key)[-1].split(".") if own.search(key)
+        }
+        taken = sorted(parts.intersection(unwanted_adapter_names))
+        if taken:
+            raise ValueError(
+                f"Adapter {adapter_name!r} cannot be saved beside adapter {taken[0]!r}, whose name is that of a part "
+                f"of the calculator. Rename that adapter, or delete it first with `delete_adapter({taken[0]!r})`."
+            )
         return {k: v for k, v in state_dict.items() if _OWN_KEY(adapter_name).search(k)}
 
     @classmethod
