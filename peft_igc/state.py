@@ -339,7 +339,8 @@ def records_of(cache: Cache, layer: int) -> Records:
 
 def pass_by(cache: Cache | None, layer: int, tokens: int, reader: str | None = None) -> None:
     """Tells the records on a cache layer, but for that of the adapter `reader`, that `tokens` tokens passed unread."""
-    records = None if cache is None else getattr(cache.layers[layer], "_igc", None)
+    layers = [] if cache is None else cache.layers
+    records = getattr(layers[layer], "_igc", None) if layer < len(layers) else None
     if records is not None:
         records.by_adapter = {n: r if n == reader else r.skipped(tokens) for n, r in records.by_adapter.items()}
 
