@@ -174,7 +174,10 @@ class IGCConfig(PeftConfig):
             raise ValueError(f"`operations={self.operations}` names an operation twice. Name each one once.")
         if self.anchor_token_ids is not None:
             sequences = self.anchor_token_ids
-            if not sequences or not all(isinstance(s, (list, tuple)) and len(s) > 0 for s in sequences):
+            listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
+            if not listed or not all(
+                isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences
+            ):
                 raise ValueError(
                     f"`anchor_token_ids={sequences!r}` is not a list of non-empty lists of token ids. "
                     "One sequence `[27, 9]` is given as `[[27, 9]]`."
@@ -213,9 +216,10 @@ class IGCConfig(PeftConfig):
             overrides: any other field of the config.
 
         Raises:
-            ValueError: if there is no chat template, or if it adds nothing where the assistant begins.
+            ValueError: as `assistant_header`.
         """
-        overrides.setdefault("anchor_token_ids", [assistant_header(tokenizer)])
+        if "anchor_token_ids" not in overrides:
+            overrides["anchor_token_ids"] = [assistant_header(tokenizer)]
         return cls(layer=layer, **overrides)
 
 
@@ -226,7 +230,8 @@ def assistant_header(tokenizer: Any) -> list[int]:
         tokenizer: a Hugging Face tokenizer with a chat template.
 
     Raises:
-        ValueError: if there is no chat template, or if it adds nothing where the assistant begins.
+        ValueError: if there is no chat template, if it adds nothing where the assistant begins, or if what it adds has
+            other tokens within a text.
     """
     name = type(tokenizer).__name__
     if not getattr(tokenizer, "chat_template", None):
@@ -238,10 +243,18 @@ def assistant_header(tokenizer: Any) -> list[int]:
     before = tokenizer.apply_chat_template(chat, tokenize=False)
     after = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
     header = after[len(before) :] if after.startswith(before) else ""
-    ids = tokenizer(header, add_special_tokens=False)["input_ids"] if header else []
+    ids = list(tokenizer(header, add_special_tokens=False)["input_ids"]) if header else []
     if not ids:
         raise ValueError(
             f"The chat template of `{name}` adds nothing where the assistant begins (`add_generation_prompt=True`). "
             "Pass `anchor_token_ids=[...]`."
         )
-    return list(ids)
+    # The same tokens must stand there in a prompt and before an answer, or generation and scoring would differ.
+    for text in (after, after + "7"):
+        whole = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if not any(whole[i : i + len(ids)] == ids for i in range(len(whole))):
+            raise ValueError(
+                f"The assistant header {header!r} of the chat template of `{name}` is split into other tokens within "
+                "a text than by itself, so it cannot be found by its tokens. Pass `anchor_token_ids=[...]`."
+            )
+    return ids

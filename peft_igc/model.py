@@ -21,6 +21,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from . import hooks
+from .calculator import OPERATIONS
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer
 
@@ -61,8 +62,8 @@ class IGCModel(BaseTuner):
         adapter_name: name of the adapter.
 
     Raises:
-        ValueError: if the model has no decoder layers, if `layer` is out of range, or if the adapter's name belongs to
-            an adapter of another method.
+        ValueError: if the model has no decoder layers, if `layer` is out of range, if an operation is unknown, or if
+            the adapter's name belongs to an adapter of another method.
     """
 
     prefix: str = "igc_"
@@ -88,6 +89,12 @@ class IGCModel(BaseTuner):
 
     def _prepare_model(self, peft_config: IGCConfig, model: nn.Module) -> None:
         """Finds the decoder layer; runs for every injection, also of further adapters."""
+        unknown = [symbol for symbol in peft_config.operations if symbol not in OPERATIONS]
+        if unknown:
+            raise ValueError(
+                f"`operations={peft_config.operations}` names the unknown operation {unknown[0]!r}. Known are "
+                f"{', '.join(OPERATIONS)}; `calculator.register_operation` adds one."
+            )
         base = innermost_model(model)
         path, layers = decoder_layers(model)
         if peft_config.layer >= len(layers):

@@ -1,0 +1,294 @@
+"""What `IGCConfig` promises: documented defaults, early refusals with a cure, files that give the same config back."""
+
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from peft import LoraConfig, PeftConfig
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from peft_igc import IGCConfig
+from peft_igc.config import assistant_header
+
+
+# Fields that PEFT and TRL read on every config, which have no meaning here.
+FOREIGN = {"target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
+ENTRY = re.compile(r"^ {8,12}(\w+) \(`([^`]+)`, \*optional\*(?:, defaults to `([^\n]+)`)?\):$", re.MULTILINE)
+
+
+def own_fields():
+    """The fields that are ours, with their defaults."""
+    inherited = {f.name for f in dataclasses.fields(PeftConfig)}
+    return {
+        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        for f in dataclasses.fields(IGCConfig)
+        if f.name not in inherited | FOREIGN
+    }
+
+
+# ------------------------------------------------------------------------------------------------ documentation
+def test_the_docstring_names_every_field_once_with_its_default():
+    documented = {name: default for name, _, default in ENTRY.findall(IGCConfig.__doc__)}
+    assert len(ENTRY.findall(IGCConfig.__doc__)) == len(documented)
+    assert documented.keys() == own_fields().keys()
+    for name, default in own_fields().items():
+        written = documented[name]
+        assert (json.loads(_json(written)) if written else None) == default, name
+
+
+def _json(text):
+    """A Python literal of the docstring as JSON."""
+    return {"True": "true", "False": "false"}.get(text, text)
+
+
+def test_the_docstring_names_the_type_of_every_field():
+    kinds = {name: kind for name, kind, _ in ENTRY.findall(IGCConfig.__doc__)}
+    for name, default in own_fields().items():
+        if default is not None:
+            assert kinds[name].startswith(type(default).__name__), name
+
+
+def test_every_field_has_a_help_text():
+    assert all(f.metadata.get("help") for f in dataclasses.fields(IGCConfig))
+
+
+def test_the_config_has_what_peft_and_trl_read_and_nothing_that_misleads_them():
+    names = {f.name for f in dataclasses.fields(IGCConfig)}
+    assert names >= FOREIGN
+    assert not names & {"bias", "layers_to_transform"}
+
+
+# ------------------------------------------------------------------------------------------------ values
+def test_the_result_is_as_long_as_the_operands_unless_told():
+    assert IGCConfig(num_digits=6).result_digits == 6
+    assert IGCConfig(num_digits=6, result_digits=9).result_digits == 9
+
+
+def test_the_task_is_causal_language_modelling():
+    assert IGCConfig().task_type == "CAUSAL_LM"
+
+
+def test_lists_of_two_configs_are_not_shared():
+    first = IGCConfig()
+    first.operations.append("^")
+    assert IGCConfig().operations == ["+", "-", "*", "/"]
+
+
+AT_LEAST = {
+    **dict.fromkeys(["layer", "reading_layers"], 0),
+    **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads", "max_distance"], 1),
+    **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim", "max_offset"], 1),
+}
+
+
+def test_every_size_is_checked():
+    sizes = {
+        name for name, default in own_fields().items() if isinstance(default, int) and not isinstance(default, bool)
+    }
+    assert sizes | {"result_digits"} == AT_LEAST.keys()
+
+
+@pytest.mark.parametrize(("name", "least"), AT_LEAST.items())
+def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
+    for value in (least - 1, -5, 1.0, "2", True):
+        message = rf"`{name}={re.escape(repr(value))}` is not an integer of at least {least}. Set `IGCConfig\({name}="
+        with pytest.raises(ValueError, match=message):
+            IGCConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["reading_dim", "writing_dim"])
+def test_widths_that_the_heads_do_not_divide_are_refused(name):
+    with pytest.raises(ValueError, match=f"`{name}=100` is not a multiple of `num_heads=8`. Change one of them"):
+        IGCConfig(**{name: 100})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"division": "round"}, "`division='round'` is unknown. Choose one of exact, floor, trunc"),
+        ({"operations": []}, r"`operations=\[\]` is not a list of symbols such as"),
+        ({"operations": "+-"}, r"`operations='\+-'` is not a list of symbols"),
+        ({"operations": ["+", "-", "+"]}, "names an operation twice. Name each one once"),
+        ({"anchor_token_ids": []}, r"`anchor_token_ids=\[\]` is not a list of non-empty lists of token ids"),
+        ({"anchor_token_ids": [[]]}, "is not a list of non-empty lists"),
+        ({"anchor_token_ids": [27, 9]}, r"One sequence `\[27, 9\]` is given as `\[\[27, 9\]\]`"),
+        ({"anchor_token_ids": 27}, "`anchor_token_ids=27` is not a list of"),
+        ({"anchor_token_ids": [["27"]]}, "is not a list of non-empty lists of token ids"),
+        ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
+        ({"exclude_modules": "lm_head"}, "`exclude_modules='lm_head'` has no meaning for IGC"),
+        ({"trainable_token_indices": [1]}, r"`trainable_token_indices=\[1\]` has no meaning for IGC"),
+        ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
+    ],
+)
+def test_values_without_meaning_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        IGCConfig(**fields)
+
+
+def test_an_unknown_field_is_an_error():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'num_digit'"):
+        IGCConfig(num_digit=3)
+
+
+# ------------------------------------------------------------------------------------------------ files
+FULL = {
+    "layer": 3,
+    "anchor_token_ids": [[5, 6], [7]],
+    "num_digits": 6,
+    "result_digits": 12,
+    "operations": ["*", "+"],
+    "division": "trunc",
+    "reading_dim": 64,
+    "teacher_forcing": False,
+    "modules_to_save": ["lm_head"],
+    "base_model_name_or_path": "org/base",
+}
+
+
+@pytest.mark.parametrize("fields", [{}, FULL], ids=["defaults", "full"])
+def test_a_saved_config_comes_back_the_same(fields, tmp_path):
+    config = IGCConfig(**fields)
+    config.save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)) == config
+    general = PeftConfig.from_pretrained(str(tmp_path))
+    assert type(general) is IGCConfig
+    assert general == config
+
+
+def test_a_subfolder_is_found(tmp_path):
+    IGCConfig(**FULL).save_pretrained(tmp_path / "math")
+    config = IGCConfig.from_pretrained(str(tmp_path), subfolder="math")
+    assert config == IGCConfig(**FULL)
+    assert config.loaded_from == str(tmp_path / "math")
+
+
+def test_the_file_is_plain_json_with_the_fields_alone(tmp_path):
+    IGCConfig(**FULL).save_pretrained(tmp_path)
+    IGCConfig.from_pretrained(str(tmp_path)).save_pretrained(tmp_path / "again")
+    written = json.loads((tmp_path / "again" / "adapter_config.json").read_text())
+    assert written.keys() == {f.name for f in dataclasses.fields(IGCConfig)}
+    assert written["peft_type"] == "IGC"
+    assert written["anchor_token_ids"] == [[5, 6], [7]]
+
+
+def test_a_file_with_fields_of_a_later_version_says_so(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "from_the_future": 1}))
+    with pytest.warns(UserWarning, match=r"Unexpected keyword arguments \['from_the_future'\] for class IGCConfig"):
+        IGCConfig.from_pretrained(str(tmp_path))
+
+
+def test_a_file_with_a_wrong_value_is_refused(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layer": -1}))
+    with pytest.raises(ValueError, match="`layer=-1` is not an integer of at least 0"):
+        IGCConfig.from_pretrained(str(tmp_path))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match="Can't find 'adapter_config.json' at '.*nowhere'"):
+        IGCConfig.from_pretrained(str(tmp_path / "nowhere"))
+
+
+def test_damaged_weights_beside_the_config_are_named(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"\xff" * 64)
+    with pytest.raises(ValueError, match=r"`.*adapter_model.safetensors` is damaged .*Copy or download it again"):
+        IGCConfig.from_pretrained(str(tmp_path))
+
+
+def test_a_config_of_another_method_is_not_touched(tmp_path):
+    LoraConfig(target_modules=["q_proj"]).save_pretrained(tmp_path)
+    assert type(PeftConfig.from_pretrained(str(tmp_path))) is LoraConfig
+
+
+# ------------------------------------------------------------------------------------------------ from_tokenizer
+HEADER = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+
+
+def make_tokenizer(template, *extra):
+    """A tokenizer of characters and special tokens; `extra` are further words."""
+    words = ["<unk>", "<|user|>", "<|assistant|>", "<|end|>", *"0123456789: AB", *extra]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    pattern = "|".join([*map(re.escape, extra), "."])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="<unk>",
+        additional_special_tokens=["<|user|>", "<|assistant|>", "<|end|>"],
+    )
+    made.chat_template = template
+    return made
+
+
+def test_the_anchor_is_the_assistant_header_of_the_chat_template():
+    tokenizer = make_tokenizer(TURNS + HEADER)
+    config = IGCConfig.from_tokenizer(tokenizer, layer=2, num_digits=5)
+    assert config.anchor_token_ids == [[tokenizer.convert_tokens_to_ids("<|assistant|>")]]
+    assert (config.layer, config.num_digits) == (2, 5)
+
+
+def test_a_header_of_several_tokens_is_taken_whole():
+    tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}<|assistant|>A: {% endif %}")
+    ids = tokenizer.convert_tokens_to_ids(["<|assistant|>", "A", ":", " "])
+    assert IGCConfig.from_tokenizer(tokenizer).anchor_token_ids == [ids]
+
+
+def test_given_anchors_win():
+    assert IGCConfig.from_tokenizer(make_tokenizer(TURNS + HEADER), anchor_token_ids=[[1]]).anchor_token_ids == [[1]]
+
+
+def test_given_anchors_need_no_chat_template():
+    assert IGCConfig.from_tokenizer(make_tokenizer(None), anchor_token_ids=[[1]]).anchor_token_ids == [[1]]
+
+
+def test_a_tokenizer_without_chat_template_is_refused():
+    with pytest.raises(ValueError, match="has no chat template.*Pass `anchor_token_ids=.*or use `IGCConfig"):
+        IGCConfig.from_tokenizer(make_tokenizer(None))
+
+
+def test_a_chat_template_without_header_is_refused():
+    with pytest.raises(ValueError, match="adds nothing where the assistant begins .*Pass `anchor_token_ids="):
+        IGCConfig.from_tokenizer(make_tokenizer(TURNS))
+
+
+def test_a_header_that_merges_with_the_answer_is_refused():
+    # ":7" is one token: the header's last token is another one before an answer than at the end of a prompt
+    tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}A:{% endif %}", ":7")
+    with pytest.raises(ValueError, match="assistant header 'A:' .* split into other tokens.*Pass `anchor_token_ids="):
+        IGCConfig.from_tokenizer(tokenizer)
+
+
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+
+
+@pytest.mark.skipif(
+    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
+)
+@pytest.mark.parametrize("name", ["llama3.1", "qwen2.5"])
+def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
+    tokenizer = AutoTokenizer.from_pretrained(Path(str(REAL)) / name)
+    header = assistant_header(tokenizer)
+    assert tokenizer.decode(header).strip().endswith(("assistant<|end_header_id|>", "<|im_start|>assistant"))
+    for question in ("58 * 36", "What is 58 times 36?\n", "12\n\n", ""):
+        chat = [{"role": "user", "content": question}]
+        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+        assert prompt[-len(header) :] == header
+        answered = tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": "2088"}], return_dict=False)
+        found = [i for i in range(len(answered)) if answered[i : i + len(header)] == header]
+        assert found == [len(prompt) - len(header)]
+
+
+@pytest.mark.skipif(
+    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
+)
+def test_a_real_tokenizer_without_chat_template_is_refused():
+    with pytest.raises(ValueError, match="has no chat template"):
+        IGCConfig.from_tokenizer(AutoTokenizer.from_pretrained(Path(str(REAL)) / "gpt2"))
