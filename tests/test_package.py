@@ -52,7 +52,7 @@ MODULES: dict[str, set[str]] = {
     "trainer": {"accelerate", "datasets", "torch", "transformers", "trl"},
     # the programs
     "progress": {"transformers"},
-    "demo": {"datasets", "matplotlib", "peft", "torch", "transformers"},
+    "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},
     "cli": {"torch", "transformers"},
 }
 SOURCES = {path.stem: path for path in sorted(PACKAGE.glob("*.py"))}
