@@ -27,6 +27,7 @@ import torch
 from . import loading
 from .adapters import load_adapter
 from .config import IGCConfig
+from .cpu import computes_bf16, head_at_labels_only
 from .data import ArithmeticRows, Mixture, bigbench_test_set
 from .evaluation import accuracy_table, evaluate, versions
 from .progress import Progress, duration
@@ -224,7 +225,7 @@ def _train(
     progress = Progress(say, lambda: check()["exact_match"], checks=settings.checks, minutes=minutes)
     # The backward pass of fused attention is slower on a CPU than plain matrix products, for rows as short as these.
     base.set_attn_implementation("eager")
-    with tempfile.TemporaryDirectory() as scratch, _head_at_labels_only():
+    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
         trainer = _trainer(model, tokenizer, [*items, *sample], Path(scratch), seed, settings, progress)
         trainer.train()
     # The package's own name of the base, not its path on this machine. No embedding was touched: without the flag
@@ -281,7 +282,7 @@ def _trainer(
         seed=seed,
         max_length=None,
         activation_checkpointing=False,
-        bf16=settings.bf16 and _computes_bf16(),
+        bf16=settings.bf16 and computes_bf16(),
         use_cpu=True,
         save_strategy="no",
         report_to="none",
@@ -292,28 +293,6 @@ def _trainer(
     trainer = IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-@contextmanager
-def _head_at_labels_only() -> Iterator[None]:
-    """Lets TRL's language-model head skip positions without a label, which are four in five here.
-
-    TRL (1.16) does that where Triton runs and scores every position elsewhere, because some accelerators compile anew
-    for each shape. A CPU does not, and the step takes a third less time. Other releases of TRL are left as they are.
-    """
-    from importlib.metadata import version
-
-    from trl.trainer import utils
-
-    if not version("trl").startswith("1.16."):
-        yield
-        return
-    decide = utils._use_triton  # in this module it decides on nothing else
-    utils._use_triton = lambda device: True
-    try:
-        yield
-    finally:
-        utils._use_triton = decide
 
 
 def _summary(report: Mapping[str, Any]) -> dict[str, float]:
@@ -354,11 +333,6 @@ def _versions_of_training() -> dict[str, str]:
     return {name: version(name) for name in ("trl", "datasets", "accelerate")}
 
 
-def _computes_bf16() -> bool:
-    """Whether the processor has instructions for bf16. Where they are emulated it is many times slower than fp32."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-
-
 def _hardware() -> dict[str, Any]:
     """What the run ran on."""
     return {
@@ -367,7 +341,7 @@ def _hardware() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "bf16": _computes_bf16(),
+        "bf16": computes_bf16(),
     }
 
 

@@ -204,39 +204,6 @@ def test_no_calculation_of_the_test_set_is_trained(tmp_path):
     assert not {t for t in tested & trained if max(t[1:]) > 9}
 
 
-def test_a_head_at_labels_only_gives_the_same_loss_and_gradients(tmp_path):
-    from tiny_training import trainer
-
-    def gradients():
-        made = trainer(tmp_path, gradient_checkpointing=None, activation_checkpointing=False)
-        made.train()
-        return made.state.log_history[0]["loss"], [p.detach() for p in made.model.parameters() if p.requires_grad]
-
-    loss, weights = gradients()
-    with demo._head_at_labels_only():
-        compact_loss, compact = gradients()
-    assert compact_loss == pytest.approx(loss, rel=1e-5)
-    for a, b in zip(weights, compact, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
-
-
-def test_a_head_at_labels_only_is_for_the_training_alone():
-    from trl.trainer import utils
-
-    before = utils._use_triton
-    seen = []
-
-    def interrupted():
-        with demo._head_at_labels_only():
-            seen.append(utils._use_triton(torch.device("cpu")))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert seen == [True]
-    assert utils._use_triton is before
-
-
 def test_every_size_of_the_settings_reaches_the_adapter():
     config = demo_config(make_tokenizer(), SMALL)
     sizes = {field.name for field in dataclasses.fields(DemoSettings)} & set(vars(config))

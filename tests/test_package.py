@@ -47,12 +47,14 @@ MODULES: dict[str, set[str]] = {
     "arithmetic": set(),
     "data": {"datasets"},
     "evaluation": {"jinja2", "torch", "transformers"},
+    "card": set(),
     "collator": {"torch", "trl"},
     "streaming": set(),
     "trainer": {"accelerate", "datasets", "torch", "transformers", "trl"},
     # the programs
+    "cpu": {"torch", "trl"},
     "progress": {"transformers"},
-    "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},
+    "demo": {"datasets", "matplotlib", "peft", "torch", "transformers"},
     "cli": {"torch", "transformers"},
 }
 SOURCES = {path.stem: path for path in sorted(PACKAGE.glob("*.py"))}
