@@ -10,6 +10,8 @@ Shapes: B rows, T positions, A anchors per row. Try it: `pytest tests/test_train
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from .calculator import Status
 from .columns import COLUMNS, Step, check_columns, encode_steps
 from .config import IGCConfig
 
+
+logger = logging.getLogger(__name__)
 
 CUT = "igc_cut"  # column: the number of supervised steps, from the last, that truncation takes from a row, or WHOLE
 WHOLE = -1
@@ -191,6 +195,17 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
     )
 
 
+def warn_of_cut(dataset_name: str, max_length: int | None, rows: str) -> None:
+    """Tells that truncation takes away supervised steps: nothing is dropped in silence."""
+    logger.warning(
+        f"`max_length={max_length}` cuts {rows} of the {dataset_name} dataset before an anchor with operands: what is "
+        "lost is not supervised, and a row without a label left is dropped. Set `max_length` higher."
+    )
+
+
+_warn_once = functools.cache(warn_of_cut)  # a stream's rows are checked one by one, epoch after epoch
+
+
 @dataclass(frozen=True)
 class RowCheck:
     """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`.
@@ -201,6 +216,7 @@ class RowCheck:
         dataset_name: for messages.
         max_length: length to which rows will be cut, or None.
         keep_end: whether cutting takes tokens from the front.
+        is_stream: whether rows cannot be counted beforehand: the first one that is cut is told of.
     """
 
     config: IGCConfig
@@ -208,6 +224,7 @@ class RowCheck:
     dataset_name: str
     max_length: int | None
     keep_end: bool
+    is_stream: bool = False
 
     def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, int]:
         """The row's column `CUT`.
@@ -227,10 +244,13 @@ class RowCheck:
         if self.max_length is None or ids.shape[1] <= self.max_length:
             return {CUT: WHOLE}
         supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]
-        if self.keep_end:  # what is left may begin within an operand
-            return {CUT: len(supervised)}
-        # Cutting the answer behind an anchor takes nothing away from what is read there.
-        return {CUT: sum(anchor >= self.max_length - 1 for anchor in supervised)}
+        # Cut in front, the rest may begin within an operand. Cut behind an anchor, a row loses nothing that is read
+        # there.
+        last = -1 if self.keep_end else self.max_length - 2
+        lost = sum(anchor > last for anchor in supervised)
+        if lost and self.is_stream:
+            _warn_once(self.dataset_name, self.max_length, "rows")
+        return {CUT: lost}
 
     def _check_order(self, row: Mapping[str, Any], anchor: int, step: Step, where: str) -> None:
         """Refuses a step that was meant for a later anchor.

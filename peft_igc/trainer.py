@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import global_then_local_main_first
 
-from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck
+from .card import write_quick_start
+from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
 from .config import IGCConfig
 from .layer import IGCLayer
@@ -45,8 +45,9 @@ class IGCSFTConfig(SFTConfig):
 
     This class includes only the parameters that are specific to IGC. For a full list of training arguments, please
     refer to the [`~trl.SFTConfig`] documentation. All defaults are those of [`~trl.SFTConfig`], so that the trainer
-    behaves alike without a calculator. With one, a fresh adapter wants a `learning_rate` of about `1e-3`, and
-    `gradient_checkpointing=False` where memory allows, which saves a third of the time.
+    behaves alike without a calculator. With one, set `learning_rate` as for new modules, not as for a trained model:
+    `3e-3` was good on the embedded base, and TRL's `2e-5` learns next to nothing. Where memory allows, also set
+    `gradient_checkpointing=False`: it saves the second forward pass.
 
     Parameters:
         > Parameters that control the calculator
@@ -168,20 +169,17 @@ class IGCTrainer(SFTTrainer):
         whole.max_length, whole.shuffle_dataset = None, False
         dataset = prepare(dataset, processing_class, whole, packing, formatting_func, dataset_name)
         keep_end = args.truncation_mode == "keep_end"
-        check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end)
+        is_stream = not isinstance(dataset, Dataset)
+        check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end, is_stream)
         map_kwargs: dict[str, Any] = {}
-        if isinstance(dataset, Dataset):  # a stream knows neither option
+        if not is_stream:  # a stream knows neither option
             map_kwargs = {"num_proc": args.dataset_num_proc, "desc": f"Checking operands of {dataset_name} dataset"}
         with global_then_local_main_first():
             dataset = dataset.map(check, with_indices=True, **map_kwargs)
-        if isinstance(dataset, Dataset):
+        if not is_stream:
             cut = sum(lost > 0 for lost in dataset[CUT])
             if cut:
-                logger.warning(
-                    f"`max_length={args.max_length}` cuts {cut} of {len(dataset)} rows of the {dataset_name} dataset "
-                    "before an anchor with operands: what is lost is not supervised, and a row without a label left "
-                    "is dropped. Set `max_length` higher."
-                )
+                warn_of_cut(dataset_name, args.max_length, f"{cut} of {len(dataset)} rows")
         return prepare(dataset, processing_class, args, packing, None, dataset_name)
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -304,37 +302,16 @@ class IGCTrainer(SFTTrainer):
     ) -> None:
         """As the parent's, with a quick start that works: PEFT knows IGC after `import peft_igc` only."""
         super().create_model_card(model_name, dataset_name, tags)
-        if self._igc_config is None or not self.is_world_process_zero():
-            return
-        path = Path(self.args.output_dir) / "README.md"
-        text = path.read_text(encoding="utf-8")
-        start, end = text.find("## Quick start"), text.find("## Training procedure")
-        if start < 0 or end < start:  # TRL (1.16) has both headings
-            raise RuntimeError(f"`{path}` has no section `Quick start`, so it cannot say how to load the adapter.")
-        base = self.model.config.name_or_path
-        base = "BASE_MODEL" if not base or os.path.isdir(base) else base
-        adapter = self.hub_model_id or model_name or "PATH_OF_THIS_FOLDER"
-        path.write_text(text[:start] + QUICK_START.format(base=base, adapter=adapter) + text[end:], encoding="utf-8")
+        if self._igc_config is not None and self.is_world_process_zero():
+            adapter = self.hub_model_id or model_name or "PATH_OF_THIS_FOLDER"
+            write_quick_start(Path(self.args.output_dir) / "README.md", self.model.config.name_or_path, adapter)
 
-
-QUICK_START = """## Quick start
-
-The adapter is an Integrated Gated Calculator: `pip install peft-igc`, and `import peft_igc` before it is loaded.
-
-```python
-import peft_igc  # makes the method known to PEFT; without it loading ends in `KeyError: 'IGC'`
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{base}")
-model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("{base}"), "{adapter}")
-chat = [{{"role": "user", "content": "What is 58 times 36?"}}]
-inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-answer = model.generate(**inputs, max_new_tokens=24)[0, inputs["input_ids"].shape[1] :]
-print(tokenizer.decode(answer, skip_special_tokens=True))
-```
-
-"""
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """As the parent's; the card that PEFT puts beside an adapter says how to load it, too."""
+        super()._save(output_dir, state_dict)
+        card = Path(output_dir or self.args.output_dir) / "README.md"
+        if self._igc_config is not None and card.is_file() and "import peft_igc" not in card.read_text("utf-8"):
+            write_quick_start(card, self.model.config.name_or_path, "PATH_OF_THIS_FOLDER")
 
 
 class _Recorder:

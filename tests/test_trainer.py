@@ -291,6 +291,15 @@ def test_a_cut_answer_leaves_the_supervision_as_it_is(tmp_path):
     assert first_batch(made)["igc_operator"].flatten().tolist() == [0, 0, 0]
 
 
+def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog):
+    data = [{**row, "prompt": "x" * 20 + row["prompt"]} if i == 5 else row for i, row in enumerate(rows(8))]
+    made = trainer(tmp_path, to_dataset(data).to_iterable_dataset(), max_length=11)
+    assert "cuts" not in caplog.text
+    with caplog.at_level(logging.WARNING):
+        made.train()
+    assert caplog.text.count("`max_length=11` cuts rows of the train dataset") == 1
+
+
 def test_a_row_that_loses_its_question_and_with_it_its_labels_is_reported(tmp_path, caplog):
     data = rows(3)
     data[1]["prompt"] = "x" * 20 + data[1]["prompt"]
@@ -590,13 +599,24 @@ def test_the_quick_start_of_a_card_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_card_of_another_shape_is_an_error(tmp_path, monkeypatch):
+def test_the_card_that_peft_puts_beside_an_adapter_says_how_to_load_it_too(tmp_path):
+    made = trainer(tmp_path, save_strategy="steps", save_steps=2)
+    made.train()
+    made.save_model(tmp_path / "last")
+    for folder in ("checkpoint-2", "last"):
+        text = (tmp_path / folder / "README.md").read_text()
+        assert "library_name: peft" in text
+        assert text.count("## Quick start") == 1
+        assert "import peft_igc" in text
+
+
+def test_a_card_is_not_given_a_second_quick_start(tmp_path):
     made = trainer(tmp_path)
-    monkeypatch.setattr(
-        IGCTrainer.__mro__[1], "create_model_card", lambda self, *a: (tmp_path / "README.md").write_text("# Card")
-    )
-    with pytest.raises(RuntimeError, match="has no section `Quick start`"):
-        made.create_model_card("adder")
+    made.create_model_card("adder")
+    made.save_model()
+    text = (tmp_path / "README.md").read_text()
+    assert text.count("## Quick start") == text.count("```python") == 1
+    assert "library_name: peft" in text  # PEFT has gone over the card in between
 
 
 def test_nothing_of_a_call_is_left_in_the_inputs_of_the_next(tmp_path):
