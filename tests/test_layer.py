@@ -9,6 +9,7 @@ from checks import (
     generated,
     igc_layers,
     left_padded,
+    positions_of,
     record_of,
     scored,
     steps_of,
@@ -211,6 +212,15 @@ def test_a_later_step_without_a_number_silences_an_earlier_one():
     assert not torch.equal(out[:, 4:7], base[:, 4:7])
 
 
+def test_padding_between_an_anchor_and_its_answer_does_not_count(llama):
+    model, rows = llama
+    text, at = rows[0], torch.tensor([[5]])
+    padded = torch.cat([text[:6], torch.zeros(3, dtype=torch.int64), text[6:]])[None]
+    mask = torch.tensor([[1] * 6 + [0] * 3 + [1] * 3])
+    got = scored(model, padded, at, attention_mask=mask, position_ids=positions_of(mask))
+    close(got[:, mask[0].bool()], scored(model, text[None], at))
+
+
 def with_sequences(sequences):
     return adapted("llama", anchor_token_ids=sequences)
 
@@ -317,9 +327,12 @@ def test_a_reading_gradient_does_not_leak_into_a_cache():
 
 
 # ------------------------------------------------------------------------------------------ the decoder layer
-def test_recorded_hidden_states_contain_the_update(llama):
-    model, rows = llama
-    ids = torch.stack(rows)
+@pytest.mark.parametrize("recorded_before", [False, True])
+def test_recorded_hidden_states_contain_the_update(recorded_before):
+    base, ids = tiny_model("llama"), texts(3, 9)
+    if recorded_before:  # transformers' recording hooks then are older than ours
+        base(input_ids=ids, output_hidden_states=True)
+    model = telling(get_peft_model(base, small_config()))
     with torch.no_grad():
         got = model(input_ids=ids, output_hidden_states=True).hidden_states
         with model.disable_adapter():
