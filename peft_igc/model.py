@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from peft import PeftConfig
 from peft.tuners.tuners_utils import BaseTuner
+from peft.utils import ModulesToSaveWrapper
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -33,18 +34,13 @@ NESTED = "base_model.model."
 class AdapterConfigs(dict[str, PeftConfig]):
     """The adapters of nested PEFT models by name, which all of them share.
 
-    PEFT (0.21) lets a later model take the name of an earlier one's adapter; each saved file would then hold the
-    weights of both. This refuses.
+    PEFT (0.21) lets a later model take the name of an earlier one's adapter, and does not keep their whole trained
+    modules apart. This refuses what a file could not be loaded from.
     """
 
     def __setitem__(self, name: str, config: PeftConfig) -> None:
-        """Adds or replaces an adapter.
-
-        Raises:
-            ValueError: if the name belongs to an adapter of another method.
-        """
-        if name in self and self[name].peft_type != config.peft_type:
-            raise ValueError(_name_is_taken(name, self[name]))
+        """Adds or replaces an adapter; see `_check_beside` for what is refused."""
+        _check_beside(name, config, self)
         super().__setitem__(name, config)
 
     def update(self, configs: dict[str, PeftConfig]) -> None:  # type: ignore[override]
@@ -63,7 +59,7 @@ class IGCModel(BaseTuner):
 
     Raises:
         ValueError: if the model has no decoder layers, if `layer` is out of range, if an operation is unknown, or if
-            the adapter's name belongs to an adapter of another method.
+            the adapter could not be saved beside those of the model.
     """
 
     prefix: str = "igc_"
@@ -71,11 +67,14 @@ class IGCModel(BaseTuner):
     target_module_mapping: dict[str, list[str]] = {}
 
     def __init__(self, model: nn.Module, peft_config: Any, adapter_name: str, *args: Any, **kwargs: Any) -> None:
-        others = getattr(model, "peft_config", None) or {}
+        if any(isinstance(module, IGCModel) for module in model.modules()):
+            raise ValueError(
+                "The model is a PEFT model with an IGC adapter already. Add another one to it with "
+                "`model.add_adapter(name, config)` or `model.load_adapter(folder, name)`."
+            )
         new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
-        for name in new:
-            if name in others and others[name].peft_type != IGC_PEFT_TYPE:
-                raise ValueError(_name_is_taken(name, others[name]))
+        for name, config in new.items():
+            _check_beside(name, config, getattr(model, "peft_config", None) or {})
         super().__init__(model, peft_config, adapter_name, *args, **kwargs)
         configs = AdapterConfigs(self.peft_config)
         for module in self.modules():  # PEFT keeps one dict on every tuner and base model of a nest
@@ -192,10 +191,12 @@ class IGCModel(BaseTuner):
         if merge:
             self._check_merge_allowed()
         for module in list(self.model.modules()):
-            layer = module._modules.get(CHILD)
-            if isinstance(layer, IGCLayer):
-                layer.remove()
-                del module._modules[CHILD]
+            for name, child in list(module._modules.items()):
+                if isinstance(child, IGCLayer):
+                    child.remove()
+                    del module._modules[name]
+                elif isinstance(child, ModulesToSaveWrapper):  # of ours: no other method may have one beside us
+                    module._modules[name] = child.original_module
         hooks.uninstall(self._base[0])
         configs = self.model.peft_config
         for name in [n for n, c in configs.items() if c.peft_type == IGC_PEFT_TYPE]:
@@ -365,10 +366,25 @@ def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
     return min(lists, key=lambda item: item[0].count("."))
 
 
-def _name_is_taken(name: str, config: PeftConfig) -> str:
-    """The error for one adapter name in two PEFT models."""
-    method = getattr(config.peft_type, "value", config.peft_type)
-    return (
-        f"The adapter name {name!r} is taken by a {method} adapter of the same base model; files of both would hold "
-        "the weights of both. Pass another `adapter_name` to `get_peft_model`."
-    )
+def _check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -> None:
+    """Refuses an adapter that PEFT (0.21) could not save apart from those of another method on the same base model.
+
+    Raises:
+        ValueError: if the name is taken, or if one of them trains whole modules or tokens.
+    """
+    for other_name, other in others.items():
+        if other.peft_type == config.peft_type:
+            continue
+        if other_name == name:
+            method = getattr(other.peft_type, "value", other.peft_type)
+            raise ValueError(
+                f"The adapter name {name!r} is taken by a {method} adapter of the same base model; files of both "
+                "would hold the weights of both. Pass another `adapter_name` to `get_peft_model`."
+            )
+        for owner, fields in ((name, config), (other_name, other)):
+            for field in ("modules_to_save", "trainable_token_indices"):
+                if getattr(fields, field, None):
+                    raise ValueError(
+                        f"Adapter {owner!r} has `{field}`, which PEFT does not keep apart from adapters of another "
+                        "method. Drop it, or train a LoRA that has it first and `merge_and_unload` it."
+                    )

@@ -444,6 +444,32 @@ def test_one_name_for_lora_and_calculator_raises(order):
         get_peft_model(model, configs[order[1]])
 
 
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+@pytest.mark.parametrize("owner", ["math", "style"])
+def test_whole_trained_modules_beside_another_method_are_refused(owner, order):
+    configs = {"math": small_config(), "style": lora()}
+    configs[owner].modules_to_save = ["lm_head"]
+    model = get_peft_model(tiny_model("llama"), configs[order[0]], adapter_name=order[0])
+    expected = logits(model)
+    with pytest.raises(ValueError, match=f"Adapter '{owner}' has `modules_to_save`, which PEFT does not keep apart"):
+        get_peft_model(model, configs[order[1]], adapter_name=order[1])
+    assert list(model.peft_config) == [order[0]]
+    assert torch.equal(logits(model), expected)
+
+
+def test_a_calculator_around_a_calculator_is_refused(tmp_path):
+    folder, _ = saved(tmp_path)
+    model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="a")
+    message = r"IGC adapter already. Add another one to it with `model.add_adapter\(name, config\)`"
+    with pytest.raises(ValueError, match=message):
+        get_peft_model(model, small_config(), adapter_name="b")
+    with pytest.raises(ValueError, match=message):
+        PeftModel.from_pretrained(model, folder, adapter_name="b")
+    model.load_adapter(folder, "b")
+    model.set_adapter("b")
+    assert logits(model).isfinite().all()
+
+
 def test_deleting_a_lora_through_the_calculators_model_raises():
     model = nested(tiny_model("llama"), ("style", "math"))
     with pytest.raises(ValueError, match="Adapter 'style' is no IGC adapter.*Delete it on the PEFT model"):
@@ -498,6 +524,23 @@ def test_unload_leaves_no_trace():
     assert all(flags)  # PEFT freezes a base, and leaves it frozen
     again = get_peft_model(base, small_config())  # a warning about an earlier adapter would be an error
     assert not torch.equal(logits(again), logits(tiny_model("llama")))
+
+
+def test_whole_trained_modules_are_saved_and_leave_with_the_adapter(tmp_path):
+    base = tiny_model("llama")
+    before, parts = logits(base), traces(base)
+    model = get_peft_model(base, small_config(modules_to_save=["lm_head"]))
+    with torch.no_grad():
+        model.base_model.model.lm_head.modules_to_save["default"].weight.add_(0.1)
+    model.save_pretrained(tmp_path)
+    extra = [key for key in load_file(tmp_path / WEIGHTS) if "igc_" not in key]
+    assert extra == ["base_model.model.lm_head.weight"]
+    assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), tmp_path)), logits(model))
+    with model.disable_adapter():
+        assert torch.equal(logits(model), before)
+    unloaded = model.unload()
+    assert torch.equal(logits(unloaded), before)
+    assert traces(unloaded) == parts
 
 
 def test_unload_gives_back_a_generate_that_was_there_before():
