@@ -221,6 +221,20 @@ def test_padding_between_an_anchor_and_its_answer_does_not_count(llama):
     close(got[:, mask[0].bool()], scored(model, text[None], at))
 
 
+def test_labels_put_an_anchor_before_each_labelled_stretch_and_none_where_there_is_none(llama):
+    model, rows = llama
+    ids = torch.stack([*rows, rows[0]])
+    labels = ids.clone()
+    labels[0, :3] = labels[0, 5:7] = labels[1, :6] = -100  # two stretches, one
+    labels[3] = -100  # row 2 is all labelled, row 3 has no label
+    step = steps_of(model, ids, None, labels=labels)
+    assert step.anchors.tolist() == [[2, 6], [5, -1], [-1, -1], [-1, -1]]
+    got = scored(model, ids, None, labels=labels)
+    same_bits(got, scored(model, ids, step.anchors))
+    with model.disable_adapter():
+        same_bits(got[2:], scored(model, ids, None)[2:])
+
+
 def with_sequences(sequences):
     return adapted("llama", anchor_token_ids=sequences)
 
