@@ -508,6 +508,16 @@ def traces(model):
     }
 
 
+def test_paths_and_classes_of_the_base_stay_as_they_are():
+    base = tiny_model("llama")
+    before = {path: type(module) for path, module in base.named_modules()}
+    get_peft_model(base, small_config())
+    after = {path: type(module) for path, module in base.named_modules()}
+    own = {path for path in after if path.startswith("model.layers.1.igc")}
+    assert own
+    assert {path: kind for path, kind in after.items() if path not in own} == before
+
+
 def test_unload_leaves_no_trace():
     base = tiny_model("llama")
     base(input_ids=IDS)
@@ -772,6 +782,12 @@ def test_an_adapter_of_another_architecture_is_refused(tmp_path):
         PeftModel.from_pretrained(tiny_model("gpt2"), folder)
 
 
+def test_transformers_refuses_an_adapter_for_another_hidden_size_too(tmp_path):
+    folder, _ = saved(tmp_path)
+    with pytest.raises(RuntimeError, match="`ignore_mismatched_sizes`"):
+        tiny_model("llama", hidden_size=64).load_adapter(folder)
+
+
 # ------------------------------------------------------------------------------------------------ dtypes and places
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("autocast", [True, False])
@@ -789,18 +805,11 @@ def test_adapters_of_half_precision_bases_are_where_and_what_peft_asks_for(dtype
     assert all(p.grad.isfinite().all() for p in own)
 
 
-def accelerated(folder, **kwargs):
-    """A saved base, off-loaded by accelerate: its weights are not on any device until a module runs."""
-    accelerate = pytest.importorskip("accelerate")
-    base = tf.AutoModelForCausalLM.from_pretrained(folder).eval()
-    return accelerate.cpu_offload(base, execution_device=torch.device("cpu"))
-
-
 def test_off_loaded_bases_work(tmp_path):
+    accelerate = pytest.importorskip("accelerate")
     folder, expected = saved(tmp_path)
-    tiny_model("llama").save_pretrained(tmp_path / "base")
-    base = accelerated(tmp_path / "base")
-    assert {p.device.type for p in base.parameters()} == {"meta"}
+    base = accelerate.cpu_offload(tiny_model("llama"), execution_device=torch.device("cpu"))
+    assert {p.device.type for p in base.parameters()} == {"meta"}  # no weights anywhere until a module runs
     model = PeftModel.from_pretrained(base, folder)
     assert {p.device.type for name, p in model.named_parameters() if "igc_" in name} == {"cpu"}
     assert torch.equal(logits(model), expected)

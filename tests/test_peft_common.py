@@ -24,8 +24,7 @@ from peft_igc import IGCConfig
 
 
 pytestmark = [
-    # transformers 5.23 deprecates what PEFT 0.21 reads and calls.
-    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),
+    # transformers 5.23 deprecates what PEFT 0.21 calls.
     pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated:FutureWarning"),
     # PEFT tells what the checks of deletion bring about.
     pytest.mark.filterwarnings("ignore:Adapter delete_me was active which is now deleted:UserWarning"),
