@@ -2,8 +2,8 @@
 
 In: arguments. Out: text on the terminal and files; exit code 0, or 2 with one line on stderr where a user can help
 (a missing folder, a malformed line), 130 after an interrupt. A defect of the package keeps its traceback.
-Parsing only: the work is in `demo`, `evaluation` and `tracing`, which the commands import when they run, so that
-`peft-igc --help` answers at once. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+Parsing only: the work is in `demo`, `evaluation` and `tracing`, which the commands import when they run: `--help` and
+errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ Try it: `peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 ti
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,12 +94,12 @@ class Trace:
         for step in self.steps:
             lines.append(f"step       at token {step.position}, status {step.status}")
             if step.operator == NO_ARITHMETIC:
-                lines.append(f"  operator   {NO_ARITHMETIC}  {step.operator_probability:.2%}")
+                lines.append(f"  operator   {NO_ARITHMETIC}  {_percent(step.operator_probability)}")
                 continue
             first, second = step.operands
             width = max(len(first.text), len(second.text))
             lines.append(_number_line("operand 1", first, width))
-            lines.append(f"  operator   {step.operator:<{width}}  {step.operator_probability:.2%}")
+            lines.append(f"  operator   {step.operator:<{width}}  {_percent(step.operator_probability)}")
             lines.append(_number_line("operand 2", second, width))
             lines.append(f"  result     {step.result if step.result is not None else 'no number is written'}")
         if not self.steps:
@@ -117,7 +118,13 @@ class Trace:
 
 def _number_line(title: str, number: TracedNumber, width: int) -> str:
     """An operand with its probabilities."""
-    return f"  {title}  {number.text:<{width}}  {number.probability:.2%}, least certain place {number.weakest:.2%}"
+    sure = f"{_percent(number.probability)}, least certain place {_percent(number.weakest)}"
+    return f"  {title}  {number.text:<{width}}  {sure}"
+
+
+def _percent(probability: float) -> str:
+    """Rounded down, so that 100.00% means certainty."""
+    return f"{math.floor(probability * 10_000) / 100:.2f}%"
 
 
 class Observer:

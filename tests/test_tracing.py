@@ -13,7 +13,7 @@ from peft_igc.calculator import Status
 from peft_igc.digits import PAD
 from peft_igc.evaluation import generate_answers
 from peft_igc.layer import IGCLayer
-from peft_igc.tracing import Observer, trace
+from peft_igc.tracing import Observer, Trace, TracedNumber, TracedStep, trace
 
 
 QUESTION = "What is 58 times 36?"
@@ -142,6 +142,14 @@ def test_probabilities_are_of_the_whole_number_and_of_its_weakest_place(model, t
         assert shown.operands[number].probability == pytest.approx(torch.tensor(places).prod().item(), rel=1e-4)
     operator = step.reading.operator[0, 0].softmax(-1)
     assert shown.operator_probability == pytest.approx(operator.max().item(), rel=1e-4)
+
+
+def test_a_probability_is_shown_rounded_down():
+    number = TracedNumber("58", 0.99999, 0.999995)
+    step = TracedStep(11, (number, number), "*", 1.0, "3364", "ok")
+    shown = Trace("What is 58 times 58?", "3364", [step]).format()
+    assert "58  99.99%, least certain place 99.99%" in shown
+    assert "*   100.00%" in shown
 
 
 def test_each_anchor_that_the_model_writes_is_a_step_of_its_own(tokenizer):
