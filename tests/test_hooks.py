@@ -216,8 +216,9 @@ def test_unloading_gives_back_a_generate_that_was_there_before():
 
 @pytest.mark.filterwarnings("ignore:You are trying to modify a model", "ignore:Already found a `peft_config`")
 def test_the_hooks_sit_once_on_the_innermost_model_however_it_is_wrapped():
-    model = get_peft_model(get_peft_model(tiny_model("llama"), small_config()), LoraConfig(r=2), adapter_name="other")
-    model = get_peft_model(model, small_config(layer=2), adapter_name="deep")
+    inner = get_peft_model(tiny_model("llama"), small_config())
+    inner.add_adapter("deep", small_config(layer=2))
+    model = get_peft_model(inner, LoraConfig(r=2), adapter_name="other")
     base = igc_layers(model)[0]._base_model[0]
     assert [len(m._forward_pre_hooks) for _, m in model.named_modules() if m is base] == [1]
     for wrapped in (model, model.base_model.model, base):
