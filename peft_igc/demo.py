@@ -58,10 +58,10 @@ class DemoSettings:
     max_offset: int = 16
     # The rows: longest operand, what they are made of, and how many batches are sorted by length at once.
     max_digits: int = 5
-    mixture: Mixture = Mixture(bigbench=0.2)
+    mixture: Mixture = Mixture(bigbench=0.2, negative=0.1)
     batches_at_once: int = 16
     # Training.
-    steps: int = 1500
+    steps: int = 1200
     batch_size: int = 128
     learning_rate: float = 3e-3
     muon_learning_rate: float | None = 4e-3
