@@ -40,7 +40,7 @@ fetch: $(STAMP)
 # The stamp is written last: an installation that was interrupted is taken up again.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,quantized,dev]'
 	touch $@
 
 clean:

@@ -120,7 +120,7 @@ def anchors_of_call(
             return None
         at = repeat_rows(generation.anchors, ids.shape[0]).to(ids.device)
         return torch.where((at >= start) & (at < start + new), at, -1)
-    if sequences is not None:
+    if sequences is not None and call.input_ids is not None:  # embeddings show no token sequences
         return ends_of_sequences(ids, valid, sequences, new)
     if call.labels is not None:
         at = before_labels(call.labels.to(ids.device))

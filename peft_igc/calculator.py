@@ -357,8 +357,10 @@ def register_operation(operation: Operation) -> None:
     """Adds an operation under its symbol, for `calculate`, `evaluate_exactly` and configurations.
 
     Raises:
-        ValueError: The symbol or the name is taken.
+        ValueError: The symbol or the name is taken, also `"none"`, which means that no arithmetic is asked.
     """
+    if "none" in (operation.symbol, operation.name):
+        raise ValueError('"none" means that no arithmetic is asked. Choose another name and symbol.')
     for known in OPERATIONS.values():
         if operation.symbol == known.symbol or operation.name == known.name:
             raise ValueError(

@@ -1,7 +1,8 @@
 """The command line: `peft-igc demo`, `peft-igc eval`, `peft-igc trace`; the same as `python -m peft_igc.cli`.
 
-In: arguments. Out: text on the terminal and files; exit code 0, or 2 with one line on stderr where a user can help
-(a missing folder, a malformed line), 130 after an interrupt. A defect of the package keeps its traceback.
+In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
+stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
+keeps its traceback.
 Parsing only: the work is in `demo`, `evaluation` and `tracing`, which the commands import when they run: `--help` and
 errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging as python_logging
+import os
 import sys
 import traceback
 import warnings
@@ -104,7 +107,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     files = ", ".join(f"`{outcome.folder / name}`" for name in ("results.json", "learning_curve.png", "adapter"))
     _say(f"Written: {files}")
     _say(f'Now try: peft-igc trace --base tiny --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
-    return 0
+    return 1 if outcome.missed and not outcome.results["training"]["stopped_early"] else 0
 
 
 def _need_training_packages() -> None:
@@ -141,6 +144,11 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         _say(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
     if report["truncated"]:
         _say(f"{report['truncated']:,} answers were cut: they had not ended after {arguments.max_new_tokens} tokens.")
+    if report["without_anchor"]:
+        _say(
+            f"{report['without_anchor']:,} prompts have no anchor, so the calculator had no part in their answers. "
+            "The adapter anchors on the assistant header of the chat template: leave out `--raw`, or write the header."
+        )
     _say(f"Written: `{output}`")
     return 0
 
@@ -201,11 +209,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = build_parser().parse_args(argv)
+    if arguments.run is _demo:
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the hub's client is imported; the demo needs no hub
     _quieten()
     try:
         return int(arguments.run(arguments))
     except KeyboardInterrupt:
-        print("Interrupted: nothing was written.", file=sys.stderr)
+        print("Interrupted: results are written at the end only.", file=sys.stderr)
         return 130
     except (ValueError, OSError) as error:
         if not _is_for_users(error):
@@ -219,6 +229,7 @@ def _quieten() -> None:
     from transformers.utils import logging
 
     warnings.simplefilter("ignore", FutureWarning)
+    python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT imports it wherever it is installed
     logging.disable_progress_bar()
 
 

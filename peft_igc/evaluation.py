@@ -20,6 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import state
+from .layer import IGCLayer, Step, Writing
+
 
 __all__ = ["Progress", "accuracy_table", "evaluate", "generate_answers", "versions"]
 
@@ -53,7 +56,7 @@ def generate_answers(
             too long for the model's positions; `batch_size` or `max_new_tokens` below 1.
         TypeError: A single string as `prompts`.
     """
-    return [answer for answer, _ in _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)]
+    return [answer for answer, *_ in _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)]
 
 
 def evaluate(
@@ -74,7 +77,8 @@ def evaluate(
 
     Returns:
         `n`, `exact_match` (0..1), `groups` (`{group: {"n", "exact_match"}}`, items without a group count only in the
-        total), `truncated` (answers cut at `max_new_tokens`), `mistakes` (the first 20: prompt, target, answer),
+        total), `truncated` (answers cut at `max_new_tokens`), `without_anchor` (prompts at which an active calculator
+        found no anchor, so that it had no part in the answer; None without one), `mistakes` (the first 20),
         `seconds`, `settings`, `versions`. All of it can be written as JSON.
 
     Raises:
@@ -85,20 +89,21 @@ def evaluate(
     prompts = [item["prompt"] for item in items]
     answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
     seconds = time.perf_counter() - start
-    right = [answer.strip() == item["target"].strip() for item, (answer, _) in zip(items, answers, strict=True)]
+    right = [answer.strip() == item["target"].strip() for item, (answer, *_) in zip(items, answers, strict=True)]
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
         if item.get("group") is not None:
             groups.setdefault(item["group"], []).append(hit)
     mistakes = [
         {"prompt": item["prompt"], "target": item["target"], "answer": answer}
-        for item, (answer, _), hit in zip(items, answers, right, strict=True)
+        for item, (answer, *_), hit in zip(items, answers, right, strict=True)
         if not hit
     ]
     return {
         **_score(right),
         "groups": {group: _score(hits) for group, hits in groups.items()},
-        "truncated": sum(cut for _, cut in answers),
+        "truncated": sum(cut for _, cut, _ in answers),
+        "without_anchor": sum(not anchored for *_, anchored in answers) if _has_calculator(model) else None,
         "mistakes": mistakes[:20],
         "seconds": round(seconds, 3),
         "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
@@ -135,8 +140,8 @@ def _answer(
     max_new_tokens: int,
     raw: bool,
     progress: Progress | None,
-) -> list[tuple[str, bool]]:
-    """(answer, whether it was cut at `max_new_tokens`) for each prompt."""
+) -> list[tuple[str, bool, bool]]:
+    """(answer, whether it was cut at `max_new_tokens`, whether a calculator found an anchor) for each prompt."""
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
@@ -144,7 +149,7 @@ def _answer(
     _check_lengths(model, tokens, max_new_tokens)
     # The longest first: if the memory does not suffice, that shows at once.
     order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
-    answers: dict[int, tuple[str, bool]] = {}
+    answers: dict[int, tuple[str, bool, bool]] = {}
     with _eval_mode(model):
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
@@ -211,7 +216,7 @@ def _eval_mode(model: Any) -> Iterator[None]:
 
 def _answer_batch(
     model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int
-) -> list[tuple[str, bool]]:
+) -> list[tuple[str, bool, bool]]:
     """Generates one batch."""
     ends = _end_tokens(model, tokenizer)
     # Any token will do as padding: it is masked, and answers are cut at their end. 0 exists in every vocabulary.
@@ -222,12 +227,29 @@ def _answer_batch(
     for index, row in enumerate(rows):
         ids[index, longest - len(row) :] = torch.tensor(row)
         mask[index, longest - len(row) :] = 1
-    output = model.generate(
-        input_ids=ids.to(model.device),
-        attention_mask=mask.to(model.device),
-        generation_config=_greedy(max_new_tokens, ends, padding),
-    )
-    return [_decode(tokenizer, row, ends) for row in output[:, longest:].cpu()]  # [B, N]
+    anchored = torch.zeros(len(rows), dtype=torch.bool)
+
+    def watch(seen: Step | Writing) -> None:
+        if isinstance(seen, Step):
+            anchored.logical_or_((seen.anchors >= 0).any(1).cpu())
+
+    state.thread.observers.append(watch)
+    try:
+        output = model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            generation_config=_greedy(max_new_tokens, ends, padding),
+        )
+    finally:
+        state.thread.observers.remove(watch)
+    made = [_decode(tokenizer, row, ends) for row in output[:, longest:].cpu()]  # [B, N]
+    return [(text, cut, found) for (text, cut), found in zip(made, anchored.tolist(), strict=True)]
+
+
+def _has_calculator(model: Any) -> bool:
+    """Whether an IGC adapter is active and switched on."""
+    layers = (module for module in model.modules() if isinstance(module, IGCLayer))
+    return any(not m.disable_adapters and set(m.active_adapters) & set(m.igc_config) for m in layers)
 
 
 def _end_tokens(model: Any, tokenizer: Any) -> list[int]:

@@ -102,9 +102,18 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
         raise ValueError(
             "`return_dict=False` leaves no place for the reading loss. Drop it, or pass no `igc_*` targets."
         )
+    if getattr(call.model, "_is_replica", False):
+        raise ValueError(
+            "`nn.DataParallel` runs copies of the model that the calculator's layers do not know. "
+            "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
+        )
+    if kwargs.get("cu_seq_lens_q") is not None and _active_config(call.model) is not None:
+        raise ValueError(
+            "`cu_seq_lens_q` packs several texts into one row (continuous batching, padding-free training), and a "
+            "calculation would read across them. Use `generate` with a padded batch, and `padding_free=False`."
+        )
     positions = kwargs.get("position_ids")
-    supervised = call.targets is not None or call.labels is not None
-    if supervised and call.attention_mask is None and torch.is_tensor(positions) and positions.dim() == 2:
+    if kwargs.get("attention_mask") is None and torch.is_tensor(positions) and positions.dim() == 2:
         # Several texts in one row (packing, padding-free): anchors and operands of different texts would mix.
         if bool((positions[:, 1:] <= positions[:, :-1]).any()):
             raise ValueError(
@@ -155,7 +164,7 @@ class _Generate:
             check_anchors(anchors, prompt.shape, mask)
             # Beside a cache the prompt may be the new tokens alone; the mask then covers the whole text.
             anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
-        elif not self._has_token_anchors():
+        elif ids is None or not self._has_token_anchors():  # embeddings show no token sequences
             drafting_for = None if ids is None else anchors_for_assistant(self.model, ids)
             anchors = last_tokens(mask) if drafting_for is None else drafting_for
         with generating(Generation(self.model, ids, mask, anchors)):
@@ -166,20 +175,34 @@ class _Generate:
         mask = kwargs.get("attention_mask")
         if torch.is_tensor(mask) and mask.dim() == 2:
             return mask
-        ones = torch.ones(prompt.shape[:2], dtype=torch.int64, device=prompt.device)
-        config = kwargs.get("generation_config") or getattr(self.model, "generation_config", None)
-        pad, end = (kwargs.get(name, getattr(config, name, None)) for name in ("pad_token_id", "eos_token_id"))
+        cache = find_cache((), kwargs)
+        length = 0 if cache is None else int(cache.get_seq_length())
+        # A prompt no longer than what is cached is the new tokens alone, as transformers takes it.
+        before = length if length >= prompt.shape[1] else 0
+        ones = torch.ones(prompt.shape[0], before + prompt.shape[1], dtype=torch.int64, device=prompt.device)
+        pad, end = (self._special(name, kwargs) for name in ("pad_token_id", "eos_token_id"))
         ends = end if isinstance(end, (list, tuple)) else [end]
         if prompt.dim() != 2 or pad is None or pad in ends:
             return ones
-        return (prompt != pad).long()
+        ones[:, before:] = (prompt != pad).long()
+        return ones
+
+    def _special(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """A special token's id: as an argument, of the config given, or of the model's own."""
+        configs = (kwargs.get("generation_config"), getattr(self.model, "generation_config", None))
+        values = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
+        return next((value for value in values if value is not None), None)
 
     def _has_token_anchors(self) -> bool:
         """Whether the active adapter finds its anchors by token sequences."""
-        for module in self.model.modules():
-            configs = getattr(module, "igc_config", None)
-            if configs and not module.disable_adapters:
-                for name in module.active_adapters:
-                    if name in configs:
-                        return configs[name].anchor_token_ids is not None
-        return False
+        config = _active_config(self.model)
+        return config is not None and config.anchor_token_ids is not None
+
+
+def _active_config(model: nn.Module) -> Any:
+    """The config of the IGC adapter that is active and switched on in `model`, or None."""
+    for module in model.modules():
+        configs = getattr(module, "igc_config", None)
+        if configs and not module.disable_adapters:
+            return next((configs[name] for name in module.active_adapters if name in configs), None)
+    return None

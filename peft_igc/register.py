@@ -58,9 +58,9 @@ def _save_nested_adapters_canonically() -> None:
     )
 
     def get_adapter_state_dict(
-        cls: type, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor], unwanted: Any
+        cls: type, model: nn.Module, *args: Any, **kwargs: Any
     ) -> dict[str, torch.Tensor]:
-        found = get.__func__(cls, model, config, adapter_name, state_dict, unwanted)
+        found = get.__func__(cls, model, *args, **kwargs)
         return {canonical_key(k): v for k, v in found.items()} if _has_calculator(model) else found
 
     def remap_adapter_state_dict_for_load(

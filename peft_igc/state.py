@@ -170,7 +170,8 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
-        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), call)
+        # without the report: its graph would keep the very storage alive
+        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), replace(call, report=None))
 
 
 def recall_call(layer_input: torch.Tensor) -> Call | None:

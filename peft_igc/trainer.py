@@ -20,18 +20,20 @@ from typing import Any
 import torch
 from accelerate.logging import get_logger
 from datasets import Dataset
+from peft import PeftModel
 from torch import nn
 from transformers.utils import ModelOutput
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
-from trl.trainer.utils import global_then_local_main_first
+from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
 from .card import write_quick_start
 from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
 from .config import IGCConfig
 from .layer import IGCLayer
+from .model import innermost_model
 from .optimizer import MuonAdamW, calculator_matrices
 
 
@@ -131,6 +133,7 @@ class IGCTrainer(SFTTrainer):
             self._tag_names = [*self._tag_names, "igc"]
             _refuse_packing(args)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        _put_fused_head_on_the_base(self.model)
         self._igc_config = active_config(self.model)
         self._igc_in_window: torch.Tensor | None = None
         self._igc_totals: dict[str, torch.Tensor] = {}
@@ -199,6 +202,12 @@ class IGCTrainer(SFTTrainer):
             raise ValueError(
                 "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
                 "Leave it out to train with AdamW alone."
+            )
+        optim = getattr(self.args.optim, "value", self.args.optim)
+        if not optim.startswith("adamw_torch") or self.args.optim_args or self.optimizer_cls_and_kwargs:
+            raise ValueError(
+                f"`igc_muon_learning_rate` goes with torch's AdamW, but `optim={optim!r}`, `optim_args` or "
+                "`optimizer_cls_and_kwargs` ask for something else. Leave out one or the other."
             )
         matrices = calculator_matrices(opt_model)
         if not matrices:
@@ -347,9 +356,21 @@ def active_config(model: nn.Module) -> IGCConfig | None:
     return None
 
 
+def _put_fused_head_on_the_base(model: nn.Module) -> None:
+    """Moves TRL's fused head to the causal LM where PEFT models are nested (LoRA beside IGC).
+
+    TRL (1.16) patches `get_base_model()`, which is the inner PEFT model then, and that has no backbone to call.
+    """
+    patched = model.get_base_model() if isinstance(model, PeftModel) else model
+    if isinstance(patched, PeftModel):
+        del patched.forward
+        add_fused_lm_head(innermost_model(patched), outputs=("log_probs", "entropy", "is_top1"))
+
+
 def _supervised(batch: dict[str, Any]) -> torch.Tensor:
     """Number of supervised steps of a batch, as the model counts them."""
-    return ((batch["igc_operator"] >= 0) & (batch["igc_anchors"] >= 0)).sum()
+    operator = batch["igc_operator"]
+    return ((operator >= 0) & (batch.get("igc_anchors", operator) >= 0)).sum()
 
 
 def _refuse_packing(args: Any) -> None:

@@ -78,9 +78,9 @@ def test_a_running_generates_anchors_are_repeated_for_beams():
 
 
 def test_configured_sequences_come_before_labels_and_the_last_token():
-    assert anchors(Call(MODEL, labels=IDS), sequences=[[6, 7]]) == [[4], [4]]
-    assert anchors(Call(MODEL), sequences=[[3]]) == [[-1], [0]]
-    assert anchors(Call(MODEL, generation=generation(None, 6)), sequences=[[3]]) == [[-1], [0]]
+    assert anchors(Call(MODEL, input_ids=IDS, labels=IDS), sequences=[[6, 7]]) == [[4], [4]]
+    assert anchors(Call(MODEL, input_ids=IDS), sequences=[[3]]) == [[-1], [0]]
+    assert anchors(Call(MODEL, input_ids=IDS, generation=generation(None, 6)), sequences=[[3]]) == [[-1], [0]]
 
 
 def test_labels_come_before_the_last_token():

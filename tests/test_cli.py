@@ -237,7 +237,7 @@ def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, c
         return outcome[0]
 
     monkeypatch.setattr(demo, "run_demo", fake)
-    assert cli.main(["demo", "--output", "x", "--seed", "3", "--minutes", "2.5", "--per-group", "7"]) == 0
+    assert cli.main(["demo", "--output", "x", "--seed", "3", "--minutes", "2.5", "--per-group", "7"]) == 1
     assert (given["output"], given["seed"], given["minutes"]) == ("x", 3, 2.5)
     assert given["settings"] == DemoSettings(per_group=7)
     shown = capsys.readouterr().out
@@ -387,7 +387,7 @@ def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path)
 
     monkeypatch.setattr(demo, "run_demo", interrupt)
     assert cli.main(["demo", "--output", str(tmp_path)]) == 130
-    assert capsys.readouterr().err == "Interrupted: nothing was written.\n"
+    assert capsys.readouterr().err == "Interrupted: results are written at the end only.\n"
 
 
 # ---------------------------------------------------------------------------------------------- new processes

@@ -315,3 +315,14 @@ def test_the_table_shows_reports_side_by_side():
 def test_the_table_does_not_round_up_to_a_hundred():
     report = {"groups": {"2_digit_addition": {"n": 3000, "exact_match": 2999 / 3000}}}
     assert accuracy_table({"igc": report}).split()[-2:] == ["99.9", "99.9"]
+
+
+def test_prompts_without_an_anchor_are_counted_where_a_calculator_is_on(llama, tokenizer):
+    model = llama
+    items = [{"prompt": "1+1=", "target": "2"}, {"prompt": "2+2=", "target": "4"}]
+    assert evaluate(model, tokenizer, items, max_new_tokens=1)["without_anchor"] is None
+    adapted = get_peft_model(model, small_config(anchor_token_ids=[[3]]))  # the template's header of the assistant
+    assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] == 0
+    assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] == 2
+    with adapted.disable_adapter():
+        assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] is None

@@ -473,3 +473,19 @@ def test_an_offloaded_cache_carries_the_steps(llama):
     batch = {name: tensor.cuda() for name, tensor in left_padded(rows).items()}
     got, want = (generated(model, **batch, cache_implementation=how).stacked for how in ("offloaded", "dynamic"))
     torch.testing.assert_close(got, want, atol=1e-3, rtol=0)
+
+
+def test_embeddings_give_what_their_ids_give_where_anchors_are_token_sequences():
+    model = get_peft_model(tiny_model("llama"), small_config(anchor_token_ids=[[7]])).eval()
+    ids = torch.tensor([[5, 9, 30, 31, 40, 7], [11, 12, 33, 8, 44, 7]])
+    embeddings = model.get_input_embeddings()(ids)
+    model_logits = model(input_ids=ids).logits
+    assert torch.allclose(model(inputs_embeds=embeddings).logits, model_logits, atol=1e-5)
+    with model.disable_adapter():
+        assert not torch.allclose(model(input_ids=ids).logits, model_logits, atol=1e-4)  # something is written
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    settings |= {"output_logits": True, "return_dict_in_generate": True}
+    by_ids = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **settings)
+    by_embeddings = model.generate(inputs_embeds=embeddings, attention_mask=torch.ones_like(ids), **settings)
+    for one, other in zip(by_ids.logits, by_embeddings.logits, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)

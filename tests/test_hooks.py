@@ -224,3 +224,27 @@ def test_the_hooks_sit_once_on_the_innermost_model_however_it_is_wrapped():
     for wrapped in (model, model.base_model.model, base):
         out = wrapped(input_ids=IDS, **targets(("+", "1", "2"), None))
         assert out.igc_count == 1
+
+
+def test_a_replica_of_data_parallel_is_refused():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    base = igc_layers(model)[0]._base_model[0]
+    base._is_replica = True
+    with pytest.raises(ValueError, match="`nn.DataParallel` runs copies .*Use DistributedDataParallel"):
+        model(input_ids=IDS)
+
+
+def test_texts_packed_by_lengths_are_refused_while_a_calculator_is_on():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    lengths = torch.tensor([0, 3, IDS.shape[1]], dtype=torch.int32)
+    with pytest.raises(ValueError, match="`cu_seq_lens_q` packs several texts .*`padding_free=False`"):
+        model(input_ids=IDS, cu_seq_lens_q=lengths)
+    with model.disable_adapter():
+        model(input_ids=IDS, cu_seq_lens_q=lengths)
+
+
+def test_packed_positions_are_refused_without_labels_too():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    positions = torch.arange(IDS.shape[1]).remainder(3).expand(IDS.shape)
+    with pytest.raises(ValueError, match="`position_ids` restart within a row"):
+        model(input_ids=IDS, position_ids=positions)

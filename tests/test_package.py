@@ -50,7 +50,7 @@ MODULES: dict[str, set[str]] = {
     "card": set(),
     "collator": {"torch", "trl"},
     "streaming": set(),
-    "trainer": {"accelerate", "datasets", "torch", "transformers", "trl"},
+    "trainer": {"accelerate", "datasets", "peft", "torch", "transformers", "trl"},
     # the programs
     "cpu": {"torch", "trl"},
     "progress": {"transformers"},

@@ -10,7 +10,7 @@ import socket
 import pytest
 import torch
 import torch.multiprocessing
-from peft import get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import LAYERS, small_config, tiny_model
 from tiny_training import WARNINGS, igc_model, rows, trainer
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
@@ -129,6 +129,46 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     made.train(resume_from_checkpoint=str(tmp_path / "broken" / "checkpoint-2"))
     resumed = weights(made.model)
     assert made.state.global_step == 4
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+# ------------------------------------------------------------------------------------------ beside LoRA
+def beside_lora(outside):
+    """A model with both methods; `outside` names the one that came last."""
+    lora = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    methods = {"lora": lora, "igc": small_config(init_weights=True)}
+    torch.manual_seed(0)
+    model = tiny_model("llama")
+    for name in sorted(methods, key=lambda name: name == outside):
+        model = get_peft_model(model, methods[name], adapter_name=name)
+    return model
+
+
+@pytest.mark.parametrize("outside", ["igc", "lora"])
+def test_lora_and_the_calculator_train_together_and_are_saved_apart(tmp_path, outside):
+    made = trainer(tmp_path, rows(32), beside_lora(outside), max_steps=6, save_strategy="steps", save_steps=6)
+    before = weights(made.model)
+    after = trained(made)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {name for name in before if ".igc." in name or "lora_" in name}
+    for name in ("igc", "lora"):
+        alone = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "checkpoint-6" / name)
+        loaded = {key for key, p in alone.named_parameters() if ".igc." in key or "lora_" in key}
+        assert loaded
+        assert all((".igc." in key) == (name == "igc") for key in loaded)
+        by_end = {key.replace("base_model.model.", ""): p for key, p in after.items()}
+        for key, p in alone.named_parameters():
+            ours = by_end[key.replace("base_model.model.", "").replace(".default.", f".{name}.")]
+            assert torch.equal(p, ours), key
+
+
+@pytest.mark.parametrize("outside", ["igc", "lora"])
+def test_lora_and_the_calculator_resume_together(tmp_path, outside):
+    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
+    whole = trained(trainer(tmp_path, rows(8), beside_lora(outside), **options))
+    made = trainer(tmp_path, rows(8), beside_lora(outside), **options)
+    made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    resumed = weights(made.model)
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
