@@ -201,6 +201,7 @@ class _Generate:
 
 def _active_config(model: nn.Module) -> Any:
     """The config of the IGC adapter that is active and switched on in `model`, or None."""
+    module: Any
     for module in model.modules():
         configs = getattr(module, "igc_config", None)
         if configs and not module.disable_adapters:

@@ -57,9 +57,7 @@ def _save_nested_adapters_canonically() -> None:
         BaseTuner.__dict__["_remap_adapter_state_dict_for_load"],
     )
 
-    def get_adapter_state_dict(
-        cls: type, model: nn.Module, *args: Any, **kwargs: Any
-    ) -> dict[str, torch.Tensor]:
+    def get_adapter_state_dict(cls: type, model: nn.Module, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
         found = get.__func__(cls, model, *args, **kwargs)
         return {canonical_key(k): v for k, v in found.items()} if _has_calculator(model) else found
 

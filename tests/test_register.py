@@ -2,7 +2,19 @@
 
 import pytest
 import torch
-from peft import LoraConfig, PeftConfig, PeftType, get_peft_config, get_peft_model, get_peft_model_state_dict
+from peft import (
+    IA3Config,
+    LNTuningConfig,
+    LoHaConfig,
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PeftType,
+    PromptTuningConfig,
+    get_peft_config,
+    get_peft_model,
+    get_peft_model_state_dict,
+)
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners import tuners_utils
 from peft.tuners.tuners_utils import BaseTuner
@@ -90,6 +102,24 @@ def test_a_lora_alone_is_the_same_with_and_without_our_hooks(monkeypatch):
     without = get_peft_model_state_dict(model)
     assert with_hooks.keys() == without.keys()
     assert all(torch.equal(with_hooks[key], without[key]) for key in without)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LoHaConfig(target_modules=["q_proj"], init_weights=False),
+        IA3Config(target_modules=["q_proj"], feedforward_modules=[], init_ia3_weights=False),
+        LNTuningConfig(target_modules=["input_layernorm"]),
+        PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2),
+    ],
+    ids=lambda config: config.peft_type.value,
+)
+def test_other_methods_are_saved_and_loaded_as_before(config, tmp_path):
+    ids = torch.tensor([[5, 6, 7]])
+    model = get_peft_model(tiny_model("llama"), config).eval()
+    model.save_pretrained(tmp_path)
+    again = PeftModel.from_pretrained(tiny_model("llama"), tmp_path).eval()
+    assert torch.equal(again(input_ids=ids).logits, model(input_ids=ids).logits)
 
 
 def test_an_unknown_operation_is_refused_when_the_adapter_is_attached():
