@@ -4,7 +4,6 @@ import pytest
 import torch
 from peft import (
     IA3Config,
-    LNTuningConfig,
     LoHaConfig,
     LoraConfig,
     PeftConfig,
@@ -109,7 +108,6 @@ def test_a_lora_alone_is_the_same_with_and_without_our_hooks(monkeypatch):
     [
         LoHaConfig(target_modules=["q_proj"], init_weights=False),
         IA3Config(target_modules=["q_proj"], feedforward_modules=[], init_ia3_weights=False),
-        LNTuningConfig(target_modules=["input_layernorm"]),
         PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2),
     ],
     ids=lambda config: config.peft_type.value,
