@@ -134,9 +134,9 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 
 # ------------------------------------------------------------------------------------------ beside LoRA
 def beside_lora(outside):
-    """A model with both methods; `outside` names the one that came last."""
+    """A model with both methods; `outside` is the adapter that came last: "adder" calculates."""
     lora = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    methods = {"lora": lora, "igc": small_config(init_weights=True)}
+    methods = {"style": lora, "adder": small_config(init_weights=True)}
     torch.manual_seed(0)
     model = tiny_model("llama")
     for name in sorted(methods, key=lambda name: name == outside):
@@ -144,25 +144,29 @@ def beside_lora(outside):
     return model
 
 
-@pytest.mark.parametrize("outside", ["igc", "lora"])
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+@pytest.mark.parametrize("outside", ["adder", "style"])
 def test_lora_and_the_calculator_train_together_and_are_saved_apart(tmp_path, outside):
     made = trainer(tmp_path, rows(32), beside_lora(outside), max_steps=6, save_strategy="steps", save_steps=6)
     before = weights(made.model)
     after = trained(made)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved == {name for name in before if ".igc." in name or "lora_" in name}
-    for name in ("igc", "lora"):
+    for name in ("adder", "style"):
         alone = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "checkpoint-6" / name)
-        loaded = {key for key, p in alone.named_parameters() if ".igc." in key or "lora_" in key}
+        loaded = {key: p for key, p in alone.named_parameters() if ".igc." in key or "lora_" in key}
         assert loaded
-        assert all((".igc." in key) == (name == "igc") for key in loaded)
+        assert all((".igc." in key) == (name == "adder") for key in loaded)
         by_end = {key.replace("base_model.model.", ""): p for key, p in after.items()}
-        for key, p in alone.named_parameters():
+        for key, p in loaded.items():
             ours = by_end[key.replace("base_model.model.", "").replace(".default.", f".{name}.")]
             assert torch.equal(p, ours), key
 
 
-@pytest.mark.parametrize("outside", ["igc", "lora"])
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+@pytest.mark.parametrize("outside", ["adder", "style"])
 def test_lora_and_the_calculator_resume_together(tmp_path, outside):
     options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
     whole = trained(trainer(tmp_path, rows(8), beside_lora(outside), **options))
