@@ -182,7 +182,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """Forward hook of the decoder layer. The output is a tensor or (GPT-J, Bloom) a tuple that begins with one."""
         active = [] if self.disable_adapters else [n for n in self.active_adapters if n in self.igc_config]
         call = self._call_of(args[0] if args else kwargs["hidden_states"]) if active else None
-        cache = state.find_cache(args, kwargs)
+        # A checkpointed layer in training mode is handed the cache but leaves it alone (transformers 5.23).
+        checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
+        cache = None if checkpointed else state.find_cache(args, kwargs)
         h = output[0] if isinstance(output, tuple) else output
         state.pass_by(cache, self.layer_index, h.shape[1], reader=None if call is None else active[0])
         if active and call is None:

@@ -1,9 +1,9 @@
 """`MuonAdamW`: Muon for the calculator's matrices, AdamW for everything else, as one optimizer.
 
 Reading has to learn how a thousand number tokens look; Muon, whose update treats all directions of a matrix alike, is
-there in a fraction of AdamW's steps (README, "Training"). Embeddings, biases, norms, classifiers and all parameters
-that are not the calculator's stay with AdamW, as Muon's authors advise. The two share this optimizer's parameter
-groups and state, so schedulers, gradient clipping and checkpoints see one optimizer.
+there in a fraction of AdamW's steps (`benchmarks/optimizers.py`). Embeddings, biases, norms, classifiers and all
+parameters that are not the calculator's stay with AdamW, as Muon's authors advise. The two share this optimizer's
+parameter groups and state, so schedulers, gradient clipping and checkpoints see one optimizer.
 
 Source: torch.optim.Muon (Jordan et al., 2024, "Muon: An optimizer for hidden layers in neural networks").
 Try it: `pytest tests/test_optimizer.py`

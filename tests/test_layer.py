@@ -478,3 +478,14 @@ def test_a_compiled_model_gives_equal_logits(llama, fullgraph):
             more = compiled(input_ids=ids[:, :1], past_key_values=got.past_key_values)
             want = model(input_ids=ids, use_cache=True)
             close(more.logits, model(input_ids=ids[:, :1], past_key_values=want.past_key_values).logits)
+
+
+@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
+def test_a_checkpointed_layer_in_training_mode_leaves_the_cache_alone():
+    model = adapted("llama")
+    model.train()
+    model.gradient_checkpointing_enable()
+    cache = DynamicCache()
+    alone = model(input_ids=texts(2, 6), use_cache=False).logits
+    beside = model(input_ids=texts(2, 6), past_key_values=cache, igc_anchors=torch.tensor([[5], [5]])).logits
+    assert torch.equal(alone, beside)

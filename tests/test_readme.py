@@ -1,0 +1,66 @@
+"""The README is true: its code runs as it stands, its tables are those of the recorded runs, it names every module."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tiny_training import WARNINGS
+
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RUNS = sorted((ROOT / "benchmarks" / "results").glob("demo-seed-*.json"))
+OPERATIONS = ("addition", "subtraction", "multiplication", "division")
+
+
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_the_python_blocks_run_in_their_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) == 2
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    assert (tmp_path / "build" / "igc" / "adapter" / "adapter_model.safetensors").is_file()
+
+
+def test_the_tree_names_every_module_and_no_other():
+    tree = README[README.index("## Files") :]
+    named = set(re.findall(r"^  (\w+)\.py ", tree, re.MULTILINE))
+    assert named == {path.stem for path in (ROOT / "peft_igc").glob("*.py")} - {"__init__"}
+
+
+def test_the_commands_are_those_of_the_command_line():
+    from peft_igc.cli import build_parser
+
+    lines = re.findall(r"^peft-igc (\w+)(.*)$", README, re.MULTILINE)
+    assert {name for name, _ in lines} == {"demo", "eval", "trace"}
+    for name, rest in lines:
+        arguments = re.findall(r'"[^"]*"|\S+', re.sub(r"\[[^]]*\]", "", rest))
+        build_parser().parse_args([name, *(a.strip('"') for a in arguments)])
+
+
+def test_the_results_are_those_of_the_recorded_runs():
+    assert len(RUNS) == 3
+    table = README[README.index("## Results") :]
+    for path in RUNS:
+        run = json.loads(path.read_text(encoding="utf-8"))
+        base, igc = (run["summary"][name] for name in ("base", "igc"))
+        cells = [f"{100 * igc[name]:.2f}" for name in ("all", *OPERATIONS)]
+        seconds = run["training"]["seconds"] - run["training"]["seconds_of_checks"]
+        row = f"| IGC, seed {run['training']['seed']} | {' | '.join(cells)} | {seconds / 60:.1f} |"
+        assert row in table, row
+        assert run["igc"]["n"] == run["base"]["n"] == 3523
+    cells = [f"{100 * base[name]:.2f}" for name in ("all", *OPERATIONS)]
+    assert f"| base model | {' | '.join(cells)} | |" in table
+
+
+def test_the_table_of_other_texts_is_that_of_the_benchmark():
+    kinds = json.loads((ROOT / "benchmarks" / "results" / "beyond.json").read_text(encoding="utf-8"))["kinds"]
+    assert len(kinds) == 8
+    for name, score in kinds.items():
+        cells = [f"{100 * score[column]:.1f}" for column in ("right", "refused", "wrong_number_written")]
+        assert f"| {name} | {' | '.join(cells)} |" in README
