@@ -126,9 +126,6 @@ class IGCModel(BaseTuner):
             layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
-        if adapter_name not in self.active_adapters:
-            layer.requires_grad_(False)
-            layer.set_adapter(self.active_adapters)
 
     def delete_adapter(self, adapter_name: str) -> None:
         """Deletes an adapter. If it was the active one, the first of those that are left becomes active.
