@@ -161,5 +161,5 @@ def test_the_script_for_trls_own_tests_reports_what_passes_with_trl_alone(tmp_pa
     assert report == {
         "passed with SFTTrainer": 2,
         "passed with IGCTrainer": 1,
-        "regressions": ["test_a_promise_only_trl_keeps"],
+        "regressions": ["tests.test_sft_trainer::test_a_promise_only_trl_keeps"],
     }
