@@ -1,7 +1,7 @@
 """`MuonAdamW`: Muon for the calculator's matrices, AdamW for everything else, as one optimizer.
 
-Reading has to learn how a thousand number tokens look; Muon, whose update treats all directions of a matrix alike, is
-there in a fraction of AdamW's steps (`benchmarks/optimizers.py`). Embeddings, biases, norms, classifiers and all
+Reading has to learn how a thousand number tokens look; Muon, whose update treats all directions of a matrix alike,
+gets further in the same number of steps (`benchmarks/optimizers.py`). Embeddings, biases, norms, classifiers and all
 parameters that are not the calculator's stay with AdamW, as Muon's authors advise. The two share this optimizer's
 parameter groups and state, so schedulers, gradient clipping and checkpoints see one optimizer.
 

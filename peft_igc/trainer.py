@@ -59,8 +59,9 @@ class IGCSFTConfig(SFTConfig):
             steps) in the training loss. The reading learns from nothing else: `0.0` leaves it as it is.
         igc_muon_learning_rate (`float`, *optional*):
             Learning rate of Muon for the calculator's weight matrices; everything else keeps `optim` AdamW with
-            `learning_rate`. `None`: AdamW for all. The reading learns several times faster with it; `4e-3` beside a
-            `learning_rate` of `3e-3` was good on the embedded base. Not for sharded parameters (FSDP, DeepSpeed).
+            `learning_rate`. `None`: AdamW for all. The reading learns faster with it (`benchmarks/optimizers.py`);
+            `4e-3` beside a `learning_rate` of `3e-3` was good on the embedded base. Not for sharded parameters (FSDP,
+            DeepSpeed).
     """
 
     igc_loss_weight: float = field(
