@@ -2,8 +2,9 @@
 
 For each kind of text: how often the whole answer is right, how often the calculator refused (nothing is written then),
 and how often it wrote a wrong number. The last column is the one that matters: a refusal is honest, a wrong number is
-not. Beside each stands the base model without the adapter. Texts are drawn with a seed of their own; the phrasings of
-the first kind are held out from training, the numbers of the others are outside of what was trained.
+not. Beside each stands the base model without the adapter. Texts are drawn with a seed of their own. Held-out
+phrasings and operands longer than any trained are outside of what was trained; the other kinds, negative operands
+included, have their like among the training rows.
 
     python benchmarks/beyond.py --adapter demo-output/adapter --output benchmarks/results/beyond.json
 """

@@ -13,14 +13,14 @@ import importlib
 import importlib.metadata
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import state
+from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_tokens
 from .layer import IGCLayer, Step, Writing
 
 
@@ -145,12 +145,12 @@ def _answer(
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
-    tokens = _tokenize(tokenizer, prompts, raw)
+    tokens = prompt_tokens(tokenizer, prompts, raw)
     _check_lengths(model, tokens, max_new_tokens)
     # The longest first: if the memory does not suffice, that shows at once.
     order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
     answers: dict[int, tuple[str, bool, bool]] = {}
-    with _eval_mode(model):
+    with eval_mode(model):
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             batch = _answer_batch(model, tokenizer, [tokens[index] for index in chosen], max_new_tokens)
@@ -158,37 +158,6 @@ def _answer(
             if progress is not None:
                 progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
-
-
-def _tokenize(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
-    """Token ids of each prompt, up to where the answer begins."""
-    if isinstance(prompts, str):  # would be taken apart into letters
-        raise TypeError(f"`prompts` must be a list of strings, got the string {prompts!r}. Pass `[prompt]`.")
-    if not prompts:
-        return []
-    if raw:
-        rows = tokenizer(list(prompts))["input_ids"]
-    else:
-        texts = [_chat_text(tokenizer, prompt) for prompt in prompts]
-        rows = tokenizer(texts, add_special_tokens=False)["input_ids"]  # the template has written them
-    for prompt, row in zip(prompts, rows, strict=True):
-        if not row:
-            raise ValueError(f"The prompt {prompt!r} has no tokens, so there is nothing to continue.")
-    return rows
-
-
-def _chat_text(tokenizer: Any, prompt: str) -> str:
-    """The prompt as a user message, followed by the header of the assistant's answer."""
-    from jinja2.exceptions import TemplateError  # the engine of chat templates, installed wherever they work
-
-    cure = "Pass `raw=True` (`--raw` on the command line) to use prompts as they stand."
-    if tokenizer.chat_template is None:
-        raise ValueError(f"The tokenizer has no chat template. {cure}")
-    messages = [{"role": "user", "content": prompt}]
-    try:
-        return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    except TemplateError as error:
-        raise ValueError(f"The tokenizer's chat template fails on the prompt {prompt!r}: {error}. {cure}") from error
 
 
 def _check_lengths(model: Any, tokens: Sequence[Sequence[int]], max_new_tokens: int) -> None:
@@ -202,25 +171,11 @@ def _check_lengths(model: Any, tokens: Sequence[Sequence[int]], max_new_tokens: 
             )
 
 
-@contextmanager
-def _eval_mode(model: Any) -> Iterator[None]:
-    """Eval mode for a while; afterwards every module is in its own earlier mode, frozen parts included."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
 def _answer_batch(
     model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int
 ) -> list[tuple[str, bool, bool]]:
     """Generates one batch."""
-    ends = _end_tokens(model, tokenizer)
-    # Any token will do as padding: it is masked, and answers are cut at their end. 0 exists in every vocabulary.
-    padding = next((token for token in (tokenizer.pad_token_id, *ends) if token is not None), 0)
+    padding = padding_token(model, tokenizer)
     longest = max(len(row) for row in rows)
     ids = torch.full((len(rows), longest), padding)  # [B, T]
     mask = torch.zeros_like(ids)
@@ -238,10 +193,11 @@ def _answer_batch(
         output = model.generate(
             input_ids=ids.to(model.device),
             attention_mask=mask.to(model.device),
-            generation_config=_greedy(max_new_tokens, ends, padding),
+            generation_config=greedy(model, tokenizer, max_new_tokens),
         )
     finally:
         state.thread.observers.remove(watch)
+    ends = end_tokens(model, tokenizer)
     made = [_decode(tokenizer, row, ends) for row in output[:, longest:].cpu()]  # [B, N]
     return [(text, cut, found) for (text, cut), found in zip(made, anchored.tolist(), strict=True)]
 
@@ -250,37 +206,6 @@ def _has_calculator(model: Any) -> bool:
     """Whether an IGC adapter is active and switched on."""
     layers = (module for module in model.modules() if isinstance(module, IGCLayer))
     return any(not m.disable_adapters and set(m.active_adapters) & set(m.igc_config) for m in layers)
-
-
-def _end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    """The tokens that end an answer: the model's own, else the tokenizer's, else none."""
-    ends = model.generation_config.eos_token_id
-    ends = tokenizer.eos_token_id if ends is None else ends
-    return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-
-
-def _greedy(max_new_tokens: int, ends: list[int], padding: int) -> Any:
-    """Plain arg max. What a checkpoint's own defaults would add is named here, because unset fields are filled from
-    them: a repetition penalty, for one, makes numbers with repeated digits wrong."""
-    from transformers import GenerationConfig
-
-    return GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        eos_token_id=ends or None,
-        pad_token_id=padding,
-        do_sample=False,
-        num_beams=1,
-        num_return_sequences=1,
-        min_length=0,
-        temperature=1.0,
-        top_k=50,
-        top_p=1.0,
-        typical_p=1.0,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        use_cache=True,
-        return_dict_in_generate=False,
-    )
 
 
 def _decode(tokenizer: Any, tokens: Tensor, ends: Sequence[int]) -> tuple[str, bool]:

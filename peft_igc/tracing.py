@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
 
 from . import state
 from .calculator import Status
 from .columns import NO_ARITHMETIC
+from .decoding import eval_mode, greedy, prompt_tokens
 from .digits import PAD, decode
 from .layer import IGCLayer, Step, Writing
 
@@ -180,18 +180,13 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
         ValueError: No active IGC adapter; no chat template and not `raw`; a prompt without a token.
     """
     operations = _operations(model)
-    ids = _prompt_ids(tokenizer, prompt, raw).to(model.device)  # [1, T]
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), Observer() as seen:
-            output = model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                generation_config=_greedy(model, tokenizer, max_new_tokens),
-            )
-    finally:
-        model.train(training)
+    ids = torch.tensor(prompt_tokens(tokenizer, [prompt], raw), device=model.device)  # [1, T]
+    with torch.no_grad(), eval_mode(model), Observer() as seen:
+        output = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            generation_config=greedy(model, tokenizer, max_new_tokens),
+        )
     new = output[0, ids.shape[1] :].tolist()
     # The state at a position decides the token behind it.
     gates = [seen.gates.get(ids.shape[1] - 1 + index) for index in range(len(new))]
@@ -213,46 +208,6 @@ def _operations(model: Any) -> list[str]:
     raise ValueError(
         f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
         "Load one with `PeftModel.from_pretrained(model, folder)`."
-    )
-
-
-def _prompt_ids(tokenizer: Any, prompt: str, raw: bool) -> torch.Tensor:
-    """Token ids [1, T] up to where the answer begins."""
-    if raw:
-        ids = tokenizer(prompt)["input_ids"]
-    elif tokenizer.chat_template is None:
-        raise ValueError(
-            "The tokenizer has no chat template. Pass `raw=True` (`--raw`) to use the prompt as it stands."
-        )
-    else:
-        messages = [{"role": "user", "content": prompt}]
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    if not ids:
-        raise ValueError(f"The prompt {prompt!r} has no tokens, so there is nothing to continue.")
-    return torch.tensor([ids])
-
-
-def _greedy(model: Any, tokenizer: Any, max_new_tokens: int) -> GenerationConfig:
-    """Plain arg max, whatever a checkpoint's own defaults are: unset fields would be filled from those."""
-    end = model.generation_config.eos_token_id
-    end = tokenizer.eos_token_id if end is None else end
-    first = end[0] if isinstance(end, (list, tuple)) else end
-    return GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        eos_token_id=end,
-        pad_token_id=next((token for token in (tokenizer.pad_token_id, first) if token is not None), 0),
-        do_sample=False,
-        num_beams=1,
-        num_return_sequences=1,
-        min_length=0,
-        temperature=1.0,
-        top_k=50,
-        top_p=1.0,
-        typical_p=1.0,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        return_dict_in_generate=False,
     )
 
 

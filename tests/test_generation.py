@@ -128,9 +128,7 @@ def test_every_sampled_sequence_has_its_own_row(setting):
     model, rows = setting
     # a static cache hides the mask, so that of the prompt must follow the rows, too
     for cache in ("dynamic", "static"):
-        out = generated(
-            model, **left_padded(rows), do_sample=True, num_return_sequences=3, cache_implementation=cache
-        )
+        out = generated(model, **left_padded(rows), do_sample=True, num_return_sequences=3, cache_implementation=cache)
         assert len({tuple(s) for s in out.sequences.tolist()}) == 9
         assert_as_scored(model, out, rows, ends(rows))
 
