@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-__all__ = ["Edge", "TokenTable"]
+__all__ = ["Edge", "TokenTable", "edges_of"]
 
 
 class Edge(enum.IntEnum):
@@ -139,3 +139,58 @@ class TokenTable:
 _EDGE_BYTES = bytes(first | last << 4 for first in Edge for last in Edge)
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
 _CURE = "Make it anew: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json()`."
+
+
+def edges_of(text: str) -> tuple[Edge, Edge]:
+    """The first and the last edge of a token that is not numeric, by its text; a broken character is U+FFFD."""
+    return (_first_edge(text), _last_edge(text)) if text else (Edge.BREAK, Edge.BREAK)
+
+
+def _first_edge(text: str) -> Edge:
+    """What a number sees that ends where the token begins."""
+    kind, following = _kind(text[0]), text[1:2]
+    if text.startswith("**"):
+        return Edge.BREAK  # a power, or the end of bold type
+    if text[0] == "\\" and following:
+        return Edge.BOUNDARY if following in "()[]" else Edge.BREAK  # LaTeX: `\(5 + 3\)`
+    if text.startswith("..."):
+        kind, following = Edge.BOUNDARY, text.lstrip(".")[:1]
+    if kind in (Edge.BOUNDARY, Edge.BREAK):
+        return Edge.BREAK if following and text[0] == "." and _kind(following) is not Edge.BOUNDARY else kind
+    if not following:
+        return kind
+    if text[0] in _APOSTROPHES:
+        return Edge.BREAK if following.isalnum() else Edge.BOUNDARY
+    behind = _kind(following)
+    if kind is Edge.MINUS:
+        return kind if behind in (Edge.BOUNDARY, Edge.MINUS) else Edge.BREAK
+    quoted = following in _APOSTROPHES and not text[2:3].isalnum()
+    return Edge.BOUNDARY if behind is Edge.BOUNDARY or quoted else Edge.BREAK
+
+
+def _last_edge(text: str) -> Edge:
+    """What a number sees that begins where the token ends."""
+    kind = _kind(text[-1])
+    if kind is Edge.MINUS:
+        before = text.rstrip(_MINUSES)
+        if len(text) - len(before) > 2:
+            return Edge.BREAK  # a ruler
+        return Edge.BREAK if before and before[-1] != "!" and _kind(before[-1]) is Edge.BREAK else kind
+    if text[-1] == "!" or (kind is Edge.COLON and text[-1] != ":" and len(text) > 1):
+        return Edge.BOUNDARY
+    return kind
+
+
+def _kind(char: str) -> Edge:
+    """What a character is by itself. `!` is a factorial here; ASCII digits count among letters."""
+    if char in _MARKS:
+        return _MARKS[char]
+    return Edge.BOUNDARY if char in _BOUNDARIES or char.isspace() else Edge.BREAK
+
+
+_MINUSES = "-\u2212"
+_APOSTROPHES = "'\u2019"
+_FIXED_SPACES = "\u00a0\u2007\u2009\u202f"  # thousands separators in many countries
+_MARKS = {".": Edge.DOT, ",": Edge.COMMA, ":": Edge.COLON}
+_MARKS |= dict.fromkeys(_MINUSES, Edge.MINUS) | dict.fromkeys(_APOSTROPHES + _FIXED_SPACES, Edge.COLON)
+_BOUNDARIES = frozenset('()[]{}<>?;=+*/|"`$€£¥×÷·•\u2013—…“”„‘‚«»' + "（）【】「」『』《》〈〉？；＝＋、。")
