@@ -21,7 +21,8 @@ from torch import Tensor
 
 from . import state
 from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_tokens
-from .layer import IGCLayer, Step, Writing
+from .layer import IGCLayer
+from .steps import Step, Writing
 
 
 __all__ = ["Progress", "accuracy_table", "evaluate", "generate_answers", "versions"]

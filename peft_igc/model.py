@@ -103,7 +103,7 @@ class IGCModel(BaseTuner):
             )
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # a list, or it would become a submodule
-        hooks.install(base)
+        hooks.install(base, layers[0])
 
     def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
         """Equality: a suffix could match a layer of another stack, such as a vision tower's."""

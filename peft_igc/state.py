@@ -23,8 +23,8 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
-from .input_mapping import Targets
 from .outputs import Fields
+from .reading import Targets
 
 
 @dataclass(eq=False)  # two are the same only if they are one: comparing tensors has no single answer
@@ -85,6 +85,7 @@ class Call:
         generation: the `generate` that this pass belongs to, or None.
         report: what the calculator reports, once it has run with targets.
         ran: name of the adapter that has run in this pass.
+        embedded: [B, T, H] what arrived at the first decoder layer: the token embeddings; None before that.
         without_grad: whether gradients were off when the calculator's layer ran in training mode.
     """
 
@@ -100,6 +101,7 @@ class Call:
     generation: Generation | None = None
     report: Fields | None = None
     ran: str | None = None
+    embedded: torch.Tensor | None = None
     without_grad: bool = False
 
 
@@ -170,15 +172,20 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
-        # without the report: its graph would keep the very storage alive
-        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), replace(call, report=None))
+        # without the report, whose graph would keep the very storage alive; so would embeddings that are this input
+        same = call.embedded is not None and call.embedded.untyped_storage()._cdata == storage._cdata
+        kept = replace(call, report=None, embedded=None if same else call.embedded)
+        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), kept)
 
 
 def recall_call(layer_input: torch.Tensor) -> Call | None:
     """A copy of the call that first ran on `layer_input`; what the second run reports goes nowhere."""
     with _lock:
         entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
-    return None if entry is None or entry[0].expired() else replace(entry[1], ran=None)
+    if entry is None or entry[0].expired():
+        return None
+    embedded = layer_input if entry[1].embedded is None else entry[1].embedded
+    return replace(entry[1], ran=None, embedded=embedded)
 
 
 # ---------------------------------------------------------------------------------------------- state of a text

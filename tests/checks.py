@@ -18,7 +18,7 @@ from peft_igc import state
 from peft_igc.calculator import Status
 from peft_igc.columns import check_columns, encode_steps
 from peft_igc.digits import PAD
-from peft_igc.layer import Step
+from peft_igc.steps import Step
 
 
 TOLERANCE = 1e-4

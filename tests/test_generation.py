@@ -27,7 +27,7 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
 
-from peft_igc.layer import Step
+from peft_igc.steps import Step
 
 
 ARCHITECTURES = ["llama", "gpt2", "mistral-window", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]

@@ -24,7 +24,8 @@ from tiny_models import HIDDEN, small_config, tiny_model
 from transformers import CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList
 
 from peft_igc.calculator import Status
-from peft_igc.layer import IGCLayer, Step, Writing
+from peft_igc.layer import IGCLayer
+from peft_igc.steps import Step, Writing
 
 
 def close(a, b, tolerance=1e-4):
