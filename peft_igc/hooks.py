@@ -117,7 +117,7 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
             "`nn.DataParallel` runs copies of the model that the calculator's layers do not know. "
             "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
         )
-    if kwargs.get("cu_seq_lens_q") is not None and _active_config(call.model) is not None:
+    if kwargs.get("cu_seq_lens_q") is not None and active_config(call.model) is not None:
         raise ValueError(
             "`cu_seq_lens_q` packs several texts into one row (continuous batching, padding-free training), and a "
             "calculation would read across them. Use `generate` with a padded batch, and `padding_free=False`."
@@ -148,7 +148,7 @@ def _after_forward(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 class _Capture:
-    """Keeps what arrives at the first decoder layer: scaled, projected, noisy or off-loaded, it is what the model sees.
+    """Keeps what arrives at the first decoder layer: scaled, projected or noisy embeddings, as the model sees them.
 
     An object rather than a closure, so that copies and pickles of the model take it along.
     """
@@ -220,15 +220,17 @@ class _Generate:
 
     def _has_token_anchors(self) -> bool:
         """Whether the active adapter finds its anchors by token sequences."""
-        config = _active_config(self.model)
+        config = active_config(self.model)
         return config is not None and config.anchor_token_ids is not None
 
 
-def _active_config(model: nn.Module) -> Any:
+def active_config(model: nn.Module) -> Any:
     """The config of the IGC adapter that is active and switched on in `model`, or None."""
     module: Any
     for module in model.modules():
         configs = getattr(module, "igc_config", None)
         if configs and not module.disable_adapters:
-            return next((configs[name] for name in module.active_adapters if name in configs), None)
+            for name in module.active_adapters:
+                if name in configs:
+                    return configs[name]
     return None

@@ -25,6 +25,7 @@ from . import hooks
 from .calculator import OPERATIONS
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer
+from .tokens import TokenTable
 
 
 CHILD = "igc"  # the adapter's name within its decoder layer; PEFT's prefix `igc_` must not be part of it
@@ -120,9 +121,12 @@ class IGCModel(BaseTuner):
         parameter_name: str | None = None,
     ) -> None:
         """Attaches the adapter to the decoder layer `target`, which stays in its place."""
+        text_config = self._base[0].config.get_text_config(decoder=True)
+        if peft_config.number_tokens is not None:
+            TokenTable.from_json(peft_config.number_tokens).check_vocabulary(text_config.vocab_size)
         layer = getattr(target, CHILD, None)
         if layer is None:
-            hidden_size = self._base[0].config.get_text_config(decoder=True).hidden_size
+            hidden_size = text_config.hidden_size
             layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)

@@ -90,6 +90,23 @@ class TokenTable:
         """The first and the last edge of a token."""
         return Edge(self.edges[token] & 15), Edge(self.edges[token] >> 4)
 
+    def check_vocabulary(self, size: int) -> None:
+        """Refuses a model without embeddings for the tokens of this table; padded or resized tables are fine.
+
+        Args:
+            size: Ids that the model knows, 0..size-1.
+
+        Raises:
+            ValueError: A numeric token or the minus sign is none of them.
+        """
+        last = max(*self.digits, self.minus)
+        if last >= size:
+            raise ValueError(
+                f"The adapter writes numbers with token {last}, but the model knows {size} tokens (0..{size - 1}). "
+                "Load it onto the base that it was trained on, or make the config anew with "
+                "`IGCConfig.from_tokenizer(tokenizer)`."
+            )
+
     @property
     def fingerprint(self) -> str:
         """16 hexadecimal digits that change with `digits`, `spaced`, `group` and `minus`; not with the edges, which a

@@ -19,11 +19,13 @@ from typing import Any
 import torch
 
 from . import state
+from .adapters import check_tokenizer
 from .calculator import Status
 from .columns import NO_ARITHMETIC
+from .config import IGCConfig
 from .decoding import eval_mode, greedy, prompt_tokens
 from .digits import PAD, decode
-from .layer import IGCLayer
+from .hooks import active_config
 from .reading import Choice
 from .steps import Step, Writing
 
@@ -183,7 +185,8 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
     Raises:
         ValueError: No active IGC adapter; no chat template and not `raw`; a prompt without a token.
     """
-    operations = _operations(model)
+    config = _active_config(model)
+    check_tokenizer(config, tokenizer)
     ids = torch.tensor(prompt_tokens(tokenizer, [prompt], raw), device=model.device)  # [1, T]
     with torch.no_grad(), eval_mode(model), Observer() as seen:
         output = model.generate(
@@ -191,28 +194,27 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
             attention_mask=torch.ones_like(ids),
             generation_config=greedy(model, tokenizer, max_new_tokens),
         )
+    steps = sorted(seen.steps.items())
     new = output[0, ids.shape[1] :].tolist()
     # The state at a position decides the token behind it.
     gates = [seen.gates.get(ids.shape[1] - 1 + index) for index in range(len(new))]
     return Trace(
         prompt=prompt,
         answer=tokenizer.decode(new, skip_special_tokens=True).strip(),
-        steps=[_traced(step, index, position, operations) for position, (step, index) in sorted(seen.steps.items())],
+        steps=[_traced(step, index, position, config.operations) for position, (step, index) in steps],
         tokens=[TracedToken(tokenizer.decode([token]), gate) for token, gate in zip(new, gates, strict=True)],
     )
 
 
-def _operations(model: Any) -> list[str]:
-    """The operations of the active adapter."""
-    for module in model.modules():
-        if isinstance(module, IGCLayer) and not module.disable_adapters:
-            for name in module.active_adapters:
-                if name in module.igc_config:
-                    return module.igc_config[name].operations
-    raise ValueError(
-        f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
-        "Load one with `PeftModel.from_pretrained(model, folder)`."
-    )
+def _active_config(model: Any) -> IGCConfig:
+    """The config of the active adapter."""
+    config = active_config(model)
+    if config is None:
+        raise ValueError(
+            f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
+            "Load one with `PeftModel.from_pretrained(model, folder)`."
+        )
+    return config
 
 
 def _traced(step: Step, index: int, position: int, operations: list[str]) -> TracedStep:

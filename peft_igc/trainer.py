@@ -28,11 +28,12 @@ from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
+from .adapters import check_tokenizer
 from .card import write_quick_start
 from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
 from .config import IGCConfig
-from .layer import IGCLayer
+from .hooks import active_config
 from .model import innermost_model
 from .optimizer import MuonAdamW, calculator_matrices
 
@@ -146,6 +147,7 @@ class IGCTrainer(SFTTrainer):
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
         _refuse_sharded_sequences(self.accelerator.parallelism_config)
+        check_tokenizer(self._igc_config, self._tokenizer)
         if not has_columns:
             logger.warning(
                 "The training dataset has no column `igc_operator`, so the reading is not trained. "
@@ -344,17 +346,6 @@ class _Recorder:
         """The output of the pass that is trained: TRL runs a further one without gradients for its metrics."""
         with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
         return next(with_grad, self.outputs[0] if self.outputs else None)
-
-
-def active_config(model: nn.Module) -> IGCConfig | None:
-    """The config of the IGC adapter that is active in `model`, or None if it has none."""
-    for module in model.modules():
-        if isinstance(module, IGCLayer):
-            names: Any = module.active_adapters
-            for name in names:
-                if name in module.igc_config:
-                    return module.igc_config[name]
-    return None
 
 
 def _put_fused_head_on_the_base(model: nn.Module) -> None:
