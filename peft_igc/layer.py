@@ -315,6 +315,7 @@ def _mappings(config: IGCConfig, hidden_size: int) -> tuple[Any, Any]:
             ),
             TokenOutputMapping(hidden_size, ffn=config.writing_ffn, gate_dim=config.gate_dim, num_states=len(Spelled)),
         )
+    reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
     writer = HiddenOutputMapping(
         hidden_size,
         config.result_digits,
@@ -324,7 +325,7 @@ def _mappings(config: IGCConfig, hidden_size: int) -> tuple[Any, Any]:
         gate_dim=config.gate_dim,
         max_offset=config.max_offset,
     )
-    return HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes), writer
+    return reader, writer
 
 
 CANNOT_MERGE = (
