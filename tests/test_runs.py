@@ -1,0 +1,290 @@
+"""Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
+
+import copy
+import os
+import pickle
+import shutil
+
+import pytest
+import reference_tokens as naive
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from peft_igc.digits import PAD
+from peft_igc.runs import NumberTokens, find_runs
+from peft_igc.tokens import Edge, TokenTable
+
+
+properties = settings(max_examples=300, derandomize=True, deadline=None)
+
+
+def table_of(words):
+    """A vocabulary of `reference_tokens` as the package takes it."""
+    return TokenTable(words.digits, words.spaced, words.edges, words.group, words.minus)
+
+
+TOKENS = {name: NumberTokens(table_of(words)) for name, words in naive.VOCABULARIES.items()}
+WORDS = naive.VOCABULARIES["groups of three"]
+THREES = TOKENS["groups of three"]
+
+
+def batch_of(rows, left=0, right=0, padding=0):
+    """ids [N, L] and validity [N, L] of lists of ids, padded to the longest and by so much more."""
+    longest = max(map(len, rows), default=0)
+    ids, valid = [], []
+    for row in rows:
+        behind = longest - len(row) + right
+        ids.append([padding] * left + row + [padding] * behind)
+        valid.append([False] * left + [True] * len(row) + [False] * behind)
+    shape = (len(rows), left + longest + right)
+    return torch.tensor(ids, dtype=torch.int64).view(shape), torch.tensor(valid, dtype=torch.bool).view(shape)
+
+
+def read(runs):
+    """The runs of each row in order: an operand's digits, `"!"` for a broken run."""
+    found = [[] for _ in runs.number]
+    for row, place in (runs.number | runs.broken).nonzero().tolist():
+        digits = "".join(str(digit) for digit in runs.digits[row, place].tolist() if digit != PAD)
+        found[row].append("!" if runs.broken[row, place] else digits)
+    return found
+
+
+def numbers_in(text, width=12):
+    """What is read in a text."""
+    ids, valid = batch_of([WORDS.encode(text)])
+    return read(find_runs(THREES, ids, valid, width))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("x", []),
+        ("7", ["7"]),
+        ("12345678", ["12345678"]),
+        ("007", ["7"]),
+        ("000", ["0"]),
+        ("0000000100", ["100"]),
+        ("12 000 5", ["12", "0", "5"]),
+        ("(12)", ["12"]),
+        ("12+30=", ["12", "30"]),
+        ("12.", ["12"]),
+        ("12.\n5", ["12", "5"]),
+        ("12. 5", ["12", "5"]),
+        ("12.)", ["12"]),
+        ("12.50", ["!", "!"]),
+        (".5", ["!"]),
+        ("U.S.5", ["!"]),
+        ("12.x", ["!"]),
+        ("x12", ["!"]),
+        (" the12", ["!"]),
+        ("12 the", ["12"]),
+        ("12%", ["!"]),
+        ("12 %", ["12"]),
+        ("12**", ["!"]),
+        ("**12 ", ["12"]),
+        ("12:30", ["!", "!"]),
+        ("12: 30", ["12", "30"]),
+        (":30", ["30"]),
+        ("(:30", ["30"]),
+        ("1'000", ["!", "!"]),
+        ("'1'", ["1"]),
+        ("12,", ["12"]),
+        (",12", ["12"]),
+        ("),12", ["12"]),
+        ("12, 34", ["12", "34"]),
+        ("1,234", ["1234"]),
+        ("12,345,678", ["12345678"]),
+        ("1,000,000,", ["1000000"]),
+        ("0,123", ["!"]),
+        ("012,345", ["!"]),
+        ("12,34", ["!"]),
+        ("1,2345", ["!"]),
+        ("1,234,56", ["!"]),
+        ("1234,567", ["!"]),
+        ("1,234.50", ["!", "!"]),
+        ("10:1,234", ["!", "!"]),
+        ("1,234%", ["!"]),
+        ("x1,234", ["!"]),
+        ("-5", ["5"]),
+        ("−5", ["5"]),
+        ("3-5", ["3", "5"]),
+        ("3 -5", ["3", "5"]),
+        ("3=-5", ["3", "5"]),
+        ("x-19", ["!"]),
+        ("x -19", ["19"]),
+        ("%−19", ["!"]),
+        ("5-x", ["!"]),
+        ("5−%", ["!"]),
+        ("5-(", ["5"]),
+        ("5- the", ["5"]),
+        ("5 -x", ["5"]),
+    ],
+)
+def test_a_number_is_an_operand_if_it_stands_for_itself(text, found):
+    assert numbers_in(text) == found
+
+
+@pytest.mark.parametrize("stranger", [-1, -100, len(WORDS.texts), 10**9])
+def test_ids_that_the_table_does_not_know_are_no_numbers_and_break_one(stranger):
+    seven = WORDS.texts.index("7")
+    ids, valid = batch_of([[seven, stranger, 0, seven, 0, stranger, 0, stranger, seven]])
+    assert read(find_runs(THREES, ids, valid, 4)) == [["!", "7", "!"]]
+
+
+def test_a_number_counts_as_one_with_its_separators():
+    ids, valid = batch_of([WORDS.encode("1,234567 1234,567,")])
+    runs = find_runs(THREES, ids, valid, 12)
+    pieces = [WORDS.texts[token] for token in ids[0]]
+    assert pieces == ["1", ",", "234", "567", " ", "123", "4", ",", "567", ","]
+    assert runs.broken[0].tolist() == [True, *[False] * 4, True, *[False] * 4]
+    assert runs.inside[0].tolist() == [False, True, True, True, False, False, True, True, True, False]
+    assert not runs.number.any()
+
+
+def test_a_longer_number_shows_its_first_digits():
+    digits = "1234567890" * 4
+    assert numbers_in(digits, 40) == numbers_in(digits, 41) == [digits]
+    assert numbers_in(digits, 39) == [digits[:39]]
+    assert numbers_in("000" + digits, 1) == ["1"]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0), (3, 1)])
+def test_texts_of_no_or_one_token(shape):
+    ids = torch.full(shape, WORDS.texts.index("7"))
+    runs = find_runs(THREES, ids, torch.ones(shape, dtype=torch.bool), 4)
+    assert [tuple(field.shape) for field in runs] == [shape, shape, shape, (*shape, 4)]
+    assert read(runs) == ([["7"]] * 3 if shape == (3, 1) else [[]] * shape[0])
+
+
+def test_its_fields_have_the_promised_types():
+    ids, valid = batch_of([WORDS.encode("12+30")])
+    runs = find_runs(THREES, ids, valid, 4)
+    assert [field.dtype for field in runs] == [torch.bool] * 3 + [torch.int64]
+
+
+def texts(words):
+    """Strategy: ids of a text that is rich in numbers and what may join or break them, with unknown ids among them."""
+    numbers = list(words.digits)[:20] + list(words.digits)[-40:]
+    separators = [words.texts.index(mark) for mark in ".,,:-'"]
+    marks = [*range(len(naive.MARKS)), -1, len(words.texts)]
+    kinds = [st.sampled_from(kind) for kind in (numbers, separators, numbers, marks)]
+    return st.lists(st.one_of(kinds), max_size=25)
+
+
+TEXTS = {name: texts(words) for name, words in naive.VOCABULARIES.items()}
+
+
+def assert_as_read(words, tokens, ids, valid, width):
+    """The tensors find in each row what its naive twin reads in the characters."""
+    runs = find_runs(tokens, ids, valid, width)
+    for row in range(len(ids)):
+        shown = [
+            words.text(token) if there else naive.NOTHING
+            for token, there in zip(ids[row].tolist(), valid[row].tolist(), strict=True)
+        ]
+        expected = naive.find_runs(shown, width)
+        assert naive.TextRuns(*(field[row].tolist() for field in runs)) == expected, shown
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@properties
+@given(st.data())
+def test_every_text_reads_as_its_characters_do(name, data):
+    words, tokens = naive.VOCABULARIES[name], TOKENS[name]
+    rows = data.draw(st.lists(TEXTS[name], max_size=3))
+    padding = data.draw(st.sampled_from([0, words.texts.index("7"), words.texts.index("x"), -1]))
+    ids, valid = batch_of(rows, data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2)), padding)
+    if data.draw(st.booleans()) and ids.numel():  # holes too: rows of a cache that went on
+        generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+        valid &= torch.rand(ids.shape, generator=generator) < 0.7
+    assert_as_read(words, tokens, ids, valid, data.draw(st.integers(1, 12)))
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_every_text_of_three_tokens_reads_as_its_characters_do(name):
+    words = naive.VOCABULARIES[name]
+    some = [words.texts.index(text) for text in ("0", "7", "9")] + list(words.digits)[-2:]
+    every = torch.tensor([*range(len(naive.MARKS)), *some, len(words.texts)])
+    ids = torch.cartesian_prod(every, every, every)
+    assert len(ids) > 20_000
+    assert_as_read(words, TOKENS[name], ids, torch.ones_like(ids, dtype=torch.bool), 8)
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_long_random_texts_read_as_their_characters_do(name):
+    words = naive.VOCABULARIES[name]
+    marks, numbers = torch.arange(len(naive.MARKS)), torch.tensor(list(words.digits))
+    size = (20, 500)
+    mixed = torch.rand(size) < 0.3
+    ids = torch.where(mixed, marks[torch.randint(len(marks), size)], numbers[torch.randint(len(numbers), size)])
+    assert_as_read(words, TOKENS[name], ids, torch.rand(size) < 0.98, 30)
+
+
+def test_copies_and_pickles_are_whole():
+    for twin in (copy.deepcopy(THREES), pickle.loads(pickle.dumps(THREES))):
+        assert twin.table == THREES.table
+        ids, valid = batch_of([WORDS.encode("12,345 x")])
+        assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
+
+
+def test_a_default_device_does_not_move_the_table():
+    with torch.device("meta"):
+        tokens = NumberTokens(THREES.table)
+    ids, valid = batch_of([WORDS.encode("12")])
+    assert read(find_runs(tokens, ids, valid, 5)) == [["12"]]
+    assert find_runs(tokens, ids.to("meta"), valid.to("meta"), 5).digits.shape == (1, 1, 5)
+
+
+def test_what_was_made_for_inference_serves_training():
+    with torch.inference_mode():
+        tokens = NumberTokens(THREES.table)
+    ids, valid = batch_of([WORDS.encode("12")])
+    weight = torch.ones(11, requires_grad=True)
+    weight[find_runs(tokens, ids, valid, 5).digits].sum().backward()
+    assert weight.grad.tolist() == [0, 1, 1, *[0] * 7, 3]
+
+
+def test_the_table_is_small():
+    table = THREES.on(torch.device("cpu"))
+    assert {tensor.dtype for tensor in table} <= {torch.int8, torch.int16, torch.int32, torch.bool}
+    assert table.digits.shape == (len(WORDS.texts) + 1, 3)
+    assert len(table.spelled) == 1110
+    assert THREES.on(torch.device("cpu")) is table
+
+
+def test_it_never_looks_at_a_value():
+    tokens = NumberTokens(THREES.table)
+    with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
+        ids = torch.zeros(3, 9, dtype=torch.int64)
+        runs = find_runs(tokens, ids, ids == 0, 5)
+        assert [tuple(field.shape) for field in runs] == [(3, 9)] * 3 + [(3, 9, 5)]
+        NumberTokens(THREES.table)
+    ids, valid = batch_of([WORDS.encode("12")])
+    assert read(find_runs(tokens, ids, valid, 5)) == [["12"]]  # nothing fake was kept
+
+
+def compile_and_compare(backend):
+    torch._dynamo.reset()
+    compiled = torch.compile(find_runs, fullgraph=True, backend=backend)
+    for text, left in (("12.50 1,234-x 007", 0), ("x12 99 + 1234567 =", 1), ("1:2", 0), ("7", 0)):
+        ids, valid = batch_of([WORDS.encode(text), WORDS.encode("12,345")], left)
+        for one, two in zip(compiled(THREES, ids, valid, 9), find_runs(THREES, ids, valid, 9), strict=True):
+            assert torch.equal(one, two)
+
+
+@pytest.mark.slow
+def test_it_compiles_into_one_graph():
+    compile_and_compare("eager")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="Inductor needs a C++ compiler")
+def test_it_is_exact_when_compiled_with_inductor():
+    compile_and_compare("inductor")
+
+
+def test_edges_are_numbered_as_the_twin_has_them():
+    assert [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS] == list(Edge)
