@@ -331,11 +331,11 @@ def _obstacles(
     """What keeps the token interface from working, in sentences."""
     found = []
     misspelled = [run for run, parts in zip(runs, pieces, strict=True) if "".join(parts) != run]
-    if misspelled:
-        found.append(f"The numeric tokens of {misspelled[0]!r} do not spell it.")
     missing = sorted(set("0123456789") - {text for token, text in digits.items() if token not in spaced})
     if missing:
         found.append(f"No token spells the digit {', '.join(missing)} alone.")
+    elif misspelled:
+        found.append(f"The numeric tokens of {misspelled[0]!r} do not spell it.")
     if minus is None:
         found.append("No token spells a minus sign alone.")
     return found

@@ -22,9 +22,16 @@ LONGEST_FUNCTION = 60
 MODULES: dict[str, set[str]] = {
     # numbers and text: no model in sight
     "digits": {"torch"},
+    "tokens": set(),
+    "vocabulary": set(),
+    "profile": set(),
     "config": {"peft", "safetensors"},
-    "tokens": {"transformers"},
     "templates": set(),
+    "phrasings": set(),
+    "silence": set(),
+    "surroundings": set(),
+    "wording": set(),
+    "mixture": set(),
     "attention": {"torch"},
     "calculator": {"torch"},
     "columns": {"torch"},
