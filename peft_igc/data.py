@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arithmetic import ArithmeticRows, Mixture, Row
+from .arithmetic import TOKENS_MIXTURE, ArithmeticRows, Mixture, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
 from .columns import COLUMNS
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS",
+    "TOKENS_MIXTURE",
     "ArithmeticRows",
     "Mixture",
     "Row",
