@@ -21,7 +21,7 @@ from .digits import PAD
 from .tokens import Edge, TokenTable
 
 
-__all__ = ["NumberTokens", "Runs", "SeenTokens", "TableTensors", "find_runs", "latest", "shifted"]
+__all__ = ["NumberTokens", "Runs", "SeenTokens", "TableTensors", "find_runs", "latest", "shifted", "shows"]
 
 
 class TableTensors(NamedTuple):
@@ -137,6 +137,11 @@ def _spelled(table: TokenTable) -> Tensor:
     return torch.tensor(entries, dtype=torch.int32, device="cpu")
 
 
+def shows(edges: Tensor, edge: Edge) -> Tensor:
+    """Which of `edges` are this one, as bool of the same shape."""
+    return edges == int(edge)  # as an enum, torch.compile takes it for unequal to any tensor (torch 2.13.0)
+
+
 def shifted(x: Tensor, by: int) -> Tensor:
     """What stands `by` positions before each one (behind it, if negative), [N, L] of any type; 0 beyond the ends."""
     length = x.shape[1]
@@ -181,7 +186,7 @@ def find_runs(tokens: NumberTokens, ids: Tensor, valid: Tensor, width: int) -> R
     opens = numeric & ~goes_on  # a stretch of digits
     touched = numeric & ~seen.spaced
     between = shifted(numeric, 1) & shifted(touched, -1)
-    comma = between & (seen.first == Edge.COMMA) & (seen.last == Edge.COMMA)
+    comma = between & shows(seen.first, Edge.COMMA) & shows(seen.last, Edge.COMMA)
     member = numeric | comma
     start = opens & ~shifted(comma, 1)
     inside = member & ~start
@@ -210,15 +215,15 @@ def _wrong_beside(seen: SeenTokens, numeric: Tensor, between: Tensor) -> Tensor:
         between: [N, L] bool, a token that stands between two numeric ones and touches both, if it is a single sign.
     """
     first, last = seen.first, seen.last
-    colon = between & (first == Edge.COLON)
-    hyphen = (first == Edge.MINUS) & (last == Edge.MINUS)
+    colon = between & shows(first, Edge.COLON)
+    hyphen = shows(first, Edge.MINUS) & shows(last, Edge.MINUS)
     left = shifted(last, 1)
-    wrong_left = (left == Edge.BREAK) | (left == Edge.DOT) | shifted(colon, 1)
-    wrong_left |= shifted(hyphen & (left == Edge.BREAK), 1)
+    wrong_left = shows(left, Edge.BREAK) | shows(left, Edge.DOT) | shifted(colon, 1)
+    wrong_left |= shifted(hyphen & shows(left, Edge.BREAK), 1)
     right, beyond = shifted(first, -1), shifted(first, -2)
-    wrong_right = (right == Edge.BREAK) | shifted(colon, -1)
-    wrong_right |= (right == Edge.DOT) & ((beyond == Edge.BREAK) | (beyond == Edge.DIGIT))
-    wrong_right |= shifted(hyphen, -1) & (beyond == Edge.BREAK)
+    wrong_right = shows(right, Edge.BREAK) | shifted(colon, -1)
+    wrong_right |= shows(right, Edge.DOT) & (shows(beyond, Edge.BREAK) | shows(beyond, Edge.DIGIT))
+    wrong_right |= shifted(hyphen, -1) & shows(beyond, Edge.BREAK)
     return numeric & ((wrong_left & ~seen.spaced) | wrong_right)
 
 

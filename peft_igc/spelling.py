@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .digits import PAD, length
-from .runs import NumberTokens, SeenTokens, latest, shifted
+from .runs import NumberTokens, SeenTokens, latest, shifted, shows
 from .tokens import Edge
 
 
@@ -139,7 +139,7 @@ def continue_result(
     state = torch.where(text.numeric, begun, torch.where(text.minus, int(State.SIGNED), int(State.START)))
 
     token = _token_of(tokens, _group_at(digits, text.spelled, tokens.group))
-    token = torch.where((state == State.START) & negative, tokens.minus, token)
+    token = torch.where(negative & ~text.numeric & ~text.minus, tokens.minus, token)
     return Continuation(torch.where(active, token, -1), torch.where(active, state, int(State.START)), active)
 
 
@@ -182,8 +182,8 @@ def _progress(tokens: NumberTokens, seen: SeenTokens, digits: Tensor) -> _Progre
     wrongs = wrong.cumsum(1)
     right = wrongs - (wrongs - wrong).gather(1, start) == 0
 
-    minus = seen.last == Edge.MINUS
-    sign = (seen.first == Edge.DOT) | (seen.first == Edge.COMMA) | (seen.first == Edge.COLON)
+    minus = shows(seen.last, Edge.MINUS)
+    sign = shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COMMA) | shows(seen.first, Edge.COLON)
     signed = (shifted(minus, 1) & ~seen.spaced).gather(1, start)
     joined = (shifted(sign & shifted(numeric, 1), 1) & ~seen.spaced).gather(1, start)
     spelled = torch.where(numeric, before + seen.size, 0)
