@@ -208,7 +208,8 @@ class TokenInputMapping(nn.Module):
         states = self.compression(self.norm(h.to(self.compression.weight.dtype)))
         if self.training and self.dropout:
             states = states * (torch.rand(len(h), 1, 1, device=h.device) >= self.dropout)
-        return (states + self.embedded_compression(self.embedded_norm(embedded.to(states.dtype)))).to(h.dtype)
+        embedded = self.embedded_norm(embedded.to(self.embedded_norm.weight.dtype))
+        return (states + self.embedded_compression(embedded)).to(h.dtype)
 
     def forward(self, kept: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, ids: torch.Tensor) -> Pointing:
         """Point at what is asked for at each anchor.
