@@ -33,6 +33,7 @@ from .demo_settings import SETTINGS, DemoSettings
 from .evaluation import accuracy_table, evaluate, versions
 from .progress import Progress, duration
 from .streaming import tokenized_rows
+from .wording import TRAINING
 
 
 __all__ = ["Outcome", "demo_config", "run_demo", "training_rows"]
@@ -76,6 +77,8 @@ def training_rows(
         result_digits=settings.result_digits,
         mixture=settings.mixture,
         exclude=excluded,
+        wording=TRAINING if settings.many_phrasings else None,
+        distinct=settings.distinct_rows is not None,
     )
     return rows if settings.distinct_rows is None else Shuffled(rows.take(settings.distinct_rows), seed)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .data import Mixture
+from .data import TOKENS_MIXTURE, Mixture
 
 
 __all__ = ["SETTINGS", "DemoSettings"]
@@ -32,10 +32,11 @@ class DemoSettings:
     writing_ffn: int = 768
     gate_dim: int = 64
     max_offset: int | None = None
-    # The rows: longest operand, what they are made of, how many there are (None: all are fresh), and how many batches
-    # are sorted by length at once.
+    # The rows: longest operand, what they are made of, whether hundreds of phrasings are used or a few dozen, how many
+    # rows there are (None: all are fresh), and how many batches are sorted by length at once.
     max_digits: int = 5
     mixture: Mixture = Mixture()
+    many_phrasings: bool = False
     distinct_rows: int | None = None
     batches_at_once: int = 16
     # Training.
@@ -81,6 +82,8 @@ SETTINGS = {
         num_digits=40,
         result_digits=40,
         max_digits=6,
+        mixture=TOKENS_MIXTURE,
+        many_phrasings=True,
         distinct_rows=10_000,
         steps=600,
         target=0.999,
