@@ -215,13 +215,13 @@ def _wrong_beside(seen: SeenTokens, numeric: Tensor, between: Tensor) -> Tensor:
         between: [N, L] bool, a token that stands between two numeric ones and touches both, if it is a single sign.
     """
     first, last = seen.first, seen.last
-    colon = between & shows(first, Edge.COLON)
+    joint = between & (shows(first, Edge.COLON) | shows(first, Edge.BREAK))  # `10:30`, `2**8`
     hyphen = shows(first, Edge.MINUS) & shows(last, Edge.MINUS)
     left = shifted(last, 1)
-    wrong_left = shows(left, Edge.BREAK) | shows(left, Edge.DOT) | shifted(colon, 1)
+    wrong_left = shows(left, Edge.BREAK) | shows(left, Edge.DOT) | shifted(joint, 1)
     wrong_left |= shifted(hyphen & shows(left, Edge.BREAK), 1)
     right, beyond = shifted(first, -1), shifted(first, -2)
-    wrong_right = shows(right, Edge.BREAK) | shifted(colon, -1)
+    wrong_right = shows(right, Edge.BREAK) | shifted(joint, -1)
     wrong_right |= shows(right, Edge.DOT) & (shows(beyond, Edge.BREAK) | shows(beyond, Edge.DIGIT))
     wrong_right |= shifted(hyphen, -1) & shows(beyond, Edge.BREAK)
     return numeric & ((wrong_left & ~seen.spaced) | wrong_right)

@@ -123,7 +123,7 @@ def is_operand(before: str, number: str, behind: str) -> bool:
     first, *others = number.split(",")
     if others and (len(first) > 3 or first[0] == "0" or any(len(group) != 3 for group in others)):
         return False
-    if re.search(r"([.]|[0-9][:'])\Z", before) or re.match("[.:'][0-9]", behind):
+    if re.search(r"([.]|[0-9][:']|[0-9][*][*])\Z", before) or re.match("[.:'][0-9]", behind):
         return False
     if before[-1:] in BREAKS_BEFORE or behind[:1] in BREAKS_BEHIND:
         return False

@@ -1,9 +1,12 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
 
 import copy
+import functools
 import os
 import pickle
+import random
 import shutil
+from pathlib import Path
 
 import pytest
 import reference_tokens as naive
@@ -11,8 +14,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import AutoTokenizer
 
+import peft_igc
 from peft_igc.digits import PAD
+from peft_igc.profile import TokenizerProfile
 from peft_igc.runs import NumberTokens, find_runs
 from peft_igc.tokens import Edge, TokenTable
 
@@ -45,9 +51,11 @@ def batch_of(rows, left=0, right=0, padding=0):
 def read(runs):
     """The runs of each row in order: an operand's digits, `"!"` for a broken run."""
     found = [[] for _ in runs.number]
-    for row, place in (runs.number | runs.broken).nonzero().tolist():
-        digits = "".join(str(digit) for digit in runs.digits[row, place].tolist() if digit != PAD)
-        found[row].append("!" if runs.broken[row, place] else digits)
+    row, place = (runs.number | runs.broken).nonzero().unbind(1)
+    for r, broken, digits in zip(
+        row.tolist(), runs.broken[row, place].tolist(), runs.digits[row, place].tolist(), strict=True
+    ):
+        found[r].append("!" if broken else "".join(str(digit) for digit in digits if digit != PAD))
     return found
 
 
@@ -288,3 +296,76 @@ def test_it_is_exact_when_compiled_with_inductor():
 
 def test_edges_are_numbered_as_the_twin_has_them():
     assert [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS] == list(Edge)
+
+
+# ------------------------------------------------------------------------------------------------- real tokenizers
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+
+
+def tokenizers(*names):
+    """The embedded base's tokenizer, and real ones where they are at hand."""
+    reason = "set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
+    skip = pytest.mark.skipif(not REAL, reason=reason)
+    return pytest.mark.parametrize("name", ["tiny_base", *(pytest.param(name, marks=skip) for name in names)])
+
+
+@functools.cache
+def known(name):
+    """A tokenizer and its numbers."""
+    folder = Path(peft_igc.__file__).parent if name == "tiny_base" else Path(str(REAL))
+    tokenizer = AutoTokenizer.from_pretrained(folder / name)
+    return tokenizer, NumberTokens(TokenizerProfile.from_tokenizer(tokenizer).table)
+
+
+def tokenized(tokenizer, written):
+    """ids and validity [N, L] of texts, in slices of 2,000."""
+    for start in range(0, len(written), 2000):
+        rows = tokenizer(written[start : start + 2000], add_special_tokens=False)["input_ids"]
+        yield slice(start, start + 2000), *batch_of(rows)
+
+
+NO_OPERANDS = (
+    "12.50 3.14159 .5 50% 1e5 2.5e-3 6E23 10:30 5th 3D x2 mp3 1,2345 12,34 1,23,456 0,123 5² 10^3 ٣٤ COVID-19 "
+    "5-year-old 1_000 1'000 5! #7 5km v1.2.3 1,234.5 12.x 2**8 7°C 99.9% ½2 4x 0x1F ²3"
+).split()
+OPERANDS = [
+    ("2024-05-12", ["2024", "5", "12"]),
+    ("$5", ["5"]),
+    ("[7]", ["7"]),
+    ('"8"', ["8"]),
+    ("=9", ["9"]),
+    ("(−3)", ["3"]),
+]
+BETWEEN = " plus | + |+|*| * | × |×| ÷ |÷| / |/| minus | - |, |; |\n|. | times (|) and |=|?\n\n| :\n".split("|")
+
+
+def random_expression(draw):
+    """A text with numbers of all kinds, and the operands in it."""
+    written, operands = draw.choice(["", "", "What is ", "(", "Q: ", "**"]), []
+    for place in range(draw.randint(1, 5)):
+        written += draw.choice(BETWEEN) if place else ""
+        kind = draw.random()
+        number = draw.randrange(10 ** draw.randint(1, 15))
+        if kind < 0.6:
+            sign = draw.choice(["", "", "-", "−"])
+            form = draw.choice([f"{number}", f"{number}", f"{number:,}", f"{number:03}", f"00{number}"])
+            written, found = written + sign + form, [str(number)]
+        elif kind < 0.85:
+            written, found = written + draw.choice(NO_OPERANDS) + " ", []  # what follows may join it in one token
+        else:
+            text, found = draw.choice(OPERANDS)
+            written += text
+        operands += found
+    return written + draw.choice(["", "?", ".", " =", "=", ",", ":", "\n", ".\n", " the end."]), operands
+
+
+@tokenizers("llama3.1", "qwen2.5", "gpt2")
+def test_ten_thousand_random_expressions_read_as_they_are_written(name):
+    tokenizer, tokens = known(name)
+    draw = random.Random(0)
+    written, operands = zip(*(random_expression(draw) for _ in range(10_000)), strict=True)
+    for part, ids, valid in tokenized(tokenizer, written):
+        for found, wanted, text in zip(
+            read(find_runs(tokens, ids, valid, 16)), operands[part], written[part], strict=True
+        ):
+            assert [number for number in found if number != "!"] == wanted, text
