@@ -364,6 +364,7 @@ def test_ten_thousand_random_expressions_read_as_they_are_written(name):
     tokenizer, tokens = known(name)
     draw = random.Random(0)
     written, operands = zip(*(random_expression(draw) for _ in range(10_000)), strict=True)
+    assert sum(map(len, operands)) > 20_000
     for part, ids, valid in tokenized(tokenizer, written):
         for found, wanted, text in zip(
             read(find_runs(tokens, ids, valid, 16)), operands[part], written[part], strict=True

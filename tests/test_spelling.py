@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import random
 import shutil
 
 import pytest
@@ -9,7 +10,7 @@ import reference_tokens as naive
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_runs import TEXTS, THREES, TOKENS, WORDS, batch_of
+from test_runs import TEXTS, THREES, TOKENS, WORDS, batch_of, known, tokenized, tokenizers
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from peft_igc.digits import PAD, encode
@@ -287,3 +288,63 @@ def test_it_compiles_into_one_graph():
 @pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="Inductor needs a C++ compiler")
 def test_it_is_exact_when_compiled_with_inductor():
     compile_and_compare("inductor")
+
+
+# ------------------------------------------------------------------------------------------------- real tokenizers
+def random_results():
+    """10,000 results of up to 40 digits, a third of them negative, zero among them."""
+    draw = random.Random(0)
+    numbers = [draw.choice((1, 1, -1)) * draw.randrange(10 ** draw.randint(1, 40)) for _ in range(10_000)]
+    assert 0 in numbers
+    return [str(number) for number in numbers]
+
+
+@tokenizers("llama3.1", "qwen2.5")
+def test_ten_thousand_results_are_spelled_as_the_tokenizer_spells_them(name):
+    tokenizer, tokens = known(name)
+    results = random_results()
+    for part, ids, valid in tokenized(tokenizer, results):
+        found = spell(tokens, *encode(results[part], 40))
+        assert torch.equal(found[:, : ids.shape[1]], torch.where(valid, ids, -1))
+        assert (found[:, ids.shape[1] :] == -1).all()
+
+
+@tokenizers("llama3.1", "qwen2.5")
+def test_ten_thousand_answers_go_on_as_the_tokenizer_has_them(name):
+    tokenizer, tokens = known(name)
+    results = random_results()
+    answers = [f"The answer is {result}. So {result} it is." for result in results]
+    table = tokens.on(torch.device("cpu"))
+    for part, ids, valid in tokenized(tokenizer, answers):
+        rows, length = ids.shape
+        digits, sign = encode(results[part], 40)
+        governed = (digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length))
+        found = continue_result(tokens, ids, valid, torch.zeros_like(ids), *governed)
+        numeric = (table.size[ids] > 0) & valid
+        following = torch.cat([ids[:, 1:], torch.full((rows, 1), -1)], 1)
+        more = torch.cat([numeric[:, 1:], torch.zeros(rows, 1, dtype=torch.bool)], 1)
+        # Wherever a digit comes next, and the sign stands there already if it needs one, it is named.
+        assert torch.equal(found.token[more], following[more])
+        ended = numeric & ~more
+        assert (ended.sum(1) == 2).all()
+        assert torch.equal(found.state == State.END, ended)
+        assert torch.equal(found.state == State.MIDDLE, numeric & more)
+        assert torch.equal((found.state == State.SIGNED).sum(1), 2 * (sign == 1))
+        assert torch.equal(found.active, valid)
+
+
+@tokenizers("llama3.1")
+def test_answers_go_on_token_by_token_as_they_do_at_once(name):
+    tokenizer, tokens = known(name)
+    results = random_results()[:300]
+    _, ids, valid = next(tokenized(tokenizer, [f"The answer is {result}. So {result} it is." for result in results]))
+    length = ids.shape[1]
+    digits, sign = (numbers[:, None].expand(-1, length, *numbers.shape[1:]) for numbers in encode(results, 40))
+    anchor = torch.zeros_like(ids)
+    found = continue_result(tokens, ids, valid, anchor, digits, sign)
+    steps = [
+        continue_result(tokens, ids[:, :end], valid[:, :end], anchor[:, :1], digits[:, :1], sign[:, :1])
+        for end in range(1, length + 1)
+    ]
+    for at_once, *in_steps in zip(found, *steps, strict=True):
+        assert torch.equal(torch.cat(in_steps, 1), at_once)
