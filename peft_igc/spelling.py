@@ -72,7 +72,7 @@ def spell(tokens: NumberTokens, digits: Tensor, sign: Tensor) -> Tensor:
 
 def _token_of(tokens: NumberTokens, group: Tensor) -> Tensor:
     """The token of a group of digits [..., k], left-aligned, or of its longest beginning that has one; -1 for none."""
-    value = torch.zeros_like(group[..., 0])
+    value = torch.zeros_like(group[..., 0], dtype=torch.int64)
     offset = torch.zeros_like(value)
     for place in range(tokens.group):
         digit = group[..., place]
@@ -122,9 +122,8 @@ def continue_result(
         sign: [B, T] int64, 1 for a minus.
     """
     new, width = digits.shape[1:]
-    window = min(
-        ids.shape[1], new + width + 3
-    )  # a result's tokens, its sign and what tells that it is no other number
+    # A result's tokens, one more to see that a number is longer, and before them its sign or what joins it to another.
+    window = min(ids.shape[1], new + width + 3)
     seen = tokens.look_up(ids[:, ids.shape[1] - window :], valid[:, ids.shape[1] - window :])
     text = _progress(tokens, seen, digits)
     here = torch.arange(window - new, window, device=ids.device)  # [T]

@@ -294,6 +294,22 @@ def test_it_is_exact_when_compiled_with_inductor():
     compile_and_compare("inductor")
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_it_is_the_same_and_never_synchronises():
+    arguments = batch_of([WORDS.encode("12.50 1,234-x 007"), WORDS.encode("12,345")])
+    expected = find_runs(THREES, *arguments, 9)
+    on_device = [tensor.cuda() for tensor in arguments]
+    THREES.on(on_device[0].device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = find_runs(THREES, *on_device, 9)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for one, two in zip(found, expected, strict=True):
+        assert torch.equal(one.cpu(), two)
+
+
 def test_edges_are_numbered_as_the_twin_has_them():
     assert [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS] == list(Edge)
 

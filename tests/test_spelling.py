@@ -290,6 +290,22 @@ def test_it_is_exact_when_compiled_with_inductor():
     compile_and_compare("inductor")
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_it_is_the_same_and_never_synchronises():
+    arguments = example()
+    expected = continue_result(THREES, *arguments)
+    on_device = [tensor.cuda() for tensor in arguments]
+    THREES.on(on_device[0].device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = continue_result(THREES, *on_device)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for one, two in zip(found, expected, strict=True):
+        assert torch.equal(one.cpu(), two)
+
+
 # ------------------------------------------------------------------------------------------------- real tokenizers
 def random_results():
     """10,000 results of up to 40 digits, a third of them negative, zero among them."""
