@@ -7,6 +7,7 @@ their families are also built here, small, so that every promise is tested witho
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -16,12 +17,14 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from tiny_training import tokenizer as character_tokenizer
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
 
 import peft_igc
 from peft_igc.profile import TokenizerProfile
+from peft_igc.runs import NumberTokens, find_runs
 from peft_igc.tokens import Edge, TokenTable, edges_of
 from peft_igc.vocabulary import token_texts
 
@@ -90,7 +93,7 @@ def pieces(prefix: str) -> PreTrainedTokenizerFast:
 class Characters(PreTrainedTokenizer):
     """A tokenizer in Python, one token per character."""
 
-    def __init__(self, letters="0123456789-+=()*?%^._,$ abcdefghijklmnopqrstuvwxyz", **kwargs):
+    def __init__(self, letters="0123456789-+=()*/?%^._,$ abcdefghijklmnopqrstuvwxyz", **kwargs):
         self.letters = ["<unk>", *letters]
         super().__init__(unk_token="<unk>", **kwargs)
 
@@ -223,6 +226,37 @@ def test_the_numeric_tokens_of_a_text_spell_its_numbers(name):
         a, b = (draw.randrange(10 ** draw.randint(1, 20)) for _ in range(2))
         ids = ids_of(tokenizer, f"is {a} - {b}")
         assert "".join(profile.digits.get(token, "|") for token in ids).replace("|", "") == f"{a}{b}"
+
+
+number_tokens = functools.cache(lambda name: NumberTokens(made(name)[1].table))
+
+
+def read(name, text):
+    """The operand candidates of a text, by `runs`."""
+    ids = torch.tensor([ids_of(made(name)[0], text)])
+    runs = find_runs(number_tokens(name), ids, torch.ones_like(ids, dtype=torch.bool), width=21)
+    found = runs.digits[0][runs.number[0]].tolist()
+    return ["".join(str(digit) for digit in digits if digit < 10) for digits in found]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_reading_is_exact_with_every_tokenizer(name):
+    draw = random.Random(4)
+    signs = "+-*/" if name in ("characters", "python") else "+-*/÷×\u2212"
+    for sign in signs:
+        for space, length in itertools.product(("", " "), range(1, 21)):
+            a, b = (str(draw.randrange(10 ** (length - 1), 10**length)) for _ in range(2))
+            assert read(name, f"{a}{space}{sign}{space}{b}") == [a, b]
+            assert read(name, f"is ({a}{space}{sign}{space}-{b})=") == [a, b]
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("characters", "python")])
+def test_what_the_readme_calls_no_operand_is_none(name):
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert "`5%`, `5th`, `1.5`, `10:30` and `1'000`" in readme
+    for text in ("5%", "5th", "1.5", "10:30", "1'000", "5²", "COVID-19"):
+        assert read(name, f"is {text}") == []
+    assert read(name, "is 1,000.") == ["1000"]
 
 
 def test_an_alphabet_that_is_not_known_is_decoded_token_by_token():
