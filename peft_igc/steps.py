@@ -71,7 +71,9 @@ def calculate_step(config: IGCConfig, choice: Choice, anchors: torch.Tensor) -> 
     too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))
     status = torch.where(too_long, int(Status.OVERFLOW), result.status)
     absent = (anchors < 0) | (choice.probability < config.confidence)
-    return result._replace(status=torch.where(absent, int(Status.NONE), status))
+    status = torch.where(absent, int(Status.NONE), status)
+    ok = status == int(Status.OK)  # nothing of a result that does not count stays
+    return Result(torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0), status)
 
 
 def supervise(
