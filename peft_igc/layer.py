@@ -77,7 +77,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def update_layer(self, adapter_name: str, config: IGCConfig, inference_mode: bool = False) -> None:
         """Adds the adapter `adapter_name`."""
-        reader, writer = _mappings(config, self.hidden_size)
+        reader, writer = _mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
         if config.init_weights:
             writer.close()
         else:
@@ -292,8 +292,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
 
 
-def _mappings(config: IGCConfig, hidden_size: int) -> tuple[Any, Any]:
-    """Reading and writing of a new adapter."""
+def _mappings(config: IGCConfig, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
+    """Reading and writing of a new adapter, for a base model of that hidden size and with those token embeddings."""
     assert config.result_digits is not None and config.num_digits is not None  # the config's `__post_init__` has set
     sizes: dict[str, Any] = {
         "dim": config.reading_dim,
@@ -313,7 +313,13 @@ def _mappings(config: IGCConfig, hidden_size: int) -> tuple[Any, Any]:
                 dropout=config.reading_dropout,
                 **sizes,
             ),
-            TokenOutputMapping(hidden_size, ffn=config.writing_ffn, gate_dim=config.gate_dim, num_states=len(Spelled)),
+            TokenOutputMapping(
+                hidden_size,
+                _width(embeddings),
+                ffn=config.writing_ffn,
+                gate_dim=config.gate_dim,
+                num_states=len(Spelled),
+            ),
         )
     reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
     writer = HiddenOutputMapping(
@@ -326,6 +332,14 @@ def _mappings(config: IGCConfig, hidden_size: int) -> tuple[Any, Any]:
         max_offset=config.max_offset,
     )
     return reader, writer
+
+
+def _width(embeddings: Any) -> int:
+    """E, the width of a table of embeddings, also of one that another adapter has wrapped."""
+    if isinstance(embeddings, BaseTunerLayer):
+        embeddings = embeddings.get_base_layer()
+    width = getattr(embeddings, "embedding_dim", None)
+    return int(embeddings.weight.shape[-1] if width is None else width)
 
 
 CANNOT_MERGE = (

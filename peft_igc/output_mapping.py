@@ -13,7 +13,7 @@ differs by orders of magnitude between models and depths.
 
 `TokenOutputMapping` is told which token continues the result (see `spelling`): c is that token's own embedding.
 
-Shapes: B rows, T positions, H hidden size, A steps per row, R digits of a result.
+Shapes: B rows, T positions, H hidden size, E width of embeddings, A steps per row, R digits of a result.
 Where an update is applied is not decided here.
 """
 
@@ -112,18 +112,19 @@ class TokenOutputMapping(nn.Module):
 
     Args:
         hidden_size: H.
+        embedding_size: E, width of the base model's embeddings; some models project them to H.
         ffn: hidden width of the map.
         gate_dim: hidden width of the gate.
         num_states: how far a result may be spelled (`spelling.State`); the last one is its end.
     """
 
-    def __init__(self, hidden_size: int, *, ffn: int, gate_dim: int, num_states: int) -> None:
+    def __init__(self, hidden_size: int, embedding_size: int, *, ffn: int, gate_dim: int, num_states: int) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
-        self.end = nn.Parameter(torch.randn(hidden_size))  # in place of an embedding: the number is complete
-        self.write_up = nn.Linear(hidden_size, ffn)
+        self.end = nn.Parameter(torch.randn(embedding_size))  # in place of an embedding: the number is complete
+        self.write_up = nn.Linear(embedding_size, ffn)
         self.write_down = nn.Linear(ffn, hidden_size)
-        self.gate_up = nn.Linear(2 * hidden_size, gate_dim)
+        self.gate_up = nn.Linear(hidden_size + embedding_size, gate_dim)
         self.gate_state = nn.Embedding(num_states, gate_dim)
         self.gate_down = nn.Linear(gate_dim, 1)
 
@@ -139,16 +140,16 @@ class TokenOutputMapping(nn.Module):
 
         Args:
             h: [B, T, H].
-            embedded: [B, T, H] embedding of the token that continues the result; any at its end.
+            embedded: [B, T, E] embedding of the token that continues the result; any at its end.
             state: [B, T] int64, a `spelling.State`.
 
         Returns:
             update [B, T, H] in the weights' dtype, gate [B, T].
         """
         h = h.to(self.write_up.weight.dtype)
-        c = F.rms_norm(embedded.to(h.dtype), h.shape[-1:], eps=1e-6)
+        c = F.rms_norm(embedded.to(h.dtype), embedded.shape[-1:], eps=1e-6)
         ended = state == self.gate_state.num_embeddings - 1
-        c = torch.where(ended[..., None], self.end.to(h.dtype), c)  # [B, T, H]
+        c = torch.where(ended[..., None], self.end.to(h.dtype), c)  # [B, T, E]
         gate = torch.sigmoid(
             self.gate_down(F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state)))
         )  # [B, T, 1]
