@@ -218,7 +218,7 @@ class TokenInputMapping(nn.Module):
             kept: [B, T, d], from `compress`, of the whole text so far.
             valid: [B, T] bool, False for padding.
             anchors: [B, A] int64 in 0..T-1, or -1 for none (its reading then means nothing).
-            ids: [B, T] int64 token ids, -1 where unknown: nothing is a number there.
+            ids: [B, T] int64 token ids, -1 where embeddings were given: such a row has no numbers at all.
         """
         (b, t, d), a = kept.shape, anchors.shape[1]
 
@@ -227,6 +227,7 @@ class TokenInputMapping(nn.Module):
 
         anchor = anchors.clamp(min=0).reshape(-1, 1)  # [N, 1], N = B * A
         text = per_anchor(valid) & (torch.arange(t, device=kept.device) <= anchor)  # [N, T]
+        known = ((per_anchor(ids) >= 0) | ~text).all(1)  # embeddings may hide a number, or a part of one
         runs = find_runs(self.tokens, per_anchor(ids), text, self.num_digits + 1)
         positions = self._places(text & ~runs.inside, anchor)  # [N, W]
         there, at = positions >= 0, positions.clamp(min=0)
@@ -234,7 +235,7 @@ class TokenInputMapping(nn.Module):
         x = torch.where((runs.number.gather(1, at) & there)[..., None], self.number.to(x.dtype), x)
         x = torch.where((runs.broken.gather(1, at) & there)[..., None], self.broken.to(x.dtype), x)
         digits = runs.digits.gather(1, at[..., None].expand(-1, -1, self.num_digits + 1))  # [N, W, D + 1]
-        digits = digits.masked_fill(~there[..., None], PAD)
+        digits = digits.masked_fill(~(there & known[:, None])[..., None], PAD)
         # the anchor's own place is always seen: attention over nothing would be NaN
         visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
         memory, slots = self._encode(x, visible)
