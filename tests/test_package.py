@@ -58,6 +58,7 @@ MODULES: dict[str, set[str]] = {
     "bigbench": {"datasets"},
     "arithmetic": set(),
     "data": {"datasets"},
+    "suites": set(),
     "evaluation": {"torch"},
     "card": set(),
     "collator": {"torch", "trl"},
