@@ -609,9 +609,9 @@ def test_a_tokenizer_agrees_with_its_table_also_with_more_tokens():
     tokenizer = falcon()
     stored = TokenizerProfile.from_tokenizer(tokenizer).table
     tokenizer.add_tokens(["= =", "hello"])
-    tokenizer.add_special_tokens({"pad_token": "4444"})
+    tokenizer.add_special_tokens({"pad_token": "PAD"})
     later = TokenizerProfile.from_tokenizer(tokenizer)
-    for text, edges in (("= =", (B, B)), ("hello", (K, K)), ("4444", (B, B))):
+    for text, edges in (("= =", (B, B)), ("hello", (K, K)), ("PAD", (B, B))):
         assert later.table.edge(tokenizer.convert_tokens_to_ids(text)) == edges
     assert later.size > len(stored.edges)
     assert later.compare(stored) is None
@@ -663,6 +663,15 @@ def test_a_tokenizer_that_cannot_write_every_number_is_for_the_hidden_interface(
     with pytest.raises(ValueError, match=f'{reason}.*Set `interface="hidden"`'):
         _ = profile.table
     assert "is not the one" in (profile.compare(made("python")[1].table) or "")
+
+
+def test_a_special_token_of_digits_is_no_number():
+    tokenizer = falcon()
+    tokenizer.add_special_tokens({"pad_token": "4444"})
+    profile = TokenizerProfile.from_tokenizer(tokenizer)
+    assert "4444" not in profile.digits.values()
+    assert profile.interface == "hidden"
+    assert "do not spell it" in profile.report()
 
 
 def test_superscripts_that_become_digits_are_noted():
