@@ -9,6 +9,8 @@ Try it: `pytest tests/test_mappings.py`
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -50,15 +52,18 @@ class Attention(nn.Module):
         """
         n, q, dim = query.shape
         heads = (n, -1, self.num_heads, dim // self.num_heads)
-        mask = None if visible is None else visible.unsqueeze(1)  # [N, 1, 1 or Q, M]
-        if bias is not None:
-            mask = bias[None] if mask is None else torch.where(mask, bias, float("-inf"))  # [N, heads, Q, M]
-        found = F.scaled_dot_product_attention(
-            self.query_map(query).view(heads).transpose(1, 2),  # [N, heads, Q, d / heads]
-            self.key_map(memory).view(heads).transpose(1, 2),
-            self.value_map(memory).view(heads).transpose(1, 2),
-            attn_mask=mask,
+        q_heads, keys, values = (
+            x.view(heads).transpose(1, 2)  # [N, heads, Q or M, d / heads]
+            for x in (self.query_map(query), self.key_map(memory), self.value_map(memory))
         )
+        seen = None if visible is None else visible.unsqueeze(1)  # [N, 1, 1 or Q, M]
+        if bias is None:
+            found = F.scaled_dot_product_attention(q_heads, keys, values, attn_mask=seen)
+        else:  # written out: the fused function's backward pass takes several times as long on a CPU (torch 2.13)
+            scores = q_heads @ keys.transpose(2, 3) / math.sqrt(heads[-1]) + bias
+            if seen is not None:
+                scores = scores.masked_fill(~seen, float("-inf"))
+            found = scores.softmax(-1).to(values.dtype) @ values
         return self.output_map(found.transpose(1, 2).reshape(n, q, dim))  # [N, Q, d]
 
 

@@ -23,8 +23,8 @@ from torch import nn
 
 from .attention import Block
 from .digits import NUM_CLASSES, PAD
-from .reading import NEVER, Pointing, Reading
-from .runs import NumberTokens, find_runs
+from .reading import NEVER, Pointing, Reading, two_places
+from .runs import NumberTokens, find_runs, numbers_aside, sentences
 
 
 class HiddenInputMapping(nn.Module):
@@ -183,6 +183,8 @@ class TokenInputMapping(nn.Module):
         self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
         self.anchor_query = nn.Linear(dim, dim)
         self.slots = nn.Parameter(torch.randn(3, dim) * 0.5)  # two operands, the operator
+        self.marks = nn.Parameter(torch.randn(2, dim) * 0.5)  # of the numbers that are pointed at
+        self.sentences = nn.Embedding(5, dim)  # how far from theirs: two or more before, one before, .., behind
         self.reader = Block(dim, num_heads, ffn)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.pointer = nn.Linear(dim, dim, bias=False)
@@ -228,7 +230,8 @@ class TokenInputMapping(nn.Module):
         anchor = anchors.clamp(min=0).reshape(-1, 1)  # [N, 1], N = B * A
         text = per_anchor(valid) & (torch.arange(t, device=kept.device) <= anchor)  # [N, T]
         known = ((per_anchor(ids) >= 0) | ~text).all(1)  # embeddings may hide a number, or a part of one
-        runs = find_runs(self.tokens, per_anchor(ids), text, self.num_digits + 1)
+        all_ids = per_anchor(ids)
+        runs = find_runs(self.tokens, all_ids, text, self.num_digits + 1)
         positions = self._places(text & ~runs.inside, anchor)  # [N, W]
         there, at = positions >= 0, positions.clamp(min=0)
         x = per_anchor(kept).gather(1, at[..., None].expand(-1, -1, d)).to(self.compression.weight.dtype)
@@ -238,11 +241,10 @@ class TokenInputMapping(nn.Module):
         digits = digits.masked_fill(~(there & known[:, None])[..., None], PAD)
         # the anchor's own place is always seen: attention over nothing would be NaN
         visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
-        memory, slots = self._encode(x, visible)
-        # In float32 whatever the weights, because the choice is exact.
-        with torch.autocast(kept.device.type, enabled=False):
-            scores, operator = self._point(memory.float(), slots.float(), digits[..., 0] != PAD)
-        return Pointing(*(y.unflatten(0, (b, a)) for y in (scores, operator, digits, positions)))
+        sentence = sentences(self.tokens, all_ids, text, runs)  # [N, T]
+        scores, operator = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
+        aside = numbers_aside(sentence, runs.number | runs.broken, at.gather(1, two_places(scores)[0]))
+        return Pointing(*(y.unflatten(0, (b, a)) for y in (scores, operator, digits, positions, aside)))
 
     def _places(self, kept: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
         """Positions in the text of the last W of the `kept` [N, T] tokens up to the anchor [N, 1], as [N, W].
@@ -257,23 +259,52 @@ class TokenInputMapping(nn.Module):
         position = torch.arange(t, device=kept.device).expand(n, t)
         return position.new_full((n, width + 1), -1).scatter(1, place, position)[:, :width]
 
-    def _encode(self, x: torch.Tensor, visible: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The places x [N, W, d] in view of each other, and what the three slots find among them [N, 3, d]."""
+    def _read(
+        self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Points at two of the numbers, marks them, and then looks again at what is asked to be done with them.
+
+        Args:
+            x: [N, W, d] the places; visible: [N, 1, W] bool; number: [N, W] bool, where an operand may be;
+            sentence: [N, W] int64, which one each place belongs to.
+
+        Returns:
+            log-probabilities [N, 2, W, 2] of (place, sign) and logits of operators [N, K + 1], in float32.
+        """
+        first = len(self.encoder) - len(self.encoder) // 2
+        x = self._encode(x, visible, slice(first))
+        memory, slots = self._ask(x, visible, self.slots[:2])
+        # In float32 whatever the weights, because the choice is exact.
+        with torch.autocast(x.device.type, enabled=False):
+            query = F.linear(slots.float(), self.pointer.weight.float())  # [N, 2, d]
+            scores = query @ memory.float().transpose(1, 2) / math.sqrt(memory.shape[-1])  # [N, 2, W]
+            scores = scores.masked_fill(~number[:, None], NEVER).log_softmax(-1)
+            sign = F.linear(memory.float(), self.sign_head.weight.float(), self.sign_head.bias.float())  # [N, W, 2]
+            scores = scores[..., None] + sign.log_softmax(-1)[:, None]
+        places = two_places(scores)[0]  # [N, 2]
+        theirs = sentence.gather(1, places)
+        far = (sentence - theirs.amin(1, keepdim=True)).clamp(-2, 0)
+        far = far + (sentence - theirs.amax(1, keepdim=True)).clamp(0, 2)  # [N, W]
+        marked = F.one_hot(places, x.shape[1]).to(x.dtype)  # [N, 2, W]
+        x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)
+        x = self._encode(x, visible, slice(first, None))
+        _, slot = self._ask(x, visible, self.slots[2:])
+        with torch.autocast(x.device.type, enabled=False):
+            head = self.operator_head
+            return scores, F.linear(slot[:, 0].float(), head.weight.float(), head.bias.float())
+
+    def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
+        """The places x [N, W, d] in view of each other."""
         place = torch.arange(x.shape[1], device=x.device)
         distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
-        for layer, relative in zip(self.encoder, self.relative, strict=True):
+        for layer, relative in zip(self.encoder[layers], self.relative[layers], strict=True):
             x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
-        memory = self.memory_norm(x)
-        slots = self.anchor_query(memory[:, -1])[:, None] + self.slots
-        return memory, self.slot_norm(self.reader(slots, memory, visible))
+        return x
 
-    def _point(
-        self, memory: torch.Tensor, slots: torch.Tensor, number: torch.Tensor
+    def _ask(
+        self, x: torch.Tensor, visible: torch.Tensor, slots: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities [N, 2, W, 2] of (place, sign) and logits of operators [N, K + 1], in float32."""
-        query = F.linear(slots[:, :2], self.pointer.weight.float())  # [N, 2, d]
-        scores = query @ memory.transpose(1, 2) / math.sqrt(memory.shape[-1])  # [N, 2, W]
-        scores = scores.masked_fill(~number[:, None], NEVER).log_softmax(-1)
-        signs = F.linear(memory, self.sign_head.weight.float(), self.sign_head.bias.float()).log_softmax(-1)
-        operator = F.linear(slots[:, 2], self.operator_head.weight.float(), self.operator_head.bias.float())
-        return scores[..., None] + signs[:, None], operator
+        """What slots [S, d], in view of the anchor, find: the memory [N, W, d] and the answers [N, S, d]."""
+        memory = self.memory_norm(x)
+        query = self.anchor_query(memory[:, -1])[:, None] + slots
+        return memory, self.slot_norm(self.reader(query, memory, visible))

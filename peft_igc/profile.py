@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .tokens import Edge, TokenTable, edges_of
+from .tokens import STOP, Edge, TokenTable, edges_of, flags_of
 from .vocabulary import special_tokens, token_ids, token_texts
 
 
@@ -91,7 +91,7 @@ class TokenizerProfile:
             fused={
                 token: text
                 for token, text in enumerate(texts)
-                if edges[token] >> 4 == Edge.MINUS and len(text.strip()) > 1
+                if edges[token] >> 4 & 7 == Edge.MINUS and len(text.strip()) > 1
             },
             notes=tuple(notes),
         )
@@ -247,7 +247,8 @@ def _edges(
         edges[unknown] = (Edge.BREAK, Edge.BREAK)  # stands for any character
     for token in digits:
         edges[token] = (Edge.BOUNDARY if token in spaced else Edge.DIGIT, Edge.DIGIT)
-    return bytes(first | last << 4 for first, last in edges)
+    flags = [STOP if token in special else flags_of(text) for token, text in enumerate(texts)]
+    return bytes(first | last << 4 | flag for (first, last), flag in zip(edges, flags, strict=True))
 
 
 def _parts_of_signs(tokenizer: Any, texts: Sequence[str]) -> dict[int, tuple[Edge | None, Edge | None]]:

@@ -104,23 +104,21 @@ class Pointing(NamedTuple):
         operator: [B, A, K + 1] float32 logits, class K is "no arithmetic".
         digits: [B, A, W, D + 1] int64 digit classes of the number that begins at this place, PAD where none does.
         positions: [B, A, W] int64 position in the text of each place, -1 for none.
+        aside: [B, A] bool, a further number stands between the chosen two or in a sentence with one of them: whatever
+            is asked, it is no calculation of two numbers.
     """
 
     scores: torch.Tensor
     operator: torch.Tensor
     digits: torch.Tensor
     positions: torch.Tensor
+    aside: torch.Tensor
 
     def choose(self) -> Choice:
-        """The most probable numbers, two different ones of the text; without two of them, "no arithmetic"."""
-        first = self.scores[:, :, 0].flatten(2).argmax(-1)  # [B, A], place and sign in one index
-        place = torch.arange(self.digits.shape[2], device=first.device)
-        others = (place == (first // 2)[..., None])[..., None]  # [B, A, W, 1]: taken
-        second = self.scores[:, :, 1].masked_fill(others, float("-inf")).flatten(2).argmax(-1)
-        chosen = torch.stack([first, second], -1)  # [B, A, 2]
-        places, signs = chosen // 2, chosen % 2
+        """The most probable numbers, two different ones of the text; "no arithmetic" if these are not all there is."""
+        places, signs = two_places(self.scores)  # [B, A, 2] both
         digits = _at_places(self.digits, places)  # [B, A, 2, D + 1]
-        found = (digits[..., 0] != PAD).all(-1) & (places[..., 0] != places[..., 1])
+        found = (digits[..., 0] != PAD).all(-1) & (places[..., 0] != places[..., 1]) & ~self.aside
         # Two places may hold the same number; which of them is meant makes no difference.
         scores = self.scores.gather(-1, signs[..., None, None].expand(*self.scores.shape[:-1], 1)).squeeze(-1)
         chances = (scores.exp() * self._spelling(digits)).sum(-1, keepdim=True)  # [B, A, 2, 1]
@@ -174,6 +172,23 @@ def reading_loss(
     operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
     correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
     return loss, supervised, correct
+
+
+def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The most probable place and sign of the first operand, and of the second among the other places.
+
+    Args:
+        scores: [..., 2, W, 2] log-probabilities of (place, sign).
+
+    Returns:
+        places and signs, both [..., 2] int64.
+    """
+    first = scores[..., 0, :, :].flatten(-2).argmax(-1)  # place and sign in one index
+    place = torch.arange(scores.shape[-2], device=scores.device)
+    taken = (place == (first // 2)[..., None])[..., None]  # [..., W, 1]
+    second = scores[..., 1, :, :].masked_fill(taken, float("-inf")).flatten(-2).argmax(-1)
+    chosen = torch.stack([first, second], -1)
+    return chosen // 2, chosen % 2
 
 
 def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -18,10 +18,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .digits import PAD
-from .tokens import Edge, TokenTable
+from .tokens import CLOSE, STOP, Edge, TokenTable
 
 
-__all__ = ["NumberTokens", "Runs", "SeenTokens", "TableTensors", "find_runs", "latest", "shifted", "shows"]
+__all__ = [
+    "NumberTokens",
+    "Runs",
+    "SeenTokens",
+    "TableTensors",
+    "find_runs",
+    "latest",
+    "numbers_aside",
+    "sentences",
+    "shifted",
+    "shows",
+]
 
 
 class TableTensors(NamedTuple):
@@ -32,6 +43,8 @@ class TableTensors(NamedTuple):
     spaced: Tensor  # [V + 1] bool
     first: Tensor  # [V + 1] int8, an `Edge`
     last: Tensor  # [V + 1] int8, an `Edge`
+    stop: Tensor  # [V + 1] bool, a sentence ends here
+    close: Tensor  # [V + 1] bool, a closing bracket
     spelled: Tensor  # [10 + 100 + .. + 10**group] int32, the token that spells a group of digits; see `on`
 
 
@@ -43,6 +56,8 @@ class SeenTokens(NamedTuple):
     spaced: Tensor  # [N, L] bool, a numeric token that begins with a space
     first: Tensor  # [N, L] int8, an `Edge`
     last: Tensor  # [N, L] int8, an `Edge`
+    stop: Tensor  # [N, L] bool
+    close: Tensor  # [N, L] bool
 
 
 class NumberTokens:
@@ -99,6 +114,8 @@ class NumberTokens:
             spaced=table.spaced[row] & valid,
             first=torch.where(valid, table.first[row], int(Edge.BOUNDARY)),
             last=torch.where(valid, table.last[row], int(Edge.BOUNDARY)),
+            stop=table.stop[row] & valid,
+            close=table.close[row] & valid,
         )
 
 
@@ -122,7 +139,14 @@ def _tensors_of(table: TokenTable) -> TableTensors:
     if table.spaced:
         spaced[torch.tensor(list(table.spaced), device="cpu")] = True
     return TableTensors(
-        digits, size, spaced, (edges & 15).to(torch.int8), (edges >> 4).to(torch.int8), _spelled(table)
+        digits=digits,
+        size=size,
+        spaced=spaced,
+        first=(edges & 7).to(torch.int8),
+        last=(edges >> 4 & 7).to(torch.int8),
+        stop=(edges & STOP) > 0,
+        close=(edges & CLOSE) > 0,
+        spelled=_spelled(table),
     )
 
 
@@ -199,6 +223,47 @@ def find_runs(tokens: NumberTokens, ids: Tensor, valid: Tensor, width: int) -> R
     before = spelled - seen.size  # digits of the text before this token
     total = torch.where(number, spelled.gather(1, end) - before, 0)
     return Runs(number, broken, inside, _digits_at(tokens, seen, before, total, width))
+
+
+def sentences(tokens: NumberTokens, ids: Tensor, valid: Tensor, runs: Runs) -> Tensor:
+    """Which sentence each token belongs to, as [N, L] int64 that grow along the text.
+
+    A sentence ends with `.`, `?`, `!`, `:`, `;`, a line or a special token, and behind the number of a list (`2)`).
+
+    Args:
+        tokens, ids, valid: as in `find_runs`.
+        runs: what that found.
+    """
+    seen = tokens.look_up(ids, valid)
+    digit_follows = shifted((seen.size > 0) & ~seen.spaced, -1)
+    point = (shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COLON)) & digit_follows  # `1.5`, `10:30`
+    stop = seen.stop & ~point
+    opens = shifted(stop.long().cumsum(1), 1)  # sentences before this token
+    place = torch.arange(ids.shape[1], device=ids.device)
+    behind_stop = latest(shifted(stop, 1))
+    listed = (runs.number | runs.broken) & (place - behind_stop <= 2)  # perhaps with `(` or a space before it
+    number = latest(runs.number | runs.broken)
+    ends_list = seen.close & listed.gather(1, number) & ~shifted(seen.close, 1)
+    follows = shifted(runs.inside | runs.number | runs.broken, 1)  # directly behind the number
+    return opens + shifted((ends_list & follows).long().cumsum(1), 1)
+
+
+def numbers_aside(sentence: Tensor, number: Tensor, chosen: Tensor) -> Tensor:
+    """Whether a further number stands between two chosen ones, or in a sentence with one of them.
+
+    Args:
+        sentence: [N, L] int64, of each token.
+        number: [N, L] bool, first tokens of numbers of any kind.
+        chosen: [N, 2] int64, two positions.
+
+    Returns:
+        [N] bool.
+    """
+    place = torch.arange(number.shape[1], device=number.device)
+    theirs = sentence.gather(1, chosen)
+    among = (sentence == theirs[:, :1]) | (sentence == theirs[:, 1:])
+    among |= (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
+    return (number & among & (place != chosen[:, :1]) & (place != chosen[:, 1:])).any(1)
 
 
 def _ends(at: Tensor) -> Tensor:

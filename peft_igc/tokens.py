@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 
-__all__ = ["Edge", "TokenTable", "edges_of"]
+__all__ = ["CLOSE", "STOP", "Edge", "TokenTable", "edges_of", "flags_of"]
 
 
 class Edge(enum.IntEnum):
@@ -39,6 +39,10 @@ class Edge(enum.IntEnum):
     MINUS = 6  # a sign, a subtraction or a hyphen: what stands before it decides
 
 
+STOP = 8  # flag: a sentence ends in this token; a single "." or ":" only if no digit follows
+CLOSE = 128  # flag: a closing bracket, as behind the number of a list: `2) `
+
+
 @dataclass(frozen=True)
 class TokenTable:
     """The numeric tokens of a vocabulary, and what every token shows to a number beside it.
@@ -47,7 +51,7 @@ class TokenTable:
         digits: What each numeric token spells, leading zeros included: `{931: "007"}`. No two of them spell the same
             with the same leading space, so that a spelling leads back to one id.
         spaced: Those that begin with a space: they start a new number.
-        edges: One byte for each of the V ids: the first edge, plus 16 times the last.
+        edges: One byte for each of the V ids: the first edge, plus 16 times the last, plus `STOP` and `CLOSE`.
         group: Digits per token in which results are written, counted from the left; 1 is single digits.
         minus: Id of the token that writes the sign.
 
@@ -88,7 +92,7 @@ class TokenTable:
 
     def edge(self, token: int) -> tuple[Edge, Edge]:
         """The first and the last edge of a token."""
-        return Edge(self.edges[token] & 15), Edge(self.edges[token] >> 4)
+        return Edge(self.edges[token] & 7), Edge(self.edges[token] >> 4 & 7)
 
     def check_vocabulary(self, size: int) -> None:
         """Refuses a model without embeddings for the tokens of this table; padded or resized tables are fine.
@@ -153,7 +157,9 @@ class TokenTable:
         return cls(digits, frozenset(saved["spaced"]), edges, saved["group"], saved["minus"])
 
 
-_EDGE_BYTES = bytes(first | last << 4 for first in Edge for last in Edge)
+_EDGE_BYTES = bytes(
+    first | last << 4 | flags for first in Edge for last in Edge for flags in (0, STOP, CLOSE, STOP | CLOSE)
+)
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
 _CURE = "Make it anew: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json()`."
 
@@ -161,6 +167,13 @@ _CURE = "Make it anew: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json
 def edges_of(text: str) -> tuple[Edge, Edge]:
     """The first and the last edge of a token that is not numeric, by its text; a broken character is U+FFFD."""
     return (_first_edge(text), _last_edge(text)) if text else (Edge.BREAK, Edge.BREAK)
+
+
+def flags_of(text: str) -> int:
+    """`STOP` and `CLOSE` of a token, by its text."""
+    end = text.rstrip(" \"'”’)]")
+    stops = "\n" in text or (end != "" and end[-1] in ".?!;:。？！；：…")
+    return STOP * stops | CLOSE * (text.strip() in (")", "]", ">", ").", "):"))
 
 
 def _first_edge(text: str) -> Edge:
