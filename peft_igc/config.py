@@ -19,6 +19,7 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
 from .profile import TokenizerProfile
+from .tokens import TokenTable
 
 
 class IGCPeftType(str, enum.Enum):  # noqa: UP042 - as `PeftType`: PEFT (0.21) shows what stands behind the dot
@@ -206,10 +207,16 @@ class IGCConfig(PeftConfig):
                 "The token interface and `number_tokens` belong together. Use `IGCConfig.from_tokenizer(tokenizer)`, "
                 'which sets both, or `interface="hidden"` without `number_tokens`.'
             )
+        if self.number_tokens is not None:
+            TokenTable.from_json(self.number_tokens)  # raises if it is none
         for name in ("reading_dropout", "confidence"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
                 raise ValueError(f"`{name}={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig({name}=...)`.")
+        if self.reading_dropout and self.interface == "hidden":
+            raise ValueError(
+                f"`reading_dropout={self.reading_dropout!r}` has no meaning for `interface='hidden'`. Leave it out."
+            )
 
     def _check_sizes(self) -> None:
         """Integers within their range, heads dividing the widths."""
