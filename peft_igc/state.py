@@ -12,6 +12,7 @@ Nothing is computed here. Try it: `pytest tests/test_state.py`
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,12 @@ class Generation:
         if self.anchors is not None:  # asked once, so that no pass behind or before the anchors has to ask or to read
             places = self.anchors[self.anchors >= 0].tolist()
             self.span = (min(places, default=0), max(places, default=-1))
+
+    def without_cache(self) -> Generation:
+        """The same prompt and anchors; it owns no pass."""
+        other = copy.copy(self)
+        other.cache = None
+        return other
 
     def owns(self, call: Call) -> bool:
         """Whether `call` is a forward pass of this generation, not one made beside it by a user's callback."""
@@ -172,9 +179,16 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
-        # without the report, whose graph would keep the very storage alive; so would embeddings that are this input
+        # Without what could keep the very storage alive: the report's graph, that of a cache, embeddings that are this
+        # input. An empty cache says that there was one.
         same = call.embedded is not None and call.embedded.untyped_storage()._cdata == storage._cdata
-        kept = replace(call, report=None, embedded=None if same else call.embedded)
+        kept = replace(
+            call,
+            report=None,
+            embedded=None if same else call.embedded,
+            cache=None if call.cache is None else Cache(layers=[]),
+            generation=call.generation and call.generation.without_cache(),
+        )
         _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), kept)
 
 
