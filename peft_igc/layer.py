@@ -294,7 +294,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
 def _mappings(config: IGCConfig, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
     """Reading and writing of a new adapter, for a base model of that hidden size and with those token embeddings."""
-    assert config.result_digits is not None and config.num_digits is not None  # the config's `__post_init__` has set
+    assert config.result_digits is not None  # the config's `__post_init__` has set both
+    assert config.num_digits is not None
     sizes: dict[str, Any] = {
         "dim": config.reading_dim,
         "num_layers": config.reading_layers,

@@ -1,8 +1,8 @@
 """From a reading to a result: the discrete choice, exact arithmetic, and what is known to be right in training.
 
 In: what was read at the anchors of a call. Out: the calculator's results with their status, for a training call also
-the loss and metrics. `Step` and `Writing` are what those who watch a forward pass are handed (`state.thread.observers`,
-see `tracing`). No weights and no hidden states here.
+the loss and metrics. `Step` and `Writing` are what those who watch a forward pass are handed
+(`state.thread.observers`, see `tracing`). No weights and no hidden states here.
 
 Shapes: B rows, A anchors per row, D digits of an operand, T positions of a call.
 Try it: `pytest tests/test_layer.py`
