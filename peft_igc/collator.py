@@ -132,7 +132,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         spelled = table.digits.get(token)
         if spelled is None:
             return [token]
-        space = []
+        space: list[int] = []
         if token in table.spaced:
             space = [] if self.tokenizer is None else self.tokenizer(" ", add_special_tokens=False)["input_ids"]
             if len(space) != 1:

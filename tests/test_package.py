@@ -30,6 +30,7 @@ MODULES: dict[str, set[str]] = {
     "phrasings": set(),
     "silence": set(),
     "surroundings": set(),
+    "grammar": set(),
     "wording": set(),
     "mixture": set(),
     "attention": {"torch"},
@@ -67,6 +68,7 @@ MODULES: dict[str, set[str]] = {
     # the programs
     "cpu": {"torch", "trl"},
     "progress": {"transformers"},
+    "demo_settings": set(),
     "demo": {"datasets", "matplotlib", "peft", "torch", "transformers"},
     "cli": {"torch", "transformers"},
 }
