@@ -191,8 +191,8 @@ class TokenInputMapping(nn.Module):
         self.sign_head = nn.Linear(dim, 2)
         self.operator_head = nn.Linear(dim, num_operations + 1)
         nn.init.zeros_(self.compression.weight)  # embeddings suffice for most texts: states come in as they help
-        for relative in self.relative:
-            nn.init.zeros_(relative.weight)
+        for weight in self.relative.parameters():
+            nn.init.zeros_(weight)
 
     def read_two_digits(self) -> None:
         """Bias the operator so that random weights calculate wherever there are two numbers (for tests)."""

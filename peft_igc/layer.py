@@ -59,7 +59,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         super().__init__()
         # Lists, because an attribute that is a module would become a submodule: the decoder layer owns us.
         self._base_layer = [base_layer]
-        self._base_model = [base_model]
+        self._base_model: list[Any] = [base_model]
         self.hidden_size = hidden_size
         self.layer_index = layer_index
         self.igc_input_mapping = nn.ModuleDict()
@@ -292,10 +292,11 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
 
 
-def _mappings(config: IGCConfig, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
-    """Reading and writing of a new adapter, for a base model of that hidden size and with those token embeddings."""
-    assert config.result_digits is not None  # the config's `__post_init__` has set both
-    assert config.num_digits is not None
+def _mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
+    """Reading and writing of a new adapter, for a base model of that hidden size and with those token embeddings.
+
+    `config` is an `IGCConfig`, whose sizes that the interface has are all integers.
+    """
     sizes: dict[str, Any] = {
         "dim": config.reading_dim,
         "num_layers": config.reading_layers,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from peft_igc.tokens import Edge, TokenTable, edges_of
+from peft_igc.tokens import STOP, Edge, TokenTable, edges_of, flags_of
 
 
 _PAIRS = ["00", "01", "07", "10", "12", "19", "23", "34", "42", "45", "50", "58", "64", "77", "81", "90", "96", "99"]
@@ -54,9 +54,9 @@ def _edges(token: int, text: str) -> int:
     if text in NUMBERS:
         return (Edge.BOUNDARY if text[0] == " " else Edge.DIGIT) | Edge.DIGIT << 4
     if text in _SPECIAL:
-        return Edge.BOUNDARY | Edge.BOUNDARY << 4
+        return Edge.BOUNDARY | Edge.BOUNDARY << 4 | STOP
     first, last = edges_of(text)
-    return first | last << 4
+    return first | last << 4 | flags_of(text)
 
 
 TABLE = TokenTable(
