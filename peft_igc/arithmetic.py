@@ -111,7 +111,7 @@ class ArithmeticRows:
                 raise ValueError(
                     f"`Mixture({given[0]}=...)` needs a wording: pass `wording=peft_igc.wording.TRAINING`."
                 )
-        elif missing := [symbol for symbol in operations if symbol not in wording.requests]:
+        elif missing := [symbol for symbol in operations if symbol not in wording.operations]:
             raise ValueError(f"The wording has no phrasings for {missing}: use `templates` instead of `wording`.")
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
@@ -190,8 +190,7 @@ class ArithmeticRows:
         completion = result
         ends = prompt.endswith((".", "?", "!"))  # a sentence does not go on behind "Answer:" or "="
         if rng.random() < mixture.sentences and ends and not _TERSE.search(f"{system}{prompt}"):
-            completion = answer(operator, a, b, result, request.thing, rng)
-            prompt = cue(prompt, rng) if rng.random() < 0.5 else prompt
+            prompt, completion = cue(prompt, rng), answer(operator, a, b, result, request.thing, rng)
         return self._made(prompt, completion, system, operator, [a, b], result)
 
     def _surrounded(self, prompt: str, rng: random.Random) -> str:

@@ -53,6 +53,19 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "{x} is", "{x} equals", "{x} makes", "{x} is how much?", "{x} is what?", "{x} gives which number?",
         "{x}, please.", "{x}, what does that make?", "So {x} is", "Fill in the blank: {x} is ___.",
     ),
+    "verbs": (
+        "{X}.", "{X}", "{x}", "Please {x}.", "Please {x} for me.", "(Can|Could|Would) you {x}?",
+        "(Can|Could|Would) you please {x}?", "(Could|Would) you {x} for me?", "I (want|need|would like) you to {x}.",
+        "I (want|need|have|would like) to {x}.", "(Help me|Let us|Let's) {x}.", "Now {x}.", "Go ahead and {x}.",
+        "What do (you|I|we) get (if|when) (you|I|we) {x}?", "What (is|would be) the result (if|when) (you|I|we) {x}?",
+        "What comes out (if|when) (you|I|we) {x}?", "If (you|I|we) {x}, what (do you|do I|do we) get?",
+        "If (you|I|we) {x}, (which|what) number comes out?", "{X} and (tell|show|give) me the (result|answer).",
+        "{X} and (write down|say) the (result|answer).", "(Exercise|Task|Your task|Problem): {x}.",
+        "Q: {X}.\nA:", "Question: {X}.\nAnswer:", "(Tell me|Say) what you get (if|when) you {x}.",
+        "My (task|homework|exercise) is to {x}.", "(I must|I have to|We have to) {x}. What do (I|we) get?",
+        "How much (is it|do you get) (if|when) you {x}?", "My (calculator|teacher|friend) can {x}. Can you?",
+        "Use (a|your) calculator to {x}.", "The (answer|result) when you {x} is", "(Try to|Quickly) {x}.",
+    ),
 }
 
 # What stands at `{x}`, by operator and form.
@@ -61,21 +74,40 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "symbols": ("{a} + {b}", "{a}+{b}"),
         "words": ("{a} plus {b}", "{a} added to {b}"),
         "nouns": ("the sum of {a} and {b}", "the total of {a} and {b}", "the result of adding {a} and {b}"),
+        "verbs": (
+            "(add|sum|combine) {a} and {b}", "(add|sum) up {a} and {b}", "add {a} to {b}", "add {a} and {b} together",
+            "(take|start with) {a} and (add|then add) {b}", "increase {a} by {b}", "put {a} and {b} together",
+            "add the (numbers|values|integers) {a} and {b}", "add (together|up) {a} and {b}",
+        ),
     },
     "-": {
         "symbols": ("{a} - {b}", "{a}-{b}", "{a} − {b}"),
         "words": ("{a} minus {b}", "{a} take away {b}", "{b} subtracted from {a}"),
         "nouns": ("the result of subtracting {b} from {a}", "the result of taking {b} away from {a}"),
+        "verbs": (
+            "(subtract|deduct|take|remove) {b} from {a}", "take {b} away from {a}", "take away {b} from {a}",
+            "(take|start with) {a} and (subtract|take away) {b}", "(decrease|reduce|lower) {a} by {b}",
+            "subtract the number {b} from {a}", "subtract {b} from the number {a}",
+        ),
     },
     "*": {
         "symbols": ("{a} * {b}", "{a}*{b}", "{a} x {b}", "{a} × {b}", "{a}×{b}", "{a} · {b}"),
         "words": ("{a} times {b}", "{a} multiplied by {b}"),
         "nouns": ("the product of {a} and {b}", "the result of multiplying {a} by {b}"),
+        "verbs": (
+            "multiply {a} (by|with|and) {b}", "multiply {a} and {b} together", "take {a} times {b}",
+            "(take|start with) {a} and multiply (it|) by {b}", "multiply the (numbers|values|integers) {a} and {b}",
+            "multiply the number {a} (by|with) {b}", "find {a} times {b}",
+        ),
     },
     "/": {
         "symbols": ("{a} / {b}", "{a}/{b}", "{a} ÷ {b}", "{a}÷{b}"),
         "words": ("{a} divided by {b}", "{a} over {b}"),
         "nouns": ("the quotient of {a} and {b}", "the ratio of {a} to {b}", "the result of dividing {a} by {b}"),
+        "verbs": (
+            "divide {a} by {b}", "divide the number {a} by {b}", "(take|start with) {a} and divide (it|) by {b}",
+            "divide {a} (evenly|equally) by {b}", "divide {a} by the number {b}",
+        ),
     },
 }
 

@@ -12,7 +12,6 @@ import itertools
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from .arithmetic import ArithmeticRows, Mixture
@@ -41,15 +40,8 @@ _KINDS = {
     "powers": r"\^|\*\*|[²³!]|[0-9]e[0-9]|squared|cubed|power|square|cube",
     "brackets": r"\([^()]*[0-9] ?[-+*/×÷x] ?[0-9(-]",
 }
-# Trained requests between greetings, list numbers, sentences and system prompts that were not trained.
-_DISTRACTED = replace(
-    TRAINING,
-    greetings=HELD_OUT.greetings,
-    lists=HELD_OUT.lists,
-    sentences=HELD_OUT.sentences,
-    closings=HELD_OUT.closings,
-    systems=HELD_OUT.systems,
-)
+# Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
+_DISTRACTED = Wording(TRAINING.parts | HELD_OUT.parts, HELD_OUT.around)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
@@ -178,14 +170,10 @@ def _numbers(rng: random.Random) -> list[str]:
 
 def _silent(rng: random.Random) -> Iterator[Item]:
     """Texts that ask for no calculation, some of them with held-out texts around them."""
-    numberless = [pair for pair in TRAINING.plain if not re.search(r"\{[abcde]\}|\{spaced\}|[0-9]", pair[0])]
-    words = replace(_DISTRACTED, plain=tuple(numberless))
-    forms = replace(_DISTRACTED, plain=HELD_OUT.plain)
-    for index in itertools.count():
-        wording = words if index % 4 == 3 else forms
-        prompt, _ = wording.plain_text(_numbers(rng), rng, _FORMS)
+    for _ in itertools.count():
+        prompt, _ = HELD_OUT.plain_text(_numbers(rng), rng, _FORMS)
         group = "numbers in the text" if re.search("[0-9]", prompt) else "no numbers"
-        yield _refusal(wording.surround(prompt, rng) if rng.random() < 0.2 else prompt, group)
+        yield _refusal(HELD_OUT.surround(prompt, rng) if rng.random() < 0.2 else prompt, group)
 
 
 def _unsupported(rng: random.Random) -> Iterator[Item]:

@@ -36,11 +36,11 @@ LISTS = (
     "{k}. ", "{k}) ", "({k}) ", "{k}: ", "[{k}] ", "Question {k}: ", "Question {k}. ", "Exercise {k}: ",
     "Exercise {k}\n", "Task {k}: ", "Task {k}. ", "No. {k}: ", "Problem {k}: ", "Problem {k}. ", "Number {k}: ",
     "Part {k}: ", "Item {k}: ", "Page {k}, question {j}: ", "Lesson {k}, task {j}. ", "Chapter {k}. ",
-    "Test {k}, part {j}: ", "Question {k} of {j}: ", "{k}.{j} ", "Q{k}: ", "Step {k}: ", "Round {k}. ", "Level {k}: ",
+    "Test {k}, part {j}: ", "Question {k} of {j}: ", "Q{k}: ", "Step {k}: ", "Round {k}. ", "Level {k}: ",
     "Section {k}\n\n", "- {k}: ", "Line {k}. ", "Puzzle {k}: ", "Homework {k}. ", "Homework, page {k}: ",
     "Assignment {k}: ", "Query {k}: ", "Prompt {k}: ", "Case {k}. ", "Example {k}: ", "Row {k}: ", "Job {k}: ",
     "Turn {k}. ", "Day {k}. ", "Message {k} of {j}: ", "Slide {k}: ", "Card {k}: ", "#{k}: ", "<{k}> ", "* {k}. ",
-    "Entry {k}\n", "Request {k}: ", "{k} of {j}: ",
+    "Entry {k}\n", "Request {k}: ",
 )
 
 # Before a request, or behind it.

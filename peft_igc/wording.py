@@ -1,41 +1,41 @@
-"""Texts of rows: the pools of phrasings, split into a part to train on and a part held out, and put together.
+"""Texts of rows: the pools of families of texts, split by complete template, and put together.
 
-`TRAINING` and `HELD_OUT` are two `Wording`s. Which text of a pool belongs to which is decided by a fixed hash of the
-text, not by hand: about a sixth is held out. Capitals, punctuation, spaces and the sign that means "times" do not
-count, so that no held-out text is a trained one with another full stop. A `Wording` draws requests, texts without
-arithmetic and what stands around them; numbers go in as canonical strings and are written in one of several forms.
-It knows nothing of results, rows or tensors. Try it:
+A *phrasing* is a complete template: a frame with its expression put in, a request, a story with its question.
+`TRAINING` draws what is trained. `HELD_OUT` draws the one in six phrasings that a fixed hash of the whole template
+keeps out of training: their frames, expressions and stories *are* trained, in other combinations, so this measures
+whether combinations carry over. `NEW` draws phrasings of the one family in twenty (a frame, an expression, a story, a
+line with alternatives) of which nothing is trained; that is farther away. Texts without arithmetic, arithmetic that is
+not supported, and what stands around a request are split in the same way (`grammar`). A `Wording` writes numbers,
+given as canonical strings, in one of several forms. It knows nothing of results, rows or tensors. Try it:
 `python -c "from peft_igc.wording import HELD_OUT; print(*HELD_OUT.phrasings('+'), sep='\\n')"`.
 """
 
-import hashlib
+import functools
 import itertools
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import phrasings, silence, surroundings
+from .grammar import Part, choose, expand, part_of
 from .templates import BIGBENCH, CITIES, MONTHS, UNABLE, WORDS
 
 
-__all__ = ["HELD_OUT", "TRAINING", "NumberForms", "Request", "Wording", "answer", "cue", "is_held_out"]
+__all__ = ["HELD_OUT", "NEW", "TRAINING", "NumberForms", "Request", "Wording", "answer", "cue"]
 
 Texts = tuple[str, ...]
+Draft = tuple[str, ...]  # a complete template and the families it is made of
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
 _NUMBERS = ("a", "b", "c", "f", "g")
-_ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
-_FORMS = ("symbols", "words", "nouns")
-
-
-def is_held_out(text: str) -> bool:
-    """Whether a text of a pool is held out: one in six, by a hash that is the same everywhere."""
-    plain = text.lower().replace(" x ", "*").translate(_ONE_SIGN)
-    plain = re.sub(r"[\s.?:!,;'\"_]", "", plain)
-    return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=4).digest(), "big") % 6 == 0
+_FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25}
+_FRAMES = {
+    form: tuple(f for key, fs in phrasings.FRAMES.items() if form in key.split() for f in fs) for form in _FORMS
+}
+_KINDS = {"frame": 0.55, "request": 0.2, "story": 0.25}
 
 
 @dataclass(frozen=True)
@@ -67,45 +67,29 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Wording:
-    """One part of all pools. Fields as in `phrasings`, `silence` and `surroundings`.
+    """Draws texts of some parts of all pools.
 
     Args:
-        frames, unsupported: By form ("symbols", "words", "nouns"); a frame may be in several.
-        chains: Expressions of three to five operands, by form.
-        expressions: By operator and form.
-        requests, stories: By operator.
-        refused, plain: Complete texts; the plain ones with their completion.
-        greetings, lists, sentences, closings, systems: What may stand around.
+        parts: Of requests, and of texts without any.
+        around: Of what stands around them.
     """
 
-    frames: Mapping[str, Texts]
-    expressions: Mapping[str, Mapping[str, Texts]]
-    requests: Mapping[str, Texts]
-    stories: Mapping[str, Texts]
-    unsupported: Mapping[str, Texts]
-    chains: Mapping[str, Texts]
-    refused: Texts
-    plain: tuple[tuple[str, str], ...]
-    greetings: Texts
-    lists: Texts
-    sentences: Texts
-    closings: Texts
-    systems: Texts
+    parts: frozenset[Part]
+    around: frozenset[Part]
+
+    @property
+    def operations(self) -> Texts:
+        """The symbols that there are words for."""
+        return tuple(phrasings.REQUESTS)
 
     def phrasings(self, operator: str) -> Texts:
-        """Every text that asks for this operation, frames filled with each expression."""
-        framed = [
-            frame.replace("{x}", expression)
-            for form, expressions in self.expressions[operator].items()
-            for expression in expressions
-            for frame in self.frames[form]
-        ]
-        return tuple(dict.fromkeys([*framed, *self.requests[operator], *self.stories[operator]]))
+        """Every template that asks for this operation."""
+        return tuple(text for text, part in _phrasings(operator).items() if part in self.parts)
 
     def request(
         self, operator: str, a: str, b: str, rng: random.Random, forms: NumberForms, bigbench: bool = False
     ) -> Request:
-        """A calculation in words: half of the texts are frames, the others requests and, where they fit, stories.
+        """A calculation in words: frames, requests and, where they fit, stories.
 
         Args:
             operator: One of the four symbols.
@@ -118,12 +102,16 @@ class Wording:
             return Request(_fill(BIGBENCH[operator], {"a": a, "b": b}, rng, forms))
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
-        draw = rng.random()
-        if draw < 0.5:
-            form = rng.choices(_FORMS, (0.4, 0.4, 0.2))[0]
-            template = rng.choice(self.frames[form]).replace("{x}", rng.choice(self.expressions[operator][form]))
-        else:
-            template = rng.choice((self.stories if countable and draw < 0.75 else self.requests)[operator])
+
+        def draft() -> Draft:
+            kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
+            if kind == "story" and countable:
+                return _line(phrasings.STORIES[operator], rng)
+            if kind == "frame":
+                return _framed(phrasings.EXPRESSIONS[operator], rng)
+            return _line(phrasings.REQUESTS[operator], rng)
+
+        template = _drawn(draft, self.parts)
         thing = rng.choice(surroundings.OBJECTS)
         name, other = rng.sample(surroundings.PEOPLE, 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
@@ -136,19 +124,31 @@ class Wording:
             numbers: Five canonical numbers that are not negative; as many as the text needs are used.
             rng, forms: As in `request`.
         """
-        draw = rng.random()
-        if draw < 0.2:
-            return _fill(rng.choice(self.refused), _values(numbers, rng), rng, forms), UNABLE
-        form = rng.choices(_FORMS, (0.45, 0.35, 0.2))[0]
-        pool = self.chains if draw < 0.6 and form in self.chains else self.unsupported
-        template = rng.choice(self.frames[form]).replace("{x}", rng.choice(pool[form]))
+
+        def draft() -> Draft:
+            draw = rng.random()
+            if draw < 0.2:
+                return _line(silence.REFUSED, rng)
+            return _framed(_CHAINS if draw < 0.6 else silence.UNSUPPORTED, rng)
+
+        template = _drawn(draft, self.parts)
         if rng.random() < forms.negative:
             numbers = _some_negative(numbers, rng)
         return _fill(template, _values(numbers, rng), rng, forms), UNABLE
 
     def plain_text(self, numbers: Sequence[str], rng: random.Random, forms: NumberForms) -> tuple[str, str]:
         """A text that asks for no calculation, and its completion; arguments as in `unsupported_request`."""
-        prompt, completion = rng.choice(self.plain)
+        completions = tuple(silence.PLAIN)
+        weights = tuple(len(lines) for lines in silence.PLAIN.values())
+        found = ""
+
+        def draft() -> Draft:
+            nonlocal found
+            found = rng.choices(completions, weights)[0]
+            return _line(silence.PLAIN[found], rng)
+
+        prompt = _drawn(draft, self.parts)
+        completion = found or UNABLE
         if set(_FIELD.findall(prompt + completion)) <= {"a", "b", "c"} and rng.random() < forms.negative:
             numbers = _some_negative(numbers, rng)
         values = _values(numbers, rng)
@@ -161,19 +161,24 @@ class Wording:
             draws[rng.randrange(4)] = 0.0
         greeting, sentence, item, behind = (draw < 0.35 for draw in draws)
         if behind and text.endswith((".", "?", "!")):
-            closing = rng.choice(self.closings if rng.random() < 0.5 else self.sentences)
-            text = f"{text}{rng.choice((' ', ' ', chr(10)))}{_scene(closing, rng)}"
+            closing = self._scene(surroundings.CLOSINGS if rng.random() < 0.4 else surroundings.SENTENCES, rng)
+            text = f"{text}{rng.choice((' ', ' ', chr(10)))}{closing}"
         if item and "\n" not in text:
-            text = _scene(rng.choice(self.lists), rng) + text
+            text = self._scene(surroundings.LISTS, rng) + text
         if sentence:
-            text = f"{_scene(rng.choice(self.sentences), rng)}{rng.choice((' ', ' ', chr(10), chr(10) * 2))}{text}"
+            before = self._scene(surroundings.SENTENCES, rng)
+            text = f"{before}{rng.choice((' ', ' ', chr(10), chr(10) * 2))}{text}"
         if greeting:
-            text = _scene(rng.choice(self.greetings), rng) + text
+            text = self._scene(surroundings.GREETINGS, rng) + text
         return text
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return _scene(rng.choice(self.systems), rng)
+        return self._scene(surroundings.SYSTEMS, rng)
+
+    def _scene(self, pool: Texts, rng: random.Random) -> str:
+        """A text that stands around a request."""
+        return _scene(_drawn(lambda: _line(pool, rng), self.around), rng)
 
 
 def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: random.Random) -> str:
@@ -187,6 +192,45 @@ def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: r
 def cue(text: str, rng: random.Random) -> str:
     """The text with a request to answer in a sentence behind it."""
     return f"{text} {rng.choice(surroundings.CUES)}"
+
+
+def _drawn(draft: Callable[[], Draft], parts: frozenset[Part]) -> str:
+    """A template of these parts."""
+    while True:
+        template, *families = draft()
+        if part_of(template, *families) in parts:
+            return template
+
+
+def _line(lines: Sequence[str], rng: random.Random) -> Draft:
+    """A template of one of these families."""
+    line = rng.choice(lines)
+    return choose(line, rng), line
+
+
+def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
+    """An expression in a frame."""
+    form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
+    frame, expression = rng.choice(_FRAMES[form]), rng.choice(expressions[form])
+    return _put(choose(frame, rng), choose(expression, rng)), frame, expression
+
+
+def _put(frame: str, expression: str) -> str:
+    """The frame with the expression in it, at `{X}` with a capital letter."""
+    return frame.replace("{x}", expression).replace("{X}", expression[:1].upper() + expression[1:])
+
+
+@functools.cache
+def _phrasings(operator: str) -> dict[str, Part]:
+    """All templates of one operation, and where they belong."""
+    drafts: list[Draft] = [(BIGBENCH[operator],)]
+    for form, expressions in phrasings.EXPRESSIONS[operator].items():
+        for frame, expression in itertools.product(_FRAMES[form], expressions):
+            pairs = itertools.product(expand(frame), expand(expression))
+            drafts += [(_put(*pair), frame, expression) for pair in pairs]
+    for line in (*phrasings.REQUESTS[operator], *phrasings.STORIES[operator]):
+        drafts += [(text, line) for text in expand(line)]
+    return {draft[0]: part_of(*draft) for draft in drafts}
 
 
 def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
@@ -264,32 +308,13 @@ def _chains() -> dict[str, Texts]:
     return {"symbols": tuple(dict.fromkeys(symbols)), "words": tuple(words)}
 
 
-def _part(held_out: bool) -> Wording:
-    """What is held out of all pools, or what is left."""
-
-    def chosen(texts: Iterable[str]) -> Texts:
-        return tuple(text for text in texts if is_held_out(text) is held_out)
-
-    def each(pools: Mapping[str, Texts]) -> dict[str, Texts]:
-        return {name: chosen(texts) for name, texts in pools.items()}
-
-    frames = each(phrasings.FRAMES)
-    plain = [(text, completion or UNABLE) for completion, texts in silence.PLAIN.items() for text in texts]
-    return Wording(
-        frames={form: sum((texts for key, texts in frames.items() if form in key.split()), ()) for form in _FORMS},
-        expressions=phrasings.EXPRESSIONS,
-        requests=each(phrasings.REQUESTS),
-        stories=each(phrasings.STORIES),
-        unsupported=each(silence.UNSUPPORTED),
-        chains=each(_chains()),
-        refused=chosen(silence.REFUSED),
-        plain=tuple((text, completion) for text, completion in plain if is_held_out(text) is held_out),
-        greetings=chosen(surroundings.GREETINGS),
-        lists=chosen(surroundings.LISTS),
-        sentences=chosen(surroundings.SENTENCES),
-        closings=chosen(surroundings.CLOSINGS),
-        systems=chosen(surroundings.SYSTEMS),
-    )
+_CHAINS = _chains()
 
 
-TRAINING, HELD_OUT = _part(held_out=False), _part(held_out=True)
+def _of(parts: Iterable[Part], around: Part) -> Wording:
+    return Wording(frozenset(parts), frozenset({around}))
+
+
+TRAINING = _of({Part.TRAINED}, Part.TRAINED)
+HELD_OUT = _of({Part.HELD_OUT}, Part.HELD_OUT)
+NEW = _of({Part.NEW}, Part.TRAINED)
