@@ -111,6 +111,7 @@ def test_no_number_is_no_tokens():
         ("=7,123", "123456", ["123", None, "123", None]),
         ("=7:123", "123456", ["123", None, "123", None]),
         ("=7, 123", "123456", ["123", None, "123", "123", "456"]),
+        ("= ,123", "123456", ["123", "123", "123", "456"]),
         ("=-123", "123456", [None, None]),
         ("=12-3", "-3", ["-", None, "3", "end"]),
         ("x-5", "5", ["5", None, None]),
@@ -127,14 +128,22 @@ def test_text_before_the_anchor_does_not_count():
     assert walk("-(12", "-12", anchor=1) == [None, "-", None]
 
 
-def test_a_number_with_its_own_space_begins_anew():
-    words, tokens = naive.VOCABULARIES["irregular"], TOKENS["irregular"]
-    ids = torch.tensor([[words.texts.index(text) for text in ("1", " 12", "3", " 5")]])
+@pytest.mark.parametrize(
+    ("row", "number", "shown"),
+    [
+        (["1", " 12", "3", " 5"], "1234", [None, "3", "4", None]),
+        (["=", "-", " 12", "3"], "1234", ["1", None, "3", "4"]),
+        (["=", "-", " 12"], "-1234", ["-", "1", None]),
+        (["=", "7", ",", " 12", "3"], "1234", ["1", None, "1", "3", "4"]),
+    ],
+)
+def test_a_number_with_its_own_space_begins_anew(row, number, shown):
+    words = naive.VOCABULARIES["irregular"]
+    ids = torch.tensor([[words.texts.index(text) for text in row]])
     valid = torch.ones_like(ids, dtype=torch.bool)
-    found = continue_result(tokens, ids, valid, *one_anchor(ids, 0, "1234"))
-    assert found.state.tolist() == [[State.START, State.MIDDLE, State.MIDDLE, State.START]]
-    assert found.active.tolist() == [[False, True, True, False]]
-    assert pieces(found.token[0], words) == ["3", "4"]
+    found = continue_result(TOKENS["irregular"], ids, valid, *one_anchor(ids, 0, number))
+    assert [words.texts[token] if token >= 0 else None for token in found.token[0].tolist()] == shown
+    assert found.active[0].tolist() == [text is not None for text in shown]
 
 
 def test_padding_and_positions_without_anchor_or_result_are_left_alone():
@@ -144,6 +153,8 @@ def test_padding_and_positions_without_anchor_or_result_are_left_alone():
     assert found.active.tolist() == [[False, True, True, False]]
     assert not continue_result(THREES, ids, valid, torch.full_like(at, -1), digits, sign).active.any()
     assert not continue_result(THREES, ids, valid, at, torch.full_like(digits, PAD), sign).active.any()
+    ahead = torch.full_like(at, 2)
+    assert continue_result(THREES, ids, valid, ahead, digits, sign).active.tolist() == [[False, False, True, False]]
     unknown = torch.full_like(ids, -1)
     assert continue_result(THREES, unknown, valid, at, digits, sign).active.tolist() == found.active.tolist()
 
