@@ -52,14 +52,16 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         seed: Equal seeds give equal items, on every machine.
 
     Returns:
-        held_out_phrasings: Frames, requests and stories of `wording.HELD_OUT`; the group is the operation.
+        held_out_phrasings: Templates of `wording.HELD_OUT`: never trained as a whole, though their frame, expression
+            or story is, in other combinations; the group is the operation.
         long_operands: Both operands of 6 to 20 digits, half of the texts in the form of BIG-bench.
         negative: One operand or both negative, in figures, brackets or words.
         separators: At least one operand written `1,234,567`.
-        distractors: Numbers that are no operands around a trained request, in held-out texts.
-        silent: Copying, prose, dates, counting; held-out forms, and trained ones where no number is in the text.
-        unsupported: Held-out expressions in held-out frames and held-out word problems; in equal parts, by group:
-            decimals, percent, powers, brackets, three operands and more, other.
+        distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
+        silent: Copying, prose, dates, counting: templates of `wording.HELD_OUT`.
+        unsupported: Templates of `wording.HELD_OUT`: combinations of frame and expression, and word problems, that
+            were not trained; in equal parts, by group: decimals, percent, powers, brackets, three operands and more,
+            other.
     """
     makers: dict[str, Callable[[random.Random], Iterator[Item]]] = {
         "held_out_phrasings": lambda rng: _from_rows(rng, HELD_OUT),

@@ -186,6 +186,9 @@ def test_the_mixture_for_tokens_is_kept():
     assert 0.92 < bare < 0.97
     asked = sum(bool(re.search(r"sentence|Explain your answer", text(row))) for row in answered) / len(answered)
     assert asked == pytest.approx(1 - bare, abs=0.01)
+    plain = [r["prompt"][-1]["content"] for r in answered if "-" not in "".join(r["igc_operands"])]
+    alone = sum(shape(prompt) in shapes(TRAINING) for prompt in plain) / len(plain)
+    assert alone == pytest.approx(1 - TOKENS_MIXTURE.contexts, abs=0.06)
     assert sum(row["prompt"][0]["role"] == "system" for row in rows) / n == pytest.approx(0.25, abs=0.02)
     assert sum(bool(re.search(r"\d,\d{3}", text(row))) for row in rows) / n == pytest.approx(0.14, abs=0.04)
 
