@@ -324,12 +324,11 @@ def _digits_at(tokens: NumberTokens, seen: SeenTokens, before: Tensor, total: Te
     table = tokens.on(seen.row.device)
     n, length = seen.row.shape
     place = torch.arange(table.digits.shape[1], device=seen.row.device)  # [G]
-    # All digits of a row in one line, in a place behind the last for what is none.
+    # All digits of a row in one line, and behind them a place for what is none, which is never read.
     size = length * len(place)
     to = torch.where(place < seen.size.unsqueeze(-1), before.unsqueeze(-1) + place, size)  # [N, L, G]
     line = torch.full((n, size + 1), PAD, dtype=torch.int8, device=seen.row.device)
     line = line.scatter(1, to.flatten(1), table.digits[seen.row].flatten(1))
-    line[:, size] = PAD
     digit = _ends(line != 0)  # [N, size + 1]: the first digit from here on that is no leading zero
     lead = torch.minimum(digit.gather(1, before) - before, (total - 1).clamp(min=0))
     slot = torch.arange(width, device=seen.row.device)
