@@ -146,7 +146,8 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     def _check_operands_stand_there(self, batch: Mapping[str, Any], examples: list[dict[str, Any]]) -> None:
         """Refuses a step whose operand no number of the text spells: the reading could only point elsewhere."""
-        assert self._tokens is not None and self.igc_config is not None
+        assert self._tokens is not None
+        assert self.igc_config is not None
         ids, anchors, operator = batch["input_ids"], batch["igc_anchors"], batch["igc_operator"]
         asked = (anchors >= 0) & (operator >= 0) & (operator < len(self.igc_config.operations))  # [B, A]
         place = torch.arange(ids.shape[1])

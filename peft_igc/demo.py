@@ -237,6 +237,7 @@ def _trainer(
         lr_scheduler_type=settings.schedule,
         max_grad_norm=settings.max_grad_norm,
         igc_loss_weight=settings.reading_loss_weight,
+        igc_writing_every=settings.writing_every,
         logging_steps=settings.log_every,
         seed=seed,
         max_length=None,

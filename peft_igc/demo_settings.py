@@ -52,6 +52,7 @@ class DemoSettings:
     max_grad_norm: float = 1.0
     bf16: bool = True  # autocast, on processors that have it
     reading_loss_weight: float = 1.0
+    writing_every: int = 1
     log_every: int = 100
     # What is measured: items per subtask in the test and on the way, from different seeds.
     per_group: int = 200
@@ -79,6 +80,8 @@ SETTINGS = {
     ),
     "tokens": DemoSettings(
         interface="tokens",
+        reading_dim=128,
+        reading_ffn=256,
         num_digits=40,
         result_digits=40,
         max_digits=6,

@@ -199,6 +199,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 observer(Step(anchors, reading, choice, result))
             if call.targets is not None:
                 right, call.report = supervise(call.targets, reading, choice, result, anchors)
+                if state.thread.reading_alone:
+                    raise state.ReadingDone(call.report)
                 # In eval mode the truth serves the loss and the metrics, never the result.
                 result = right if self.training and config.teacher_forcing else result
             record = record.extended(anchors=anchors, digits=result.digits, signs=result.sign, status=result.status)

@@ -112,10 +112,19 @@ class Call:
     without_grad: bool = False
 
 
+class ReadingDone(Exception):  # noqa: N818 - no error: it ends a forward pass behind the reading
+    """Carries out what the reading reports of a pass that goes no further (see `reading_alone`)."""
+
+    def __init__(self, report: Fields) -> None:
+        super().__init__("the forward pass ends behind the reading")
+        self.report = report
+
+
 class _Thread(threading.local):
     """The calls and generations in progress in one thread, innermost last, and those who watch the steps."""
 
     def __init__(self) -> None:
+        self.reading_alone = False
         self.calls: list[Call] = []
         self.generations: list[Generation] = []
         self.observers: list[Any] = []
@@ -159,6 +168,16 @@ def generating(generation: Generation) -> Iterator[None]:
         yield
     finally:
         thread.generations.remove(generation)
+
+
+@contextmanager
+def reading_alone() -> Iterator[None]:
+    """Within, a forward pass with targets ends behind the reading by raising `ReadingDone`: no later layer runs."""
+    thread.reading_alone = True
+    try:
+        yield
+    finally:
+        thread.reading_alone = False
 
 
 def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:

@@ -28,6 +28,7 @@ MODULES: dict[str, set[str]] = {
     "config": {"peft", "safetensors"},
     "templates": set(),
     "phrasings": set(),
+    "stories": set(),
     "silence": set(),
     "surroundings": set(),
     "grammar": set(),
@@ -51,6 +52,7 @@ MODULES: dict[str, set[str]] = {
     "model": {"peft", "torch", "transformers"},
     "register": {"peft", "torch"},
     "optimizer": {"torch"},
+    "passes": {"transformers"},
     # around the tuner
     "adapters": {"peft", "safetensors"},
     "loading": {"safetensors", "torch", "transformers"},
