@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from . import phrasings, silence, surroundings
 from .grammar import Part, choose, expand, part_of
+from .stories import STORIES
 from .templates import BIGBENCH, CITIES, MONTHS, UNABLE, WORDS
 
 
@@ -106,10 +107,10 @@ class Wording:
         def draft() -> Draft:
             kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
             if kind == "story" and countable:
-                return _line(phrasings.STORIES[operator], rng)
+                return _told(operator, "question", rng)
             if kind == "frame":
                 return _framed(phrasings.EXPRESSIONS[operator], rng)
-            return _line(phrasings.REQUESTS[operator], rng)
+            return _line(phrasings.REQUESTS[operator] + phrasings.COUNTED[operator] * countable, rng)
 
         template = _drawn(draft, self.parts)
         thing = rng.choice(surroundings.OBJECTS)
@@ -208,6 +209,13 @@ def _line(lines: Sequence[str], rng: random.Random) -> Draft:
     return choose(line, rng), line
 
 
+def _told(operator: str, asked: str, rng: random.Random) -> Draft:
+    """A story, with that field of it behind the setup; a third number also before the question."""
+    story = rng.choice(STORIES[operator])
+    lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
+    return " ".join(choose(line, rng) for line in lines), story.setup
+
+
 def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
     """An expression in a frame."""
     form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
@@ -228,8 +236,11 @@ def _phrasings(operator: str) -> dict[str, Part]:
         for frame, expression in itertools.product(_FRAMES[form], expressions):
             pairs = itertools.product(expand(frame), expand(expression))
             drafts += [(_put(*pair), frame, expression) for pair in pairs]
-    for line in (*phrasings.REQUESTS[operator], *phrasings.STORIES[operator]):
+    for line in phrasings.REQUESTS[operator] + phrasings.COUNTED[operator]:
         drafts += [(text, line) for text in expand(line)]
+    for story in STORIES[operator]:
+        pairs = itertools.product(expand(story.setup), expand(story.question))
+        drafts += [(" ".join(pair), story.setup) for pair in pairs]
     return {draft[0]: part_of(*draft) for draft in drafts}
 
 

@@ -18,7 +18,7 @@ from peft_igc.bigbench import bigbench_test_set
 from peft_igc.calculator import evaluate_exactly
 from peft_igc.columns import check_columns
 from peft_igc.digits import PAD
-from peft_igc.grammar import is_held_out, is_new
+from peft_igc.grammar import Part, is_held_out, is_new, part_of
 from peft_igc.loading import tiny_base
 from peft_igc.mixture import TOKENS_MIXTURE, Mixture
 from peft_igc.profile import TokenizerProfile
@@ -90,7 +90,7 @@ def test_where_the_order_of_operands_does_not_matter_they_stand_in_the_text_s_or
 
 
 def test_no_pool_holds_a_text_twice():
-    for pool in (phrasings.REQUESTS, phrasings.STORIES, silence.UNSUPPORTED, silence.PLAIN):
+    for pool in (phrasings.REQUESTS, phrasings.COUNTED, silence.UNSUPPORTED, silence.PLAIN):
         texts = [text for part in pool.values() for text in part]
         assert len(texts) == len(set(texts))
     for pool in (silence.REFUSED, *(getattr(surroundings, name) for name in surroundings.__all__)):
@@ -208,7 +208,7 @@ def test_all_pairs_of_lengths_zeros_ones_and_equal_operands_occur():
 
 def test_stories_count_things():
     rng = random.Random(0)
-    told = re.compile(rf"\b({'|'.join((*surroundings.PEOPLE, *surroundings.OBJECTS))})\b|How much larger")
+    told = re.compile(rf"\b({'|'.join((*surroundings.PEOPLE, *surroundings.OBJECTS))})|How much (larger|more|less|smaller|greater)|[Bb]y how much (is|does)")
 
     def stories(operator, a, b):
         return sum(bool(told.search(TRAINING.request(operator, a, b, rng, NumberForms()).text)) for _ in range(400))
@@ -334,6 +334,31 @@ def test_held_out_phrasings_were_never_trained():
     assert shape("What is 5 plus 5?") in trained
     assert len(held_out) > 200
     assert not held_out & trained
+
+
+def test_unsupported_combinations_were_not_trained_and_are_of_their_kind():
+    mixture = Mixture(**ORDINARY, unsupported=1.0, negative=0.15, spelled_signs=0.4)
+    trained = {shape(text(row)) for row in rows_of(8000, mixture=mixture)}
+    items = made()["unsupported"]
+    known = sum(shape(item["prompt"]) in trained for item in items) / len(items)  # 1.5 and 0.5 have one shape
+    assert known < 0.1
+    marks = {
+        "decimals": r"\.[0-9]",
+        "percent": "%|percent",
+        "brackets": r"\(.*\)",
+        "three operands and more": "(?:[0-9].*){3}",
+    }
+    for item in items:
+        assert re.search(marks.get(item["group"], ""), item["prompt"]), item
+    assert not [item for item in items if item["group"] == "other" and re.search(r"[0-9]\.[0-9]|%", item["prompt"])]
+
+
+def test_distracting_texts_were_not_trained():
+    pools = (surroundings.GREETINGS, surroundings.SENTENCES, surroundings.CLOSINGS, surroundings.SYSTEMS)
+    lines = {line.strip() for pool in pools for line in pool if not re.search(r"[{(]", line)}
+    trained = {line for line in lines if part_of(line, line) is Part.TRAINED and len(line) > 12}
+    assert len(trained) > 15
+    assert not [item for item in made()["distractors"] for line in trained if line in item["prompt"]]
 
 
 def test_silent_items_have_no_target_and_come_in_every_kind():
