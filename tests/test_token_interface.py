@@ -128,6 +128,21 @@ def test_any_two_numbers_with_any_signs_and_operator_give_the_exact_result():
     assert numbers(step.result.digits[ok], step.result.sign[ok]) == exact
 
 
+def test_neither_the_value_nor_the_length_of_a_number_changes_what_is_pointed_at():
+    model = pointing()
+    with torch.no_grad():
+        reader_of(model).compression.weight.zero_()  # hidden states know the values: with embeddings alone
+    short, long = (step_of(model, text).reading for text in ("12 + -5 = ", "1,234,567 + -90123 = "))
+    places = [reading.digits[0, 0, :, 0] != PAD for reading in (short, long)]
+    close(*(reading.scores[:, :, :, place] for reading, place in zip((short, long), places, strict=True)))
+    close(short.operator, long.operator)
+
+
+def test_numbers_farther_than_the_configured_distance_are_not_read():
+    text = "(12 + 5 + "  # six places, the 12 in the fifth from the end
+    assert [results(step_of(pointing("+", 0, max_distance=n), text)) for n in (9, 5, 4)] == [[17], [17], [None]]
+
+
 # ------------------------------------------------------------------------------------------ causality
 @pytest.mark.parametrize("more", [".5", "%", "th", "0", ",000", " + 7", "-x", " = 17", ":30"])
 def test_a_step_does_not_depend_on_what_follows_its_anchor(more):
