@@ -302,13 +302,12 @@ def test_each_thread_has_its_own_calls():
 
 def test_a_call_is_recalled_by_its_layers_input_for_as_long_as_that_lives():
     call, hidden = Call(MODEL, ran="default"), torch.zeros(2, 3)
-    state._calls_by_storage.clear()  # what other tests have left may go away meanwhile
     state.remember_call(call, hidden)
     again = state.recall_call(hidden.view(6))
     assert (again.model, again.ran) == (MODEL, None)
     assert again is not call
     assert state.recall_call(torch.zeros(2, 3)) is None
     storages = len(state._calls_by_storage)
-    del hidden
+    del hidden, again  # which has the input as its embeddings
     state.remember_call(call, torch.zeros(1))
     assert len(state._calls_by_storage) == storages
