@@ -208,7 +208,8 @@ def test_all_pairs_of_lengths_zeros_ones_and_equal_operands_occur():
 
 def test_stories_count_things():
     rng = random.Random(0)
-    told = re.compile(rf"\b({'|'.join((*surroundings.PEOPLE, *surroundings.OBJECTS))})|How much (larger|more|less|smaller|greater)|[Bb]y how much (is|does)")
+    things = "|".join((*surroundings.PEOPLE, *surroundings.OBJECTS))
+    told = re.compile(rf"\b({things})\b|How much (larger|more|less|smaller|greater)|[Bb]y how much (is|does)")
 
     def stories(operator, a, b):
         return sum(bool(told.search(TRAINING.request(operator, a, b, rng, NumberForms()).text)) for _ in range(400))
