@@ -12,10 +12,24 @@ import enum
 import hashlib
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 
-__all__ = ["Part", "choose", "expand", "is_held_out", "is_new", "part_of", "plain"]
+__all__ = [
+    "Draft",
+    "Part",
+    "Parts",
+    "choose",
+    "drawn",
+    "expand",
+    "is_held_out",
+    "is_new",
+    "line_of",
+    "part_of",
+    "plain",
+]
+
+Draft = tuple[str, ...]  # a complete template and the families it is made of
 
 _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
@@ -31,6 +45,9 @@ class Part(enum.Enum):
     TRAINED = "trained"
     HELD_OUT = "held out"  # others of its families are trained
     NEW = "new"  # nothing of one of its families is trained
+
+
+Parts = frozenset[Part]
 
 
 def plain(text: str) -> str:
@@ -75,6 +92,20 @@ def expand(line: str) -> Iterator[str]:
         return
     for alternative in match[1].split("|"):
         yield from expand(line[: match.start()] + alternative + line[match.end() :])
+
+
+def line_of(lines: Sequence[str], rng: random.Random) -> Draft:
+    """A template of one of these families."""
+    line = rng.choice(lines)
+    return choose(line, rng), line
+
+
+def drawn(draft: Callable[[], Draft], parts: Parts) -> str:
+    """A template of these parts: drafts are drawn until one is."""
+    while True:
+        template, *families = draft()
+        if part_of(template, *families) in parts:
+            return template
 
 
 def _number(text: str) -> int:

@@ -14,12 +14,12 @@ import functools
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import phrasings, silence, surroundings
-from .grammar import Part, choose, expand, part_of
+from . import phrasings, scenes, silence, surroundings
+from .grammar import Draft, Part, Parts, choose, drawn, expand, line_of, part_of
 from .stories import STORIES
 from .templates import BIGBENCH, CITIES, MONTHS, UNABLE, WORDS
 
@@ -27,7 +27,6 @@ from .templates import BIGBENCH, CITIES, MONTHS, UNABLE, WORDS
 __all__ = ["HELD_OUT", "NEW", "TRAINING", "NumberForms", "Request", "Wording", "answer", "cue"]
 
 Texts = tuple[str, ...]
-Draft = tuple[str, ...]  # a complete template and the families it is made of
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
@@ -75,8 +74,8 @@ class Wording:
         around: Of what stands around them.
     """
 
-    parts: frozenset[Part]
-    around: frozenset[Part]
+    parts: Parts
+    around: Parts
 
     @property
     def operations(self) -> Texts:
@@ -110,9 +109,9 @@ class Wording:
                 return _told(operator, "question", rng)
             if kind == "frame":
                 return _framed(phrasings.EXPRESSIONS[operator], rng)
-            return _line(phrasings.REQUESTS[operator] + phrasings.COUNTED[operator] * countable, rng)
+            return line_of(phrasings.REQUESTS[operator] + phrasings.COUNTED[operator] * countable, rng)
 
-        template = _drawn(draft, self.parts)
+        template = drawn(draft, self.parts)
         thing = rng.choice(surroundings.OBJECTS)
         name, other = rng.sample(surroundings.PEOPLE, 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
@@ -129,10 +128,10 @@ class Wording:
         def draft() -> Draft:
             draw = rng.random()
             if draw < 0.2:
-                return _line(silence.REFUSED, rng)
+                return line_of(silence.REFUSED, rng)
             return _framed(_CHAINS if draw < 0.6 else silence.UNSUPPORTED, rng)
 
-        template = _drawn(draft, self.parts)
+        template = drawn(draft, self.parts)
         if rng.random() < forms.negative:
             numbers = _some_negative(numbers, rng)
         return _fill(template, _values(numbers, rng), rng, forms), UNABLE
@@ -146,9 +145,9 @@ class Wording:
         def draft() -> Draft:
             nonlocal found
             found = rng.choices(completions, weights)[0]
-            return _line(silence.PLAIN[found], rng)
+            return line_of(silence.PLAIN[found], rng)
 
-        prompt = _drawn(draft, self.parts)
+        prompt = drawn(draft, self.parts)
         completion = found or UNABLE
         if set(_FIELD.findall(prompt + completion)) <= {"a", "b", "c"} and rng.random() < forms.negative:
             numbers = _some_negative(numbers, rng)
@@ -156,30 +155,12 @@ class Wording:
         return _fill(prompt, values, rng, forms), completion.format(**values)
 
     def surround(self, text: str, rng: random.Random) -> str:
-        """The text with a greeting, a sentence, a number of a list before it, or a sentence behind it."""
-        draws = [rng.random() for _ in range(4)]
-        if min(draws) > 0.35:
-            draws[rng.randrange(4)] = 0.0
-        greeting, sentence, item, behind = (draw < 0.35 for draw in draws)
-        if behind and text.endswith((".", "?", "!")):
-            closing = self._scene(surroundings.CLOSINGS if rng.random() < 0.4 else surroundings.SENTENCES, rng)
-            text = f"{text}{rng.choice((' ', ' ', chr(10)))}{closing}"
-        if item and "\n" not in text:
-            text = self._scene(surroundings.LISTS, rng) + text
-        if sentence:
-            before = self._scene(surroundings.SENTENCES, rng)
-            text = f"{before}{rng.choice((' ', ' ', chr(10), chr(10) * 2))}{text}"
-        if greeting:
-            text = self._scene(surroundings.GREETINGS, rng) + text
-        return text
+        """The text with a greeting, sentences, a number of a list before it, or a sentence behind it."""
+        return scenes.surround(text, self.around, rng)
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
-        return self._scene(surroundings.SYSTEMS, rng)
-
-    def _scene(self, pool: Texts, rng: random.Random) -> str:
-        """A text that stands around a request."""
-        return _scene(_drawn(lambda: _line(pool, rng), self.around), rng)
+        return scenes.system(self.around, rng)
 
 
 def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: random.Random) -> str:
@@ -193,20 +174,6 @@ def answer(operator: str, a: str, b: str, result: str, thing: str | None, rng: r
 def cue(text: str, rng: random.Random) -> str:
     """The text with a request to answer in a sentence behind it."""
     return f"{text} {rng.choice(surroundings.CUES)}"
-
-
-def _drawn(draft: Callable[[], Draft], parts: frozenset[Part]) -> str:
-    """A template of these parts."""
-    while True:
-        template, *families = draft()
-        if part_of(template, *families) in parts:
-            return template
-
-
-def _line(lines: Sequence[str], rng: random.Random) -> Draft:
-    """A template of one of these families."""
-    line = rng.choice(lines)
-    return choose(line, rng), line
 
 
 def _told(operator: str, asked: str, rng: random.Random) -> Draft:
@@ -264,18 +231,6 @@ def _values(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
         "date": f"{day} {month} {year}", "day": day, "month": month, "year": year,
         "name": name, "other": other, "thing": rng.choice(surroundings.OBJECTS), "city": rng.choice(CITIES),
     }  # fmt: skip
-
-
-def _scene(template: str, rng: random.Random) -> str:
-    """Fills a text of `surroundings`."""
-    day, month, year = rng.randint(1, 28), rng.randrange(12), rng.randint(1900, 2099)
-    named = MONTHS[month][:3] if rng.random() < 0.5 else MONTHS[month]
-    return template.format(
-        n=rng.randint(1, 10 ** rng.randint(1, 3)), k=rng.randint(1, 30), j=rng.randint(1, 12),
-        jj=f"{rng.randrange(100):02}", mm=f"{month + 1:02}", dd=f"{day:02}", month=MONTHS[month], year=year,
-        date=f"{day} {named} {year}", clock=f"{rng.randrange(24)}:{rng.randrange(60):02}",
-        name=rng.choice(surroundings.PEOPLE), city=rng.choice(CITIES),
-    )  # fmt: skip
 
 
 def _fill(template: str, values: Mapping[str, str], rng: random.Random, forms: NumberForms) -> str:

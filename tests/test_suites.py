@@ -18,11 +18,11 @@ from peft_igc.bigbench import bigbench_test_set
 from peft_igc.calculator import evaluate_exactly
 from peft_igc.columns import check_columns
 from peft_igc.digits import PAD
-from peft_igc.grammar import Part, is_held_out, is_new, part_of
+from peft_igc.grammar import Part, expand, is_held_out, is_new, part_of
 from peft_igc.loading import tiny_base
 from peft_igc.mixture import TOKENS_MIXTURE, Mixture
 from peft_igc.profile import TokenizerProfile
-from peft_igc.runs import NumberTokens, find_runs
+from peft_igc.runs import NumberTokens, find_runs, numbers_aside, sentences
 from peft_igc.suites import ARITHMETIC, SILENT, suites
 from peft_igc.templates import BIGBENCH, CITIES, MONTHS, UNABLE
 from peft_igc.wording import HELD_OUT, NEW, TRAINING, NumberForms
@@ -169,6 +169,28 @@ def test_the_embedded_base_s_tokens_show_both_operands():
         found = ["".join(map(str, d[d != PAD].tolist())) for d in digits[torch.nonzero(number)[:, 0]]]
         wanted = collections.Counter(n.lstrip("-") for n in row["igc_operands"])
         assert not wanted - collections.Counter(found), (row, found)
+
+
+def test_no_further_number_stands_between_operands_or_in_a_sentence_with_one():
+    """Such texts are refused, whatever is asked (`runs.numbers_aside`)."""
+    _, tokenizer = tiny_base()
+    tokens = NumberTokens(TokenizerProfile.from_tokenizer(tokenizer).table)
+    rows = [row for row in demo_rows() if row["igc_operands"] is not None][:3000]
+    items = [item for name in ARITHMETIC for item in made()[name][:400]]
+    texts = [row["prompt"][-1]["content"] for row in rows] + [item["prompt"] for item in items]
+    encoded = tokenizer(texts, padding=True, return_tensors="pt")
+    ids, valid = encoded["input_ids"], encoded["attention_mask"].bool()
+    runs = find_runs(tokens, ids, valid, 41)
+    sentence, numbers = sentences(tokens, ids, valid, runs), runs.number | runs.broken
+    for index, row in enumerate([*rows, *items]):
+        spelled = {
+            at: "".join(map(str, d[d != PAD].tolist())) for at, d in enumerate(runs.digits[index]) if d[0] != PAD
+        }
+        a, b = (number.lstrip("-") for number in row["igc_operands"])
+        places = [[at for at, found in spelled.items() if found == number] for number in (a, b)]
+        pairs = torch.tensor([pair for pair in itertools.product(*places) if pair[0] != pair[1]])
+        aside = numbers_aside(*(x[index].expand(len(pairs), -1) for x in (sentence, numbers)), pairs)
+        assert not aside.all(), (texts[index], row["igc_operands"])
 
 
 def test_the_mixture_for_tokens_is_kept():
@@ -355,9 +377,9 @@ def test_unsupported_combinations_were_not_trained_and_are_of_their_kind():
 
 
 def test_distracting_texts_were_not_trained():
-    pools = (surroundings.GREETINGS, surroundings.SENTENCES, surroundings.CLOSINGS, surroundings.SYSTEMS)
-    lines = {line.strip() for pool in pools for line in pool if not re.search(r"[{(]", line)}
-    trained = {line for line in lines if part_of(line, line) is Part.TRAINED and len(line) > 12}
+    pools = (surroundings.SENTENCES, surroundings.CLOSINGS)
+    found = {(text.strip(), line) for pool in pools for line in pool for text in expand(line) if "{" not in text}
+    trained = {text for text, line in found if part_of(text, line) is Part.TRAINED and len(text) > 12}
     assert len(trained) > 15
     assert not [item for item in made()["distractors"] for line in trained if line in item["prompt"]]
 
