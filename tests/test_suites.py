@@ -379,7 +379,7 @@ def test_unsupported_combinations_were_not_trained_and_are_of_their_kind():
 def test_distracting_texts_were_not_trained():
     pools = (surroundings.SENTENCES, surroundings.CLOSINGS)
     found = {(text.strip(), line) for pool in pools for line in pool for text in expand(line) if "{" not in text}
-    trained = {text for text, line in found if part_of(text, line) is Part.TRAINED and len(text) > 12}
+    trained = {text for text, line in found if part_of(text, line) is Part.TRAINED and len(text) > 13}
     assert len(trained) > 15
     assert not [item for item in made()["distractors"] for line in trained if line in item["prompt"]]
 
