@@ -124,7 +124,7 @@ def test_one_digit_subtasks_are_reported_apart(outcome):
 
 def test_missed_targets_are_said(outcome):
     done, _ = outcome
-    assert done.missed[0] == "all: 0.00% exact, the target is 98%"
+    assert done.missed[0] == "all: 0.00% exact, the target is 98.0%"
     assert len(done.missed) == 5
     assert done.results["summary"]["targets_missed"] == done.missed
 
@@ -244,7 +244,7 @@ def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, c
     assert given["settings"] == dataclasses.replace(SETTINGS["tokens"], per_group=7)
     shown = capsys.readouterr().out
     assert outcome[0].table in shown
-    assert "Targets missed:\n  all: 0.00% exact, the target is 98%" in shown
+    assert "Targets missed:\n  all: 0.00% exact, the target is 98.0%" in shown
 
 
 def test_eval_writes_a_report_that_names_its_inputs(base, adapter, data, tmp_path, capsys):
