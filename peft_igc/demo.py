@@ -88,7 +88,7 @@ def run_demo(
     *,
     seed: int = 0,
     minutes: float | None = None,
-    settings: DemoSettings = SETTINGS["tokens"],
+    settings: DemoSettings = SETTINGS["hidden"],
     say: Say = print,
 ) -> Outcome:
     """Runs the demonstration.

@@ -241,7 +241,7 @@ def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, c
     monkeypatch.setattr(demo, "run_demo", fake)
     assert cli.main(["demo", "--output", "x", "--seed", "3", "--minutes", "2.5", "--per-group", "7"]) == 1
     assert (given["output"], given["seed"], given["minutes"]) == ("x", 3, 2.5)
-    assert given["settings"] == dataclasses.replace(SETTINGS["tokens"], per_group=7)
+    assert given["settings"] == dataclasses.replace(SETTINGS["hidden"], per_group=7)
     shown = capsys.readouterr().out
     assert outcome[0].table in shown
     assert "Targets missed:\n  all: 0.00% exact, the target is 98.0%" in shown
