@@ -280,7 +280,8 @@ def _wrong_beside(seen: SeenTokens, numeric: Tensor, between: Tensor) -> Tensor:
         between: [N, L] bool, a token that stands between two numeric ones and touches both, if it is a single sign.
     """
     first, last = seen.first, seen.last
-    joint = between & (shows(first, Edge.COLON) | shows(first, Edge.BREAK))  # `10:30`, `2**8`
+    # `10:30` and `2**8`, but not the end of a line as in `3!\n5`
+    joint = between & (shows(first, Edge.COLON) | (shows(first, Edge.BREAK) & ~seen.stop))
     hyphen = shows(first, Edge.MINUS) & shows(last, Edge.MINUS)
     left = shifted(last, 1)
     wrong_left = shows(left, Edge.BREAK) | shows(left, Edge.DOT) | shifted(joint, 1)

@@ -105,3 +105,11 @@ def test_what_is_not_to_be_seen_counts_for_nothing(known):
     chosen = number[0].nonzero().flatten()[None]
     assert chosen.shape == (1, 2)
     assert not numbers_aside(sentence, number, chosen).item()
+
+
+def test_the_end_of_a_line_joins_no_numbers(known):
+    """The tokenizer makes one token of `!` and the line break, which breaks the factorial before it alone."""
+    tokenizer, tokens = known
+    ids = torch.tensor([tokenizer("3!\n5 boxes")["input_ids"]])
+    runs = find_runs(tokens, ids, torch.ones_like(ids, dtype=torch.bool), 6)
+    assert (int(runs.broken.sum()), int(runs.number.sum())) == (1, 1)
