@@ -177,8 +177,8 @@ class ArithmeticRows:
         if kind in ("none", "unsupported"):
             numbers = [str(_number(rng.randint(1, self.max_digits), rng)) for _ in range(5)]
             draw_text = self.wording.plain_text if kind == "none" else self.wording.unsupported_request
-            prompt, completion = draw_text(numbers, rng, forms)
-            return self._made(self._surrounded(prompt, rng), completion, system, NO_ARITHMETIC, None, None)
+            text = draw_text(numbers, rng, forms)
+            return self._made(self._surrounded(text.text, rng), text.completion, system, NO_ARITHMETIC, None, None)
         operator, first, second = self._allowed(kind, rng)
         a, b = str(first), str(second)
         result = label(operator, a, b, self.num_digits, self.result_digits, self.division)

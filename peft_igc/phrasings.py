@@ -45,7 +45,7 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "I typed {x} into my calculator. What did it show?",
     ),
     "symbols": (
-        "{x} =", "{x}=", "{x} = ?", "({x}) =", "Complete: {x} =", "Fill in the result: {x} = ?",
+        "{x} =", "{x}=", "{x} = ?", "Complete: {x} =", "Fill in the result: {x} = ?",
         "Complete the equation: {x} = ?", "If y = {x}, what is y?", "Let n = {x}. What is n?", "Simplify {x}.",
         "x = {x}. What is the value of x?", "print({x})", "Input: {x}\nOutput:", "Q: {x}\nA:", "Solve for y: y = {x}",
     ),

@@ -2,66 +2,70 @@
 
 `suites(n, seed)` gives lists of `n` distinct items `{"prompt", "target", "group", "igc_operator", "igc_operands",
 "igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
-In `silent` and `unsupported` (`SILENT`) there is no right answer to compare with: `target` is None, `igc_operator` is
-"none", and what counts is that no step is ok. Prompts are single user messages; what would be a system prompt stands
-at the beginning of the text. Pass all items to `ArithmeticRows(exclude=...)`, and no calculation of theirs is trained.
-No model and no tokenizer. Try it: `python -c "from peft_igc.suites import suites; print(suites(5)['negative'])"`.
+In the silent ones there is no right answer to compare with: `target` is None, `igc_operator` is "none", and what
+counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` are harder and have none.
+
+What is held out: complete templates, one in six (`wording`). Their frames, expressions and stories are trained in
+other combinations, so these suites ask whether combinations carry over. In `new_families` and `new_silent` nothing of
+a frame, an expression, a story or another family was trained, one in twenty of them; but its neighbours were.
+
+Prompts are single user messages; what would be a system prompt stands at the beginning of the text. Pass all items to
+`ArithmeticRows(exclude=...)`, and no calculation of theirs is trained. No model and no tokenizer. Try it:
+`python -c "from peft_igc.suites import suites; print(suites(5)['negative'])"`.
 """
 
 import itertools
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from . import silence
 from .arithmetic import ArithmeticRows, Mixture
 from .bigbench import random_divisor
 from .calculator import evaluate_exactly
 from .columns import NO_ARITHMETIC
-from .wording import HELD_OUT, TRAINING, NumberForms, Wording
+from .unsupported import KINDS, OTHER
+from .wording import HELD_OUT, NEW, TRAINING, NumberForms, Refused, Wording
 
 
-__all__ = ["ARITHMETIC", "SILENT", "suites"]
+__all__ = ["ARITHMETIC", "REPORTED", "SILENT", "suites"]
 
 Item = dict[str, Any]
 
 ARITHMETIC = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
 SILENT = ("silent", "unsupported")
+REPORTED = ("new_families", "new_silent", "other_operations")  # the first is arithmetic, the others are silent
 
 _TRAINED_DIGITS = 6
 _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division"}
 _FORMS = NumberForms(negative=0.15, spelled_signs=0.4, separators=0.2)
-_SEVERAL = "three operands and more"
-_KINDS = {
-    "decimals": r"[0-9]*\.[0-9]",
-    "percent": r"%|percent",
-    "powers": r"\^|\*\*|[²³!]|[0-9]e[0-9]|squared|cubed|power|square|cube",
-    "brackets": r"\([^()]*[0-9] ?[-+*/×÷x] ?[0-9(-]",
-}
 # Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
 _DISTRACTED = Wording(TRAINING.parts | HELD_OUT.parts, HELD_OUT.around)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
-    """All suites, by the names in `ARITHMETIC` and `SILENT`.
+    """All suites, by the names in `ARITHMETIC`, `SILENT` and `REPORTED`.
 
     Args:
         n: Items per suite, distinct ones.
         seed: Equal seeds give equal items, on every machine.
 
     Returns:
-        held_out_phrasings: Templates of `wording.HELD_OUT`: never trained as a whole, though their frame, expression
-            or story is, in other combinations; the group is the operation.
+        held_out_phrasings: Frames with expressions, requests and stories of `wording.HELD_OUT`; the group is the
+            operation, as in all arithmetic.
         long_operands: Both operands of 6 to 20 digits, half of the texts in the form of BIG-bench.
         negative: One operand or both negative, in figures, brackets or words.
         separators: At least one operand written `1,234,567`.
         distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
-        silent: Copying, prose, dates, counting: templates of `wording.HELD_OUT`.
-        unsupported: Templates of `wording.HELD_OUT`: combinations of frame and expression, and word problems, that
-            were not trained; in equal parts, by group: decimals, percent, powers, brackets, three operands and more,
-            other.
+        silent: Copying, counting words, dates, questions, talk, prose, stories (`silence.KINDS`), as many of each.
+        unsupported: Three operands and more, decimals, brackets, exponents, percent (`unsupported.KINDS`), as many of
+            each.
+        new_families: Arithmetic of `wording.NEW`.
+        new_silent: Texts without arithmetic of `wording.NEW`.
+        other_operations: What else the calculator does not do: remainders, equations, units, "half of" and so on.
     """
     makers: dict[str, Callable[[random.Random], Iterator[Item]]] = {
         "held_out_phrasings": lambda rng: _from_rows(rng, HELD_OUT),
@@ -70,7 +74,10 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         "separators": lambda rng: filter(_has_separator, _from_rows(rng, TRAINING, separators=1.0)),
         "distractors": _distractors,
         "silent": _silent,
-        "unsupported": _unsupported,
+        "unsupported": lambda rng: _unsupported(rng, KINDS),
+        "new_families": lambda rng: _from_rows(rng, NEW),
+        "new_silent": _new_silent,
+        "other_operations": lambda rng: _unsupported(rng, (OTHER,)),
     }
     return {name: _distinct(make(random.Random(f"suites/{seed}/{name}")), n) for name, make in makers.items()}
 
@@ -112,12 +119,6 @@ def _item(prompt: str, operator: str, a: str, b: str) -> Item:
         "igc_operands": [a, b],
         "igc_result": result,
     }
-
-
-def _refusal(prompt: str, group: str) -> Item:
-    """An item that must not be answered by the calculator."""
-    columns = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
-    return {"prompt": prompt, "target": None, "group": group, **columns}
 
 
 def _has_negative(item: Item) -> bool:
@@ -171,24 +172,25 @@ def _numbers(rng: random.Random) -> list[str]:
 
 
 def _silent(rng: random.Random) -> Iterator[Item]:
-    """Texts that ask for no calculation, some of them with held-out texts around them."""
-    for _ in itertools.count():
-        prompt, _ = HELD_OUT.plain_text(_numbers(rng), rng, _FORMS)
-        group = "numbers in the text" if re.search("[0-9]", prompt) else "no numbers"
-        yield _refusal(HELD_OUT.surround(prompt, rng) if rng.random() < 0.2 else prompt, group)
+    """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
+    for kind in itertools.cycle(silence.KINDS):
+        yield _refused(HELD_OUT, HELD_OUT.plain_text(_numbers(rng), rng, _FORMS, kind), rng)
 
 
-def _unsupported(rng: random.Random) -> Iterator[Item]:
+def _new_silent(rng: random.Random) -> Iterator[Item]:
+    """The same of families that are never trained."""
+    while True:
+        yield _refused(NEW, NEW.plain_text(_numbers(rng), rng, _FORMS), rng)
+
+
+def _unsupported(rng: random.Random, kinds: Sequence[str]) -> Iterator[Item]:
     """Arithmetic that the calculator does not do, as many of each kind."""
-    for wanted in itertools.cycle((*_KINDS, _SEVERAL, "other")):
-        while True:
-            prompt, _ = HELD_OUT.unsupported_request(_numbers(rng), rng, _FORMS)
-            if _kind(prompt) == wanted:
-                break
-        yield _refusal(prompt, wanted)
+    for kind in itertools.cycle(kinds):
+        yield _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _FORMS, kind), rng)
 
 
-def _kind(prompt: str) -> str:
-    """What makes this text unsupported, as far as its characters tell."""
-    several = _SEVERAL if len(re.findall("[0-9][0-9,]*", prompt)) > 2 else "other"
-    return next((name for name, pattern in _KINDS.items() if re.search(pattern, prompt)), several)
+def _refused(wording: Wording, refused: Refused, rng: random.Random) -> Item:
+    """An item that must not be answered by the calculator; one in five has texts around it."""
+    columns = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+    prompt = wording.surround(refused.text, rng) if rng.random() < 0.2 else refused.text
+    return {"prompt": prompt, "target": None, "group": refused.kind, **columns}

@@ -10,32 +10,27 @@ given as canonical strings, in one of several forms. It knows nothing of results
 `python -c "from peft_igc.wording import HELD_OUT; print(*HELD_OUT.phrasings('+'), sep='\\n')"`.
 """
 
-import functools
-import itertools
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import phrasings, scenes, silence, surroundings
-from .grammar import Draft, Part, Parts, choose, drawn, expand, line_of, part_of
-from .stories import STORIES
+from . import drafts, phrasings, scenes, silence, surroundings
+from .grammar import Draft, Part, Parts, drawn
 from .templates import BIGBENCH, CITIES, MONTHS, UNABLE, WORDS
+from .unsupported import KINDS, OTHER, THREE
 
 
-__all__ = ["HELD_OUT", "NEW", "TRAINING", "NumberForms", "Request", "Wording", "answer", "cue"]
+__all__ = ["HELD_OUT", "NEW", "TRAINING", "NumberForms", "Refused", "Request", "Wording", "answer", "cue"]
 
 Texts = tuple[str, ...]
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
 _NUMBERS = ("a", "b", "c", "f", "g")
-_FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25}
-_FRAMES = {
-    form: tuple(f for key, fs in phrasings.FRAMES.items() if form in key.split() for f in fs) for form in _FORMS
-}
-_KINDS = {"frame": 0.55, "request": 0.2, "story": 0.25}
+_UNSUPPORTED = dict.fromkeys(KINDS, 0.14) | {THREE: 0.28, OTHER: 0.16}
+_SILENT = dict(zip(silence.KINDS, (0.2, 0.09, 0.12, 0.21, 0.1, 0.18, 0.1), strict=True))
 
 
 @dataclass(frozen=True)
@@ -65,6 +60,20 @@ class Request(NamedTuple):
     thing: str | None = None
 
 
+class Refused(NamedTuple):
+    """A text that the calculator has nothing to say to.
+
+    Attributes:
+        text: The text.
+        completion: What may be said to it.
+        kind: One of `silence.KINDS` or of `unsupported.UNSUPPORTED`.
+    """
+
+    text: str
+    completion: str
+    kind: str
+
+
 @dataclass(frozen=True)
 class Wording:
     """Draws texts of some parts of all pools.
@@ -84,7 +93,7 @@ class Wording:
 
     def phrasings(self, operator: str) -> Texts:
         """Every template that asks for this operation."""
-        return tuple(text for text, part in _phrasings(operator).items() if part in self.parts)
+        return tuple(text for text, part in drafts.all_phrasings(operator).items() if part in self.parts)
 
     def request(
         self, operator: str, a: str, b: str, rng: random.Random, forms: NumberForms, bigbench: bool = False
@@ -103,56 +112,53 @@ class Wording:
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
 
-        def draft() -> Draft:
-            kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
-            if kind == "story" and countable:
-                return _told(operator, "question", rng)
-            if kind == "frame":
-                return _framed(phrasings.EXPRESSIONS[operator], rng)
-            return line_of(phrasings.REQUESTS[operator] + phrasings.COUNTED[operator] * countable, rng)
-
-        template = drawn(draft, self.parts)
+        template = drawn(lambda: drafts.supported(operator, countable, rng), self.parts)
         thing = rng.choice(surroundings.OBJECTS)
         name, other = rng.sample(surroundings.PEOPLE, 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
         return Request(_fill(template, fields, rng, forms), thing if "ow many {thing}" in template else None)
 
-    def unsupported_request(self, numbers: Sequence[str], rng: random.Random, forms: NumberForms) -> tuple[str, str]:
-        """Arithmetic that the calculator does not do, in the frames of what it does, and a completion.
+    def unsupported_request(
+        self, numbers: Sequence[str], rng: random.Random, forms: NumberForms, kind: str | None = None
+    ) -> Refused:
+        """Arithmetic that the calculator does not do, in the frames of what it does.
 
         Args:
             numbers: Five canonical numbers that are not negative; as many as the text needs are used.
             rng, forms: As in `request`.
+            kind: One of `unsupported.UNSUPPORTED`. None: any.
         """
+        wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
+        template = drawn(lambda: drafts.unsupported(wanted, rng), self.parts)
+        if "ow many" in template:
+            numbers = _taken_away(numbers)
+        if rng.random() < forms.negative and "{name}" not in template:
+            numbers = _some_negative(numbers, rng)
+        return Refused(_fill(template, _values(numbers, rng), rng, forms), UNABLE, wanted)
+
+    def plain_text(
+        self, numbers: Sequence[str], rng: random.Random, forms: NumberForms, kind: str | None = None
+    ) -> Refused:
+        """A text that asks for no calculation; arguments as in `unsupported_request`, but `silence.KINDS`."""
+        wanted = completion = ""
 
         def draft() -> Draft:
-            draw = rng.random()
-            if draw < 0.2:
-                return line_of(silence.REFUSED, rng)
-            return _framed(_CHAINS if draw < 0.6 else silence.UNSUPPORTED, rng)
+            nonlocal wanted, completion
+            wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
+            found, completion = drafts.silent(wanted, rng)
+            return found
 
         template = drawn(draft, self.parts)
-        if rng.random() < forms.negative:
-            numbers = _some_negative(numbers, rng)
-        return _fill(template, _values(numbers, rng), rng, forms), UNABLE
-
-    def plain_text(self, numbers: Sequence[str], rng: random.Random, forms: NumberForms) -> tuple[str, str]:
-        """A text that asks for no calculation, and its completion; arguments as in `unsupported_request`."""
-        completions = tuple(silence.PLAIN)
-        weights = tuple(len(lines) for lines in silence.PLAIN.values())
-        found = ""
-
-        def draft() -> Draft:
-            nonlocal found
-            found = rng.choices(completions, weights)[0]
-            return line_of(silence.PLAIN[found], rng)
-
-        prompt = drawn(draft, self.parts)
-        completion = found or UNABLE
-        if set(_FIELD.findall(prompt + completion)) <= {"a", "b", "c"} and rng.random() < forms.negative:
+        if wanted == "prose" and Part.NEW not in self.parts and rng.random() < 0.5:
+            text = " ".join(scenes.sentence(self.parts, rng).strip() for _ in range(rng.choice((1, 1, 2, 3))))
+            return Refused(text, UNABLE, wanted)
+        completion = completion or UNABLE
+        if wanted == "stories":
+            numbers = _taken_away(numbers)
+        if set(_FIELD.findall(template + completion)) <= {"a", "b", "c"} and rng.random() < forms.negative:
             numbers = _some_negative(numbers, rng)
         values = _values(numbers, rng)
-        return _fill(prompt, values, rng, forms), completion.format(**values)
+        return Refused(_fill(template, values, rng, forms), completion.format(**values), wanted)
 
     def surround(self, text: str, rng: random.Random) -> str:
         """The text with a greeting, sentences, a number of a list before it, or a sentence behind it."""
@@ -176,39 +182,9 @@ def cue(text: str, rng: random.Random) -> str:
     return f"{text} {rng.choice(surroundings.CUES)}"
 
 
-def _told(operator: str, asked: str, rng: random.Random) -> Draft:
-    """A story, with that field of it behind the setup; a third number also before the question."""
-    story = rng.choice(STORIES[operator])
-    lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
-    return " ".join(choose(line, rng) for line in lines), story.setup
-
-
-def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
-    """An expression in a frame."""
-    form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
-    frame, expression = rng.choice(_FRAMES[form]), rng.choice(expressions[form])
-    return _put(choose(frame, rng), choose(expression, rng)), frame, expression
-
-
-def _put(frame: str, expression: str) -> str:
-    """The frame with the expression in it, at `{X}` with a capital letter."""
-    return frame.replace("{x}", expression).replace("{X}", expression[:1].upper() + expression[1:])
-
-
-@functools.cache
-def _phrasings(operator: str) -> dict[str, Part]:
-    """All templates of one operation, and where they belong."""
-    drafts: list[Draft] = [(BIGBENCH[operator],)]
-    for form, expressions in phrasings.EXPRESSIONS[operator].items():
-        for frame, expression in itertools.product(_FRAMES[form], expressions):
-            pairs = itertools.product(expand(frame), expand(expression))
-            drafts += [(_put(*pair), frame, expression) for pair in pairs]
-    for line in phrasings.REQUESTS[operator] + phrasings.COUNTED[operator]:
-        drafts += [(text, line) for text in expand(line)]
-    for story in STORIES[operator]:
-        pairs = itertools.product(expand(story.setup), expand(story.question))
-        drafts += [(" ".join(pair), story.setup) for pair in pairs]
-    return {draft[0]: part_of(*draft) for draft in drafts}
+def _taken_away(numbers: Sequence[str]) -> list[str]:
+    """The larger of the first two first, so that it is there to be taken from."""
+    return [*sorted(numbers[:2], key=int, reverse=True), *numbers[2:]]
 
 
 def _some_negative(numbers: Sequence[str], rng: random.Random) -> list[str]:
@@ -251,30 +227,12 @@ def _fill(template: str, values: Mapping[str, str], rng: random.Random, forms: N
         alone = before[-1:] in ("", " ", "\n") and re.match(r"[)?:;]|[.,]?(\s|$)", after)
         if in_words and alone:
             return f"{'negative' if before.endswith('minus ') else rng.choice(('negative', 'minus'))} {written}"
-        if before[-1:] in "+-*/×÷·−" and before or (spelled and alone):
+        touched = re.match(r"\.[0-9{]|[%²³^!(]|\*\*|\{", after) and not alone
+        if (before[-1:] in "+-*/×÷·−" and before and not touched) or (spelled and alone):
             return f"(-{written})"
         return f"-{written}"
 
     return _FIELD.sub(write, template)
-
-
-def _chains() -> dict[str, Texts]:
-    """Expressions of three to five operands, in symbols with and without brackets, and in words."""
-    a, b, c, f, g = ("{a}", "{b}", "{c}", "{f}", "{g}")
-    symbols, words = [], []
-    for signs in ("+-*/", "+-×÷", "+-x/"):
-        for gap in (" ", "") if signs == "+-*/" else (" ",):
-            for p, q in itertools.product((f"{gap}{sign}{gap}" for sign in signs), repeat=2):
-                symbols += [f"{a}{p}{b}{q}{c}", f"({a}{p}{b}){q}{c}", f"{a}{p}({b}{q}{c})"]
-                symbols += [f"({a}{p}{b}){q}({c}{p}{f})", f"{a}{p}{b}{q}{c}{q}{f}", f"{a}{p}({b}{q}{c}){p}{f}"]
-                symbols += [f"{a}{p}{b}{q}{c}{p}{f}{q}{g}"]
-    for p, q in itertools.product(("plus", "minus", "times", "divided by"), repeat=2):
-        words += [f"{a} {p} {b} {q} {c}", f"{a} {p} {b}, {q} {c}", f"{a} {p} {b} and then {q} {c}"]
-        words += [f"{a} {p} {b} {q} {c} {p} {f}", f"{a} {p} {b} {p} {c} {q} {f} {q} {g}"]
-    return {"symbols": tuple(dict.fromkeys(symbols)), "words": tuple(words)}
-
-
-_CHAINS = _chains()
 
 
 def _of(parts: Iterable[Part], around: Part) -> Wording:

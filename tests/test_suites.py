@@ -18,13 +18,15 @@ from peft_igc.bigbench import bigbench_test_set
 from peft_igc.calculator import evaluate_exactly
 from peft_igc.columns import check_columns
 from peft_igc.digits import PAD
-from peft_igc.grammar import Part, expand, is_held_out, is_new, part_of
+from peft_igc.grammar import Part, choose, expand, is_held_out, is_new, part_of
 from peft_igc.loading import tiny_base
 from peft_igc.mixture import TOKENS_MIXTURE, Mixture
 from peft_igc.profile import TokenizerProfile
 from peft_igc.runs import NumberTokens, find_runs, numbers_aside, sentences
-from peft_igc.suites import ARITHMETIC, SILENT, suites
+from peft_igc.stories import STORIES
+from peft_igc.suites import ARITHMETIC, REPORTED, SILENT, suites
 from peft_igc.templates import BIGBENCH, CITIES, MONTHS, UNABLE
+from peft_igc.unsupported import KINDS, OTHER, TOUCHED, UNSUPPORTED
 from peft_igc.wording import HELD_OUT, NEW, TRAINING, NumberForms
 
 
@@ -90,11 +92,38 @@ def test_where_the_order_of_operands_does_not_matter_they_stand_in_the_text_s_or
 
 
 def test_no_pool_holds_a_text_twice():
-    for pool in (phrasings.REQUESTS, phrasings.COUNTED, silence.UNSUPPORTED, silence.PLAIN):
+    for pool in (phrasings.REQUESTS, phrasings.COUNTED, *silence.PLAIN.values(), *UNSUPPORTED.values()):
         texts = [text for part in pool.values() for text in part]
         assert len(texts) == len(set(texts))
-    for pool in (silence.REFUSED, *(getattr(surroundings, name) for name in surroundings.__all__)):
+    for pool in (silence.COPY, silence.ABOUT, *(getattr(surroundings, name) for name in surroundings.__all__)):
         assert len(pool) == len(set(pool))
+
+
+@pytest.mark.parametrize("operator", "+-*/")
+def test_stories_come_in_families_of_nine_and_more(operator):
+    assert len(STORIES[operator]) >= 14
+    for story in STORIES[operator]:
+        assert len(set(expand(story.setup))) >= 2
+        assert len(set(expand(story.question))) >= 3
+        assert len(set(expand(story.setup))) * len(set(expand(story.question))) >= 9
+        assert all("{c}" in text for text in expand(story.third))
+        assert len(set(expand(story.other))) >= 3
+    assert len({story.setup for story in STORIES[operator]}) == len(STORIES[operator])
+
+
+def test_no_line_leaves_a_choice_open():
+    lines = [line for name in surroundings.__all__ for line in getattr(surroundings, name)]
+    lines += [line for pool in (silence.COPY, silence.CONTENT, silence.ABOUT) for line in pool]
+    pools = (*silence.PLAIN.values(), *UNSUPPORTED.values(), *TOUCHED.values(), phrasings.REQUESTS, phrasings.COUNTED)
+    lines += [line for pool in pools for part in pool.values() for line in part]
+    lines += [line for stories in STORIES.values() for story in stories for line in story]
+    rng = random.Random(0)
+    for line in lines:
+        for _ in range(5):
+            text = choose(line, rng)
+            assert not re.search(r"\([^()]*\|", text), line
+            assert text.count("(") == text.count(")") or text == "{k}) ", line
+            assert not re.search(r"  |[\w}]\s[.,?]($|\s)", text), (line, text)
 
 
 def test_the_split_is_by_the_hash_alone_and_blind_to_punctuation_and_capitals():
@@ -317,7 +346,7 @@ def test_settings_that_need_a_wording_or_more_rows_than_there_are_are_refused():
 
 
 def test_suites_hold_distinct_items_and_depend_on_the_seed_only():
-    assert set(made()) == {*ARITHMETIC, *SILENT}
+    assert set(made()) == {*ARITHMETIC, *SILENT, *REPORTED}
     for name, items in made().items():
         assert len(items) == len({item["prompt"] for item in items}) == 1000, name
     assert suites(30, seed=1) == suites(30, seed=1) != suites(30, seed=2)
@@ -366,10 +395,10 @@ def test_unsupported_combinations_were_not_trained_and_are_of_their_kind():
     known = sum(shape(item["prompt"]) in trained for item in items) / len(items)  # 1.5 and 0.5 have one shape
     assert known < 0.1
     marks = {
-        "decimals": r"\.[0-9]",
-        "percent": "%|percent",
-        "brackets": r"\(.*\)",
-        "three operands and more": "(?:[0-9].*){3}",
+        "decimals": r"[.,][0-9]|point",
+        "percent": "%|per ?cent",
+        "brackets": r"[(\[].*[)\]]",
+        "three operands": "(?s)(?:[0-9].*){3}",
     }
     for item in items:
         assert re.search(marks.get(item["group"], ""), item["prompt"]), item
@@ -385,13 +414,13 @@ def test_distracting_texts_were_not_trained():
 
 
 def test_silent_items_have_no_target_and_come_in_every_kind():
-    for name in SILENT:
+    for name in (*SILENT, *REPORTED[1:]):
         assert all(item["target"] is None and item["igc_operator"] == "none" for item in made()[name])
-    groups = collections.Counter(item["group"] for item in made()["unsupported"])
-    assert set(groups) == {"decimals", "percent", "powers", "brackets", "three operands and more", "other"}
-    assert min(groups.values()) > 150
+    for name, kinds in (("unsupported", KINDS), ("silent", silence.KINDS), ("other_operations", (OTHER,))):
+        groups = collections.Counter(item["group"] for item in made()[name])
+        assert set(groups) == set(kinds)
+        assert min(groups.values()) >= 1000 / len(kinds) - 30
     silent = made()["silent"]
-    assert 0.1 < sum(item["group"] == "no numbers" for item in silent) / 1000 < 0.5
     assert not {item["prompt"] for item in silent} & {text(row) for row in demo_rows() if "0" in text(row)}
 
 
