@@ -140,7 +140,7 @@ PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
         "{d}:30": ("(The|My) (train|bus|plane) leaves at {d}:30. When does it leave?",
         "It is {d}:30. What time is it?", "(Repeat|Say|Write) the time {d}:30."),
         "": (
-            "What happened (in|on) ({year}|{date}|{month} {day})?", "Who was born (in {year}|on {date})?",
+            "What happened (in {year}|on {date}|on {month} {day})?", "Who was born (in {year}|on {date})?",
             "(What|Which) (day|weekday) (was|is) {date}?", "(Is|Was) {year} a leap year?",
             "Which is (earlier|later), {year} or {date}?",
             "From {year} to {a}, what changed?", "How is the weather in {city} on {date}?",

@@ -188,11 +188,13 @@ SYSTEMS = (
 )
 # How an answer may be put besides the bare number.
 ANSWERS = (
-    "The answer is {r}.", "The result is {r}.", "It is {r}.", "That is {r}.", "That makes {r}.", "{r}.", "= {r}",
-    "Answer: {r}", "Result: {r}", "So the answer is {r}.", "You get {r}.", "I get {r}.", "The correct answer is {r}.",
-    "{e} = {r}", "{e} = {r}.", "We calculate {e} = {r}.", "{e} = {r}. So the answer is {r}.",
+    "The answer is {r}.", "The result is {r}.", "It is {r}.", "That is {r}.", "That makes {r}.", "It comes to {r}.",
+    "That gives {r}.",
+    "I would say {r}.", "The number is {r}.", "So the answer is {r}.", "You get {r}.", "I get {r}.",
+    "The correct answer is {r}.",
+    "One gets {r} for {e}.", "{e} = {r}.", "We calculate {e} = {r}.", "{e} = {r}. So the answer is {r}.",
     "{r}. So the answer is {r}.", "{r}, because {e} = {r}.", "The answer is {r}. Indeed, {e} = {r}.",
-    "{r} is the answer.", "{r}. Is there anything else?", "Sure. {e} = {r}.", "Of course: {r}",
+    "{r} is the answer.", "{r}. Is there anything else?", "Sure. {e} = {r}.", "Of course it is {r}.",
     "Let me see. {e} is {r}.", "The numbers are {a} and {b}. The answer is {r}.",
 )
 COUNTED = (

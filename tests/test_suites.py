@@ -116,6 +116,8 @@ def test_no_line_leaves_a_choice_open():
     lines += [line for pool in (silence.COPY, silence.CONTENT, silence.ABOUT) for line in pool]
     pools = (*silence.PLAIN.values(), *UNSUPPORTED.values(), *TOUCHED.values(), phrasings.REQUESTS, phrasings.COUNTED)
     lines += [line for pool in pools for part in pool.values() for line in part]
+    for pools in (phrasings.FRAMES, *phrasings.EXPRESSIONS.values()):
+        lines += [line for pool in pools.values() for line in pool]
     lines += [line for stories in STORIES.values() for story in stories for line in story]
     rng = random.Random(0)
     for line in lines:
