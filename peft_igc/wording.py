@@ -213,7 +213,7 @@ def _fill(template: str, values: Mapping[str, str], rng: random.Random, forms: N
     """Fills a template; the numbers among its fields are written in one of their forms."""
     separated = rng.random() < forms.separators
     spelled = rng.random() < forms.spelled_signs
-    in_words = spelled and rng.random() < 0.5 and not _SYMBOL.search(template)
+    in_words = spelled and rng.random() < 0.6 and not _SYMBOL.search(template)
 
     def write(match: re.Match[str]) -> str:
         value = values[match[1]]
