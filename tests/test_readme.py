@@ -64,3 +64,22 @@ def test_the_table_of_other_texts_is_that_of_the_benchmark():
     for name, score in kinds.items():
         cells = [f"{100 * score[column]:.1f}" for column in ("right", "refused", "wrong_number_written")]
         assert f"| {name} | {' | '.join(cells)} |" in README
+
+
+def test_the_figures_of_the_token_interface_are_those_of_the_benchmark():
+    found = json.loads((ROOT / "benchmarks" / "results" / "token_interface.json").read_text(encoding="utf-8"))["runs"]
+    assert list(found) == ["0"]  # the README says "one seed"
+    run = found["0"]
+    part = README[README.index("### The token interface, so far") :]
+    table = part[: part.index("It is not yet")]
+    rows = re.findall(r"^\| ([^|]*[^|-] *)\| ([\d.]+) \| ([\d.]+) \|$", table, re.MULTILINE)
+    names = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
+    expected = [(run["bigbench"]["exact_match"], run["base"])]
+    expected += [(run[name]["exact_match"], run[name]["base_exact_match"]) for name in names]
+    assert [cells[1:] for cells in rows] == [(f"{100 * igc:.1f}", f"{100 * base:.1f}") for igc, base in expected]
+    said = f"it answered {run['silent']['activated']}, of 1,000 with"
+    assert said in part
+    assert f"and others) {run['unsupported']['activated']}." in part
+    assert all(run[name]["n"] == 1000 for name in (*names, "silent", "unsupported"))
+    assert all(run[name]["with_changed_logits"] == run[name]["activated"] for name in ("silent", "unsupported"))
+    assert f"700 steps, {run['training']['seconds'] / 60:.1f} minutes" in part
