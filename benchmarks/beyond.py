@@ -24,7 +24,7 @@ from peft_igc.adapters import load_adapter
 from peft_igc.calculator import Status, evaluate_exactly
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.evaluation import versions
-from peft_igc.layer import Step
+from peft_igc.steps import Step
 from peft_igc.templates import BIGBENCH, UNSEEN
 
 

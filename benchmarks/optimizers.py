@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from peft_igc.demo import DemoSettings, run_demo
+from peft_igc.demo import run_demo
+from peft_igc.demo_settings import SETTINGS, DemoSettings
 
 
 ADAMW_RATES = (1e-3, 3e-3, 6e-3)
@@ -25,7 +26,9 @@ ADAMW_RATES = (1e-3, 3e-3, 6e-3)
 
 def variants(steps: int) -> dict[str, DemoSettings]:
     """The settings of each run: the demonstration's, of `steps` steps, without its tests."""
-    short = DemoSettings(steps=steps, per_group=1, checks=1, check_per_group=1, log_every=max(steps // 6, 1))
+    often = max(steps // 6, 1)
+    changes = {"steps": steps, "per_group": 1, "checks": 1, "check_per_group": 1, "log_every": often}
+    short = dataclasses.replace(SETTINGS["hidden"], **changes)
     adamw = {
         f"AdamW {rate:g}": dataclasses.replace(short, muon_learning_rate=None, learning_rate=rate)
         for rate in ADAMW_RATES
@@ -63,7 +66,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300, metavar="N")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="N")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"commit": commit(), "steps": arguments.steps, "batch_size": DemoSettings().batch_size}
+    batch_size = SETTINGS["hidden"].batch_size
+    results: dict[str, Any] = {"commit": commit(), "steps": arguments.steps, "batch_size": batch_size}
     results["runs"] = {
         name: [measure(settings, seed) for seed in arguments.seeds]
         for name, settings in variants(arguments.steps).items()

@@ -11,12 +11,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from peft import PeftConfig, PeftModel
 from safetensors import SafetensorError
 
+from .config import IGCConfig
+from .profile import TokenizerProfile
+from .tokens import TokenTable
 
-__all__ = ["check_folder", "load_adapter"]
+
+__all__ = ["check_folder", "check_tokenizer", "load_adapter"]
+
+# The profile of each tokenizer that was compared, as long as it lives: making one takes a second or two.
+_profiles: WeakKeyDictionary[Any, TokenizerProfile] = WeakKeyDictionary()
 
 
 def load_adapter(base: Any, folder: str | Path) -> PeftModel:
@@ -42,6 +50,26 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
             f"The adapter in `{folder}` does not fit this base model: {first.rstrip('.')}. "
             f"Load it onto the base that it was trained on{named}."
         ) from error
+
+
+def check_tokenizer(config: IGCConfig, tokenizer: Any) -> None:
+    """Refuses a tokenizer that spells numbers in other tokens than the one that an adapter was made for.
+
+    Args:
+        config: The adapter's. The hidden interface takes any tokenizer.
+        tokenizer: A Hugging Face tokenizer; further tokens, as for padding, are fine.
+
+    Raises:
+        ValueError: It differs; names the first token concerned.
+    """
+    if config.number_tokens is None:
+        return
+    profile = _profiles.get(tokenizer)
+    if profile is None or profile.size != len(tokenizer):
+        profile = _profiles[tokenizer] = TokenizerProfile.from_tokenizer(tokenizer)
+    difference = profile.compare(TokenTable.from_json(config.number_tokens))
+    if difference is not None:
+        raise ValueError(difference)
 
 
 def _read_config(folder: Path) -> PeftConfig:

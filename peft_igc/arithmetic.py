@@ -2,59 +2,33 @@
 
 `ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: arithmetic in
 many phrasings, texts that ask for no calculation (`"none"`), and calculations that have to be refused, in the parts
-that a `Mixture` gives. It does not tokenize, makes no rows with several anchors, and knows no dataset library: see
-`data` for that. Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
+that a `Mixture` gives. Phrasings are a few dozen (`templates`) or, with `wording`, some hundreds with texts around
+them and several forms of numbers; `TOKENS_MIXTURE` is what the token interface is trained on. It does not tokenize,
+makes no rows with several anchors, and knows no dataset library: see `data` for that.
+Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
 """
 
+import hashlib
 import itertools
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 from .bigbench import parse_question, random_divisor
 from .calculator import Division, Status
 from .columns import NO_ARITHMETIC, label
+from .mixture import TOKENS_MIXTURE, Mixture
 from .templates import BIGBENCH, CITIES, MONTHS, NAMES, PLAIN, SYSTEM, TEMPLATES, THINGS, UNABLE, WORDS
+from .wording import NumberForms, Wording, answer, cue
 
 
-__all__ = ["ArithmeticRows", "Mixture", "Row"]
+__all__ = ["TOKENS_MIXTURE", "ArithmeticRows", "Mixture", "Row"]
 
 Row = dict[str, Any]
 
-
-@dataclass(frozen=True)
-class Mixture:
-    """What the rows are made of: fractions of 0..1. What the first four leave is ordinary arithmetic.
-
-    Args:
-        none: Texts that ask for no calculation. Less, and the adapter fires on every number it sees.
-        overflow: Calculations that are too long: an operand of `num_digits` + 1..3 digits; if `result_digits` was
-            given, half of them operands that fit with a result that does not.
-        undefined: Divisions by zero (none without `/`).
-        inexact: Divisions with a remainder (none without `/`, nor where `division` gives them a result).
-        negative: Of the ordinary arithmetic, the part in which one operand or both are made negative.
-        bigbench: Of the ordinary arithmetic, the part phrased as in BIG-bench, besides its chance among the others.
-        system: Of all conversational rows, the part with a system prompt.
-    """
-
-    none: float = 0.10
-    overflow: float = 0.05
-    undefined: float = 0.01
-    inexact: float = 0.01
-    negative: float = 0.0
-    bigbench: float = 0.1
-    system: float = 0.0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            if not 0 <= (value := getattr(self, field.name)) <= 1:
-                raise ValueError(f"`{field.name}={value}` is no fraction: set `Mixture({field.name}=...)` to 0..1.")
-        if (total := self.none + self.overflow + self.undefined + self.inexact) > 1:
-            raise ValueError(
-                f"`none`, `overflow`, `undefined` and `inexact` add up to {total:g}, which leaves no room for "
-                "arithmetic. Lower one of them."
-            )
+_TERSE = re.compile(r"only|with a number|explanation|brief|short")  # asks for the bare number
+_REPEATS = 10_000  # so many repeated rows in a row mean that there are no others
 
 
 class ArithmeticRows:
@@ -80,6 +54,8 @@ class ArithmeticRows:
             have one digit are exempt: those subtasks are complete sets.
         conversational: Messages for a chat template, or else plain strings (the completion with a leading space).
         templates: Phrasings by operator, as in `templates.TEMPLATES`; needed for operations of your own.
+        wording: Draws all texts instead of `templates`, for the four operations of the paper; see `wording.TRAINING`.
+        distinct: Skip rows whose prompt has occurred before. The stream then remembers eight bytes per row.
 
     Raises:
         ValueError: Lengths that do not fit, an operation without phrasings, an item to exclude that cannot be read.
@@ -98,6 +74,8 @@ class ArithmeticRows:
         exclude: Iterable[Mapping[str, Any]] = (),
         conversational: bool = True,
         templates: Mapping[str, Sequence[str]] = TEMPLATES,
+        wording: Wording | None = None,
+        distinct: bool = False,
     ) -> None:
         if not 1 <= max_digits <= num_digits:
             raise ValueError(
@@ -108,6 +86,7 @@ class ArithmeticRows:
             raise ValueError("`operations` is empty: name at least one symbol.")
         if missing := [symbol for symbol in operations if not templates.get(symbol)]:
             raise ValueError(f"No phrasings for {missing}: pass `templates={{{missing[0]!r}: [...], ...}}`.")
+        self._check_wording(wording, operations, mixture or Mixture())
         self.seed = seed
         self.max_digits = max_digits
         self.num_digits = num_digits
@@ -116,11 +95,24 @@ class ArithmeticRows:
         self.division = division
         self.mixture = mixture or Mixture()
         self.conversational = conversational
+        self.wording = wording
+        self.distinct = distinct
         self.excluded = _calculations(exclude)
         self._phrasings = {symbol: tuple(templates[symbol]) for symbol in self.operations}
         # Stories are about numbers of things; a set that has stories only is used as it is.
         self._formal = {s: tuple(t for t in ts if "{name}" not in t) or ts for s, ts in self._phrasings.items()}
         self._kinds = self._thresholds(result_digits is not None)
+
+    def _check_wording(self, wording: Wording | None, operations: Sequence[str], mixture: Mixture) -> None:
+        """Refuses settings that only a wording can serve, and operations that it has no words for."""
+        if wording is None:
+            needing = ("unsupported", "spelled_signs", "separators", "contexts", "sentences")
+            if given := [name for name in needing if getattr(mixture, name)]:
+                raise ValueError(
+                    f"`Mixture({given[0]}=...)` needs a wording: pass `wording=peft_igc.wording.TRAINING`."
+                )
+        elif missing := [symbol for symbol in operations if symbol not in wording.operations]:
+            raise ValueError(f"The wording has no phrasings for {missing}: use `templates` instead of `wording`.")
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
         """Cumulated fractions of the special kinds of rows."""
@@ -132,13 +124,29 @@ class ArithmeticRows:
             "long operand": mixture.overflow - long_results,
             "undefined": mixture.undefined if divides else 0.0,
             "inexact": mixture.inexact if divides and self.division == "exact" else 0.0,
+            "unsupported": mixture.unsupported,
         }
         return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
 
     def __iter__(self) -> Iterator[Row]:
         rng = random.Random(f"ArithmeticRows/{self.seed}")
+        make = self._row if self.wording is None else self._worded_row
+        if not self.distinct:
+            while True:
+                yield make(rng)
+        seen: set[bytes] = set()
         while True:
-            yield self._row(rng)
+            for _ in range(_REPEATS):
+                row = make(rng)
+                if (key := hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()) not in seen:
+                    break
+            else:
+                raise ValueError(
+                    f"No distinct row is left after {len(seen):,}: the last {_REPEATS:,} were repeats. Take fewer, or "
+                    "raise `max_digits`."
+                )
+            seen.add(key)
+            yield row
 
     def take(self, n: int) -> list[Row]:
         """The first `n` rows of the stream."""
@@ -151,16 +159,51 @@ class ArithmeticRows:
         if kind == "none":
             prompt, completion = _plain_text(rng, self.max_digits)
             return self._finish(rng, prompt, completion, NO_ARITHMETIC, None, None)
-        while True:
-            operator, a, b = self._calculation(kind, rng)
-            if (a, operator, b) not in self.excluded:
-                break
+        operator, a, b = self._allowed(kind, rng)
         first, second = str(a), str(b)
         result = label(operator, first, second, self.num_digits, self.result_digits, self.division)
         prompt = self._phrase(operator, a, b, kind, rng)
         if isinstance(result, Status):
             return self._finish(rng, prompt, UNABLE, operator, [first, second], result.name.lower())
         return self._finish(rng, prompt, result, operator, [first, second], result)
+
+    def _worded_row(self, rng: random.Random) -> Row:
+        """One row in the texts of a `Wording`."""
+        assert self.wording is not None
+        mixture, draw = self.mixture, rng.random()
+        kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
+        forms = NumberForms(mixture.negative, mixture.spelled_signs, mixture.separators)
+        system = self.wording.system(rng) if self.conversational and rng.random() < mixture.system else None
+        if kind in ("none", "unsupported"):
+            numbers = [str(_number(rng.randint(1, self.max_digits), rng)) for _ in range(5)]
+            draw_text = self.wording.plain_text if kind == "none" else self.wording.unsupported_request
+            prompt, completion = draw_text(numbers, rng, forms)
+            return self._made(self._surrounded(prompt, rng), completion, system, NO_ARITHMETIC, None, None)
+        operator, first, second = self._allowed(kind, rng)
+        a, b = str(first), str(second)
+        result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
+        bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
+        request = self.wording.request(operator, a, b, rng, forms, bigbench)
+        prompt = self._surrounded(request.text, rng)
+        if isinstance(result, Status):
+            return self._made(prompt, UNABLE, system, operator, [a, b], result.name.lower())
+        completion = result
+        ends = prompt.endswith((".", "?", "!"))  # a sentence does not go on behind "Answer:" or "="
+        if rng.random() < mixture.sentences and ends and not _TERSE.search(f"{system}{prompt}"):
+            prompt, completion = cue(prompt, rng), answer(operator, a, b, result, request.thing, rng)
+        return self._made(prompt, completion, system, operator, [a, b], result)
+
+    def _surrounded(self, prompt: str, rng: random.Random) -> str:
+        """The prompt, in a part of the rows with other text around it."""
+        assert self.wording is not None
+        return self.wording.surround(prompt, rng) if rng.random() < self.mixture.contexts else prompt
+
+    def _allowed(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
+        """A calculation that is not excluded."""
+        while True:
+            operator, a, b = self._calculation(kind, rng)
+            if (a, operator, b) not in self.excluded:
+                return operator, a, b
 
     def _calculation(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
         """Operator and operands of a row of this kind."""
@@ -178,6 +221,10 @@ class ArithmeticRows:
             rng.shuffle(pair)
             return operator, pair[0], pair[1]
         a, b = self._exact_division(rng) if operator == "/" else self._pair(rng)
+        if self.mixture.special and rng.random() < self.mixture.special:
+            small = rng.randrange(2)
+            pairs = ((b, b), (0, b), (a, 1)) if operator == "/" else ((a, a), (small, b), (a, small))
+            a, b = rng.choice(pairs)
         if rng.random() < self.mixture.negative:
             a, b = rng.choice(((-a, b), (a, -b), (-a, -b)))
         return operator, a, b
@@ -249,13 +296,26 @@ class ArithmeticRows:
         operands: list[str] | None,
         result: str | None,
     ) -> Row:
+        """The row, with a system prompt now and then."""
+        system = rng.choice(SYSTEM) if self.conversational and rng.random() < self.mixture.system else None
+        return self._made(prompt, completion, system, operator, operands, result)
+
+    def _made(
+        self,
+        prompt: str,
+        completion: str,
+        system: str | None,
+        operator: str,
+        operands: list[str] | None,
+        result: str | None,
+    ) -> Row:
         """The row in its format."""
         columns = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
         if not self.conversational:
             return {"prompt": prompt, "completion": f" {completion}", **columns}
         messages = [{"role": "user", "content": prompt}]
-        if rng.random() < self.mixture.system:
-            messages.insert(0, {"role": "system", "content": rng.choice(SYSTEM)})
+        if system is not None:
+            messages.insert(0, {"role": "system", "content": system})
         return {"prompt": messages, "completion": [{"role": "assistant", "content": completion}], **columns}
 
 

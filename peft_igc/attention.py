@@ -9,6 +9,8 @@ Try it: `pytest tests/test_mappings.py`
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -30,25 +32,38 @@ class Attention(nn.Module):
         self.value_map = nn.Linear(dim, dim)
         self.output_map = nn.Linear(dim, dim)
 
-    def forward(self, query: torch.Tensor, memory: torch.Tensor, visible: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self,
+        query: torch.Tensor,
+        memory: torch.Tensor,
+        visible: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
         """What each query finds in the memory.
 
         Args:
             query: [N, Q, d] float.
             memory: [N, M, d] float.
             visible: [N, 1 or Q, M] bool, True where a query may look; at least one per query. `None`: everywhere.
+            bias: [heads, Q, M] float, added to the scores. `None`: nothing.
 
         Returns:
             [N, Q, d] float.
         """
         n, q, dim = query.shape
         heads = (n, -1, self.num_heads, dim // self.num_heads)
-        found = F.scaled_dot_product_attention(
-            self.query_map(query).view(heads).transpose(1, 2),  # [N, heads, Q, d / heads]
-            self.key_map(memory).view(heads).transpose(1, 2),
-            self.value_map(memory).view(heads).transpose(1, 2),
-            attn_mask=None if visible is None else visible.unsqueeze(1),
+        q_heads, keys, values = (
+            x.view(heads).transpose(1, 2)  # [N, heads, Q or M, d / heads]
+            for x in (self.query_map(query), self.key_map(memory), self.value_map(memory))
         )
+        seen = None if visible is None else visible.unsqueeze(1)  # [N, 1, 1 or Q, M]
+        if bias is None:
+            found = F.scaled_dot_product_attention(q_heads, keys, values, attn_mask=seen)
+        else:  # written out: the fused function's backward pass takes several times as long on a CPU (torch 2.13)
+            scores = q_heads @ keys.transpose(2, 3) / math.sqrt(heads[-1]) + bias
+            if seen is not None:
+                scores = scores.masked_fill(~seen, float("-inf"))
+            found = scores.softmax(-1).to(values.dtype) @ values
         return self.output_map(found.transpose(1, 2).reshape(n, q, dim))  # [N, Q, d]
 
 
@@ -70,9 +85,13 @@ class Block(nn.Module):
         self.ffn_down = nn.Linear(ffn, dim)
 
     def forward(
-        self, x: torch.Tensor, memory: torch.Tensor | None = None, visible: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        memory: torch.Tensor | None = None,
+        visible: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """One step of the stream `x` [N, Q, d]; it attends to `memory` [N, M, d], or to itself if there is none."""
         query = self.attention_norm(x)
-        x = x + self.attention(query, query if memory is None else memory, visible)
+        x = x + self.attention(query, query if memory is None else memory, visible, bias)
         return x + self.ffn_down(F.gelu(self.ffn_up(self.ffn_norm(x))))

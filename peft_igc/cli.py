@@ -1,15 +1,16 @@
-"""The command line: `peft-igc demo`, `peft-igc eval`, `peft-igc trace`; the same as `python -m peft_igc.cli`.
+"""The command line: `peft-igc demo`, `eval`, `trace` and `profile`; the same as `python -m peft_igc.cli`.
 
 In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
 stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
 keeps its traceback.
-Parsing only: the work is in `demo`, `evaluation` and `tracing`, which the commands import when they run: `--help` and
-errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+Parsing only: the work is in `demo`, `evaluation`, `tracing` and `profile`, which the commands import when they run:
+`--help` and errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import logging as python_logging
 import os
@@ -29,6 +30,7 @@ examples:
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
+  peft-igc profile tiny                                                # how a tokenizer splits numbers
 """
 
 
@@ -45,6 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
     demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
     demo.add_argument("--seed", type=int, default=0, metavar="N", help="of the training (default: %(default)s)")
+    demo.add_argument(
+        "--interface",
+        choices=("hidden", "tokens"),
+        default="hidden",
+        help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
+    )
     demo.add_argument("--minutes", type=float, metavar="CAP", help="stop the training early after so long")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
     demo.set_defaults(run=_demo)
@@ -67,6 +75,11 @@ def build_parser() -> argparse.ArgumentParser:
     trace.add_argument("--max-new-tokens", type=_positive, default=24, metavar="N", help="(default: %(default)s)")
     trace.add_argument("--json", action="store_true", help="print JSON")
     trace.set_defaults(run=_trace)
+
+    profile = commands.add_parser("profile", help="show how a tokenizer splits numbers, and which interface suits it")
+    profile.add_argument("tokenizer", metavar="TOKENIZER", help='folder, hub id, or "tiny" for the embedded base')
+    profile.add_argument("--json", action="store_true", help="print JSON")
+    profile.set_defaults(run=_profile)
     return parser
 
 
@@ -89,14 +102,15 @@ def _positive(text: str) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     """`peft-igc demo`."""
     _need_training_packages()
-    from .demo import DemoSettings, run_demo
+    from .demo import run_demo
+    from .demo_settings import SETTINGS
 
     changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
     outcome = run_demo(
         arguments.output,
         seed=arguments.seed,
         minutes=arguments.minutes,
-        settings=DemoSettings(**changes),
+        settings=dataclasses.replace(SETTINGS[arguments.interface], **changes),
         say=_say,
     )
     _say(f"\nExact match of whole answers, per cent:\n\n{outcome.table}\n")
@@ -160,6 +174,24 @@ def _trace(arguments: argparse.Namespace) -> int:
     model, tokenizer = _load(arguments)
     found = trace(model, tokenizer, arguments.prompt, raw=arguments.raw, max_new_tokens=arguments.max_new_tokens)
     _say(json.dumps(found.as_dict(), indent=2) if arguments.json else found.format())
+    return 0
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    """`peft-igc profile`."""
+    from transformers import AutoTokenizer
+
+    from .profile import TokenizerProfile
+
+    name = arguments.tokenizer
+    folder = Path(__file__).parent / "tiny_base" if name == "tiny" else Path(name).expanduser()
+    if folder.is_dir() and not any((folder / file).is_file() for file in ("tokenizer_config.json", "tokenizer.json")):
+        raise FileNotFoundError(f"The folder `{name}` holds no `tokenizer_config.json`. Pass a tokenizer's folder.")
+    if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
+        raise FileNotFoundError(f'`{name}` is no folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
+    profile = TokenizerProfile.from_tokenizer(AutoTokenizer.from_pretrained(folder if folder.is_dir() else name))
+    profile = dataclasses.replace(profile, name=name)
+    _say(json.dumps(profile.as_dict(), indent=2, ensure_ascii=False) if arguments.json else profile.report())
     return 0
 
 

@@ -25,6 +25,10 @@ from .anchors import before_labels, ends_of_sequences
 from .calculator import Status
 from .columns import COLUMNS, Step, check_columns, encode_steps
 from .config import IGCConfig
+from .digits import decode
+from .reading import IGNORE
+from .runs import NumberTokens, find_runs
+from .tokens import TokenTable
 
 
 logger = logging.getLogger(__name__)
@@ -76,10 +80,14 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                 "`padding_free=True` joins the rows of a batch, and a calculation would read across them. "
                 "Set `padding_free=False`."
             )
+        table = self.igc_config.number_tokens
+        self._tokens = None if table is None else NumberTokens(TokenTable.from_json(table))
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """The batch of `examples`."""
         assert self.igc_config is not None
+        if self._tokens is not None and self._tokens.group == 1:
+            examples = [{**example, **self._in_single_digits(example)} for example in examples]
         batch: dict[str, Any] = super().torch_call(examples)
         anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
         counts = (anchors >= 0).sum(1).tolist()
@@ -97,7 +105,64 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             for place, is_lost in enumerate(steps_lost, start=len(steps) - len(steps_lost)):
                 if is_lost:
                     batch["igc_operator"][row, place] = TRUNCATED
+        if self._tokens is not None:
+            self._check_operands_stand_there(batch, examples)
         return batch
+
+    def _in_single_digits(self, example: Mapping[str, Any]) -> dict[str, list[int]]:
+        """The row with its labelled numbers in single-digit tokens: the same text, as the calculator writes it."""
+        assert self._tokens is not None
+        ids: list[int] = []
+        labels: list[int] = []
+        given = example.get("labels") or example["input_ids"]
+        for token, label in zip(example["input_ids"], given, strict=True):
+            pieces = [token] if label == IGNORE else self._single_digits(token)
+            ids += pieces
+            labels += [label] if label == IGNORE else pieces
+        return {"input_ids": ids, "labels": labels}
+
+    def _single_digits(self, token: int) -> list[int]:
+        """The tokens that stand for `token` in a labelled text.
+
+        Raises:
+            ValueError: a number that begins with a space, where the space has no token of its own.
+        """
+        assert self._tokens is not None
+        table = self._tokens.table
+        spelled = table.digits.get(token)
+        if spelled is None:
+            return [token]
+        space: list[int] = []
+        if token in table.spaced:
+            space = [] if self.tokenizer is None else self.tokenizer(" ", add_special_tokens=False)["input_ids"]
+            if len(space) != 1:
+                raise ValueError(
+                    f"Token {token} spells {spelled!r} behind a space, and the space has no token of its own here, so "
+                    "an answer cannot be put into single digits. Pass the `tokenizer`, write answers without a space "
+                    'in front, or use `interface="hidden"`.'
+                )
+        single = {digits: other for other, digits in table.digits.items() if other not in table.spaced}
+        return [*space, *(single[digit] for digit in spelled)]
+
+    def _check_operands_stand_there(self, batch: Mapping[str, Any], examples: list[dict[str, Any]]) -> None:
+        """Refuses a step whose operand no number of the text spells: the reading could only point elsewhere."""
+        assert self._tokens is not None
+        assert self.igc_config is not None
+        ids, anchors, operator = batch["input_ids"], batch["igc_anchors"], batch["igc_operator"]
+        asked = (anchors >= 0) & (operator >= 0) & (operator < len(self.igc_config.operations))  # [B, A]
+        place = torch.arange(ids.shape[1])
+        for step in range(anchors.shape[1]):
+            text = batch["attention_mask"].bool() & (place <= anchors[:, step, None])  # [B, T]
+            operands = batch["igc_operands"][:, step]  # [B, 2, D + 1]
+            digits = find_runs(self._tokens, ids, text, operands.shape[-1]).digits  # [B, T, D + 1]
+            found = (digits[:, None] == operands[:, :, None]).all(-1).any(-1)  # [B, 2]
+            for row, which in (~found & asked[:, step, None]).nonzero().tolist():
+                number = decode(operands[row, which], operands.new_zeros(()))[0]
+                raise ValueError(
+                    f"{self._name(examples[row])}: no number before the anchor spells the operand {number}, or it "
+                    "touches a letter, a decimal point or a percent sign. The token interface points at numbers "
+                    'written in digits: write it so, or set `igc_operator` to "none".'
+                )
 
     def _steps(self, example: Mapping[str, Any], count: int) -> tuple[list[Step], int]:
         """The row's steps and how many of them, from the first, are supervised."""

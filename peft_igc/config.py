@@ -18,6 +18,9 @@ from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
+from .profile import TokenizerProfile
+from .tokens import TokenTable
+
 
 class IGCPeftType(str, enum.Enum):  # noqa: UP042 - as `PeftType`: PEFT (0.21) shows what stands behind the dot
     """PEFT's name of the method. `PeftType` belongs to PEFT and stays as it is."""
@@ -29,15 +32,39 @@ class IGCPeftType(str, enum.Enum):  # noqa: UP042 - as `PeftType`: PEFT (0.21) s
 IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
 
 DIVISIONS = ("exact", "floor", "trunc")
+INTERFACES = ("hidden", "tokens")
+
+# Sizes that are not given, by interface; a size that an interface does not name has no meaning there. Both have about
+# 17 M parameters on Llama-3.1-8B.
+_SIZES: dict[str, dict[str, int]] = {
+    "hidden": {
+        "num_digits": 10,
+        "reading_layers": 1,
+        "reading_ffn": 2048,
+        "max_distance": 256,
+        "writing_dim": 512,
+        "writing_ffn": 1024,
+        "max_offset": 64,
+    },
+    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
+}
 
 
 @dataclass
 class IGCConfig(PeftConfig):
     """Configuration of [`IGCModel`], the Integrated Gated Calculator (paper, section "Methods").
 
+    Args:
+        interface (`str`, *optional*, defaults to `"hidden"`):
+            How numbers pass between text and calculator. `"hidden"` (the paper's) learns to read digits out of hidden
+            states, and needs no tokenizer. `"tokens"` knows how the tokenizer spells numbers: it learns only which
+            numbers and which operation are meant, is exact at any length, and is made by
+            [`IGCConfig.from_tokenizer`].
+        number_tokens (`dict`, *optional*):
+            How the tokenizer spells numbers (`tokens.TokenTable.to_json()`). The token interface cannot do without.
+
     > Where
 
-    Args:
         layer (`int`, *optional*, defaults to `1`):
             Index of the decoder layer whose output is read and written, 0 for the first. The paper found early layers
             best; later ones have lost the digits of a number token.
@@ -48,19 +75,28 @@ class IGCConfig(PeftConfig):
 
     > Read
 
-        num_digits (`int`, *optional*, defaults to `10`):
-            Longest operand. A longer one gives the status `overflow` and no answer, never a truncated number. More
-            digits need more training: every slot must have been seen filled.
+        num_digits (`int`, *optional*):
+            Longest operand, 10 (tokens: 40) if not given. A longer one gives the status `overflow` and no answer,
+            never a truncated number. In the hidden interface more digits need more training: every slot must have
+            been seen filled.
         reading_dim (`int`, *optional*, defaults to `512`):
             Width of what is kept of a hidden state for reading, also the bytes per token beside the KV cache.
-        reading_layers (`int`, *optional*, defaults to `1`):
-            Bidirectional encoder layers over the text up to the anchor. 0 reads a fifth of the operands.
-        reading_ffn (`int`, *optional*, defaults to `2048`):
-            Hidden width of the reading's feed-forward layers.
+        reading_layers (`int`, *optional*):
+            Bidirectional encoder layers over the text up to the anchor, 1 (tokens: 2) if not given. 0 reads a fifth
+            of the operands.
+        reading_ffn (`int`, *optional*):
+            Hidden width of the reading's feed-forward layers, 2,048 (tokens: 512) if not given.
+        reading_dropout (`float`, *optional*, defaults to `0.0`):
+            Token interface: in training, the part of the rows whose reading sees token embeddings alone, without
+            hidden states. It keeps the reading from relying on states that change with the length of the numbers.
+        confidence (`float`, *optional*, defaults to `0.0`):
+            Least probability of a reading (operands, signs and operator together); below it the status is `none`.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of reading and writing; divides `reading_dim` and `writing_dim`.
-        max_distance (`int`, *optional*, defaults to `256`):
-            Tokens before the anchor that are told apart by their distance; all farther ones share one embedding.
+        max_distance (`int`, *optional*):
+            Hidden: tokens before the anchor that are told apart by their distance (256 if not given); all farther
+            ones share one embedding. Tokens: positions before the anchor that are read at all (512 if not given), a
+            number counting as one.
 
     > Compute
 
@@ -74,14 +110,15 @@ class IGCConfig(PeftConfig):
 
     > Write
 
-        writing_dim (`int`, *optional*, defaults to `512`):
-            Width of the attention over the result's digits.
-        writing_ffn (`int`, *optional*, defaults to `1024`):
-            Hidden width of the map from attended digits to the hidden state.
+        writing_dim (`int`, *optional*):
+            Hidden interface: width of the attention over the result's digits, 512 if not given.
+        writing_ffn (`int`, *optional*):
+            Hidden width of the map to the hidden state, from attended digits (1,024 if not given) or from the next
+            token's embedding (768).
         gate_dim (`int`, *optional*, defaults to `128`):
             Hidden width of the gate.
-        max_offset (`int`, *optional*, defaults to `64`):
-            Tokens after the anchor that are told apart by their offset.
+        max_offset (`int`, *optional*):
+            Hidden interface: tokens after the anchor that are told apart by their offset, 64 if not given.
 
     > Train
 
@@ -94,17 +131,22 @@ class IGCConfig(PeftConfig):
             `True`: a fresh adapter changes nothing. `False`: random updates and readings of two digits, for tests.
     """
 
+    interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
+    number_tokens: dict[str, Any] | None = field(default=None, metadata={"help": "how the tokenizer spells numbers"})
+
     layer: int = field(default=1, metadata={"help": "index of the decoder layer that is read and written"})
     anchor_token_ids: list[list[int]] | None = field(
         default=None, metadata={"help": "token sequences whose last token is an anchor"}
     )
 
-    num_digits: int = field(default=10, metadata={"help": "longest operand"})
+    num_digits: int | None = field(default=None, metadata={"help": "longest operand"})
     reading_dim: int = field(default=512, metadata={"help": "width kept of a hidden state for reading"})
-    reading_layers: int = field(default=1, metadata={"help": "bidirectional encoder layers of the reading"})
-    reading_ffn: int = field(default=2048, metadata={"help": "hidden width of the reading's feed-forward layers"})
+    reading_layers: int | None = field(default=None, metadata={"help": "bidirectional encoder layers of the reading"})
+    reading_ffn: int | None = field(default=None, metadata={"help": "width of the reading's feed-forward layers"})
+    reading_dropout: float = field(default=0.0, metadata={"help": "rows trained on token embeddings alone"})
+    confidence: float = field(default=0.0, metadata={"help": "least probability of a reading that is used"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of reading and writing"})
-    max_distance: int = field(default=256, metadata={"help": "distances to the anchor that are told apart"})
+    max_distance: int | None = field(default=None, metadata={"help": "distances to the anchor that are told apart"})
 
     operations: list[str] = field(
         default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
@@ -112,10 +154,10 @@ class IGCConfig(PeftConfig):
     division: str = field(default="exact", metadata={"help": "one of " + ", ".join(DIVISIONS)})
     result_digits: int | None = field(default=None, metadata={"help": "longest result; None: `num_digits`"})
 
-    writing_dim: int = field(default=512, metadata={"help": "width of the attention over the result's digits"})
-    writing_ffn: int = field(default=1024, metadata={"help": "hidden width of the map to the hidden state"})
+    writing_dim: int | None = field(default=None, metadata={"help": "width of the attention over the result's digits"})
+    writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the map to the hidden state"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate"})
-    max_offset: int = field(default=64, metadata={"help": "offsets from the anchor that are told apart"})
+    max_offset: int | None = field(default=None, metadata={"help": "offsets from the anchor that are told apart"})
 
     teacher_forcing: bool = field(
         default=True, metadata={"help": "give the correct result to the writing in training"}
@@ -141,10 +183,40 @@ class IGCConfig(PeftConfig):
                     f"`{name}={getattr(self, name)!r}` has no meaning for IGC, which works on one decoder layer. "
                     "Set `IGCConfig(layer=...)`."
                 )
+        self._check_interface()
+        for name in {name for sizes in _SIZES.values() for name in sizes}:
+            size = _SIZES[self.interface].get(name)
+            if getattr(self, name) is None:
+                setattr(self, name, size)
+            elif size is None:
+                raise ValueError(
+                    f"`{name}={getattr(self, name)!r}` has no meaning for `interface={self.interface!r}`. "
+                    "Leave it out."
+                )
         if self.result_digits is None:
             self.result_digits = self.num_digits
         self._check_sizes()
         self._check_choices()
+
+    def _check_interface(self) -> None:
+        """The interface, and what the token interface cannot do without."""
+        if self.interface not in INTERFACES:
+            raise ValueError(f"`interface={self.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
+        if (self.interface == "tokens") != (self.number_tokens is not None):
+            raise ValueError(
+                "The token interface and `number_tokens` belong together. Use `IGCConfig.from_tokenizer(tokenizer)`, "
+                'which sets both, or `interface="hidden"` without `number_tokens`.'
+            )
+        if self.number_tokens is not None:
+            TokenTable.from_json(self.number_tokens)  # raises if it is none
+        for name in ("reading_dropout", "confidence"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+                raise ValueError(f"`{name}={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig({name}=...)`.")
+        if self.reading_dropout and self.interface == "hidden":
+            raise ValueError(
+                f"`reading_dropout={self.reading_dropout!r}` has no meaning for `interface='hidden'`. Leave it out."
+            )
 
     def _check_sizes(self) -> None:
         """Integers within their range, heads dividing the widths."""
@@ -152,13 +224,15 @@ class IGCConfig(PeftConfig):
         sizes = ["layer", "num_digits", "result_digits", "reading_dim", "reading_layers", "reading_ffn", "num_heads"]
         for name in [*sizes, "max_distance", "writing_dim", "writing_ffn", "gate_dim", "max_offset"]:
             value = getattr(self, name)
+            if value is None and name not in _SIZES[self.interface]:
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least.get(name, 1):
                 raise ValueError(
                     f"`{name}={value!r}` is not an integer of at least {least.get(name, 1)}. "
                     f"Set `IGCConfig({name}=...)` to one."
                 )
         for name in ("reading_dim", "writing_dim"):
-            if getattr(self, name) % self.num_heads:
+            if getattr(self, name) is not None and getattr(self, name) % self.num_heads:
                 raise ValueError(
                     f"`{name}={getattr(self, name)}` is not a multiple of `num_heads={self.num_heads}`. "
                     "Change one of them."
@@ -208,18 +282,23 @@ class IGCConfig(PeftConfig):
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, layer: int = 1, **overrides: Any) -> IGCConfig:
-        """A config whose anchor is the assistant header of the tokenizer's chat template.
+        """A config made for a tokenizer: its interface, and the assistant header of its chat template as the anchor.
 
         Args:
             tokenizer: a Hugging Face tokenizer with a chat template.
             layer: as in the config.
-            overrides: any other field of the config.
+            overrides: any other field of the config. The interface is the one that `TokenizerProfile` recommends, the
+                token interface wherever digits have tokens of their own.
 
         Raises:
-            ValueError: as `assistant_header`.
+            ValueError: as `assistant_header`; for `interface="tokens"` with a tokenizer that does not allow it.
         """
         if "anchor_token_ids" not in overrides:
             overrides["anchor_token_ids"] = [assistant_header(tokenizer)]
+        if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
+            profile = TokenizerProfile.from_tokenizer(tokenizer)
+            if overrides.setdefault("interface", profile.interface) == "tokens":
+                overrides["number_tokens"] = profile.table.to_json()
         return cls(layer=layer, **overrides)
 
 

@@ -8,11 +8,12 @@ Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .arithmetic import ArithmeticRows, Mixture, Row
+from .arithmetic import TOKENS_MIXTURE, ArithmeticRows, Mixture, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
 from .columns import COLUMNS
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS",
+    "TOKENS_MIXTURE",
     "ArithmeticRows",
     "Mixture",
     "Row",
+    "Shuffled",
     "bigbench_items",
     "bigbench_size",
     "bigbench_test_set",
@@ -36,6 +39,24 @@ __all__ = [
     "to_dataset",
     "to_iterable_dataset",
 ]
+
+
+class Shuffled:
+    """A fixed set of rows without end: epoch after epoch, each in another order.
+
+    Args:
+        rows: The set.
+        seed: Of the orders.
+    """
+
+    def __init__(self, rows: Sequence[Row], seed: int) -> None:
+        self.rows, self.seed = list(rows), seed
+
+    def __iter__(self) -> Iterator[Row]:
+        rng = random.Random(f"Shuffled/{self.seed}")
+        while self.rows:
+            yield from rng.sample(self.rows, len(self.rows))
+
 
 _TEXTS = ("prompt", "completion")  # strings, or messages in conversational rows
 _STRINGS = ("text", "target", "group")

@@ -3,7 +3,7 @@
 `run_demo` loads the embedded base model, evaluates it on the 20 BIG-bench subtasks, attaches IGC, trains it through
 `IGCTrainer` on fresh rows, saves the adapter, loads it from disk onto a fresh base and evaluates that. Out, in one
 folder: `adapter/`, `results.json`, `learning_curve.png`. All of them appear at the end or not at all.
-Every number of the run stands in `DemoSettings`. No calculation of the test set occurs in training (but those of the
+Every number of the run stands in `demo_settings`. No calculation of the test set occurs in training (but those of the
 one-digit subtasks, which are complete sets). Try it: `peft-igc demo`; tests: `pytest tests/test_demo.py`.
 """
 
@@ -28,63 +28,18 @@ from . import loading
 from .adapters import load_adapter
 from .config import IGCConfig
 from .cpu import computes_bf16, head_at_labels_only
-from .data import ArithmeticRows, Mixture, bigbench_test_set
+from .data import ArithmeticRows, Shuffled, bigbench_test_set
+from .demo_settings import SETTINGS, DemoSettings
 from .evaluation import accuracy_table, evaluate, versions
 from .progress import Progress, duration
 from .streaming import tokenized_rows
+from .wording import TRAINING
 
 
-__all__ = ["DemoSettings", "Outcome", "demo_config", "run_demo", "training_rows"]
+__all__ = ["Outcome", "demo_config", "run_demo", "training_rows"]
 
 Say = Callable[[str], None]
 OPERATIONS = ("addition", "subtraction", "multiplication", "division")
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """Every number of the demonstration, in the order in which they are used."""
-
-    # The adapter: layer, longest numbers, widths.
-    layer: int = 1
-    num_digits: int = 5
-    result_digits: int = 10
-    reading_dim: int = 192
-    reading_ffn: int = 384
-    num_heads: int = 4
-    max_distance: int = 64
-    writing_dim: int = 192
-    writing_ffn: int = 768
-    gate_dim: int = 64
-    max_offset: int = 16
-    # The rows: longest operand, what they are made of, and how many batches are sorted by length at once.
-    max_digits: int = 5
-    mixture: Mixture = Mixture(bigbench=0.2, negative=0.1)
-    batches_at_once: int = 16
-    # Training.
-    steps: int = 1200
-    batch_size: int = 128
-    learning_rate: float = 3e-3
-    muon_learning_rate: float | None = 4e-3
-    adam_beta1: float = 0.9
-    adam_beta2: float = 0.98
-    weight_decay: float = 0.01
-    warmup_steps: int = 100
-    schedule: str = "cosine"
-    max_grad_norm: float = 1.0
-    bf16: bool = True  # autocast, on processors that have it
-    reading_loss_weight: float = 1.0
-    log_every: int = 100
-    # What is measured: items per subtask in the test and on the way, from different seeds.
-    per_group: int = 200
-    test_seed: int = 0
-    check_per_group: int = 5
-    check_seed: int = 1
-    checks: int = 5
-    batch_size_of_test: int = 128
-    max_new_tokens: int = 16
-    target: float = 0.98
-    target_per_operation: float = 0.97
-    most_of_base: float = 0.35
 
 
 @dataclass(frozen=True)
@@ -107,20 +62,25 @@ class Outcome:
 def demo_config(tokenizer: Any, settings: DemoSettings) -> IGCConfig:
     """The demonstration's adapter, anchored on the assistant header of the chat template."""
     names = {field.name for field in dataclasses.fields(IGCConfig)}
-    sizes = {name: value for name, value in vars(settings).items() if name in names}
+    sizes = {name: value for name, value in vars(settings).items() if name in names and value is not None}
     return IGCConfig.from_tokenizer(tokenizer, **sizes)
 
 
-def training_rows(excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings) -> ArithmeticRows:
+def training_rows(
+    excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings
+) -> ArithmeticRows | Shuffled:
     """The demonstration's endless stream of rows, without the calculations of `excluded`."""
-    return ArithmeticRows(
+    rows = ArithmeticRows(
         seed,
         max_digits=settings.max_digits,
         num_digits=settings.num_digits,
         result_digits=settings.result_digits,
         mixture=settings.mixture,
         exclude=excluded,
+        wording=TRAINING if settings.many_phrasings else None,
+        distinct=settings.distinct_rows is not None,
     )
+    return rows if settings.distinct_rows is None else Shuffled(rows.take(settings.distinct_rows), seed)
 
 
 def run_demo(
@@ -128,7 +88,7 @@ def run_demo(
     *,
     seed: int = 0,
     minutes: float | None = None,
-    settings: DemoSettings | None = None,
+    settings: DemoSettings = SETTINGS["hidden"],
     say: Say = print,
 ) -> Outcome:
     """Runs the demonstration.
@@ -137,13 +97,12 @@ def run_demo(
         output: Folder for what it writes; made if it does not exist. Earlier results are replaced at the end.
         seed: Of the adapter's initial weights and the training rows; the test set is the same for all.
         minutes: Time limit of the training, at which it stops early. None: none.
-        settings: Everything else.
+        settings: Everything else; see `demo_settings.SETTINGS`.
         say: Takes each line of progress.
 
     Raises:
         ValueError: `minutes` that are not above zero; `output` that is a file.
     """
-    settings = settings or DemoSettings()
     output = Path(output)
     if minutes is not None and not minutes > 0:
         raise ValueError(f"`minutes={minutes:g}` must be above 0. Leave it out for no limit.")
@@ -278,6 +237,7 @@ def _trainer(
         lr_scheduler_type=settings.schedule,
         max_grad_norm=settings.max_grad_norm,
         igc_loss_weight=settings.reading_loss_weight,
+        igc_writing_every=settings.writing_every,
         logging_steps=settings.log_every,
         seed=seed,
         max_length=None,
@@ -317,9 +277,14 @@ def _missed(before: Mapping[str, Any], after: Mapping[str, Any], settings: DemoS
     first, last = _summary(before), _summary(after)
     wanted = dict.fromkeys(OPERATIONS, settings.target_per_operation)
     missed = [
-        f"{part}: {last[part]:.2%} exact, the target is {target:.0%}"
+        f"{part}: {last[part]:.2%} exact, the target is {target:.1%}"
         for part, target in {"all": settings.target, **wanted}.items()
         if last[part] < target
+    ]
+    missed += [
+        f"{group}: {score['exact_match']:.2%} exact, the target is {settings.target_per_group:.1%}"
+        for group, score in after["groups"].items()
+        if score["exact_match"] < settings.target_per_group
     ]
     if first["all"] >= settings.most_of_base:
         missed.append(f"base: {first['all']:.2%} exact, it should be below {settings.most_of_base:.0%}")

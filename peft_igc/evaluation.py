@@ -20,8 +20,10 @@ import torch
 from torch import Tensor
 
 from . import state
+from .adapters import check_tokenizer
 from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_tokens
-from .layer import IGCLayer, Step, Writing
+from .hooks import active_config
+from .steps import Step, Writing
 
 
 __all__ = ["Progress", "accuracy_table", "evaluate", "generate_answers", "versions"]
@@ -103,7 +105,7 @@ def evaluate(
         **_score(right),
         "groups": {group: _score(hits) for group, hits in groups.items()},
         "truncated": sum(cut for _, cut, _ in answers),
-        "without_anchor": sum(not anchored for *_, anchored in answers) if _has_calculator(model) else None,
+        "without_anchor": sum(not anchored for *_, anchored in answers) if active_config(model) is not None else None,
         "mistakes": mistakes[:20],
         "seconds": round(seconds, 3),
         "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
@@ -145,6 +147,9 @@ def _answer(
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
+    config = active_config(model)
+    if config is not None:
+        check_tokenizer(config, tokenizer)
     tokens = prompt_tokens(tokenizer, prompts, raw)
     _check_lengths(model, tokens, max_new_tokens)
     # The longest first: if the memory does not suffice, that shows at once.
@@ -200,12 +205,6 @@ def _answer_batch(
     ends = end_tokens(model, tokenizer)
     made = [_decode(tokenizer, row, ends) for row in output[:, longest:].cpu()]  # [B, N]
     return [(text, cut, found) for (text, cut), found in zip(made, anchored.tolist(), strict=True)]
-
-
-def _has_calculator(model: Any) -> bool:
-    """Whether an IGC adapter is active and switched on."""
-    layers = (module for module in model.modules() if isinstance(module, IGCLayer))
-    return any(not m.disable_adapters and set(m.active_adapters) & set(m.igc_config) for m in layers)
 
 
 def _decode(tokenizer: Any, tokens: Tensor, ends: Sequence[int]) -> tuple[str, bool]:

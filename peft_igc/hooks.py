@@ -4,7 +4,7 @@ PEFT calls the base model on several ways (`PeftModel.forward`, nested tuners, p
 them go through the base model's own `__call__` and `generate`. So this is where the `igc_*` arguments are taken, where
 a call's record is pushed and popped, and where the output gains its fields. Functions of this module hold no state.
 
-Arguments taken from `model(...)`: `igc_anchors`, the six of `input_mapping.Targets` (`igc_operands`, `igc_signs`,
+Arguments taken from `model(...)`: `igc_anchors`, the six of `reading.Targets` (`igc_operands`, `igc_signs`,
 `igc_operator`, `igc_result`, `igc_result_sign`, `igc_result_status`), `igc_add_loss`; from `generate`: `igc_anchors`.
 Try it: `pytest tests/test_hooks.py`
 """
@@ -18,21 +18,31 @@ from torch import nn
 from transformers.utils import ModelOutput
 
 from .anchors import check_anchors, last_tokens
-from .input_mapping import Targets
 from .outputs import with_fields
-from .state import Call, Generation, anchors_for_assistant, current_generation, find_cache, generating, thread
+from .reading import Targets
+from .state import (
+    Call,
+    Generation,
+    anchors_for_assistant,
+    current_call,
+    current_generation,
+    find_cache,
+    generating,
+    thread,
+)
 
 
 TARGETS = tuple(f"igc_{name}" for name in ("operands", "signs", "operator", "result", "result_sign", "result_status"))
 
 
-def install(model: nn.Module) -> None:
-    """Installs the hooks on a causal LM, once."""
+def install(model: nn.Module, first_layer: nn.Module) -> None:
+    """Installs the hooks on a causal LM and on its first decoder layer, once."""
     if "_igc_handles" in model.__dict__:
         return
     model.__dict__["_igc_handles"] = [
         model.register_forward_pre_hook(_before_forward, with_kwargs=True, prepend=True),
         model.register_forward_hook(_after_forward, with_kwargs=True, always_call=True),
+        first_layer.register_forward_pre_hook(_Capture(model), with_kwargs=True),
     ]
     model.__dict__["generate"] = _Generate(model, model.__dict__.get("generate"))
 
@@ -107,7 +117,7 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
             "`nn.DataParallel` runs copies of the model that the calculator's layers do not know. "
             "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
         )
-    if kwargs.get("cu_seq_lens_q") is not None and _active_config(call.model) is not None:
+    if kwargs.get("cu_seq_lens_q") is not None and active_config(call.model) is not None:
         raise ValueError(
             "`cu_seq_lens_q` packs several texts into one row (continuous batching, padding-free training), and a "
             "calculation would read across them. Use `generate` with a padded batch, and `padding_free=False`."
@@ -135,6 +145,21 @@ def _after_forward(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
             "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
         )
     return with_fields(output, call.report, call.add_to_loss)
+
+
+class _Capture:
+    """Keeps what arrives at the first decoder layer: scaled, projected or noisy embeddings, as the model sees them.
+
+    An object rather than a closure, so that copies and pickles of the model take it along.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        call = current_call(self.model)
+        if call is not None:
+            call.embedded = args[0] if args else kwargs["hidden_states"]
 
 
 class _Generate:
@@ -195,15 +220,17 @@ class _Generate:
 
     def _has_token_anchors(self) -> bool:
         """Whether the active adapter finds its anchors by token sequences."""
-        config = _active_config(self.model)
+        config = active_config(self.model)
         return config is not None and config.anchor_token_ids is not None
 
 
-def _active_config(model: nn.Module) -> Any:
+def active_config(model: nn.Module) -> Any:
     """The config of the IGC adapter that is active and switched on in `model`, or None."""
     module: Any
     for module in model.modules():
         configs = getattr(module, "igc_config", None)
         if configs and not module.disable_adapters:
-            return next((configs[name] for name in module.active_adapters if name in configs), None)
+            for name in module.active_adapters:
+                if name in configs:
+                    return configs[name]
     return None

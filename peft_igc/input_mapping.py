@@ -1,19 +1,21 @@
-"""Reading, the hidden interface: from a text of any length to two operands and an operator (paper, "Input Mapping").
+"""Reading: from a text of any length to two operands and an operator (paper, "Input Mapping"), in two interfaces.
 
-In: hidden states h [B, T, H]. Out: logits over digit classes, signs and operators for each anchor. A small encoder
-looks at the tokens up to the anchor in both directions; one query per slot (a digit place, a sign, the operator),
-made from the anchor's own state, attends over them; a classifier names what the slot holds. What it reads is a
-distribution; the discrete choice and the arithmetic are not made here.
+`HiddenInputMapping` is the paper's: a small encoder looks at the tokens up to the anchor in both directions; one query
+per slot (a digit place, a sign, the operator), made from the anchor's own state, attends over them; a classifier names
+what the slot holds. `TokenInputMapping` knows the numbers already, from the token ids: its encoder sees the structure
+of the text, with every number hidden behind one learned vector, and its queries point at two of them. What either
+reads is a distribution (`reading`); the discrete choice and the arithmetic are not made here.
 
 Shapes: B rows, T positions, H hidden size, A anchors per row, S slots, D digits of an operand, C = 11 digit classes,
-K operations. There are D + 1 digit slots per operand: a digit in the last one means that the operand is too long.
+K operations, W places that are read. D + 1 digits of an operand are read: a digit in the last place means that the
+operand is too long.
 
 Try it: `pytest tests/test_mappings.py`
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
 
 import torch
 import torch.nn.functional as F
@@ -21,43 +23,8 @@ from torch import nn
 
 from .attention import Block
 from .digits import NUM_CLASSES, PAD
-
-
-IGNORE = -100
-
-
-class Reading(NamedTuple):
-    """Distributions over the calculator's input, as float32 logits.
-
-    Attributes:
-        digits: [B, A, 2, D + 1, C], most significant digit first, class 10 is the placeholder.
-        signs: [B, A, 2, 2], class 1 is minus.
-        operator: [B, A, K + 1], class K is "no arithmetic".
-    """
-
-    digits: torch.Tensor
-    signs: torch.Tensor
-    operator: torch.Tensor
-
-
-class Targets(NamedTuple):
-    """The right reading and the right result of each anchor (paper, "Ground Truth Data"); all int64.
-
-    Attributes:
-        operands: [B, A, 2, D + 1] digit classes.
-        signs: [B, A, 2], 1 is minus.
-        operator: [B, A] in 0..K, K for "no arithmetic", -100 where the anchor is not supervised.
-        result: [B, A, R] digit classes.
-        result_sign: [B, A].
-        result_status: [B, A], a `calculator.Status`.
-    """
-
-    operands: torch.Tensor
-    signs: torch.Tensor
-    operator: torch.Tensor
-    result: torch.Tensor
-    result_sign: torch.Tensor
-    result_status: torch.Tensor
+from .reading import NEVER, Pointing, Reading, two_places
+from .runs import NumberTokens, find_runs, numbers_aside, sentences
 
 
 class HiddenInputMapping(nn.Module):
@@ -112,18 +79,24 @@ class HiddenInputMapping(nn.Module):
             # 7 and 7 rather than 0: the result of any of the usual operations then is a number
             self.operator_head.bias[1:] -= 100
 
-    def compress(self, h: torch.Tensor) -> torch.Tensor:
-        """What reading keeps of each hidden state h [B, T, H], as [B, T, d] in h's dtype; it outlives the call."""
+    def compress(self, h: torch.Tensor, embedded: torch.Tensor | None = None) -> torch.Tensor:
+        """What reading keeps of each hidden state h [B, T, H], as [B, T, d] in h's dtype; it outlives the call.
+
+        Token embeddings have no use here.
+        """
         x = self.compression(self.norm(h.to(self.compression.weight.dtype)))
         return x.to(h.dtype)
 
-    def forward(self, kept: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor) -> Reading:
+    def forward(
+        self, kept: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, ids: torch.Tensor | None = None
+    ) -> Reading:
         """Read what is asked for at each anchor.
 
         Args:
             kept: [B, T, d], from `compress`, of the whole text so far.
             valid: [B, T] bool, False for padding.
             anchors: [B, A] int64 in 0..T-1, or -1 for none (its reading then means nothing).
+            ids: have no use here.
         """
         (b, t, d), a = kept.shape, anchors.shape[1]
         anchor = anchors.clamp(min=0)
@@ -161,34 +134,177 @@ class HiddenInputMapping(nn.Module):
         )
 
 
-def reading_loss(reading: Reading, targets: Targets, anchors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The auxiliary loss (paper, "Modified Training Process"): cross-entropy of what was read.
+class TokenInputMapping(nn.Module):
+    """Points at the operands in the text and names the operator.
 
-    An anchor's loss is the operator's cross-entropy plus, where there is arithmetic, for each operand the mean over
-    its digit slots and the sign's.
+    The structure of the text is all that is learned: values are hidden, and a number is one place, however many tokens
+    spell it. So a number of any length is read exactly, also one longer than any in training.
 
     Args:
-        reading: logits.
-        targets: the right classes.
-        anchors: [B, A] int64, -1 for none; those are not supervised.
-
-    Returns:
-        loss [B, A] float32, 0 where not supervised; supervised [B, A] bool; correct [B, A] bool, True where operator,
-        operands and signs were all read right.
+        hidden_size: H.
+        tokens: how the tokenizer spells numbers.
+        num_digits: D.
+        num_operations: K.
+        dim: width d of the encoder and of what is kept of each token.
+        num_layers: encoder layers.
+        num_heads: attention heads.
+        ffn: hidden width of the feed-forward layers.
+        max_distance: the most places before the anchor that are read.
+        dropout: part of the rows that are read from token embeddings alone, in training.
     """
-    num_operations = reading.operator.shape[-1] - 1
-    supervised = (targets.operator >= 0) & (anchors >= 0)
-    arithmetic = supervised & (targets.operator < num_operations)
 
-    def cross_entropy(logits: torch.Tensor, target: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-        target = target.masked_fill(~where.view(where.shape + (1,) * (target.dim() - 2)), IGNORE)
-        losses = F.cross_entropy(logits.flatten(0, -2), target.flatten(), ignore_index=IGNORE, reduction="none")
-        return losses.view(target.shape)
+    RELATIVE = 32  # places that are told apart to each side of one, by their distance
 
-    loss = cross_entropy(reading.operator, targets.operator, supervised)
-    loss = loss + cross_entropy(reading.digits, targets.operands, arithmetic).mean(-1).sum(-1)
-    loss = loss + cross_entropy(reading.signs, targets.signs, arithmetic).sum(-1)
-    operands_right = (reading.digits.argmax(-1) == targets.operands).all(-1).all(-1)
-    operands_right &= (reading.signs.argmax(-1) == targets.signs).all(-1)
-    correct = (reading.operator.argmax(-1) == targets.operator) & (operands_right | ~arithmetic) & supervised
-    return loss, supervised, correct
+    def __init__(
+        self,
+        hidden_size: int,
+        tokens: NumberTokens,
+        num_digits: int,
+        num_operations: int,
+        *,
+        dim: int,
+        num_layers: int,
+        num_heads: int,
+        ffn: int,
+        max_distance: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.tokens, self.num_digits = tokens, num_digits
+        self.max_distance, self.dropout = max_distance, dropout
+        self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.embedded_compression = nn.Linear(hidden_size, dim)
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.compression = nn.Linear(hidden_size, dim, bias=False)
+        self.number = nn.Parameter(torch.randn(dim) * 0.5)
+        self.broken = nn.Parameter(torch.randn(dim) * 0.5)
+        self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
+        self.relative = nn.ModuleList(nn.Embedding(2 * self.RELATIVE + 1, num_heads) for _ in range(num_layers))
+        self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.anchor_query = nn.Linear(dim, dim)
+        self.slots = nn.Parameter(torch.randn(3, dim) * 0.5)  # two operands, the operator
+        self.marks = nn.Parameter(torch.randn(2, dim) * 0.5)  # of the numbers that are pointed at
+        self.sentences = nn.Embedding(5, dim)  # how far from theirs: two or more before, one before, .., behind
+        self.reader = Block(dim, num_heads, ffn)
+        self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.pointer = nn.Linear(dim, dim, bias=False)
+        self.sign_head = nn.Linear(dim, 2)
+        self.operator_head = nn.Linear(dim, num_operations + 1)
+        nn.init.zeros_(self.compression.weight)  # embeddings suffice for most texts: states come in as they help
+        for weight in self.relative.parameters():
+            nn.init.zeros_(weight)
+
+    def read_two_digits(self) -> None:
+        """Bias the operator so that random weights calculate wherever there are two numbers (for tests)."""
+        with torch.no_grad():
+            nn.init.normal_(self.compression.weight, std=0.1)
+            self.operator_head.bias[1:] -= 100
+
+    def compress(self, h: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+        """What reading keeps of each token, as [B, T, d] in h's dtype; it outlives the call.
+
+        Args:
+            h: [B, T, H] hidden states of the layer that is read.
+            embedded: [B, T, H] what arrived at the first decoder layer.
+        """
+        states = self.compression(self.norm(h.to(self.compression.weight.dtype)))
+        if self.training and self.dropout:
+            states = states * (torch.rand(len(h), 1, 1, device=h.device) >= self.dropout)
+        embedded = self.embedded_norm(embedded.to(self.embedded_norm.weight.dtype))
+        return (states + self.embedded_compression(embedded)).to(h.dtype)
+
+    def forward(self, kept: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, ids: torch.Tensor) -> Pointing:
+        """Point at what is asked for at each anchor.
+
+        Args:
+            kept: [B, T, d], from `compress`, of the whole text so far.
+            valid: [B, T] bool, False for padding.
+            anchors: [B, A] int64 in 0..T-1, or -1 for none (its reading then means nothing).
+            ids: [B, T] int64 token ids, -1 where embeddings were given: such a row has no numbers at all.
+        """
+        (b, t, d), a = kept.shape, anchors.shape[1]
+
+        def per_anchor(x: torch.Tensor) -> torch.Tensor:
+            return x[:, None].expand(b, a, *x.shape[1:]).reshape(b * a, *x.shape[1:])
+
+        anchor = anchors.clamp(min=0).reshape(-1, 1)  # [N, 1], N = B * A
+        text = per_anchor(valid) & (torch.arange(t, device=kept.device) <= anchor)  # [N, T]
+        known = ((per_anchor(ids) >= 0) | ~text).all(1)  # embeddings may hide a number, or a part of one
+        all_ids = per_anchor(ids)
+        runs = find_runs(self.tokens, all_ids, text, self.num_digits + 1)
+        positions = self._places(text & ~runs.inside, anchor)  # [N, W]
+        there, at = positions >= 0, positions.clamp(min=0)
+        x = per_anchor(kept).gather(1, at[..., None].expand(-1, -1, d)).to(self.compression.weight.dtype)
+        x = torch.where((runs.number.gather(1, at) & there)[..., None], self.number.to(x.dtype), x)
+        x = torch.where((runs.broken.gather(1, at) & there)[..., None], self.broken.to(x.dtype), x)
+        digits = runs.digits.gather(1, at[..., None].expand(-1, -1, self.num_digits + 1))  # [N, W, D + 1]
+        digits = digits.masked_fill(~(there & known[:, None])[..., None], PAD)
+        # the anchor's own place is always seen: attention over nothing would be NaN
+        visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
+        sentence = sentences(self.tokens, all_ids, text, runs)  # [N, T]
+        scores, operator = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
+        aside = numbers_aside(sentence, runs.number | runs.broken, at.gather(1, two_places(scores)[0]))
+        return Pointing(*(y.unflatten(0, (b, a)) for y in (scores, operator, digits, positions, aside)))
+
+    def _places(self, kept: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+        """Positions in the text of the last W of the `kept` [N, T] tokens up to the anchor [N, 1], as [N, W].
+
+        The anchor's own place is the last; -1 fills up in front.
+        """
+        n, t = kept.shape
+        width = min(self.max_distance, t)
+        rank = kept.cumsum(1)
+        place = width - 1 - (rank.gather(1, anchor) - rank)
+        place = torch.where(kept & (place >= 0), place, width)  # the last column takes what is not read
+        position = torch.arange(t, device=kept.device).expand(n, t)
+        return position.new_full((n, width + 1), -1).scatter(1, place, position)[:, :width]
+
+    def _read(
+        self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Points at two of the numbers, marks them, and then looks again at what is asked to be done with them.
+
+        Args:
+            x: [N, W, d] the places; visible: [N, 1, W] bool; number: [N, W] bool, where an operand may be;
+            sentence: [N, W] int64, which one each place belongs to.
+
+        Returns:
+            log-probabilities [N, 2, W, 2] of (place, sign) and logits of operators [N, K + 1], in float32.
+        """
+        first = len(self.encoder) - len(self.encoder) // 2
+        x = self._encode(x, visible, slice(first))
+        memory, slots = self._ask(x, visible, self.slots[:2])
+        # In float32 whatever the weights, because the choice is exact.
+        with torch.autocast(x.device.type, enabled=False):
+            query = F.linear(slots.float(), self.pointer.weight.float())  # [N, 2, d]
+            scores = query @ memory.float().transpose(1, 2) / math.sqrt(memory.shape[-1])  # [N, 2, W]
+            scores = scores.masked_fill(~number[:, None], NEVER).log_softmax(-1)
+            sign = F.linear(memory.float(), self.sign_head.weight.float(), self.sign_head.bias.float())  # [N, W, 2]
+            scores = scores[..., None] + sign.log_softmax(-1)[:, None]
+        places = two_places(scores)[0]  # [N, 2]
+        theirs = sentence.gather(1, places)
+        far = (sentence - theirs.amin(1, keepdim=True)).clamp(-2, 0)
+        far = far + (sentence - theirs.amax(1, keepdim=True)).clamp(0, 2)  # [N, W]
+        marked = F.one_hot(places, x.shape[1]).to(x.dtype)  # [N, 2, W]
+        x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)
+        x = self._encode(x, visible, slice(first, None))
+        _, slot = self._ask(x, visible, self.slots[2:])
+        with torch.autocast(x.device.type, enabled=False):
+            head = self.operator_head
+            return scores, F.linear(slot[:, 0].float(), head.weight.float(), head.bias.float())
+
+    def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
+        """The places x [N, W, d] in view of each other."""
+        place = torch.arange(x.shape[1], device=x.device)
+        distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
+        for layer, relative in zip(self.encoder[layers], self.relative[layers], strict=True):
+            x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
+        return x
+
+    def _ask(
+        self, x: torch.Tensor, visible: torch.Tensor, slots: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """What slots [S, d], in view of the anchor, find: the memory [N, W, d] and the answers [N, S, d]."""
+        memory = self.memory_norm(x)
+        query = self.anchor_query(memory[:, -1])[:, None] + slots
+        return memory, self.slot_norm(self.reader(query, memory, visible))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
@@ -21,44 +21,20 @@ from transformers.cache_utils import Cache
 
 from . import state
 from .anchors import anchors_of_call
-from .calculator import Result, Status, calculate
+from .calculator import Status
 from .config import IGCConfig
-from .digits import PAD
-from .input_mapping import HiddenInputMapping, Reading, Targets, reading_loss
-from .output_mapping import HiddenOutputMapping
-from .outputs import Fields
+from .input_mapping import HiddenInputMapping, TokenInputMapping
+from .output_mapping import HiddenOutputMapping, TokenOutputMapping
+from .reading import Pointing, Reading
+from .runs import NumberTokens
+from .spelling import State as Spelled
+from .spelling import continue_result
 from .state import Call, Record
+from .steps import Step, Writing, calculate_step, supervise
+from .tokens import TokenTable
 
 
 logger = logging.getLogger(__name__)
-
-
-class Step(NamedTuple):
-    """One reading and calculation of a batch, as handed to those who watch (see `tracing`).
-
-    Attributes:
-        anchors: [B, A] int64 positions in the text, -1 for none.
-        reading: logits.
-        result: what the calculator made of the reading, before any teacher forcing.
-    """
-
-    anchors: torch.Tensor
-    reading: Reading
-    result: Result
-
-
-class Writing(NamedTuple):
-    """What was written in one call, as handed to those who watch.
-
-    Attributes:
-        start: position in the text of the call's first token.
-        active: [B, T] bool, positions that were written.
-        gate: [B, T] float.
-    """
-
-    start: int
-    active: torch.Tensor
-    gate: torch.Tensor
 
 
 class IGCLayer(nn.Module, BaseTunerLayer):
@@ -83,7 +59,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         super().__init__()
         # Lists, because an attribute that is a module would become a submodule: the decoder layer owns us.
         self._base_layer = [base_layer]
-        self._base_model = [base_model]
+        self._base_model: list[Any] = [base_model]
         self.hidden_size = hidden_size
         self.layer_index = layer_index
         self.igc_input_mapping = nn.ModuleDict()
@@ -101,26 +77,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def update_layer(self, adapter_name: str, config: IGCConfig, inference_mode: bool = False) -> None:
         """Adds the adapter `adapter_name`."""
-        assert config.result_digits is not None  # the config's `__post_init__` has set it
-        reader = HiddenInputMapping(
-            self.hidden_size,
-            config.num_digits,
-            len(config.operations),
-            dim=config.reading_dim,
-            num_layers=config.reading_layers,
-            num_heads=config.num_heads,
-            ffn=config.reading_ffn,
-            max_distance=config.max_distance,
-        )
-        writer = HiddenOutputMapping(
-            self.hidden_size,
-            config.result_digits,
-            dim=config.writing_dim,
-            num_heads=config.num_heads,
-            ffn=config.writing_ffn,
-            gate_dim=config.gate_dim,
-            max_offset=config.max_offset,
-        )
+        reader, writer = _mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
         if config.init_weights:
             writer.close()
         else:
@@ -222,9 +179,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def _act(self, name: str, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
         """The method: remember the text, read at its anchors, calculate, write after them. h and result: [B, T, H]."""
         reader: Any = self.igc_input_mapping[name]
-        writer, config = self.igc_output_mapping[name], self.igc_config[name]
+        config = self.igc_config[name]
         # 1 what reading keeps of the text
-        kept = reader.compress(h.detach() if config.detach_reading else h)  # [B, T, d]
+        seen = (h, call.embedded.to(h.device)) if call.embedded is not None else (h,)
+        kept = reader.compress(*(x.detach() if config.detach_reading else x for x in seen))  # [B, T, d]
         record = self._text_before(name, kept, cache)
         start = record.length
         record = record.extended(kept=kept, valid=_valid(call, h, start), ids=_ids(call, h))
@@ -234,12 +192,17 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if anchors is None:
             anchors = self._no_anchors(h, call)
         if anchors is not None:
-            reading = reader(record.kept, record.valid, anchors)
-            result = self._calculate(config, reading, anchors)
+            reading = reader(record.kept, record.valid, anchors, record.ids)
+            choice = reading.choose()
+            result = calculate_step(config, choice, anchors)
             for observer in state.thread.observers:
-                observer(Step(anchors, reading, result))
+                observer(Step(anchors, reading, choice, result))
             if call.targets is not None:
-                result = self._supervise(config, call, reading, result, anchors)
+                right, call.report = supervise(call.targets, reading, choice, result, anchors)
+                if state.thread.reading_alone:
+                    raise state.ReadingDone(call.report)
+                # In eval mode the truth serves the loss and the metrics, never the result.
+                result = right if self.training and config.teacher_forcing else result
             record = record.extended(anchors=anchors, digits=result.digits, signs=result.sign, status=result.status)
         if cache is not None:
             kept_for_later = record.with_rows(torch.Tensor.detach)
@@ -247,7 +210,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # 4 writing
         if not record.anchors.shape[1]:
             return h
-        return self._write(writer, h, record, start, reading, call)
+        return self._write(name, h, record, start, reading, call)
 
     # What rides on a cache changes its shape and outlives a compiled graph's buffers: `torch.compile` leaves it alone.
     _act_beside_cache: Any = torch.compiler.disable(_act)
@@ -275,43 +238,14 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # Tokens that passed while this adapter was off: their place counts, their content is unknown to it.
         return empty.skipped(before)
 
-    def _calculate(self, config: IGCConfig, reading: Reading, anchors: torch.Tensor) -> Result:
-        """The discrete choice of what was read, and exact arithmetic on it; [B, A] steps."""
-        digits, signs = reading.digits.argmax(-1), reading.signs.argmax(-1)  # [B, A, 2, D + 1], [B, A, 2]
-        operator = reading.operator.argmax(-1)  # [B, A]
-        assert config.result_digits is not None
-        digits_in, beyond = digits[..., :-1], digits[..., -1]
-        result = calculate(
-            digits_in,
-            signs,
-            operator,
-            operations=config.operations,
-            result_digits=config.result_digits,
-            division=config.division,  # type: ignore[arg-type]
-        )
-        too_long = (beyond != PAD).any(-1) & (operator < len(config.operations))
-        status = torch.where(too_long, int(Status.OVERFLOW), result.status)
-        return result._replace(status=torch.where(anchors < 0, int(Status.NONE), status))
-
-    def _supervise(
-        self, config: IGCConfig, call: Call, reading: Reading, result: Result, anchors: torch.Tensor
-    ) -> Result:
-        """Reports the reading's loss; in training mode hands the right result to the writing where it is known."""
-        assert call.targets is not None
-        targets = Targets(*(t.to(anchors.device) for t in call.targets))
-        _check_targets(targets, anchors, reading, result)
-        loss, supervised, correct = reading_loss(reading, targets, anchors)
-        call.report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
-        if not (self.training and config.teacher_forcing):
-            return result
-        return Result(
-            torch.where(supervised[..., None], targets.result, result.digits),
-            torch.where(supervised, targets.result_sign, result.sign),
-            torch.where(supervised, targets.result_status, result.status),
-        )
-
     def _write(
-        self, writer: nn.Module, h: torch.Tensor, record: Record, start: int, reading: Reading | None, call: Call
+        self,
+        name: str,
+        h: torch.Tensor,
+        record: Record,
+        start: int,
+        reading: Reading | Pointing | None,
+        call: Call,
     ) -> torch.Tensor:
         """h [B, T, H] with the update added behind every anchor whose step is ok; bit for bit h elsewhere."""
         place = torch.arange(start, record.length, device=h.device)[:, None]  # [T, 1]
@@ -320,13 +254,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         anchor, step = governing.max(-1)  # the latest one governs
         ok = record.status.gather(1, step) == int(Status.OK)  # not the enum, which `torch.compile` finds unequal
         active = (anchor >= 0) & ok
-        rank = record.valid.cumsum(1)
-        offset = rank[:, start:] - rank.gather(1, anchor.clamp(min=0))
-        update, gate = writer(h, record.digits, record.signs, step, offset)
+        update, gate, possible = self._update(name, h, record, anchor, step)
+        active = active & possible
         if reading is not None and torch.is_grad_enabled():
             # PEFT and DDP expect a gradient, if only zero, for weights that the auxiliary loss alone trains. Each row
             # gets its own zero: from a row of NaN it is NaN.
-            zero = 0.0 * torch.stack([logits.flatten(1).sum(1) for logits in reading]).sum(0)  # [B]
+            zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
             update = update + zero[:, None, None]
         for observer in state.thread.observers:
             observer(Writing(start, active, gate))
@@ -335,6 +268,82 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             call.report = call.report._replace(gate=mean)
         # Not `h + active * update`: that would turn -0.0 into 0.0 and spread a NaN.
         return torch.where(active[..., None], h + update.to(h.dtype), h)
+
+    def _update(
+        self, name: str, h: torch.Tensor, record: Record, anchor: torch.Tensor, step: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What each position would gain [B, T, H], its gate [B, T], and where there is anything to write [B, T].
+
+        `anchor` and `step` [B, T] are those that govern a position.
+        """
+        writer = self.igc_output_mapping[name]
+        if self.igc_config[name].interface == "hidden":
+            rank = record.valid.cumsum(1)
+            offset = rank[:, -h.shape[1] :] - rank.gather(1, anchor.clamp(min=0))
+            return *writer(h, record.digits, record.signs, step, offset), torch.ones_like(anchor, dtype=torch.bool)
+        digits = record.digits.gather(1, step[..., None].expand(-1, -1, record.digits.shape[-1]))  # [B, T, R]
+        tokens: Any = self.igc_input_mapping[name].tokens
+        more = continue_result(tokens, record.ids, record.valid, anchor, digits, record.signs.gather(1, step))
+        return *writer(h, self._embed(more.token).to(h.device), more.state), more.active
+
+    def _embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """The base model's own embeddings of ids [B, T], of any token where an id is -1; no gradient."""
+        table = self._base_model[0].get_input_embeddings()
+        device = next(table.parameters()).device  # on several devices it may be another than ours
+        with torch.no_grad():
+            return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
+
+
+def _mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
+    """Reading and writing of a new adapter, for a base model of that hidden size and with those token embeddings.
+
+    `config` is an `IGCConfig`, whose sizes that the interface has are all integers.
+    """
+    sizes: dict[str, Any] = {
+        "dim": config.reading_dim,
+        "num_layers": config.reading_layers,
+        "num_heads": config.num_heads,
+        "ffn": config.reading_ffn,
+        "max_distance": config.max_distance,
+    }
+    if config.interface == "tokens":
+        tokens = NumberTokens(TokenTable.from_json(config.number_tokens))
+        return (
+            TokenInputMapping(
+                hidden_size,
+                tokens,
+                config.num_digits,
+                len(config.operations),
+                dropout=config.reading_dropout,
+                **sizes,
+            ),
+            TokenOutputMapping(
+                hidden_size,
+                _width(embeddings),
+                ffn=config.writing_ffn,
+                gate_dim=config.gate_dim,
+                num_states=len(Spelled),
+            ),
+        )
+    reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
+    writer = HiddenOutputMapping(
+        hidden_size,
+        config.result_digits,
+        dim=config.writing_dim,
+        num_heads=config.num_heads,
+        ffn=config.writing_ffn,
+        gate_dim=config.gate_dim,
+        max_offset=config.max_offset,
+    )
+    return reader, writer
+
+
+def _width(embeddings: Any) -> int:
+    """E, the width of a table of embeddings, also of one that another adapter has wrapped."""
+    if isinstance(embeddings, BaseTunerLayer):
+        embeddings = embeddings.get_base_layer()
+    width = getattr(embeddings, "embedding_dim", None)
+    return int(embeddings.weight.shape[-1] if width is None else width)
 
 
 CANNOT_MERGE = (
@@ -349,22 +358,6 @@ def _more_than_one(names: list[str]) -> str:
         f"IGC adapters {names} are active at once, but a text has one calculator. "
         "Activate one of them with `set_adapter(name)`."
     )
-
-
-def _check_targets(targets: Targets, anchors: torch.Tensor, reading: Reading, result: Result) -> None:
-    """Refuses targets of another shape than what they are compared with, which would broadcast."""
-    if targets.operator.shape != anchors.shape:
-        raise ValueError(
-            f"`igc_operator` has shape {tuple(targets.operator.shape)}, but this pass has anchors of shape "
-            f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
-        )
-    wanted = (reading.digits.shape[:-1], reading.signs.shape[:-1], anchors.shape, *(t.shape for t in result))
-    for name, target, shape in zip(Targets._fields, targets, wanted, strict=True):
-        if target.shape != shape:
-            raise ValueError(
-                f"`igc_{name}` has shape {tuple(target.shape)}, but this adapter needs {tuple(shape)}. "
-                "Encode the targets with the adapter's own `num_digits` and `result_digits`."
-            )
 
 
 def _valid(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:

@@ -25,6 +25,7 @@ from . import hooks
 from .calculator import OPERATIONS
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer
+from .tokens import TokenTable
 
 
 CHILD = "igc"  # the adapter's name within its decoder layer; PEFT's prefix `igc_` must not be part of it
@@ -103,7 +104,7 @@ class IGCModel(BaseTuner):
             )
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # a list, or it would become a submodule
-        hooks.install(base)
+        hooks.install(base, layers[0])
 
     def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
         """Equality: a suffix could match a layer of another stack, such as a vision tower's."""
@@ -120,9 +121,12 @@ class IGCModel(BaseTuner):
         parameter_name: str | None = None,
     ) -> None:
         """Attaches the adapter to the decoder layer `target`, which stays in its place."""
+        text_config = self._base[0].config.get_text_config(decoder=True)
+        if peft_config.number_tokens is not None:
+            TokenTable.from_json(peft_config.number_tokens).check_vocabulary(text_config.vocab_size)
         layer = getattr(target, CHILD, None)
         if layer is None:
-            hidden_size = self._base[0].config.get_text_config(decoder=True).hidden_size
+            hidden_size = text_config.hidden_size
             layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)

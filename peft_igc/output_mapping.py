@@ -1,15 +1,19 @@
-"""Writing, the hidden interface: from the result's digits to an update of the hidden state (paper, "Output Mapping").
+"""Writing: from the result to an update of the hidden state (paper, "Output Mapping"), in two interfaces.
 
-In: hidden states h [B, T, H] and the results of the steps. Out: an update [B, T, H] and the gate [B, T]. Each position
-attends over the digits of the result that governs it; a small network turns what it finds into a direction of the
-residual stream; the gate says how much of it is written. The update is scaled by the size (RMS) of the very state that
-it is added to, because the residual stream's size differs by orders of magnitude between models and depths.
+In: hidden states h [B, T, H] and the results of the steps. Out: an update [B, T, H] and the gate [B, T]. A small
+network turns what is to be written into a direction of the residual stream; the gate says how much of it is written.
+The update is scaled by the size (RMS) of the very state that it is added to, because the residual stream's size
+differs by orders of magnitude between models and depths.
+
+`HiddenOutputMapping` is the paper's: each position attends over the digits of the result that governs it.
 
     c = Attention(W_q norm(h) + offset, digits of the result)                       (1)
     gate = sigmoid(MLP_g([norm(h), c]))                                             (2)
     update = gate * rms(h) * MLP_w(c)                                               (3)
 
-Shapes: B rows, T positions, H hidden size, A steps per row, R digits of a result.
+`TokenOutputMapping` is told which token continues the result (see `spelling`): c is that token's own embedding.
+
+Shapes: B rows, T positions, H hidden size, E width of embeddings, A steps per row, R digits of a result.
 Where an update is applied is not decided here.
 """
 
@@ -101,3 +105,53 @@ class HiddenOutputMapping(nn.Module):
         size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
         update = gate * size * self.write_down(F.gelu(self.write_up(c)))  # Eq. 3
         return update, gate.view(b, t)
+
+
+class TokenOutputMapping(nn.Module):
+    """Writes the token that continues a result, as a learned map of the base model's own embedding of it.
+
+    Args:
+        hidden_size: H.
+        embedding_size: E, width of the base model's embeddings; some models project them to H.
+        ffn: hidden width of the map.
+        gate_dim: hidden width of the gate.
+        num_states: how far a result may be spelled (`spelling.State`); the last one is its end.
+    """
+
+    def __init__(self, hidden_size: int, embedding_size: int, *, ffn: int, gate_dim: int, num_states: int) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.end = nn.Parameter(torch.randn(embedding_size))  # in place of an embedding: the number is complete
+        self.write_up = nn.Linear(embedding_size, ffn)
+        self.write_down = nn.Linear(ffn, hidden_size)
+        self.gate_up = nn.Linear(hidden_size + embedding_size, gate_dim)
+        self.gate_state = nn.Embedding(num_states, gate_dim)
+        self.gate_down = nn.Linear(gate_dim, 1)
+
+    def close(self) -> None:
+        """Make the update zero, so that a fresh adapter changes nothing; it learns all the same."""
+        nn.init.zeros_(self.write_down.weight)
+        nn.init.zeros_(self.write_down.bias)
+
+    def forward(
+        self, h: torch.Tensor, embedded: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The update of every position, as if each one were written.
+
+        Args:
+            h: [B, T, H].
+            embedded: [B, T, E] embedding of the token that continues the result; any at its end.
+            state: [B, T] int64, a `spelling.State`.
+
+        Returns:
+            update [B, T, H] in the weights' dtype, gate [B, T].
+        """
+        h = h.to(self.write_up.weight.dtype)
+        c = F.rms_norm(embedded.to(h.dtype), embedded.shape[-1:], eps=1e-6)
+        ended = state == self.gate_state.num_embeddings - 1
+        c = torch.where(ended[..., None], self.end.to(h.dtype), c)  # [B, T, E]
+        gate = torch.sigmoid(
+            self.gate_down(F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state)))
+        )  # [B, T, 1]
+        size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
+        return gate * size * self.write_down(F.gelu(self.write_up(c))), gate.squeeze(-1)

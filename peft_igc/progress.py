@@ -96,7 +96,8 @@ class Progress(TrainerCallback):
         added = getattr(args, "igc_loss_weight", 0.0) * (loss_read or 0.0)
         entry = {
             "step": state.global_step,
-            "loss_lm": logs["loss"] - added,  # the trainer logs the sum
+            # the trainer logs the sum, and a mean over all steps
+            "loss_lm": (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
             "loss_read": loss_read,
             "read_accuracy": logs.get("igc/read_accuracy"),
             "gate_mean": logs.get("igc/gate_mean"),

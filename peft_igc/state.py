@@ -12,6 +12,7 @@ Nothing is computed here. Try it: `pytest tests/test_state.py`
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +24,8 @@ from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from transformers.cache_utils import Cache, EncoderDecoderCache
 
-from .input_mapping import Targets
 from .outputs import Fields
+from .reading import Targets
 
 
 @dataclass(eq=False)  # two are the same only if they are one: comparing tensors has no single answer
@@ -51,6 +52,12 @@ class Generation:
         if self.anchors is not None:  # asked once, so that no pass behind or before the anchors has to ask or to read
             places = self.anchors[self.anchors >= 0].tolist()
             self.span = (min(places, default=0), max(places, default=-1))
+
+    def without_cache(self) -> Generation:
+        """The same prompt and anchors; it owns no pass."""
+        other = copy.copy(self)
+        other.cache = None
+        return other
 
     def owns(self, call: Call) -> bool:
         """Whether `call` is a forward pass of this generation, not one made beside it by a user's callback."""
@@ -85,6 +92,7 @@ class Call:
         generation: the `generate` that this pass belongs to, or None.
         report: what the calculator reports, once it has run with targets.
         ran: name of the adapter that has run in this pass.
+        embedded: [B, T, H] what arrived at the first decoder layer: the token embeddings; None before that.
         without_grad: whether gradients were off when the calculator's layer ran in training mode.
     """
 
@@ -100,13 +108,23 @@ class Call:
     generation: Generation | None = None
     report: Fields | None = None
     ran: str | None = None
+    embedded: torch.Tensor | None = None
     without_grad: bool = False
+
+
+class ReadingDone(Exception):  # noqa: N818 - no error: it ends a forward pass behind the reading
+    """Carries out what the reading reports of a pass that goes no further (see `reading_alone`)."""
+
+    def __init__(self, report: Fields) -> None:
+        super().__init__("the forward pass ends behind the reading")
+        self.report = report
 
 
 class _Thread(threading.local):
     """The calls and generations in progress in one thread, innermost last, and those who watch the steps."""
 
     def __init__(self) -> None:
+        self.reading_alone = False
         self.calls: list[Call] = []
         self.generations: list[Generation] = []
         self.observers: list[Any] = []
@@ -152,6 +170,16 @@ def generating(generation: Generation) -> Iterator[None]:
         thread.generations.remove(generation)
 
 
+@contextmanager
+def reading_alone() -> Iterator[None]:
+    """Within, a forward pass with targets ends behind the reading by raising `ReadingDone`: no later layer runs."""
+    thread.reading_alone = True
+    try:
+        yield
+    finally:
+        thread.reading_alone = False
+
+
 def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
     """`x` [B, ...] as [rows, ...], each row repeated as `generate` does for beams and returned sequences."""
     return x if x.shape[0] == rows else x.repeat_interleave(rows // x.shape[0], dim=0)
@@ -170,15 +198,27 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
-        # without the report: its graph would keep the very storage alive
-        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), replace(call, report=None))
+        # Without what could keep the very storage alive: the report's graph, that of a cache, embeddings that are this
+        # input. An empty cache says that there was one.
+        same = call.embedded is not None and call.embedded.untyped_storage()._cdata == storage._cdata
+        kept = replace(
+            call,
+            report=None,
+            embedded=None if same else call.embedded,
+            cache=None if call.cache is None else Cache(layers=[]),
+            generation=call.generation and call.generation.without_cache(),
+        )
+        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), kept)
 
 
 def recall_call(layer_input: torch.Tensor) -> Call | None:
     """A copy of the call that first ran on `layer_input`; what the second run reports goes nowhere."""
     with _lock:
         entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
-    return None if entry is None or entry[0].expired() else replace(entry[1], ran=None)
+    if entry is None or entry[0].expired():
+        return None
+    embedded = layer_input if entry[1].embedded is None else entry[1].embedded
+    return replace(entry[1], ran=None, embedded=embedded)
 
 
 # ---------------------------------------------------------------------------------------------- state of a text

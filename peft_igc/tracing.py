@@ -19,11 +19,15 @@ from typing import Any
 import torch
 
 from . import state
+from .adapters import check_tokenizer
 from .calculator import Status
 from .columns import NO_ARITHMETIC
+from .config import IGCConfig
 from .decoding import eval_mode, greedy, prompt_tokens
 from .digits import PAD, decode
-from .layer import IGCLayer, Step, Writing
+from .hooks import active_config
+from .reading import Choice
+from .steps import Step, Writing
 
 
 __all__ = ["Observer", "Trace", "TracedNumber", "TracedStep", "TracedToken", "trace"]
@@ -37,7 +41,7 @@ class TracedNumber:
         text: Its digits. `_` is a placeholder with a digit behind it, `...` stands behind a number that goes on
             after the last digit that is read; both are refused by the calculator.
         probability: Of the whole number: the product over its digits, the placeholders behind them and the sign.
-        weakest: The least probable of these.
+        weakest: The least probable of these. In the token interface a number is read as a whole, so both are equal.
     """
 
     text: str
@@ -118,7 +122,9 @@ class Trace:
 
 def _number_line(title: str, number: TracedNumber, width: int) -> str:
     """An operand with its probabilities."""
-    sure = f"{_percent(number.probability)}, least certain place {_percent(number.weakest)}"
+    sure = _percent(number.probability)
+    if number.weakest != number.probability:
+        sure += f", least certain place {_percent(number.weakest)}"
     return f"  {title}  {number.text:<{width}}  {sure}"
 
 
@@ -179,7 +185,8 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
     Raises:
         ValueError: No active IGC adapter; no chat template and not `raw`; a prompt without a token.
     """
-    operations = _operations(model)
+    config = _active_config(model)
+    check_tokenizer(config, tokenizer)
     ids = torch.tensor(prompt_tokens(tokenizer, [prompt], raw), device=model.device)  # [1, T]
     with torch.no_grad(), eval_mode(model), Observer() as seen:
         output = model.generate(
@@ -187,58 +194,53 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
             attention_mask=torch.ones_like(ids),
             generation_config=greedy(model, tokenizer, max_new_tokens),
         )
+    steps = sorted(seen.steps.items())
     new = output[0, ids.shape[1] :].tolist()
     # The state at a position decides the token behind it.
     gates = [seen.gates.get(ids.shape[1] - 1 + index) for index in range(len(new))]
     return Trace(
         prompt=prompt,
         answer=tokenizer.decode(new, skip_special_tokens=True).strip(),
-        steps=[_traced(step, index, position, operations) for position, (step, index) in sorted(seen.steps.items())],
+        steps=[_traced(step, index, position, config.operations) for position, (step, index) in steps],
         tokens=[TracedToken(tokenizer.decode([token]), gate) for token, gate in zip(new, gates, strict=True)],
     )
 
 
-def _operations(model: Any) -> list[str]:
-    """The operations of the active adapter."""
-    for module in model.modules():
-        if isinstance(module, IGCLayer) and not module.disable_adapters:
-            for name in module.active_adapters:
-                if name in module.igc_config:
-                    return module.igc_config[name].operations
-    raise ValueError(
-        f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
-        "Load one with `PeftModel.from_pretrained(model, folder)`."
-    )
+def _active_config(model: Any) -> IGCConfig:
+    """The config of the active adapter."""
+    config = active_config(model)
+    if config is None:
+        raise ValueError(
+            f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
+            "Load one with `PeftModel.from_pretrained(model, folder)`."
+        )
+    return config
 
 
 def _traced(step: Step, index: int, position: int, operations: list[str]) -> TracedStep:
     """Step `index` of [1, A] steps as text and floats."""
-    digits = step.reading.digits[0, index].float().softmax(-1).cpu()  # [2, D + 1, C]
-    signs = step.reading.signs[0, index].float().softmax(-1).cpu()  # [2, 2]
-    probability, operator = step.reading.operator[0, index].float().softmax(-1).max(-1)
+    choice = step.choice._replace(**{name: x[0, index].cpu() for name, x in step.choice._asdict().items()})
+    operator = int(choice.operator)
     status = Status(int(step.result.status[0, index]))
     return TracedStep(
         position=position,
-        operands=(_number(digits[0], signs[0]), _number(digits[1], signs[1])),
-        operator=operations[int(operator)] if int(operator) < len(operations) else NO_ARITHMETIC,
-        operator_probability=float(probability),
+        operands=(_number(choice, 0), _number(choice, 1)),
+        operator=operations[operator] if operator < len(operations) else NO_ARITHMETIC,
+        operator_probability=float(choice.operator_chance),
         result=decode(step.result.digits[0, index], step.result.sign[0, index])[0] if status == Status.OK else None,
         status=status.name.lower(),
     )
 
 
-def _number(digits: torch.Tensor, signs: torch.Tensor) -> TracedNumber:
-    """An operand from the distributions of its digits [D + 1, C] and sign [2]."""
-    places, classes = digits.max(-1)  # [D + 1]
-    sure, sign = signs.max(-1)
-    every = torch.cat([places, sure[None]])
-    found = classes.tolist()
+def _number(choice: Choice, which: int) -> TracedNumber:
+    """One of the two operands of a choice without leading dimensions."""
+    found = choice.digits[which].tolist()
     more = found.pop() != PAD  # the place behind the last digit only tells that the number goes on
     while found and found[-1] == PAD:
         found.pop()
     text = "".join("_" if digit == PAD else str(digit) for digit in found)
     return TracedNumber(
-        text=("-" if int(sign) else "") + text + ("..." if more else ""),
-        probability=float(every.prod()),
-        weakest=float(every.min()),
+        text=("-" if int(choice.signs[which]) else "") + text + ("..." if more else ""),
+        probability=float(choice.operand_chances[which].prod()),
+        weakest=float(choice.operand_chances[which].min()),
     )

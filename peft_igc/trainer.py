@@ -22,19 +22,21 @@ from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftModel
 from torch import nn
-from transformers.utils import ModelOutput
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
+from .adapters import check_tokenizer
 from .card import write_quick_start
 from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
 from .config import IGCConfig
-from .layer import IGCLayer
+from .hooks import active_config
 from .model import innermost_model
 from .optimizer import MuonAdamW, calculator_matrices
+from .outputs import Fields
+from .passes import Recorder, read_alone
 
 
 logger = get_logger(__name__)
@@ -62,6 +64,10 @@ class IGCSFTConfig(SFTConfig):
             `learning_rate`. `None`: AdamW for all. The reading learns faster with it (`benchmarks/optimizers.py`);
             `4e-3` beside a `learning_rate` of `3e-3` was good on the embedded base. Not for sharded parameters (FSDP,
             DeepSpeed).
+        igc_writing_every (`int`, *optional*, defaults to `1`):
+            Compute the language-model loss, from which the writing learns, in one step of so many. The other steps
+            end behind the reading: no later layer is run, which is several times as fast, and the reading needs more
+            steps than the writing. On one process only.
     """
 
     igc_loss_weight: float = field(
@@ -77,8 +83,15 @@ class IGCSFTConfig(SFTConfig):
         metadata={"help": "Learning rate of Muon for the calculator's weight matrices. None: AdamW for all."},
     )
 
+    igc_writing_every: int = field(
+        default=1,
+        metadata={"help": "The language-model loss is computed in one step of so many; others train the reading."},
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.igc_writing_every < 1:
+            raise ValueError(f"`igc_writing_every={self.igc_writing_every}` is not at least 1. Leave it out for 1.")
         if not self.igc_loss_weight >= 0:
             raise ValueError(f"`igc_loss_weight={self.igc_loss_weight}` is negative. Set it to 0 or more.")
         if self.igc_muon_learning_rate is not None and not self.igc_muon_learning_rate > 0:
@@ -146,6 +159,7 @@ class IGCTrainer(SFTTrainer):
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
         _refuse_sharded_sequences(self.accelerator.parallelism_config)
+        check_tokenizer(self._igc_config, self._tokenizer)
         if not has_columns:
             logger.warning(
                 "The training dataset has no column `igc_operator`, so the reading is not trained. "
@@ -255,42 +269,53 @@ class IGCTrainer(SFTTrainer):
         """
         if "igc_operator" not in inputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        recorder = _Recorder(model)
+        if self.model.training and self.state.global_step % getattr(self.args, "igc_writing_every", 1):
+            report = read_alone(model, inputs)
+            self._log_reading(report, inputs["igc_operator"], written=False)
+            loss = self._weighted(report, num_items_in_batch)
+            return (loss, None) if return_outputs else loss
+        recorder = Recorder(model)
         inputs["igc_add_loss"] = False
         result = super().compute_loss(recorder, inputs, return_outputs, num_items_in_batch)
         output = recorder.chosen()
         if output is None:  # the adapter is switched off
             return result
+        report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
+        self._log_reading(report, inputs["igc_operator"])
+        loss = result[0] if return_outputs else result
+        loss = loss + self._weighted(report, num_items_in_batch).to(loss.device)
+        return (loss, result[1]) if return_outputs else loss
+
+    def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
+        """The reading loss of a batch as it is added to the loss."""
         if self.model.training and self._igc_in_window is not None:
-            reading = output.igc_loss / self._igc_in_window.clamp(min=1) * self.accelerator.num_processes
+            reading = report.loss / self._igc_in_window.clamp(min=1) * self.accelerator.num_processes
             if num_items_in_batch is None:  # the parent will divide by the steps of the window
                 reading = reading * self.current_gradient_accumulation_steps
         else:
-            reading = output.igc_loss / output.igc_count.clamp(min=1)
-        self._log_reading(output, inputs["igc_operator"])
-        loss = result[0] if return_outputs else result
-        weight = self.args.igc_loss_weight if isinstance(self.args, IGCSFTConfig) else IGCSFTConfig.igc_loss_weight
-        loss = loss + weight * reading.to(loss.device)
-        return (loss, result[1]) if return_outputs else loss
+            reading = report.loss / report.count.clamp(min=1)
+        return getattr(self.args, "igc_loss_weight", IGCSFTConfig.igc_loss_weight) * reading
 
     # ------------------------------------------------------------------------------------------ metrics
-    def _log_reading(self, output: ModelOutput, operator: torch.Tensor) -> None:
+    def _log_reading(self, report: Fields, operator: torch.Tensor, written: bool = True) -> None:
         """Adds a batch to the totals since the last log, and puts their means where TRL logs from."""
         mode = "train" if self.model.training else "eval"
         metrics = self._metrics[mode]
         prefix = self._igc_eval_set if mode == "eval" else ""
         cut = (operator == TRUNCATED).any(1).sum()
-        sums = [output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate * output.igc_count, cut]
-        batch = torch.stack([x.detach().float().to(operator.device) for x in sums])  # [5]
+        with_gate = report.count * written
+        sums = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate, cut]
+        batch = torch.stack([x.detach().float().to(operator.device) for x in sums])  # [6]
         batch = self.accelerator.gather(batch[None]).sum(0).cpu()
         if f"{prefix}igc/truncated_rows" not in metrics:  # TRL clears the metrics when it has logged them
             self._igc_totals[mode] = torch.zeros_like(batch)
         self._igc_totals[mode] += batch
-        loss, count, correct, gate, truncated = self._igc_totals[mode].tolist()
+        loss, count, correct, gate, with_gate, truncated = self._igc_totals[mode].tolist()
         if count:
             metrics[f"{prefix}igc/loss_read"] = [loss / count]
             metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
-            metrics[f"{prefix}igc/gate_mean"] = [gate / count]
+        if with_gate:
+            metrics[f"{prefix}igc/gate_mean"] = [gate / with_gate]
         if count or truncated:
             metrics[f"{prefix}igc/truncated_rows"] = [truncated]
 
@@ -322,39 +347,6 @@ class IGCTrainer(SFTTrainer):
         card = Path(output_dir or self.args.output_dir) / "README.md"
         if self._igc_config is not None and card.is_file() and "import peft_igc" not in card.read_text("utf-8"):
             write_quick_start(card, self.model.config.name_or_path, "PATH_OF_THIS_FOLDER")
-
-
-class _Recorder:
-    """Stands in for the model in `SFTTrainer.compute_loss` and keeps the outputs of its forward passes."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.outputs: list[ModelOutput] = []
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        output = self.model(*args, **kwargs)
-        if getattr(output, "igc_loss", None) is not None:
-            self.outputs.append(output)
-        return output
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def chosen(self) -> ModelOutput | None:
-        """The output of the pass that is trained: TRL runs a further one without gradients for its metrics."""
-        with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
-        return next(with_grad, self.outputs[0] if self.outputs else None)
-
-
-def active_config(model: nn.Module) -> IGCConfig | None:
-    """The config of the IGC adapter that is active in `model`, or None if it has none."""
-    for module in model.modules():
-        if isinstance(module, IGCLayer):
-            names: Any = module.active_adapters
-            for name in names:
-                if name in module.igc_config:
-                    return module.igc_config[name]
-    return None
 
 
 def _put_fused_head_on_the_base(model: nn.Module) -> None:

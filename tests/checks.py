@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import torch
 from peft import PeftModel, get_peft_model
 from tiny_models import VOCABULARY, small_config, tiny_model
+from tiny_vocabulary import TABLE
 
 from peft_igc import state
 from peft_igc.calculator import Status
 from peft_igc.columns import check_columns, encode_steps
 from peft_igc.digits import PAD
-from peft_igc.layer import Step
+from peft_igc.reading import NEVER, Pointing
+from peft_igc.steps import Step
 
 
 TOLERANCE = 1e-4
@@ -41,15 +43,22 @@ def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel
         if name not in layer.igc_config:
             continue
         reader, writer = layer.igc_input_mapping[name], layer.igc_output_mapping[name]
+        points = layer.igc_config[name].interface == "tokens"
         with torch.no_grad():
-            heads = (reader.digit_head, reader.sign_head, reader.operator_head)
-            for linear in (*heads, reader.anchor_query, reader.compression, writer.write_down):
+            heads = (reader.pointer if points else reader.digit_head, reader.sign_head, reader.operator_head)
+            inner = (reader.anchor_query, reader.compression)
+            inner += (reader.embedded_compression,) if points else ()
+            for linear in (*heads, *inner, writer.write_down):
                 linear.weight.copy_(torch.randn(linear.weight.shape, generator=generator))
             for linear in heads:
                 linear.weight.mul_(3)
             reader.slots.copy_(4 * torch.randn(reader.slots.shape, generator=generator))
             reader.operator_head.bias[:3] = 0  # +, - and *: a number comes out, whatever is read
-            writer.digit.weight.mul_(5)
+            if points:
+                for relative in reader.relative:  # without which two numbers look alike
+                    relative.weight.copy_(3 * torch.randn(relative.weight.shape, generator=generator))
+            else:
+                writer.digit.weight.mul_(5)
     return model
 
 
@@ -122,18 +131,23 @@ def assert_rows_differ(rows: list[list[Calculation]]) -> None:
 
 
 def telling_texts(model: torch.nn.Module, lengths: list[int], seed: int = 0) -> list[torch.Tensor]:
-    """Random texts of these lengths which the model clearly reads as different calculations at their ends."""
+    """Random texts of these lengths which the model clearly reads as different calculations at their ends.
+
+    None of them ends in a number: the token interface writes nothing into one.
+    """
     generator = torch.Generator().manual_seed(seed)
     found: list[torch.Tensor] = []
     results: set[Any] = set()
     for length in lengths:
-        for _ in range(50):
-            ids = torch.randint(3, VOCABULARY, (1, length), generator=generator)
-            step = steps_of(model, ids, torch.tensor([[length - 1]]))
-            result = tuple(map(tuple, (step.result.digits[0, 0].tolist(), step.result.sign[0].tolist())))
-            if result not in results and margin(step) > MARGIN and step.result.status[0, 0] == Status.OK:
+        drawn = torch.randint(3, VOCABULARY, (300, length), generator=generator)
+        step = steps_of(model, drawn, torch.full((300, 1), length - 1))
+        ended = torch.tensor([token not in TABLE.digits for token in drawn[:, -1].tolist()])
+        clear = (margins(step) > 2 * MARGIN) & (step.result.status[:, 0] == Status.OK) & ended
+        for row in clear.nonzero().flatten().tolist():
+            result = tuple(step.result.digits[row, 0].tolist()), int(step.result.sign[row, 0])
+            if result not in results:
                 results.add(result)
-                found.append(ids[0])
+                found.append(drawn[row])
                 break
     assert len(found) == len(lengths), "the adapter reads the same from every text"
     return found
@@ -146,11 +160,31 @@ def steps_of(model: torch.nn.Module, ids: torch.Tensor, anchors: torch.Tensor, *
     return next(s for s in seen if isinstance(s, Step))
 
 
+def margins(step: Step) -> torch.Tensor:
+    """[B], in each row the smallest distance between the best two of what could have been read in one place.
+
+    That is the classes of a slot, or the numbers of the text with their signs; infinite without an anchor, and where a
+    text has no two numbers.
+    """
+    reading = step.reading
+    slots: list[torch.Tensor] = []
+    if isinstance(reading, Pointing):
+        # the second operand is another number than the first one
+        first, second = reading.scores.unbind(2)  # [B, A, W, 2] each
+        taken = first.amax(-1).argmax(-1, keepdim=True)[..., None]  # [B, A, 1, 1]
+        second = second.scatter(2, taken.expand(-1, -1, -1, 2), NEVER)
+        slots = [first.flatten(2), second.flatten(2), reading.operator]
+    pairs = [logits.topk(2, -1).values for logits in slots or reading]
+    least = torch.stack([(p[..., :1] - p[..., 1:]).flatten(2).amin(-1) for p in pairs]).amin(0)  # [B, A]
+    nothing = step.anchors < 0
+    if isinstance(reading, Pointing):
+        nothing |= (reading.digits[..., 0] != PAD).sum(-1) < 2
+    return least.masked_fill(nothing, float("inf")).amin(1)
+
+
 def margin(step: Step) -> float:
-    """The smallest distance between the best two classes of a slot that was read."""
-    there = step.anchors >= 0
-    pairs = [logits[there].topk(2, -1).values for logits in step.reading]
-    return min((float((p[..., 0] - p[..., 1]).min()) for p in pairs if p.numel()), default=float("inf"))
+    """The smallest of the `margins`."""
+    return float(margins(step).min())
 
 
 def scored(model: torch.nn.Module, ids: torch.Tensor, anchors: torch.Tensor | None, **more: Any) -> torch.Tensor:

@@ -14,12 +14,14 @@ from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc import cli, demo, loading
 from peft_igc.adapters import load_adapter
-from peft_igc.demo import DemoSettings, demo_config, run_demo
+from peft_igc.demo import demo_config, run_demo
+from peft_igc.demo_settings import SETTINGS, DemoSettings
 from peft_igc.evaluation import evaluate
 
 
 ROOT = Path(__file__).parent.parent
-SMALL = DemoSettings(
+SMALL = dataclasses.replace(
+    SETTINGS["hidden"],
     reading_dim=32,
     reading_ffn=32,
     num_heads=4,
@@ -122,7 +124,7 @@ def test_one_digit_subtasks_are_reported_apart(outcome):
 
 def test_missed_targets_are_said(outcome):
     done, _ = outcome
-    assert done.missed[0] == "all: 0.00% exact, the target is 98%"
+    assert done.missed[0] == "all: 0.00% exact, the target is 98.0%"
     assert len(done.missed) == 5
     assert done.results["summary"]["targets_missed"] == done.missed
 
@@ -197,7 +199,7 @@ def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
 
 def test_no_calculation_of_the_test_set_is_trained():
     """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""
-    settings = DemoSettings()
+    settings = SETTINGS["hidden"]
     items = demo.bigbench_test_set(settings.per_group, settings.test_seed)
     tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
 
@@ -239,10 +241,10 @@ def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, c
     monkeypatch.setattr(demo, "run_demo", fake)
     assert cli.main(["demo", "--output", "x", "--seed", "3", "--minutes", "2.5", "--per-group", "7"]) == 1
     assert (given["output"], given["seed"], given["minutes"]) == ("x", 3, 2.5)
-    assert given["settings"] == DemoSettings(per_group=7)
+    assert given["settings"] == dataclasses.replace(SETTINGS["hidden"], per_group=7)
     shown = capsys.readouterr().out
     assert outcome[0].table in shown
-    assert "Targets missed:\n  all: 0.00% exact, the target is 98%" in shown
+    assert "Targets missed:\n  all: 0.00% exact, the target is 98.0%" in shown
 
 
 def test_eval_writes_a_report_that_names_its_inputs(base, adapter, data, tmp_path, capsys):
@@ -276,6 +278,28 @@ def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
     found = json.loads(capsys.readouterr().out)
     assert len(found["tokens"]) == 3
     assert all(repr(token["text"]) in shown for token in found["tokens"])
+
+
+def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
+    assert cli.main(["profile", base]) == 0
+    shown = capsys.readouterr().out
+    for part in (base, "10, by digits: 10 of 1", "single digits", "interface       tokens"):
+        assert part in shown
+    assert cli.main(["profile", base, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tokenizer"], found["family"], found["interface"]) == (base, "single digits", "tokens")
+    assert found["numeric_tokens"] == {"1": 10}
+
+
+def test_profile_knows_the_embedded_base(capsys):
+    assert cli.main(["profile", "tiny"]) == 0
+    assert "groups of 3 from the left" in capsys.readouterr().out
+
+
+def test_profile_names_a_folder_without_tokenizer(capsys, tmp_path):
+    assert "holds no `tokenizer_config.json`" in refused(capsys, "profile", str(tmp_path))
+    assert "is no folder" in refused(capsys, "profile", str(tmp_path / "nowhere"))
+    assert "is no folder" in refused(capsys, "profile", "./nowhere")
 
 
 def refused(capsys, *arguments):
@@ -405,7 +429,7 @@ def test_help_answers_without_loading_a_trainer():
     program = "import sys, peft_igc.cli as cli; print(cli.build_parser().format_help(), 'trl' in sys.modules)"
     shown = run_program(["-c", program])
     assert shown.split()[-1] == "False"
-    for command in ("demo", "eval", "trace"):
+    for command in ("demo", "eval", "trace", "profile"):
         assert command in shown
 
 

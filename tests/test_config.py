@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from peft import LoraConfig, PeftConfig
+from tiny_vocabulary import TABLE
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -86,10 +87,8 @@ AT_LEAST = {
 
 
 def test_every_size_is_checked():
-    sizes = {
-        name for name, default in own_fields().items() if isinstance(default, int) and not isinstance(default, bool)
-    }
-    assert sizes | {"result_digits"} == AT_LEAST.keys()
+    sizes = {name for name in own_fields() if type(getattr(IGCConfig(), name)) is int}
+    assert sizes == AT_LEAST.keys()
 
 
 @pytest.mark.parametrize(("name", "least"), AT_LEAST.items())
@@ -132,6 +131,41 @@ def test_values_without_meaning_are_refused(fields, message):
 def test_an_unknown_field_is_an_error():
     with pytest.raises(TypeError, match="unexpected keyword argument 'num_digit'"):
         IGCConfig(num_digit=3)
+
+
+TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"interface": "words"}, "`interface='words'` is unknown. Choose one of hidden, tokens"),
+        ({"interface": "tokens"}, r"`number_tokens` belong together. Use `IGCConfig.from_tokenizer\(tokenizer\)`"),
+        ({"number_tokens": TABLE.to_json()}, "The token interface and `number_tokens` belong together"),
+        ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
+        ({**TOKENS, "max_offset": 64}, "`max_offset=64` has no meaning for `interface='tokens'`"),
+        ({**TOKENS, "number_tokens": {"digits": {}}}, r"A token table has the keys .*Make it anew: `TokenizerProfile"),
+        ({**TOKENS, "reading_dim": 100}, "`reading_dim=100` is not a multiple of `num_heads=8`"),
+        ({**TOKENS, "max_distance": 0}, "`max_distance=0` is not an integer of at least 1"),
+        ({**TOKENS, "reading_dropout": 1.0}, r"`reading_dropout=1.0` is not in 0..1 \(1 excluded\). Set `IGCConfig\("),
+        ({"reading_dropout": 0.5}, "`reading_dropout=0.5` has no meaning for `interface='hidden'`"),
+        ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
+        ({"confidence": True}, r"`confidence=True` is not in 0..1"),
+        ({"confidence": "high"}, r"`confidence='high'` is not in 0..1"),
+        ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),
+    ],
+)
+def test_values_without_meaning_in_an_interface_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        IGCConfig(**fields)
+
+
+def test_each_interface_has_sizes_of_its_own_that_are_saved(tmp_path):
+    config = IGCConfig(**TOKENS, confidence=0.9, reading_dropout=0.1)
+    assert (config.num_digits, config.result_digits, config.writing_dim, config.max_offset) == (40, 40, None, None)
+    assert (IGCConfig().num_digits, IGCConfig().writing_dim, IGCConfig(confidence=0).confidence) == (10, 512, 0)
+    config.save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)) == config
 
 
 # ------------------------------------------------------------------------------------------------ files

@@ -5,6 +5,7 @@ within 1e-4 in float32, steps exactly equal, on texts whose readings are clear a
 """
 
 import copy
+import functools
 import threading
 
 import pytest
@@ -27,11 +28,12 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
 
-from peft_igc.layer import Step
+from peft_igc.steps import Step, calculate_step
 
 
 ARCHITECTURES = ["llama", "gpt2", "mistral-window", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
-UNIT = 3  # the first ones run in the unit tier, the others are slow
+UNIT = ["llama", "gpt2", "mistral-window"]  # these run in the unit tier, the others are slow
+INTERFACES = ["hidden", "tokens"]
 WINDOW = {"sliding_window": 6}
 LENGTHS = [9, 5, 7]
 
@@ -44,23 +46,35 @@ def close(a, b):
     torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(a, marks=[pytest.mark.slow] * (i >= UNIT)) for i, a in enumerate(ARCHITECTURES)],
-)
-def setting(request):
-    arch, _, window = request.param.partition("-")
-    model = adapted(arch, overrides=WINDOW if window else None)
+@functools.cache
+def made(arch, interface):
+    """A telling model, and texts that it reads as different calculations."""
+    arch, _, window = arch.partition("-")
+    model = adapted(arch, overrides=WINDOW if window else None, interface=interface)
     return model, telling_texts(model, LENGTHS)
 
 
-@pytest.fixture(scope="module")
-def llama():
-    model = adapted("llama")
-    return model, telling_texts(model, LENGTHS)
+@pytest.fixture(params=INTERFACES)
+def interface(request):
+    return request.param
 
 
-def test_what_is_written_matters(setting):
+@pytest.fixture(params=[pytest.param(a, marks=[] if a in UNIT else [pytest.mark.slow]) for a in ARCHITECTURES])
+def arch(request):
+    return request.param
+
+
+@pytest.fixture
+def setting(arch, interface):
+    return made(arch, interface)
+
+
+@pytest.fixture
+def llama(interface):
+    return made("llama", interface)
+
+
+def test_what_is_written_matters(setting, monkeypatch):
     model, rows = setting
     out = generated(model, **left_padded(rows))
     with model.disable_adapter():
@@ -69,29 +83,16 @@ def test_what_is_written_matters(setting):
     # another row's result would show, too
     row, anchors = rows[0][None], torch.tensor([ends(rows)[0]])
     right = scored(model, row, anchors)
-    with wrong_results(model):
-        assert (scored(model, row, anchors) - right).abs().max() > 50 * TOLERANCE
+    monkeypatch.setattr("peft_igc.layer.calculate_step", wrong_step)
+    assert (scored(model, row, anchors) - right).abs().max() > 50 * TOLERANCE
 
 
-class wrong_results:  # noqa: N801 - a context manager
-    """The calculator is one off in the first digit."""
-
-    def __init__(self, model):
-        self.layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
-
-    def __enter__(self):
-        calculate = self.layer._calculate
-
-        def wrong(*args):
-            result = calculate(*args)
-            digits = result.digits.clone()
-            digits[..., 0] = (digits[..., 0] + 1) % 10
-            return result._replace(digits=digits)
-
-        self.layer._calculate = wrong
-
-    def __exit__(self, *error):
-        del self.layer._calculate
+def wrong_step(*args):
+    """The calculator, one off in the first digit, and with the other sign."""
+    result = calculate_step(*args)
+    digits = result.digits.clone()
+    digits[..., 0] = (digits[..., 0] + 1) % 10
+    return result._replace(digits=digits, sign=1 - result.sign)
 
 
 @pytest.mark.parametrize("padding", [0, 3])
@@ -161,8 +162,8 @@ def test_a_static_cache_of_the_callers_serves_and_is_served(llama):
 
 
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_prompt_lookup_equals_greedy_decoding(arch):
-    model = adapted(arch)
+def test_prompt_lookup_equals_greedy_decoding(arch, interface):
+    model = adapted(arch, interface=interface)
     (row,) = telling_texts(model, [6], seed=5)
     row = torch.cat([row, row, row])  # a text to look up
     plain = generated(model, input_ids=row[None], new=12)
@@ -172,9 +173,9 @@ def test_prompt_lookup_equals_greedy_decoding(arch):
 
 
 @pytest.mark.parametrize("with_igc", [False, True])
-def test_assisted_decoding_equals_greedy_decoding(llama, with_igc):
+def test_assisted_decoding_equals_greedy_decoding(llama, interface, with_igc):
     model, rows = llama
-    assistant = adapted("llama", seed=3) if with_igc else tiny_model("llama", seed=3)
+    assistant = adapted("llama", seed=3, interface=interface) if with_igc else tiny_model("llama", seed=3)
     out = generated(model, input_ids=rows[0][None], new=12, assistant_model=assistant)
     assert torch.equal(out.sequences, generated(model, input_ids=rows[0][None], new=12).sequences)
     assert_as_scored(model, out, rows[:1], ends(rows[:1]))
@@ -364,9 +365,10 @@ def test_an_adapter_that_was_off_for_a_part_of_the_text_does_not_see_that_part(l
 
 
 @pytest.mark.parametrize("make", [lambda c: DynamicCache(config=c), lambda c: StaticCache(config=c, max_cache_len=32)])
-def test_each_of_two_adapters_follows_the_text_while_the_other_is_active(make):
-    model = adapted("llama")
-    model.add_adapter("second", small_config())
+@pytest.mark.parametrize("other", INTERFACES)
+def test_each_of_two_adapters_follows_the_text_while_the_other_is_active(make, interface, other):
+    model = adapted("llama", interface=interface)
+    model.add_adapter("second", small_config(interface=other))
     telling(model, "second", seed=4).eval()
     rows = telling_texts(model, LENGTHS)
     a, b = rows[0][None], rows[1][None]
@@ -426,8 +428,8 @@ def test_right_padding_changes_no_row_of_a_forward_pass(setting):
         close(got[i, : len(row)], scored(model, row[None], torch.tensor([[len(row) - 1]]))[0])
 
 
-def test_a_model_in_bfloat16_gives_the_same_cached_and_uncached():
-    model = get_peft_model(tiny_model("llama").to(torch.bfloat16), small_config())
+def test_a_model_in_bfloat16_gives_the_same_cached_and_uncached(interface):
+    model = get_peft_model(tiny_model("llama").to(torch.bfloat16), small_config(interface=interface))
     telling(model).eval()
     rows = telling_texts(model, LENGTHS)
     cached, uncached = (generated(model, **left_padded(rows), new=3, use_cache=use) for use in (True, False))
@@ -437,8 +439,8 @@ def test_a_model_in_bfloat16_gives_the_same_cached_and_uncached():
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_embeddings_generate_as_their_ids_do(setting, use_cache):
-    model, rows = setting
+def test_embeddings_generate_as_their_ids_do(arch, use_cache):
+    model, rows = made(arch, "hidden")  # the token interface reads ids alone
     batch = left_padded(rows)
     embeddings = model.get_input_embeddings()(batch["input_ids"])
     with torch.no_grad():
@@ -454,8 +456,8 @@ def test_embeddings_generate_as_their_ids_do(setting, use_cache):
 
 
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_several_anchors_in_a_prompt_govern_one_after_the_other(arch):
-    model = adapted(arch)
+def test_several_anchors_in_a_prompt_govern_one_after_the_other(arch, interface):
+    model = adapted(arch, interface=interface)
     rows = telling_texts(model, [10, 10])
     anchors = torch.tensor([[2, 6, 9], [-1, 4, -1]])
     out = generated(model, input_ids=torch.stack(rows), igc_anchors=anchors)

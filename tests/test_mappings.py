@@ -8,8 +8,9 @@ import torch
 from peft_igc import IGCConfig
 from peft_igc.attention import Attention, Block
 from peft_igc.digits import PAD
-from peft_igc.input_mapping import HiddenInputMapping, Reading, Targets, reading_loss
+from peft_igc.input_mapping import HiddenInputMapping
 from peft_igc.output_mapping import HiddenOutputMapping
+from peft_igc.reading import Reading, Targets, reading_loss
 
 
 H, D, K, R = 24, 4, 4, 5

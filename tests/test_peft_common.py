@@ -1,4 +1,4 @@
-"""PEFT's own common tests, unchanged, on a calculator in eleven architectures.
+"""PEFT's own common tests, unchanged, on a calculator of either interface in eleven architectures.
 
 `PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `fetch_peft_tests.py`
 fetches it, and without it this file is skipped. Each check of it stands in exactly one of the two tables below:
@@ -18,6 +18,7 @@ import fetch_peft_tests
 import pytest
 import torch
 from tiny_models import ARCHITECTURES, small_igc, tiny_model
+from tiny_vocabulary import encode
 from transformers import AutoModelForCausalLM
 
 from peft_igc import IGCConfig
@@ -116,13 +117,17 @@ NOT_APPLIED: dict[str, str] = {
 CASES = [
     pytest.param(
         arch,
+        interface,
         check,
         arguments,
         init_weights,
-        id="-".join([arch, check, *(str(v) for v in arguments.values()), "fresh" if init_weights else "random"]),
+        id="-".join(
+            [arch, interface, check, *(str(v) for v in arguments.values()), "fresh" if init_weights else "random"]
+        ),
         marks=[] if arch == "llama" else [pytest.mark.slow],
     )
     for arch in ARCHITECTURES
+    for interface in ("hidden", "tokens")
     for check, arguments in APPLIED
     for init_weights in ([False] if check in ONLY_RANDOM else [True, False])
 ]
@@ -141,6 +146,19 @@ class Tester(PeftCommonTester):  # type: ignore[misc, valid-type]
             "input_ids": torch.tensor([[1, 1, 1], [1, 2, 1]]),
             "attention_mask": torch.tensor([[1, 1, 1], [1, 0, 1]]),
         }
+
+
+class TokenTester(Tester):
+    """The tester with a text that is a calculation in the vocabulary of `tiny_vocabulary`."""
+
+    __test__ = False
+
+    def prepare_inputs_for_testing(self) -> dict[str, torch.Tensor]:
+        """Two rows of six tokens, one of them masked."""
+        ids = encode("(12 + 5 =")
+        mask = torch.ones(2, len(ids), dtype=torch.int64)
+        mask[1, 0] = 0
+        return {"input_ids": torch.stack([ids, ids]), "attention_mask": mask}
 
 
 @pytest.fixture(scope="session")
@@ -162,13 +180,19 @@ def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return Folders()
 
 
-@pytest.mark.parametrize(("arch", "check", "arguments", "init_weights"), CASES)
+@pytest.mark.parametrize(("arch", "interface", "check", "arguments", "init_weights"), CASES)
 def test_peft_holds_it_to_what_it_holds_its_own_methods_to(
-    arch: str, check: str, arguments: dict[str, Any], init_weights: bool, model_folders: dict[str, str]
+    arch: str,
+    interface: str,
+    check: str,
+    arguments: dict[str, Any],
+    init_weights: bool,
+    model_folders: dict[str, str],
 ) -> None:
     torch.manual_seed(0)
-    config = small_igc(init_weights=init_weights, task_type="CAUSAL_LM")
-    run = getattr(Tester(), f"_test_{check}")
+    config = small_igc(interface=interface, init_weights=init_weights, task_type="CAUSAL_LM")
+    tester = TokenTester() if interface == "tokens" else Tester()
+    run = getattr(tester, f"_test_{check}")
     first = ("",) if check == "passing_input_embeds_works" else ()  # its unused `test_name`
     run(*first, model_folders[arch], IGCConfig, config, **arguments)
 
@@ -183,12 +207,12 @@ def test_every_check_is_applied_or_has_a_reason() -> None:
 
 def test_the_number_of_checks_is_what_it_was() -> None:
     assert len(ARCHITECTURES) == 11
-    assert len(CASES) == 594
-    assert len({case.id for case in CASES}) == 594
+    assert len(CASES) == 1188
+    assert len({case.id for case in CASES}) == 1188
 
 
 def test_the_checks_are_peft_s_own_unchanged_files() -> None:
     module = sys.modules[f"{PACKAGE}.testing_common"]
     assert Path(str(module.__file__)).parent == fetch_peft_tests.folder()
-    own = [name for name in vars(Tester) if name.startswith("_test_")]
+    own = [name for tester in (Tester, TokenTester) for name in vars(tester) if name.startswith("_test_")]
     assert own == []

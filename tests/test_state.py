@@ -308,6 +308,6 @@ def test_a_call_is_recalled_by_its_layers_input_for_as_long_as_that_lives():
     assert again is not call
     assert state.recall_call(torch.zeros(2, 3)) is None
     storages = len(state._calls_by_storage)
-    del hidden
+    del hidden, again  # which has the input as its embeddings
     state.remember_call(call, torch.zeros(1))
     assert len(state._calls_by_storage) == storages

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import transformers as tf
+from tiny_vocabulary import TABLE
 from transformers import PreTrainedModel
 
 from peft_igc import IGCConfig
@@ -95,17 +96,18 @@ def tiny_model(arch: str, seed: int = 0, **overrides: Any) -> PreTrainedModel:
 
 
 def small_igc(**overrides: Any) -> dict[str, Any]:
-    """Fields of an `IGCConfig` for tiny models, with random weights that change outputs."""
+    """Fields of an `IGCConfig` for tiny models, with random weights that change outputs, in either interface."""
+    tokens = overrides.get("interface") == "tokens"
     fields = {
         "layer": 1,
         "num_digits": 4,
         "reading_dim": 32,
         "reading_ffn": 64,
         "num_heads": 4,
-        "writing_dim": 32,
         "writing_ffn": 64,
         "gate_dim": 16,
         "init_weights": False,
+        **({"number_tokens": TABLE.to_json()} if tokens else {"writing_dim": 32}),
     }
     return {**fields, **overrides}
 

@@ -1,0 +1,170 @@
+"""What the token interface promises, measured on adapters of the demonstration: one run per seed, the worst counts.
+
+Each seed trains the demonstration's adapter and answers its 20 BIG-bench subtasks; then come the suites of
+`peft_igc.suites` (held-out phrasings, operands of 6 to 20 digits, negative numbers, separators, numbers that are no
+operands), beside the base model. Where there is nothing to calculate, no right answer is compared: counted are the
+prompts at which a step was ok all the same, and at which any logit of the prompt and of 16 tokens behind it differs
+from the base model's by a single bit, in batches shared with arithmetic. Last, the same adapter on the base in
+bfloat16 and in 8 bits.
+
+    python benchmarks/token_interface.py --seeds 0 1 2 3 4 --output benchmarks/results/token_interface.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+from peft_igc import loading, state
+from peft_igc.adapters import load_adapter
+from peft_igc.calculator import Status
+from peft_igc.data import bigbench_test_set
+from peft_igc.decoding import greedy, padding_token, prompt_tokens
+from peft_igc.demo import run_demo
+from peft_igc.demo_settings import SETTINGS
+from peft_igc.evaluation import evaluate, versions
+from peft_igc.steps import Step
+from peft_igc.suites import ARITHMETIC, SILENT, suites
+
+
+CONTINUATION = 16  # tokens behind a prompt without arithmetic that are compared, too
+ROWS, BESIDE = 48, 16  # of a batch: prompts without arithmetic, and arithmetic between them
+LONGEST_ANSWER = 32  # tokens: 40 digits in threes, a sign, the end
+TOLERANCE = 0.002
+
+
+def left_padded(rows: list[list[int]], padding: int) -> dict[str, torch.Tensor]:
+    """Token ids and mask [B, T]."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@torch.no_grad()
+def silence(model: Any, tokenizer: Any, items: list[dict[str, Any]], beside: list[dict[str, Any]]) -> dict[str, Any]:
+    """How often the calculator spoke up where it should not, in batches with rows where it should."""
+    prompts = prompt_tokens(tokenizer, [item["prompt"] for item in items], raw=False)
+    others = prompt_tokens(tokenizer, [item["prompt"] for item in beside[:BESIDE]], raw=False)
+    padding = padding_token(model, tokenizer)
+    activated: list[str] = []
+    changed = active_beside = 0
+    for start in range(0, len(items), ROWS):
+        batch = left_padded(prompts[start : start + ROWS] + others, padding)
+        with model.disable_adapter():
+            made = model.generate(**batch, generation_config=greedy(model, tokenizer, CONTINUATION))
+            more = made.shape[1] - batch["input_ids"].shape[1]
+            mask = torch.cat([batch["attention_mask"], torch.ones(len(made), more, dtype=torch.int64)], 1)
+            expected = model(input_ids=made, attention_mask=mask).logits
+        ok = torch.zeros(len(made), dtype=torch.bool)
+
+        def watch(seen: Any, ok: torch.Tensor = ok) -> None:
+            if isinstance(seen, Step):
+                ok |= (seen.result.status == Status.OK).any(1)
+
+        state.thread.observers.append(watch)
+        try:
+            logits = model(input_ids=made, attention_mask=mask).logits
+        finally:
+            state.thread.observers.remove(watch)
+        differs = ((logits != expected) & mask[..., None].bool()).flatten(1).any(1)
+        n = len(prompts[start : start + ROWS])
+        activated += [items[start + row]["prompt"] for row in ok[:n].nonzero().flatten().tolist()]
+        changed += int(differs[:n].sum())
+        active_beside += int((ok & differs)[n:].sum())
+    return {
+        "n": len(items),
+        "activated": len(activated),
+        "with_changed_logits": changed,
+        "examples": activated[:20],
+        "arithmetic_rows_beside_that_changed": active_beside,
+    }
+
+
+def other_bases(folder: Path, items: list[dict[str, Any]]) -> dict[str, float]:
+    """Exact match of the same adapter on the base in other number formats."""
+    source = str(loading._TINY_FOLDER)
+    eight = BitsAndBytesConfig(load_in_8bit=True)
+    bases = {
+        "float32": lambda: loading.load_base(loading.TINY)[0],
+        "bfloat16": lambda: loading.load_base(loading.TINY, torch.bfloat16)[0],
+        "8 bits": lambda: AutoModelForCausalLM.from_pretrained(source, quantization_config=eight),
+    }
+    tokenizer = loading.tiny_base()[1]
+    return {
+        name: evaluate(load_adapter(make(), folder), tokenizer, items, max_new_tokens=LONGEST_ANSWER)["exact_match"]
+        for name, make in bases.items()
+    }
+
+
+def measure(seed: int, n: int, folder: Path) -> dict[str, Any]:
+    """One seed: trained, then everything else."""
+    outcome = run_demo(folder, seed=seed, settings=SETTINGS["tokens"])
+    base, tokenizer = loading.tiny_base()
+    model = load_adapter(base, folder / "adapter")
+    texts = suites(n)
+    scores: dict[str, Any] = {}
+    for name in ARITHMETIC:
+        with model.disable_adapter():
+            before = evaluate(model, tokenizer, texts[name], max_new_tokens=LONGEST_ANSWER)
+        report = evaluate(model, tokenizer, texts[name], max_new_tokens=LONGEST_ANSWER)
+        scores[name] = {key: report[key] for key in ("n", "exact_match", "groups", "truncated", "mistakes")}
+        scores[name]["base_exact_match"] = before["exact_match"]
+        print(f"seed {seed}  {name:20s} {report['exact_match']:8.2%}   base {before['exact_match']:.2%}", flush=True)
+    for name in SILENT:
+        scores[name] = silence(model, tokenizer, texts[name], texts["held_out_phrasings"])
+        found = scores[name]
+        print(f"seed {seed}  {name:20s} {found['activated']} of {found['n']} activated", flush=True)
+    results, training = outcome.results["igc"], outcome.results["training"]
+    formats = other_bases(folder / "adapter", bigbench_test_set(50, seed=2))
+    print(f"seed {seed}  {formats}", flush=True)
+    return {
+        "training": {key: training[key] for key in ("seconds", "steps", "rows", "trainable_parameters")},
+        "bigbench": {key: results[key] for key in ("n", "exact_match", "groups", "mistakes")},
+        "base": outcome.results["base"]["exact_match"],
+        **scores,
+        "number_formats": formats,
+    }
+
+
+def worst(runs: dict[int, dict[str, Any]]) -> dict[str, float]:
+    """The least exact match, the most activations and changes, over all seeds."""
+    values = list(runs.values())
+    found = {name: min(run[name]["exact_match"] for run in values) for name in ("bigbench", *ARITHMETIC)}
+    found["bigbench_subtask"] = min(g["exact_match"] for run in values for g in run["bigbench"]["groups"].values())
+    for name in SILENT:
+        found[f"{name}_activated"] = max(run[name]["activated"] for run in values)
+        found[f"{name}_with_changed_logits"] = max(run[name]["with_changed_logits"] for run in values)
+    found["number_formats_apart"] = max(
+        max(run["number_formats"].values()) - min(run["number_formats"].values()) for run in values
+    )
+    found["training_seconds"] = max(run["training"]["seconds"] for run in values)
+    return found
+
+
+def main() -> None:
+    """Runs all seeds and writes the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="N")
+    parser.add_argument("--n", type=int, default=1000, metavar="N", help="items per suite (default: %(default)s)")
+    arguments = parser.parse_args()
+    runs: dict[int, dict[str, Any]] = {}
+    for seed in arguments.seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            runs[seed] = measure(seed, arguments.n, Path(folder) / "run")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    results = {"commit": commit, "versions": versions(), "worst": worst(runs), "runs": runs}
+    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(results["worst"], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Forward passes of a training step: whole ones, whose outputs are kept, and ones that end behind the reading.
+
+The reading learns from nothing above its layer (paper, "Modified Training Process"), so a pass for it alone need not
+go on. In: a model and a batch with anchors and targets. Out: what the reading reports; no loss is weighted here.
+Try it: `pytest tests/test_trainer.py -k alone`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transformers.utils import ModelOutput
+
+from .hooks import TARGETS
+from .outputs import Fields
+from .state import ReadingDone, reading_alone
+
+
+__all__ = ["Recorder", "read_alone"]
+
+
+def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
+    """Runs the layers up to the calculator's and reads.
+
+    Args:
+        model: A causal LM with an active IGC adapter, in training mode.
+        inputs: A batch of `IGCDataCollator`.
+
+    Raises:
+        ValueError: The model is wrapped for several processes, whose gradients would not be brought together; or
+            nothing was read.
+    """
+    if hasattr(model, "require_backward_grad_sync"):  # DistributedDataParallel
+        raise ValueError(
+            "`igc_writing_every` above 1 ends forward passes early, which DistributedDataParallel does not follow. "
+            "Set it to 1, or train in one process."
+        )
+    names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
+    try:
+        with reading_alone():
+            model(**{name: inputs[name] for name in names}, use_cache=False)
+    except ReadingDone as done:
+        return done.report
+    raise ValueError("No IGC adapter is switched on, so nothing was read. Set `igc_writing_every=1`.")
+
+
+class Recorder:
+    """Stands in for the model in `SFTTrainer.compute_loss` and keeps the outputs of its forward passes."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.outputs: list[ModelOutput] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.model(*args, **kwargs)
+        if getattr(output, "igc_loss", None) is not None:
+            self.outputs.append(output)
+        return output
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def chosen(self) -> ModelOutput | None:
+        """The output of the pass that is trained: TRL runs a further one without gradients for its metrics."""
+        with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
+        return next(with_grad, self.outputs[0] if self.outputs else None)

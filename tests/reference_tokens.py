@@ -1,0 +1,180 @@
+"""The naive twins of `runs` and `spelling`: characters, strings and regular expressions, one row at a time.
+
+They know nothing of tokens but what text each one stands for, so that they cannot share a slip with the tensors. The
+vocabulary of the property tests is here too, with the edges of each token written down by hand.
+"""
+
+import re
+from typing import NamedTuple
+
+
+PAD = 10
+START, SIGNED, MIDDLE, END = range(4)
+BOUNDARY, DIGIT, BREAK, DOT, COMMA, COLON, MINUS = range(7)
+
+NOTHING = "\0"  # how an invalid position reads
+UNKNOWN = "§"  # how an id that is not in the vocabulary reads: a character that belongs to no known writing of numbers
+
+# Text, first edge, last edge.
+MARKS = [
+    (" ", BOUNDARY, BOUNDARY),
+    ("\n", BOUNDARY, BOUNDARY),
+    ("<s>", BOUNDARY, BOUNDARY),
+    ("(", BOUNDARY, BOUNDARY),
+    (")", BOUNDARY, BOUNDARY),
+    ("=", BOUNDARY, BOUNDARY),
+    ("+", BOUNDARY, BOUNDARY),
+    (".", DOT, DOT),
+    (").", BOUNDARY, DOT),
+    (",", COMMA, COMMA),
+    ("),", BOUNDARY, COMMA),
+    (":", COLON, COLON),
+    ("'", COLON, COLON),
+    ("):", BOUNDARY, COLON),
+    ("-", MINUS, MINUS),
+    ("−", MINUS, MINUS),
+    (" -", BOUNDARY, MINUS),
+    ("=-", BOUNDARY, MINUS),
+    ("%", BREAK, BREAK),
+    ("x", BREAK, BREAK),
+    (" the", BOUNDARY, BREAK),
+    ("x‐", BREAK, BREAK),  # a hyphen that cannot be a minus
+    ("**", BREAK, BOUNDARY),
+    ("U.S.", BREAK, DOT),
+]
+BREAKS_BEFORE = set("%xe‐" + UNKNOWN)  # characters that break a number behind them
+BREAKS_BEHIND = set("%x*U" + UNKNOWN)  # and one before them
+
+
+class Vocabulary(NamedTuple):
+    """A small vocabulary: everything a `TokenTable` is made of, and the texts."""
+
+    texts: list[str]
+    digits: dict[int, str]
+    spaced: frozenset[int]
+    edges: bytes
+    group: int
+    minus: int
+
+    def text(self, token: int) -> str:
+        """What a token stands for."""
+        return self.texts[token] if 0 <= token < len(self.texts) else UNKNOWN
+
+    def encode(self, text: str) -> list[int]:
+        """A text's ids: always the longest token that fits."""
+        ids = []
+        while text:
+            piece = max((t for t in self.texts if text.startswith(t)), key=len)
+            ids.append(self.texts.index(piece))
+            text = text[len(piece) :]
+        return ids
+
+
+def vocabulary(numbers: list[str], group: int) -> Vocabulary:
+    """The marks and some numeric tokens, of which those that begin with a space start a new number."""
+    texts = [text for text, _, _ in MARKS] + numbers
+    edges = [first | last << 4 for _, first, last in MARKS]
+    edges += [(BOUNDARY if text[0] == " " else DIGIT) | DIGIT << 4 for text in numbers]
+    ids = range(len(MARKS), len(texts))
+    spaced = frozenset(token for token in ids if texts[token][0] == " ")
+    digits = {token: texts[token].strip() for token in ids}
+    return Vocabulary(texts, digits, spaced, bytes(edges), group, texts.index("-"))
+
+
+SINGLE = [str(digit) for digit in range(10)]
+GROUPS = SINGLE + [f"{n:02}" for n in range(100)] + [f"{n:03}" for n in range(1000)]
+VOCABULARIES = {
+    "groups of three": vocabulary(GROUPS, 3),
+    "single digits": vocabulary(SINGLE, 1),
+    "irregular": vocabulary([*SINGLE, "12", "000", "2024", "10000", " 5", " 12", " 000", " 1999"], 1),
+    "groups with gaps": vocabulary([*SINGLE, "00", "12", "45", "007", "123", "456", " 7"], 3),
+}
+
+
+class TextRuns(NamedTuple):
+    """As `runs.Runs`, for one row: lists."""
+
+    number: list[bool]
+    broken: list[bool]
+    inside: list[bool]
+    digits: list[list[int]]
+
+
+def find_runs(texts: list[str], width: int) -> TextRuns:
+    """The numbers of a row of tokens, given as texts."""
+    text = "".join(texts)
+    owner = [i for i, piece in enumerate(texts) for _ in piece]  # the token of each character
+    found = TextRuns(*([False] * len(texts) for _ in range(3)), [[PAD] * width for _ in texts])
+    for match in re.finditer(r"[0-9]+(?:,[0-9]+)*", text):
+        tokens = sorted(set(owner[match.start() : match.end()]))
+        for token in tokens[1:]:
+            found.inside[token] = True
+        if is_operand(text[: match.start()], match[0], text[match.end() :]):
+            found.number[tokens[0]] = True
+            digits = [int(digit) for digit in match[0].replace(",", "").lstrip("0") or "0"]
+            found.digits[tokens[0]] = (digits + [PAD] * width)[:width]
+        else:
+            found.broken[tokens[0]] = True
+    return found
+
+
+def is_operand(before: str, number: str, behind: str) -> bool:
+    """Whether a number, thousands separators included, is one for itself between what stands on both sides."""
+    first, *others = number.split(",")
+    if others and (len(first) > 3 or first[0] == "0" or any(len(group) != 3 for group in others)):
+        return False
+    if re.search(r"([.]|[0-9][:']|[0-9][*][*])\Z", before) or re.match("[.:'][0-9]", behind):
+        return False
+    if before[-1:] in BREAKS_BEFORE or behind[:1] in BREAKS_BEHIND:
+        return False
+    if before[-1:] in ("-", "−") and before[-2:-1] in BREAKS_BEFORE:
+        return False
+    return not (behind[:1] in (".", "-", "−") and behind[1:2] in BREAKS_BEHIND)
+
+
+def group_of(words: Vocabulary, digits: str, spelled: int) -> int:
+    """The token that follows the first `spelled` digits of a number."""
+    rest = digits[spelled : spelled - spelled % words.group + words.group]
+    ids = {text: token for token, text in words.digits.items() if token not in words.spaced}
+    while rest not in ids:
+        rest = rest[:-1]
+    return ids[rest]
+
+
+def spell(words: Vocabulary, digits: str, negative: bool) -> list[int]:
+    """The tokens of a number."""
+    ids = [words.minus] if negative and digits else []
+    spelled = 0
+    while spelled < len(digits):
+        ids.append(group_of(words, digits, spelled))
+        spelled += len(words.digits[ids[-1]])
+    return ids
+
+
+def continue_result(
+    words: Vocabulary, ids: list[int], valid: list[bool], anchor: int, digits: str, negative: bool
+) -> tuple[int, int, bool]:
+    """Token, state and activity at the last of `ids`, whose anchor stands at position `anchor` (-1: none)."""
+    nothing = (-1, START, False)
+    if not 0 <= anchor < len(ids) or not digits or not valid[-1]:
+        return nothing
+    texts = [words.text(token) if there else NOTHING for token, there in zip(ids, valid, strict=True)]
+    answer = "".join(texts[anchor + 1 :])
+    anchor_text = texts[anchor]
+    if (anchor_text + answer)[-1] not in "0123456789":
+        minus = (anchor_text + answer)[-1] in "-−"
+        if minus and not negative:
+            return nothing
+        if minus or not negative:
+            return group_of(words, digits, 0), SIGNED if minus else START, True
+        return words.minus, START, True
+    spelled = re.search(r"[0-9]*\Z", answer)[0]
+    before = answer[: len(answer) - len(spelled)]
+    if not spelled or (not before and anchor_text[-1] in "0123456789"):
+        return nothing  # the number began with the anchor or before it
+    minus = (anchor_text + before)[-1] in "-−"
+    if re.search(r"[0-9][.,:']\Z", before) or minus != negative or not digits.startswith(spelled):
+        return nothing
+    if spelled == digits:
+        return -1, END, True
+    return group_of(words, digits, len(spelled)), MIDDLE, True

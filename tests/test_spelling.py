@@ -1,0 +1,377 @@
+"""A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
+
+import itertools
+import os
+import random
+import shutil
+
+import pytest
+import reference_tokens as naive
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_runs import TEXTS, THREES, TOKENS, WORDS, batch_of, known, tokenized, tokenizers
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from peft_igc.digits import PAD, encode
+from peft_igc.runs import NumberTokens
+from peft_igc.spelling import State, continue_result, spell
+
+
+properties = settings(max_examples=300, derandomize=True, deadline=None)
+
+
+def pieces(row, words=WORDS):
+    """Ids as texts, what is behind the last one left out."""
+    return [words.texts[token] for token in row.tolist() if token >= 0]
+
+
+def one_anchor(ids, anchor, number, width=12):
+    """Anchor, digits and sign as `continue_result` takes them for every position of `ids` [1, L]."""
+    digits, sign = encode([number], width)
+    place = torch.arange(ids.shape[1])
+    at = torch.where(place >= anchor, anchor, -1)[None]
+    return at, digits.expand(ids.shape[1], -1)[None], sign.expand(ids.shape[1])[None]
+
+
+def walk(text, number, anchor=0):
+    """What is offered behind every token of a text: its text, `"end"`, or None where nothing is."""
+    ids, valid = batch_of([WORDS.encode(text)])
+    found = continue_result(THREES, ids, valid, *one_anchor(ids, anchor, number))
+    shown = []
+    for token, state, active in zip(*(field[0].tolist() for field in found), strict=True):
+        assert (state == State.END) == (active and token == -1)
+        shown.append((WORDS.texts[token] if token >= 0 else "end") if active else None)
+    return shown
+
+
+def test_states_are_numbered_as_the_twin_has_them():
+    assert [naive.START, naive.SIGNED, naive.MIDDLE, naive.END] == list(State)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        ("0", ["0"]),
+        ("-7", ["-", "7"]),
+        ("123", ["123"]),
+        ("1000", ["100", "0"]),
+        ("-1000070", ["-", "100", "007", "0"]),
+        ("9" * 40, ["999"] * 13 + ["9"]),
+    ],
+)
+def test_a_number_is_spelled_in_groups_from_the_left(number, expected):
+    assert pieces(spell(THREES, *encode([number], 40))[0]) == expected
+
+
+def test_a_number_is_spelled_in_single_digits_where_the_tokenizer_has_no_groups():
+    digits, sign = encode(["-1999"], 4)
+    for name in ("single digits", "irregular"):
+        assert pieces(spell(TOKENS[name], digits, sign)[0], naive.VOCABULARIES[name]) == ["-", "1", "9", "9", "9"]
+
+
+def test_a_group_that_is_no_token_is_spelled_in_shorter_ones():
+    words, tokens = naive.VOCABULARIES["groups with gaps"], TOKENS["groups with gaps"]
+    digits, sign = encode(["123457000981"], 12)
+    expected = ["123", "45", "7", "00", "0", "9", "8", "1"]
+    assert pieces(spell(tokens, digits, sign)[0], words) == expected
+    ids = spell(tokens, digits, sign)[:, :8]
+    ids = torch.cat([torch.zeros_like(ids[:, :1]), ids], 1)
+    at, digits, sign = one_anchor(ids, 0, "123457000981")
+    found = continue_result(tokens, ids, torch.ones_like(ids, dtype=torch.bool), at, digits, sign)
+    assert pieces(found.token[0], words) == expected
+    assert found.state.tolist() == [[State.START, *[State.MIDDLE] * 7, State.END]]
+
+
+def test_no_number_is_no_tokens():
+    digits = torch.full((2, 3, 5), PAD)
+    assert torch.equal(spell(THREES, digits, torch.ones(2, 3, dtype=torch.int64)), torch.full((2, 3, 6), -1))
+    assert spell(THREES, digits[:0], torch.ones(0, 3, dtype=torch.int64)).shape == (0, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "shown"),
+    [
+        # The answer, at once or later, once or twice.
+        (" 123456.", "123456", ["123", "456", "end", "123"]),
+        ("( the=5 12", "12", ["12", "12", "12", None, "12", "end"]),
+        ("=0", "0", ["0", "end"]),
+        ("=-12", "-12", ["12", "end"]),
+        ("=-123456", "-123456", ["123", "456", "end"]),
+        ("= -12", "-12", ["-", "12", "end"]),
+        ("= 12", "-12", ["-", "-", None]),
+        ("=−12", "-12", ["-", "12", "end"]),
+        # Another number.
+        ("=123 123456", "123456", ["123", "456", "123", "456", "end"]),
+        ("=1234567", "123456", ["123", "456", "end", None]),
+        ("=124", "123456", ["123", None]),
+        ("=1", "123456", ["123", "23"]),
+        ("=1223456", "123456", ["123", None, None, None]),
+        ("=7.123", "123456", ["123", None, "123", None]),
+        ("=7,123", "123456", ["123", None, "123", None]),
+        ("=7:123", "123456", ["123", None, "123", None]),
+        ("=7, 123", "123456", ["123", None, "123", "123", "456"]),
+        ("= ,123", "123456", ["123", "123", "123", "456"]),
+        ("=-123", "123456", [None, None]),
+        ("=12-3", "-3", ["-", None, "3", "end"]),
+        ("x-5", "5", ["5", None, None]),
+    ],
+)
+def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
+    assert walk(text, number) == shown
+
+
+def test_text_before_the_anchor_does_not_count():
+    assert walk("123456=123", "123456", anchor=2) == [None, None, "123", "456"]
+    assert walk("=123456", "123456", anchor=1) == [None, None, None]  # a number that began with the anchor goes on
+    assert walk("5:123", "123456", anchor=1) == [None, "123", "456"]  # an answer directly behind the question
+    assert walk("-(12", "-12", anchor=1) == [None, "-", None]
+
+
+@pytest.mark.parametrize(
+    ("row", "number", "shown"),
+    [
+        (["1", " 12", "3", " 5"], "1234", [None, "3", "4", None]),
+        (["=", "-", " 12", "3"], "1234", ["1", None, "3", "4"]),
+        (["=", "-", " 12"], "-1234", ["-", "1", None]),
+        (["=", "7", ",", " 12", "3"], "1234", ["1", None, "1", "3", "4"]),
+    ],
+)
+def test_a_number_with_its_own_space_begins_anew(row, number, shown):
+    words = naive.VOCABULARIES["irregular"]
+    ids = torch.tensor([[words.texts.index(text) for text in row]])
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    found = continue_result(TOKENS["irregular"], ids, valid, *one_anchor(ids, 0, number))
+    assert [words.texts[token] if token >= 0 else None for token in found.token[0].tolist()] == shown
+    assert found.active[0].tolist() == [text is not None for text in shown]
+
+
+def test_padding_and_positions_without_anchor_or_result_are_left_alone():
+    ids, valid = batch_of([WORDS.encode("= the")], left=1, right=1)
+    at, digits, sign = one_anchor(ids, 1, "12")
+    found = continue_result(THREES, ids, valid, at, digits, sign)
+    assert found.active.tolist() == [[False, True, True, False]]
+    assert not continue_result(THREES, ids, valid, torch.full_like(at, -1), digits, sign).active.any()
+    assert not continue_result(THREES, ids, valid, at, torch.full_like(digits, PAD), sign).active.any()
+    ahead = torch.full_like(at, 2)
+    assert continue_result(THREES, ids, valid, ahead, digits, sign).active.tolist() == [[False, False, True, False]]
+    unknown = torch.full_like(ids, -1)
+    assert continue_result(THREES, unknown, valid, at, digits, sign).active.tolist() == found.active.tolist()
+
+
+def test_a_number_longer_than_what_is_looked_at_is_not_the_result():
+    one, anchor = WORDS.texts.index("1"), WORDS.texts.index("=")
+    ids = torch.tensor([[anchor] + [one] * 200])
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    for width, number in itertools.product((4, 40), ("1", "11", "1111")):
+        at, digits, sign = one_anchor(ids, 0, number, width)
+        for new in (1, 10, 201):
+            found = continue_result(THREES, ids, valid, at[:, -new:], digits[:, -new:], sign[:, -new:])
+            assert found.active[0].tolist() == [p <= len(number) for p in range(201)][-new:]
+
+
+@pytest.mark.parametrize(("new", "width"), [(1, 40), (3, 5)])
+def test_a_step_of_decoding_looks_at_a_window_of_the_text(new, width, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        NumberTokens,
+        "look_up",
+        lambda self, ids, valid, look=NumberTokens.look_up: seen.append(ids) or look(self, ids, valid),
+    )
+    ids = torch.zeros(2, 4000, dtype=torch.int64)
+    numbers = torch.zeros(2, new, width, dtype=torch.int64)
+    at = torch.zeros(2, new, dtype=torch.int64)
+    assert continue_result(THREES, ids, ids == 0, at, numbers, at).active.all()
+    assert [tuple(window.shape) for window in seen] == [(2, new + width + 3)]
+
+
+RESULTS = st.lists(st.integers(0, 8).flatmap(lambda n: st.integers(-(10**n), 10**n)).map(str), min_size=1, max_size=3)
+PARTS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(["", "", " ", "=", "-", "=-"]), st.integers(0, 9)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def draw_answer(data, name):
+    """Ids of a text full of some results and beginnings of them, its anchors, and their results."""
+    words = naive.VOCABULARIES[name]
+    results, noise, ids = data.draw(RESULTS), data.draw(TEXTS[name]), []
+    for which, before, size in data.draw(PARTS):
+        number = results[which % len(results)].strip("-")
+        ids += words.encode(before + number[:size]) if size else [*noise[:3], 0]
+        noise = noise[3:]
+    anchors = data.draw(st.sets(st.integers(0, len(ids) - 1), min_size=1, max_size=len(results)))
+    return ids, sorted(anchors), results
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@properties
+@given(st.data())
+def test_every_text_goes_on_as_its_characters_do(name, data):
+    words, tokens = naive.VOCABULARIES[name], TOKENS[name]
+    rows = [draw_answer(data, name) for _ in range(data.draw(st.integers(1, 2)))]
+    left = data.draw(st.integers(0, 2))
+    ids, valid = batch_of([row[0] for row in rows], left, data.draw(st.integers(0, 2)), words.texts.index("7"))
+    length, width = ids.shape[1], data.draw(st.integers(9, 10))
+    place = torch.arange(length)
+    governed = torch.stack([torch.bucketize(place, torch.tensor(row[1]) + left, right=True) - 1 for row in rows])
+    at, numbers = torch.full(ids.shape, -1), [["0"] * length for _ in rows]
+    for row, (_, anchors, results) in enumerate(rows):
+        for t, step in enumerate(governed[row].tolist()):
+            if step >= 0:
+                at[row, t], numbers[row][t] = anchors[step] + left, results[step]
+    digits, sign = encode(list(itertools.chain(*numbers)), width)
+    digits, sign = digits.view(len(rows), length, width), sign.view(len(rows), length)
+    new = data.draw(st.integers(1, length))
+    found = continue_result(tokens, ids, valid, at[:, -new:], digits[:, -new:], sign[:, -new:])
+    for row, t in itertools.product(range(len(rows)), range(length - new, length)):
+        number = numbers[row][t]
+        expected = naive.continue_result(
+            words,
+            ids[row, : t + 1].tolist(),
+            valid[row, : t + 1].tolist(),
+            int(at[row, t]),
+            number.strip("-"),
+            number[0] == "-",
+        )
+        got = tuple(int(field[row, t - length + new]) for field in found)
+        assert got == expected, ([words.text(token) for token in ids[row, : t + 1].tolist()], number)
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@properties
+@given(numbers=st.lists(st.integers(0, 12).flatmap(lambda n: st.integers(-(10**n), 10**n)), min_size=1, max_size=5))
+def test_every_number_is_spelled_as_its_text_is(name, numbers):
+    words = naive.VOCABULARIES[name]
+    found = spell(TOKENS[name], *encode([str(number) for number in numbers], 13))
+    for row, number in zip(found.tolist(), numbers, strict=True):
+        expected = naive.spell(words, str(abs(number)), number < 0)
+        assert row == expected + [-1] * (14 - len(expected))
+
+
+def example():
+    """A batch of two texts with one anchor each."""
+    ids, valid = batch_of([WORDS.encode("12=123456 x"), WORDS.encode("=-12")], left=1)
+    digits, sign = encode(["123456", "-12"], 9)
+    length = ids.shape[1]
+    anchor = torch.tensor([[2], [1]]).expand(-1, length)
+    return ids, valid, anchor, digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length)
+
+
+def test_it_never_looks_at_a_value():
+    tokens = NumberTokens(THREES.table)
+    with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
+        ids, digits = torch.zeros(3, 9, dtype=torch.int64), torch.zeros(3, 2, 5, dtype=torch.int64)
+        found = continue_result(tokens, ids, ids == 0, ids[:, :2], digits, ids[:, :2])
+        assert [tuple(field.shape) for field in found] == [(3, 2)] * 3
+        assert spell(tokens, digits, ids[:, :2]).shape == (3, 2, 6)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 2), (2, 0, 0), (2, 1, 1)])
+def test_no_rows_and_no_positions(shape):
+    rows, length, new = shape
+    ids = torch.zeros(rows, length, dtype=torch.int64)
+    at = torch.zeros(rows, new, dtype=torch.int64)
+    found = continue_result(THREES, ids, ids == 0, at, torch.zeros(rows, new, 4, dtype=torch.int64), at)
+    assert [tuple(field.shape) for field in found] == [(rows, new)] * 3
+    assert [field.dtype for field in found] == [torch.int64, torch.int64, torch.bool]
+
+
+def compile_and_compare(backend):
+    torch._dynamo.reset()
+    compiled = torch.compile(continue_result, fullgraph=True, backend=backend)
+    ids, valid, *governing = example()
+    for new in (1, 2, ids.shape[1]):
+        arguments = (THREES, ids, valid, *(tensor[:, -new:] for tensor in governing))
+        for one, two in zip(compiled(*arguments), continue_result(*arguments), strict=True):
+            assert torch.equal(one, two)
+    spelling = torch.compile(spell, fullgraph=True, backend=backend)
+    assert torch.equal(spelling(THREES, *governing[1:]), spell(THREES, *governing[1:]))
+
+
+@pytest.mark.slow
+def test_it_compiles_into_one_graph():
+    compile_and_compare("eager")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="Inductor needs a C++ compiler")
+def test_it_is_exact_when_compiled_with_inductor():
+    compile_and_compare("inductor")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_it_is_the_same_and_never_synchronises():
+    arguments = example()
+    expected = continue_result(THREES, *arguments)
+    on_device = [tensor.cuda() for tensor in arguments]
+    THREES.on(on_device[0].device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = continue_result(THREES, *on_device)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for one, two in zip(found, expected, strict=True):
+        assert torch.equal(one.cpu(), two)
+
+
+# ------------------------------------------------------------------------------------------------- real tokenizers
+def random_results():
+    """10,000 results of up to 40 digits, a third of them negative, zero among them."""
+    draw = random.Random(0)
+    numbers = [draw.choice((1, 1, -1)) * draw.randrange(10 ** draw.randint(1, 40)) for _ in range(10_000)]
+    assert 0 in numbers
+    return [str(number) for number in numbers]
+
+
+@tokenizers("llama3.1", "qwen2.5")
+def test_ten_thousand_results_are_spelled_as_the_tokenizer_spells_them(name):
+    tokenizer, tokens = known(name)
+    results = random_results()
+    for part, ids, valid in tokenized(tokenizer, results):
+        found = spell(tokens, *encode(results[part], 40))
+        assert torch.equal(found[:, : ids.shape[1]], torch.where(valid, ids, -1))
+        assert (found[:, ids.shape[1] :] == -1).all()
+
+
+@tokenizers("llama3.1", "qwen2.5")
+def test_ten_thousand_answers_go_on_as_the_tokenizer_has_them(name):
+    tokenizer, tokens = known(name)
+    results = random_results()
+    answers = [f"The answer is {result}. So {result} it is." for result in results]
+    table = tokens.on(torch.device("cpu"))
+    for part, ids, valid in tokenized(tokenizer, answers):
+        rows, length = ids.shape
+        digits, sign = encode(results[part], 40)
+        governed = (digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length))
+        found = continue_result(tokens, ids, valid, torch.zeros_like(ids), *governed)
+        numeric = (table.size[ids] > 0) & valid
+        following = torch.cat([ids[:, 1:], torch.full((rows, 1), -1)], 1)
+        more = torch.cat([numeric[:, 1:], torch.zeros(rows, 1, dtype=torch.bool)], 1)
+        # Wherever a digit comes next, and the sign stands there already if it needs one, it is named.
+        assert torch.equal(found.token[more], following[more])
+        ended = numeric & ~more
+        assert (ended.sum(1) == 2).all()
+        assert torch.equal(found.state == State.END, ended)
+        assert torch.equal(found.state == State.MIDDLE, numeric & more)
+        assert torch.equal((found.state == State.SIGNED).sum(1), 2 * (sign == 1))
+        assert torch.equal(found.active, valid)
+
+
+@tokenizers("llama3.1")
+def test_answers_go_on_token_by_token_as_they_do_at_once(name):
+    tokenizer, tokens = known(name)
+    results = random_results()[:300]
+    _, ids, valid = next(tokenized(tokenizer, [f"The answer is {result}. So {result} it is." for result in results]))
+    length = ids.shape[1]
+    digits, sign = (numbers[:, None].expand(-1, length, *numbers.shape[1:]) for numbers in encode(results, 40))
+    anchor = torch.zeros_like(ids)
+    found = continue_result(tokens, ids, valid, anchor, digits, sign)
+    steps = [
+        continue_result(tokens, ids[:, :end], valid[:, :end], anchor[:, :1], digits[:, :1], sign[:, :1])
+        for end in range(1, length + 1)
+    ]
+    for at_once, *in_steps in zip(found, *steps, strict=True):
+        assert torch.equal(torch.cat(in_steps, 1), at_once)
