@@ -353,7 +353,7 @@ def test_an_anchor_in_the_answer_takes_back_none_of_the_prompts(llama, tokenizer
     def and_one_more_step(**more):
         output = generate(**more)
         for observer in state.thread.observers:
-            observer(Step(torch.tensor([[-1], [40]]), None, None))  # the second row's answer holds an anchor
+            observer(Step(torch.tensor([[-1], [40]]), None, None, None))  # the second row's answer holds an anchor
         return output
 
     monkeypatch.setattr(adapted, "generate", and_one_more_step)
