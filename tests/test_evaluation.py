@@ -13,8 +13,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from peft_igc import IGCModel
+from peft_igc import IGCModel, state
 from peft_igc.evaluation import accuracy_table, evaluate, generate_answers, versions
+from peft_igc.layer import Step
 
 
 TEMPLATE = (
@@ -326,3 +327,35 @@ def test_prompts_without_an_anchor_are_counted_where_a_calculator_is_on(llama, t
     assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] == 2
     with adapted.disable_adapter():
         assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] is None
+
+
+def test_prompts_without_an_anchor_are_counted_row_by_row(llama, tokenizer):
+    adapted = get_peft_model(llama, small_config(anchor_token_ids=[[3]]))
+    prompts = ["<|assistant|>", "1+1=", "7<|assistant|>8<|assistant|>9", "<|assistant|>5", "2+2="]
+    items = [{"prompt": prompt, "target": "2"} for prompt in prompts]
+    for batch_size in (1, 5):
+        report = evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True, batch_size=batch_size)
+        assert report["without_anchor"] == 2
+    assert state.thread.observers == []
+
+
+def test_prompts_without_an_anchor_are_not_counted_for_a_calculator_that_is_not_active(llama, tokenizer):
+    adapted = get_peft_model(llama, small_config())
+    adapted.base_model.set_adapter([])
+    items = [{"prompt": "1+1=", "target": "2"}]
+    assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] is None
+
+
+def test_an_anchor_in_the_answer_takes_back_none_of_the_prompts(llama, tokenizer, monkeypatch):
+    adapted = get_peft_model(llama, small_config(anchor_token_ids=[[3]]))
+    generate = adapted.generate
+
+    def and_one_more_step(**more):
+        output = generate(**more)
+        for observer in state.thread.observers:
+            observer(Step(torch.tensor([[-1], [40]]), None, None, None))  # the second row's answer holds an anchor
+        return output
+
+    monkeypatch.setattr(adapted, "generate", and_one_more_step)
+    items = [{"prompt": "1+1=", "target": "2"}, {"prompt": "2+2=", "target": "4"}]
+    assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] == 0

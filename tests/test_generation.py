@@ -489,3 +489,16 @@ def test_embeddings_give_what_their_ids_give_where_anchors_are_token_sequences()
     by_embeddings = model.generate(inputs_embeds=embeddings, attention_mask=torch.ones_like(ids), **settings)
     for one, other in zip(by_ids.logits, by_embeddings.logits, strict=True):
         assert torch.allclose(one, other, atol=1e-4)
+    by_both = model.generate(ids, inputs_embeds=embeddings, attention_mask=torch.ones_like(ids), **settings)
+    for one, other in zip(by_ids.logits, by_both.logits, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_generate_finds_token_sequences_before_the_end_of_the_prompt():
+    model = get_peft_model(tiny_model("llama"), small_config(anchor_token_ids=[[7]])).eval()
+    ids = torch.tensor([[5, 9, 30, 7, 40, 41], [11, 12, 7, 8, 44, 45]])
+    with torch.no_grad():
+        want = model(input_ids=ids).logits[:, -1]
+        at_the_end = model(input_ids=ids, igc_anchors=torch.tensor([[5], [5]])).logits[:, -1]
+    assert torch.allclose(generated(model, input_ids=ids, new=1).stacked[:, 0], want, atol=1e-4)
+    assert not torch.allclose(at_the_end, want, atol=1e-3)

@@ -248,3 +248,18 @@ def test_packed_positions_are_refused_without_labels_too():
     positions = torch.arange(IDS.shape[1]).remainder(3).expand(IDS.shape)
     with pytest.raises(ValueError, match="`position_ids` restart within a row"):
         model(input_ids=IDS, position_ids=positions)
+
+
+def test_positions_that_stand_still_or_restart_in_one_row_are_refused():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    rising = torch.arange(IDS.shape[1])
+    for packed in ([0, 1, 2, 0, 1, 2], [3, 4, 5, 1, 2, 3], [0, 0, 0, 0, 0, 0]):  # one text, a cut one, one token each
+        with pytest.raises(ValueError, match="`position_ids` restart within a row"):
+            model(input_ids=IDS, position_ids=torch.stack([rising, torch.tensor(packed)]))
+    model(input_ids=IDS, position_ids=torch.stack([rising, rising + 3]))
+
+
+def test_positions_without_a_dimension_of_rows_pass():
+    model = get_peft_model(tiny_model("gpt2"), small_config())
+    positions = torch.arange(IDS.shape[1])
+    assert torch.equal(model(input_ids=IDS, position_ids=positions).logits, model(input_ids=IDS).logits)

@@ -499,3 +499,15 @@ def test_a_checkpointed_layer_in_training_mode_leaves_the_cache_alone(interface)
     alone = model(input_ids=texts(2, 6), use_cache=False).logits
     beside = model(input_ids=texts(2, 6), past_key_values=cache, igc_anchors=torch.tensor([[5], [5]])).logits
     assert torch.equal(alone, beside)
+
+
+@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
+@pytest.mark.parametrize(("training", "checkpointing"), [(False, True), (True, False)])
+def test_a_layer_that_is_not_checkpointed_now_keeps_its_steps_on_the_cache(training, checkpointing):
+    model = adapted("llama").train(training)
+    if checkpointing:
+        model.gradient_checkpointing_enable()
+    ids, cache = texts(2, 6), DynamicCache()
+    first = model(input_ids=ids[:, :4], past_key_values=cache, igc_anchors=torch.tensor([[3], [3]])).logits
+    second = model(input_ids=ids[:, 4:], past_key_values=cache).logits
+    close(torch.cat([first, second], 1), scored(model, ids, torch.tensor([[3], [3]])))

@@ -134,3 +134,86 @@ def test_a_rate_for_muon_without_a_calculator_is_refused(tmp_path):
 def test_a_rate_that_is_not_positive_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"`igc_muon_learning_rate=0.0` is not above 0"):
         arguments(tmp_path, igc_muon_learning_rate=0.0)
+
+
+def test_a_scheduler_moves_the_rate_of_both_parts_after_loading_too():
+    optimizer = _made(*_two())
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # as Accelerate does before the first step
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+    optimizer.step()
+    scheduler.step()
+    assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 0.015]
+
+
+def test_all_settings_reach_their_part():
+    settings = {"betas": (0.8, 0.7), "eps": 1e-3}
+    matrix, vector = _two()
+    optimizer = MuonAdamW(
+        [matrix], [{"params": [vector]}], muon_lr=0.02, lr=0.03, weight_decay=0.3, momentum=0.5, **settings
+    )
+    _run(optimizer, (matrix, vector), 3)
+    alone_matrix, alone_vector = _two()
+    muon = torch.optim.Muon([alone_matrix], lr=0.02, weight_decay=0.3, momentum=0.5, adjust_lr_fn="match_rms_adamw")
+    _run(muon, (alone_matrix,), 3)
+    _run(torch.optim.AdamW([alone_vector], lr=0.03, **settings), (alone_vector,), 3)
+    assert torch.equal(matrix, alone_matrix)
+    assert torch.equal(vector, alone_vector)
+
+
+def test_matrices_alone_need_no_adamw():
+    matrix, _ = _two()
+    before = matrix.detach().clone()
+    optimizer = MuonAdamW([matrix], [], muon_lr=0.02, lr=0.03)
+    _run(optimizer, (matrix,), 1)
+    assert len(optimizer.parts) == 1
+    assert not torch.equal(matrix, before)
+
+
+def test_muon_leaves_out_what_is_frozen_and_takes_the_calculators_of_all_layers():
+    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    one = len(calculator_matrices(model))
+    model.add_adapter("second", IGCConfig(**small_igc(layer=2)))
+    assert len(calculator_matrices(model)) == one  # the second is not active
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("igc." in name)
+    assert len(calculator_matrices(model)) == 2 * one
+    model.requires_grad_(False)
+    assert calculator_matrices(model) == []
+
+
+def test_the_trainer_hands_on_the_settings_of_adamw_and_decays_what_its_parent_would(tmp_path):
+    settings = {"adam_beta1": 0.8, "adam_beta2": 0.7, "adam_epsilon": 1e-4, "weight_decay": 0.05}
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, **settings)
+    optimizer = made.create_optimizer()
+    assert made.optimizer is optimizer
+    assert made.create_optimizer() is optimizer
+    muon, adamw = optimizer.parts
+    assert [group["weight_decay"] for group in muon.param_groups] == [0.05]
+    assert {(group["betas"], group["eps"]) for group in adamw.param_groups} == {((0.8, 0.7), 1e-4)}
+    decayed = made.get_decay_parameter_names(made.model)
+    names = {id(p): name for name, p in made.model.named_parameters()}
+    given = {names[id(p)]: group["weight_decay"] for group in adamw.param_groups for p in group["params"]}
+    assert given == {name: 0.05 if name in decayed else 0.0 for name in given}
+    assert set(given.values()) == {0.05, 0.0}
+
+
+@pytest.mark.parametrize("settings", [{"optim": "sgd"}, {"optim": "adamw_torch", "optim_args": "foreach=False"}])
+def test_a_rate_for_muon_beside_another_optimizer_is_refused(tmp_path, settings):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, **settings)
+    with pytest.raises(ValueError, match="`igc_muon_learning_rate` goes with torch's AdamW, but `optim="):
+        made.create_optimizer()
+
+
+@pytest.mark.parametrize("flag", ["is_fsdp_enabled", "is_deepspeed_enabled"])
+def test_a_rate_for_muon_with_sharded_parameters_is_refused(tmp_path, flag):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02)
+    setattr(made, flag, True)
+    with pytest.raises(ValueError, match="`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed"):
+        made.create_optimizer()
+
+
+def test_the_trainer_makes_the_optimizer_for_the_model_that_is_given(tmp_path):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02)
+    other = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    given = [id(p) for group in made.create_optimizer(other).param_groups for p in group["params"]]
+    assert sorted(given) == sorted(id(p) for p in other.parameters() if p.requires_grad)

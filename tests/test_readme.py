@@ -64,3 +64,57 @@ def test_the_table_of_other_texts_is_that_of_the_benchmark():
     for name, score in kinds.items():
         cells = [f"{100 * score[column]:.1f}" for column in ("right", "refused", "wrong_number_written")]
         assert f"| {name} | {' | '.join(cells)} |" in README
+
+
+def test_the_tables_have_no_other_rows():
+    tables = README[README.index("## Results") : README.index("### The token interface, so far")]
+    kinds = json.loads((ROOT / "benchmarks" / "results" / "beyond.json").read_text(encoding="utf-8"))["kinds"]
+    assert {kind["n"] for kind in kinds.values()} == {300}
+    assert "300 texts of each kind" in tables
+    figures = [line for line in tables.splitlines() if re.match(r"\|.*\d\.\d", line)]
+    assert len(figures) == 1 + len(RUNS) + len(kinds)
+
+
+def test_the_comparison_of_optimizers_is_that_of_the_benchmark():
+    results = json.loads((ROOT / "benchmarks" / "results" / "optimizers.json").read_text(encoding="utf-8"))
+    read: dict[str, list[float]] = {"Muon": [], "AdamW": []}
+    for name, runs in results["runs"].items():
+        assert len(runs) == 1
+        assert runs[0]["curve"][-1]["step"] == results["steps"]
+        read[name.split()[0]].append(runs[0]["curve"][-1]["read_accuracy"])
+    assert [len(figures) for figures in read.values()] == [1, 3]
+    muon, adamw = (f"{100 * max(figures):.0f}%" for figures in read.values())
+    words = " ".join(README.split())
+    assert (
+        f"after {results['steps']} steps the reading was right in {muon} of the training rows, with AdamW in {adamw} "
+        "at the best of three rates (`benchmarks/optimizers.py`, one seed)"
+    ) in words
+
+
+def test_the_words_above_the_results_are_those_of_the_recorded_runs():
+    words = " ".join(README[README.index("## Results") :].split())
+    for path in RUNS:
+        run = json.loads(path.read_text(encoding="utf-8"))
+        training, settings = run["training"], run["settings"]
+        assert f"at most {settings['per_group']} items each ({run['igc']['n']:,} in all)" in words
+        assert f"adapter of {training['trainable_parameters'] / 1e6:.1f} M parameters" in words
+        assert f"{training['steps']:,} steps of {settings['batch_size']} fresh rows" in words
+
+
+def test_the_figures_of_the_token_interface_are_those_of_the_benchmark():
+    found = json.loads((ROOT / "benchmarks" / "results" / "token_interface.json").read_text(encoding="utf-8"))["runs"]
+    assert list(found) == ["0"]  # the README says "one seed"
+    run = found["0"]
+    part = README[README.index("### The token interface, so far") :]
+    table = part[: part.index("It is not yet")]
+    rows = re.findall(r"^\| ([^|]*[^|-] *)\| ([\d.]+) \| ([\d.]+) \|$", table, re.MULTILINE)
+    names = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
+    expected = [(run["bigbench"]["exact_match"], run["base"])]
+    expected += [(run[name]["exact_match"], run[name]["base_exact_match"]) for name in names]
+    assert [cells[1:] for cells in rows] == [(f"{100 * igc:.1f}", f"{100 * base:.1f}") for igc, base in expected]
+    said = f"it answered {run['silent']['activated']}, of 1,000 with"
+    assert said in part
+    assert f"and others) {run['unsupported']['activated']}." in part
+    assert all(run[name]["n"] == 1000 for name in (*names, "silent", "unsupported"))
+    assert all(run[name]["with_changed_logits"] == run[name]["activated"] for name in ("silent", "unsupported"))
+    assert f"700 steps, {run['training']['seconds'] / 60:.1f} minutes" in part

@@ -266,6 +266,7 @@ def _train_as_rank(rank, port, folder, find_unused):
     metrics = made.evaluate()
     if rank == 0:
         torch.save((weights(made.model), made.state.log_history[0], metrics), folder / "end.pt")
+    torch.distributed.destroy_process_group()  # its threads would now and then abort a process that ends
 
 
 @pytest.mark.slow
