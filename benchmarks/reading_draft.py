@@ -1,4 +1,4 @@
-"""Draft: the reading alone, trained on kept states of the base and tested on all suites; several times as fast as a whole run.
+"""Draft: the reading alone, trained on kept states of the base and tested on all suites; several times as fast as a whole run."""
 import sys, time, torch, random, math, dataclasses
 from peft import get_peft_model
 from peft_igc import tiny_base
