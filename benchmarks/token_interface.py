@@ -37,7 +37,6 @@ from peft_igc.suites import ARITHMETIC, SILENT, suites
 CONTINUATION = 16  # tokens behind a prompt without arithmetic that are compared, too
 ROWS, BESIDE = 48, 16  # of a batch: prompts without arithmetic, and arithmetic between them
 LONGEST_ANSWER = 32  # tokens: 40 digits in threes, a sign, the end
-TOLERANCE = 0.002
 
 
 def left_padded(rows: list[list[int]], padding: int) -> dict[str, torch.Tensor]:

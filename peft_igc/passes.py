@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from peft import PeftModel
+from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from .hooks import TARGETS
@@ -28,13 +30,13 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
         inputs: A batch of `IGCDataCollator`.
 
     Raises:
-        ValueError: The model is wrapped for several processes, whose gradients would not be brought together; or
-            nothing was read.
+        ValueError: The model is wrapped (DDP, FSDP, DeepSpeed): a wrapper loses track of a pass that ends early, and
+            the gradients of several processes would not be brought together; or nothing was read.
     """
-    if hasattr(model, "require_backward_grad_sync"):  # DistributedDataParallel
+    if not isinstance(model, PeftModel | PreTrainedModel):
         raise ValueError(
-            "`igc_writing_every` above 1 ends forward passes early, which DistributedDataParallel does not follow. "
-            "Set it to 1, or train in one process."
+            "`igc_writing_every` above 1 ends forward passes early, which a model wrapped in "
+            f"`{type(model).__name__}` does not follow. Set it to 1, or train in one process."
         )
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
     try:

@@ -56,7 +56,7 @@ MODULES: dict[str, set[str]] = {
     "model": {"peft", "torch", "transformers"},
     "register": {"peft", "torch"},
     "optimizer": {"torch"},
-    "passes": {"transformers"},
+    "passes": {"peft", "transformers"},
     # around the tuner
     "adapters": {"peft", "safetensors"},
     "loading": {"safetensors", "torch", "transformers"},

@@ -80,11 +80,11 @@ def test_a_model_whose_calculator_is_off_is_refused(tmp_path):
         read_alone(made.model, batch)
 
 
-def test_several_processes_are_refused(tmp_path):
+def test_a_wrapped_model_is_refused(tmp_path):
     made = trainer(tmp_path)
-    made.model.require_backward_grad_sync = True
-    with pytest.raises(ValueError, match="`igc_writing_every` above 1.*DistributedDataParallel.*Set it to 1"):
-        read_alone(made.model, {})
+    wrapped = torch.nn.Sequential(made.model)  # as DDP, FSDP and DeepSpeed do, each with a class of its own
+    with pytest.raises(ValueError, match="`igc_writing_every` above 1.*wrapped in `Sequential`.*Set it to 1"):
+        read_alone(wrapped, batch_of(made))
 
 
 @pytest.mark.parametrize("every", [0, -3])

@@ -266,7 +266,8 @@ def _train_as_rank(rank, port, folder, find_unused):
     metrics = made.evaluate()
     if rank == 0:
         torch.save((weights(made.model), made.state.log_history[0], metrics), folder / "end.pt")
-    torch.distributed.destroy_process_group()  # its threads would now and then abort a process that ends
+    torch.distributed.barrier()
+    os._exit(0)  # taking gloo's threads down in order aborts or hangs now and then (torch 2.13.0)
 
 
 @pytest.mark.slow
