@@ -2,12 +2,14 @@
 
 Each seed trains the demonstration's adapter and answers its 20 BIG-bench subtasks; then come the suites of
 `peft_igc.suites` (held-out phrasings, operands of 6 to 20 digits, negative numbers, separators, numbers that are no
-operands), beside the base model. Where there is nothing to calculate, no right answer is compared: counted are the
-prompts at which a step was ok all the same, and at which any logit of the prompt and of 16 tokens behind it differs
-from the base model's by a single bit, in batches shared with arithmetic. Last, the same adapter on the base in
-bfloat16 and in 8 bits.
+operands, families of phrasings that were never trained), beside the base model. Where there is nothing to calculate,
+no right answer is compared: counted are the prompts at which a step was ok all the same, and at which any logit of the
+prompt and of 16 tokens behind it differs from the base model's by a single bit, in batches shared with arithmetic.
+Last, the same adapter on the base in bfloat16 and in 8 bits.
 
     python benchmarks/token_interface.py --seeds 0 1 2 3 4 --output benchmarks/results/token_interface.json
+
+Seeds may be measured apart; the last command then takes the others' files: `--with FILE ...`.
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ from peft_igc.demo import run_demo
 from peft_igc.demo_settings import SETTINGS
 from peft_igc.evaluation import evaluate, versions
 from peft_igc.steps import Step
-from peft_igc.suites import ARITHMETIC, SILENT, suites
+from peft_igc.suites import ARITHMETIC, REPORTED, SILENT, suites
 
 
 CONTINUATION = 16  # tokens behind a prompt without arithmetic that are compared, too
 ROWS, BESIDE = 48, 16  # of a batch: prompts without arithmetic, and arithmetic between them
 LONGEST_ANSWER = 32  # tokens: 40 digits in threes, a sign, the end
+ANSWERED = (*ARITHMETIC, REPORTED[0])
+UNANSWERED = (*SILENT, *REPORTED[1:])
 
 
 def left_padded(rows: list[list[int]], padding: int) -> dict[str, torch.Tensor]:
@@ -103,21 +107,24 @@ def other_bases(folder: Path, items: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def measure(seed: int, n: int, folder: Path) -> dict[str, Any]:
+def measure_base(texts: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+    """Exact match of the base model."""
+    base, tokenizer = loading.tiny_base()
+    reports = {name: evaluate(base, tokenizer, texts[name], max_new_tokens=LONGEST_ANSWER) for name in ANSWERED}
+    return {name: report["exact_match"] for name, report in reports.items()}
+
+
+def measure(seed: int, texts: dict[str, list[dict[str, Any]]], folder: Path) -> dict[str, Any]:
     """One seed: trained, then everything else."""
     outcome = run_demo(folder, seed=seed, settings=SETTINGS["tokens"])
     base, tokenizer = loading.tiny_base()
     model = load_adapter(base, folder / "adapter")
-    texts = suites(n)
     scores: dict[str, Any] = {}
-    for name in ARITHMETIC:
-        with model.disable_adapter():
-            before = evaluate(model, tokenizer, texts[name], max_new_tokens=LONGEST_ANSWER)
+    for name in ANSWERED:
         report = evaluate(model, tokenizer, texts[name], max_new_tokens=LONGEST_ANSWER)
         scores[name] = {key: report[key] for key in ("n", "exact_match", "groups", "truncated", "mistakes")}
-        scores[name]["base_exact_match"] = before["exact_match"]
-        print(f"seed {seed}  {name:20s} {report['exact_match']:8.2%}   base {before['exact_match']:.2%}", flush=True)
-    for name in SILENT:
+        print(f"seed {seed}  {name:20s} {report['exact_match']:8.2%}", flush=True)
+    for name in UNANSWERED:
         scores[name] = silence(model, tokenizer, texts[name], texts["held_out_phrasings"])
         found = scores[name]
         print(f"seed {seed}  {name:20s} {found['activated']} of {found['n']} activated", flush=True)
@@ -125,7 +132,10 @@ def measure(seed: int, n: int, folder: Path) -> dict[str, Any]:
     formats = other_bases(folder / "adapter", bigbench_test_set(50, seed=2))
     print(f"seed {seed}  {formats}", flush=True)
     return {
-        "training": {key: training[key] for key in ("seconds", "steps", "rows", "trainable_parameters")},
+        "training": {
+            key: training[key] for key in ("seconds", "seconds_of_checks", "steps", "rows", "trainable_parameters")
+        },
+        "hardware": outcome.results["hardware"],
         "bigbench": {key: results[key] for key in ("n", "exact_match", "groups", "mistakes")},
         "base": outcome.results["base"]["exact_match"],
         **scores,
@@ -136,9 +146,9 @@ def measure(seed: int, n: int, folder: Path) -> dict[str, Any]:
 def worst(runs: dict[int, dict[str, Any]]) -> dict[str, float]:
     """The least exact match, the most activations and changes, over all seeds."""
     values = list(runs.values())
-    found = {name: min(run[name]["exact_match"] for run in values) for name in ("bigbench", *ARITHMETIC)}
+    found = {name: min(run[name]["exact_match"] for run in values) for name in ("bigbench", *ANSWERED)}
     found["bigbench_subtask"] = min(g["exact_match"] for run in values for g in run["bigbench"]["groups"].values())
-    for name in SILENT:
+    for name in UNANSWERED:
         found[f"{name}_activated"] = max(run[name]["activated"] for run in values)
         found[f"{name}_with_changed_logits"] = max(run[name]["with_changed_logits"] for run in values)
     found["number_formats_apart"] = max(
@@ -152,15 +162,22 @@ def main() -> None:
     """Runs all seeds and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], metavar="N")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2, 3, 4], metavar="N")
     parser.add_argument("--n", type=int, default=1000, metavar="N", help="items per suite (default: %(default)s)")
+    parser.add_argument("--with", type=Path, nargs="+", default=[], metavar="FILE", dest="others")
     arguments = parser.parse_args()
-    runs: dict[int, dict[str, Any]] = {}
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    others = [json.loads(path.read_text(encoding="utf-8")) for path in arguments.others]
+    if odd := [other["commit"] for other in others if other["commit"] != commit]:
+        parser.error(f"A file in `--with` is of commit {odd[0]}, not of {commit}. Measure it again.")
+    texts = suites(arguments.n)
+    runs = {int(seed): run for other in others for seed, run in other["runs"].items()}
     for seed in arguments.seeds:
         with tempfile.TemporaryDirectory() as folder:
-            runs[seed] = measure(seed, arguments.n, Path(folder) / "run")
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    results = {"commit": commit, "versions": versions(), "worst": worst(runs), "runs": runs}
+            runs[seed] = measure(seed, texts, Path(folder) / "run")
+    runs = dict(sorted(runs.items()))
+    results = {"commit": commit, "versions": versions(), "worst": worst(runs), "base": measure_base(texts)}
+    results["runs"] = runs
     arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(results["worst"], indent=1))
 

@@ -12,7 +12,10 @@ import hashlib
 import itertools
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from .bigbench import parse_question, random_divisor
@@ -130,7 +133,9 @@ class ArithmeticRows:
 
     def __iter__(self) -> Iterator[Row]:
         rng = random.Random(f"ArithmeticRows/{self.seed}")
-        make = self._row if self.wording is None else self._worded_row
+        make = self._row
+        if self.wording is not None:
+            make = partial(self._worded_row, replace(self.wording, used=Counter()))
         if not self.distinct:
             while True:
                 yield make(rng)
@@ -167,24 +172,24 @@ class ArithmeticRows:
             return self._finish(rng, prompt, UNABLE, operator, [first, second], result.name.lower())
         return self._finish(rng, prompt, result, operator, [first, second], result)
 
-    def _worded_row(self, rng: random.Random) -> Row:
-        """One row in the texts of a `Wording`."""
-        assert self.wording is not None
+    def _worded_row(self, wording: Wording, rng: random.Random) -> Row:
+        """One row in the texts of `wording`."""
         mixture, draw = self.mixture, rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         forms = NumberForms(mixture.negative, mixture.spelled_signs, mixture.separators)
-        system = self.wording.system(rng) if self.conversational and rng.random() < mixture.system else None
+        system = wording.system(rng) if self.conversational and rng.random() < mixture.system else None
         if kind in ("none", "unsupported"):
             numbers = [str(_number(rng.randint(1, self.max_digits), rng)) for _ in range(5)]
-            draw_text = self.wording.plain_text if kind == "none" else self.wording.unsupported_request
+            draw_text = wording.plain_text if kind == "none" else wording.unsupported_request
             text = draw_text(numbers, rng, forms)
-            return self._made(self._surrounded(text.text, rng), text.completion, system, NO_ARITHMETIC, None, None)
+            prompt = self._surrounded(wording, text.text, rng)
+            return self._made(prompt, text.completion, system, NO_ARITHMETIC, None, None)
         operator, first, second = self._allowed(kind, rng)
         a, b = str(first), str(second)
         result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
-        request = self.wording.request(operator, a, b, rng, forms, bigbench)
-        prompt = self._surrounded(request.text, rng)
+        request = wording.request(operator, a, b, rng, forms, bigbench)
+        prompt = self._surrounded(wording, request.text, rng)
         if isinstance(result, Status):
             return self._made(prompt, UNABLE, system, operator, [a, b], result.name.lower())
         completion = result
@@ -193,10 +198,9 @@ class ArithmeticRows:
             prompt, completion = cue(prompt, rng), answer(operator, a, b, result, request.thing, rng)
         return self._made(prompt, completion, system, operator, [a, b], result)
 
-    def _surrounded(self, prompt: str, rng: random.Random) -> str:
+    def _surrounded(self, wording: Wording, prompt: str, rng: random.Random) -> str:
         """The prompt, in a part of the rows with other text around it."""
-        assert self.wording is not None
-        return self.wording.surround(prompt, rng) if rng.random() < self.mixture.contexts else prompt
+        return wording.surround(prompt, rng) if rng.random() < self.mixture.contexts else prompt
 
     def _allowed(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
         """A calculation that is not excluded."""

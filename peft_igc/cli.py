@@ -49,8 +49,8 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0, metavar="N", help="of the training (default: %(default)s)")
     demo.add_argument(
         "--interface",
-        choices=("hidden", "tokens"),
-        default="hidden",
+        choices=("tokens", "hidden"),
+        default="tokens",
         help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
     )
     demo.add_argument("--minutes", type=float, metavar="CAP", help="stop the training early after so long")

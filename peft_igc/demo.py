@@ -1,7 +1,7 @@
 """The demonstration: a language model that cannot multiply becomes one that can, from nothing but this package.
 
 `run_demo` loads the embedded base model, evaluates it on the 20 BIG-bench subtasks, attaches IGC, trains it through
-`IGCTrainer` on fresh rows, saves the adapter, loads it from disk onto a fresh base and evaluates that. Out, in one
+`IGCTrainer`, saves the adapter, loads it from disk onto a fresh base and evaluates that. Out, in one
 folder: `adapter/`, `results.json`, `learning_curve.png`. All of them appear at the end or not at all.
 Every number of the run stands in `demo_settings`. No calculation of the test set occurs in training (but those of the
 one-digit subtasks, which are complete sets). Try it: `peft-igc demo`; tests: `pytest tests/test_demo.py`.
@@ -32,7 +32,7 @@ from .data import ArithmeticRows, Shuffled, bigbench_test_set
 from .demo_settings import SETTINGS, DemoSettings
 from .evaluation import accuracy_table, evaluate, versions
 from .progress import Progress, duration
-from .streaming import tokenized_rows
+from .streaming import tokenized, tokenized_rows
 from .wording import TRAINING
 
 
@@ -88,7 +88,7 @@ def run_demo(
     *,
     seed: int = 0,
     minutes: float | None = None,
-    settings: DemoSettings = SETTINGS["hidden"],
+    settings: DemoSettings = SETTINGS["tokens"],
     say: Say = print,
 ) -> Outcome:
     """Runs the demonstration.
@@ -222,8 +222,10 @@ def _trainer(
     from .trainer import IGCSFTConfig, IGCTrainer
 
     rows = training_rows(excluded, seed, settings)
+    if isinstance(rows, Shuffled):  # they come again and again
+        rows = Shuffled(tokenized(rows.rows, tokenizer), seed)
     made = {"rows": rows, "tokenizer": tokenizer, "seed": seed}
-    sizes = {"batch_size": settings.batch_size, "batches_at_once": settings.batches_at_once}
+    sizes = {name: getattr(settings, name) for name in ("batch_size", "batches_at_once", "writing_every")}
     args = IGCSFTConfig(
         output_dir=str(scratch),
         max_steps=settings.steps,

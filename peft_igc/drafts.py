@@ -26,7 +26,7 @@ _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0
 _FRAMES = {
     form: tuple(f for key, fs in phrasings.FRAMES.items() if form in key.split() for f in fs) for form in _FORMS
 }
-_KINDS = {"frame": 0.55, "request": 0.2, "story": 0.25}
+_KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # as many rows as there are phrasings to learn
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
 
 
@@ -68,10 +68,10 @@ def silent(kind: str, rng: random.Random) -> tuple[Draft, str]:
     if kind == "stories":
         return _told("other", rng), ""
     if kind == "copying" and rng.random() < 0.75:
-        instruction, content = rng.choice(silence.COPY), rng.choice(silence.CONTENT)
-        copied = choose(content, rng)
-        return (choose(instruction, rng).replace("{x}", copied), instruction, content), copied
-    if kind == "questions" and rng.random() < 0.4:
+        instruction = rng.choice(silence.COPY)
+        copied, *families = _quoted(rng) if rng.random() < 0.35 else line_of(silence.CONTENT, rng)
+        return (choose(instruction, rng).replace("{x}", copied), instruction, *families), copied
+    if kind == "questions" and rng.random() < 0.6:
         operator = rng.choice(tuple(phrasings.EXPRESSIONS))
         form = rng.choice(("symbols", "words", "nouns"))
         about, expression = rng.choice(silence.ABOUT), rng.choice(phrasings.EXPRESSIONS[operator][form])
@@ -79,6 +79,14 @@ def silent(kind: str, rng: random.Random) -> tuple[Draft, str]:
     pool = silence.PLAIN[kind]
     completion = rng.choices(tuple(pool), [len(lines) for lines in pool.values()])[0]
     return line_of(pool[completion], rng), completion
+
+
+def _quoted(rng: random.Random) -> Draft:
+    """A request that is to be copied and not to be answered."""
+    operator = rng.choice(tuple(phrasings.REQUESTS))
+    if rng.random() < 0.3:
+        return line_of(phrasings.REQUESTS[operator], rng)
+    return _framed(phrasings.EXPRESSIONS[operator], rng)
 
 
 @functools.cache

@@ -9,9 +9,11 @@ No alternatives inside plain brackets, and no field is filled here. Try it:
 """
 
 import enum
+import functools
 import hashlib
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 
@@ -35,6 +37,7 @@ _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 _UNHEARD = re.compile(r"[\s.?:!,;'\"_]")
 _HELD_OUT, _NEW = 6, 20  # one in so many
+_CHOICES = 3
 # The form of BIG-bench is trained, whatever the hash says; so are the frame and the expressions that it is made of.
 _ALWAYS = ("what is {x}", "{a} plus {b}", "{a} minus {b}", "{a} times {b}", "{a} divided by {b}")
 
@@ -70,10 +73,24 @@ def is_new(family: str) -> bool:
     return seen not in _ALWAYS_TRAINED and _number(f"family {seen}") % _NEW == 0
 
 
+@functools.cache
+def _templates(family: str) -> frozenset[str]:
+    """All templates of a family."""
+    return frozenset(expand(family))
+
+
+@functools.cache
+def _left_out(family: str) -> bool:
+    """Whether every template of a family is held out, so that none of them is trained."""
+    return all(map(is_held_out, _templates(family)))
+
+
 def part_of(template: str, *families: str) -> Part:
     """Where a template belongs that is put together of these families."""
     if any(map(is_new, families)):
         return Part.NEW
+    if any(template in _templates(family) and _left_out(family) for family in families):
+        return Part.NEW  # a small family of complete templates, of which the hash leaves none to train
     return Part.HELD_OUT if is_held_out(template) else Part.TRAINED
 
 
@@ -100,12 +117,22 @@ def line_of(lines: Sequence[str], rng: random.Random) -> Draft:
     return choose(line, rng), line
 
 
-def drawn(draft: Callable[[], Draft], parts: Parts) -> str:
-    """A template of these parts: drafts are drawn until one is."""
-    while True:
+def drawn(draft: Callable[[], Draft], parts: Parts, used: Counter[str] | None = None) -> str:
+    """A template of these parts: drafts are drawn until one is.
+
+    With `used`, which counts what was drawn before, until `_CHOICES` are; the one that came least often is taken, so
+    that few of a small pool are left out.
+    """
+    found: list[str] = []
+    while len(found) < (1 if used is None else _CHOICES):
         template, *families = draft()
         if part_of(template, *families) in parts:
-            return template
+            found.append(template)
+    if used is None:
+        return found[0]
+    rarest = min(found, key=lambda template: used[template])
+    used[rarest] += 1
+    return rarest
 
 
 def _number(text: str) -> int:

@@ -301,9 +301,7 @@ class TokenInputMapping(nn.Module):
             x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
         return x
 
-    def _ask(
-        self, x: torch.Tensor, visible: torch.Tensor, slots: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def _ask(self, x: torch.Tensor, visible: torch.Tensor, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What slots [S, d], in view of the anchor, find: the memory [N, W, d] and the answers [N, S, d]."""
         memory = self.memory_norm(x)
         query = self.anchor_query(memory[:, -1])[:, None] + slots

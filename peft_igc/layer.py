@@ -27,8 +27,8 @@ from .input_mapping import HiddenInputMapping, TokenInputMapping
 from .output_mapping import HiddenOutputMapping, TokenOutputMapping
 from .reading import Pointing, Reading
 from .runs import NumberTokens
+from .spelling import ENDS, continue_result
 from .spelling import State as Spelled
-from .spelling import continue_result
 from .state import Call, Record
 from .steps import Step, Writing, calculate_step, supervise
 from .tokens import TokenTable
@@ -323,6 +323,7 @@ def _mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any
                 ffn=config.writing_ffn,
                 gate_dim=config.gate_dim,
                 num_states=len(Spelled),
+                num_ends=len(ENDS),
             ),
         )
     reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)

@@ -59,17 +59,17 @@ class Mixture:
 
 
 TOKENS_MIXTURE = Mixture(
-    none=0.14,
+    none=0.24,
     overflow=0.0,
     undefined=0.01,
     inexact=0.02,
     negative=0.18,
-    bigbench=0.15,
+    bigbench=0.05,
     system=0.25,
-    unsupported=0.16,
+    unsupported=0.2,
     special=0.06,
     spelled_signs=0.6,
     separators=0.2,
-    contexts=0.55,
+    contexts=0.65,
     sentences=0.08,
 )

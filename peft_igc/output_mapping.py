@@ -115,13 +115,17 @@ class TokenOutputMapping(nn.Module):
         embedding_size: E, width of the base model's embeddings; some models project them to H.
         ffn: hidden width of the map.
         gate_dim: hidden width of the gate.
-        num_states: how far a result may be spelled (`spelling.State`); the last one is its end.
+        num_states: how far a result may be spelled (`spelling.State`); the last ones, of which each has a vector of
+            its own, are its end.
+        num_ends: how many of the states these are.
     """
 
-    def __init__(self, hidden_size: int, embedding_size: int, *, ffn: int, gate_dim: int, num_states: int) -> None:
+    def __init__(
+        self, hidden_size: int, embedding_size: int, *, ffn: int, gate_dim: int, num_states: int, num_ends: int
+    ) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
-        self.end = nn.Parameter(torch.randn(embedding_size))  # in place of an embedding: the number is complete
+        self.end = nn.Parameter(torch.randn(num_ends, embedding_size))  # for an embedding: the number is complete
         self.write_up = nn.Linear(embedding_size, ffn)
         self.write_down = nn.Linear(ffn, hidden_size)
         self.gate_up = nn.Linear(hidden_size + embedding_size, gate_dim)
@@ -140,7 +144,7 @@ class TokenOutputMapping(nn.Module):
 
         Args:
             h: [B, T, H].
-            embedded: [B, T, E] embedding of the token that continues the result; any at its end.
+            embedded: [B, T, E] embedding of the token that continues the result; any at an end.
             state: [B, T] int64, a `spelling.State`.
 
         Returns:
@@ -148,8 +152,8 @@ class TokenOutputMapping(nn.Module):
         """
         h = h.to(self.write_up.weight.dtype)
         c = F.rms_norm(embedded.to(h.dtype), embedded.shape[-1:], eps=1e-6)
-        ended = state == self.gate_state.num_embeddings - 1
-        c = torch.where(ended[..., None], self.end.to(h.dtype), c)  # [B, T, E]
+        end = state - (self.gate_state.num_embeddings - len(self.end))  # [B, T], below 0 before an end
+        c = torch.where((end >= 0)[..., None], self.end[end.clamp(min=0)].to(h.dtype), c)  # [B, T, E]
         gate = torch.sigmoid(
             self.gate_down(F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state)))
         )  # [B, T, 1]

@@ -29,7 +29,7 @@ class Progress(TrainerCallback):
 
     Attributes:
         history: `{"step", "loss_lm", "loss_read", "read_accuracy", "gate_mean", "seconds"}` per log.
-        checks: `{"step", "exact_match"}` per measurement.
+        checks: `{"step", "exact_match", "seconds"}` per measurement, without the time that measurements took.
         seconds: Of the run so far.
         check_seconds: The part of it that measurements took.
         stopped_early: Whether the time limit ended the run.
@@ -73,9 +73,10 @@ class Progress(TrainerCallback):
         """Measures when it is due, and ends the run at its time limit."""
         step, steps = state.global_step, state.max_steps
         if any(step == round(steps * (i + 1) / self.count) for i in range(self.count)):
-            start = time.perf_counter()
-            self.checks.append({"step": step, "exact_match": self.measure()})
-            self.check_seconds += time.perf_counter() - start
+            before = self.seconds
+            seconds = round(before - self.check_seconds, 2)
+            self.checks.append({"step": step, "exact_match": self.measure(), "seconds": seconds})
+            self.check_seconds += self.seconds - before
             self.say(f"step {step}/{steps}  exact match {self.checks[-1]['exact_match']:.1%} on a small sample")
         if self.limit is not None and self.seconds >= self.limit and step < steps:
             self.stopped_early = True

@@ -24,22 +24,27 @@ from .runs import NumberTokens, SeenTokens, latest, shifted, shows
 from .tokens import Edge
 
 
-__all__ = ["Continuation", "State", "continue_result", "spell"]
+__all__ = ["ENDS", "Continuation", "State", "continue_result", "spell"]
 
 
 class State(enum.IntEnum):
-    """How much of the result stands in the text."""
+    """How much of the result stands in the text, and whether other text stands before it."""
 
-    START = 0  # nothing
-    SIGNED = 1  # its minus sign
-    MIDDLE = 2  # some of its digits
-    END = 3  # all of it
+    START = 0  # nothing, and the text ends at the anchor
+    WAITING = 1  # nothing, after other text
+    SIGNED = 2  # its minus sign
+    MIDDLE = 3  # some of its digits
+    END = 4  # all of it, directly behind the anchor
+    TOLD = 5  # all of it, after other text
+
+
+ENDS = (State.END, State.TOLD)
 
 
 class Continuation(NamedTuple):
     """What comes next at each position."""
 
-    token: Tensor  # [B, T] int64, the token that continues the result here; -1 at END and where not active
+    token: Tensor  # [B, T] int64, the token that continues the result here; -1 at its end and where not active
     state: Tensor  # [B, T] int64, a `State`; START where not active
     active: Tensor  # [B, T] bool, False inside or behind a number that is not the result, or where nothing can follow
 
@@ -134,8 +139,11 @@ def continue_result(
     going = text.right & (text.minus == negative) & (text.start > governed) & apart
     waiting = (negative | ~text.minus) & (here >= governed)
     active = torch.where(text.numeric, going, waiting) & (anchor >= 0) & (size > 0) & valid[:, ids.shape[1] - new :]
-    begun = torch.where(text.spelled < size, int(State.MIDDLE), int(State.END))
-    state = torch.where(text.numeric, begun, torch.where(text.minus, int(State.SIGNED), int(State.START)))
+    direct = text.start - 1 - governed <= (text.minus & (text.start - 1 > governed)).long()
+    ended = torch.where(direct, int(State.END), int(State.TOLD))
+    begun = torch.where(text.spelled < size, int(State.MIDDLE), ended)
+    silent = torch.where(here > governed, int(State.WAITING), int(State.START))
+    state = torch.where(text.numeric, begun, torch.where(text.minus, int(State.SIGNED), silent))
 
     token = _token_of(tokens, _group_at(digits, text.spelled, tokens.group))
     token = torch.where(negative & ~text.numeric & ~text.minus, tokens.minus, token)

@@ -8,8 +8,8 @@ Only prompts with one answer; nothing is truncated. Try it: `pytest tests/test_s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -17,53 +17,101 @@ from .collator import CUT, WHOLE
 from .columns import COLUMNS
 
 
-__all__ = ["tokenized_rows"]
+__all__ = ["tokenized", "tokenized_rows"]
 
 
 def tokenized_rows(
-    rows: Iterable[Mapping[str, Any]], tokenizer: Any, batch_size: int, batches_at_once: int, seed: int
+    rows: Iterable[Mapping[str, Any]],
+    tokenizer: Any,
+    batch_size: int,
+    batches_at_once: int,
+    seed: int,
+    writing_every: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Conversational rows as tokens, so that every `batch_size` of them are of similar length.
 
-    Many rows go through the fast tokenizer at once: one call per row would cost a tenth of a training step. Each such
-    lot is sorted by length and cut into batches, whose order is shuffled.
+    Each lot of so many batches is sorted by length and cut into batches, whose order is shuffled.
 
     Args:
-        rows: Rows with `prompt`, `completion` and operand columns.
+        rows: Rows with `prompt`, `completion` and operand columns, or what `tokenized` made of them.
         tokenizer: With a chat template.
         batch_size: Rows per batch of the trainer.
         batches_at_once: Batches per lot.
         seed: Of the order of batches.
+        writing_every: The trainer's `igc_writing_every`: where the writing is trained in one batch of several, the
+            first of them, that one holds rows with results only. The others have nothing to teach it.
 
     Yields:
         `input_ids`, `labels` (-100 on the prompt) and the operand columns, marked as not cut.
+    """
+    rng = Random(f"tokenized_rows/{seed}")
+    source = iter(rows)
+    while lot := list(itertools.islice(source, batch_size * batches_at_once)):
+        made = [dict(row) for row in lot] if "input_ids" in lot[0] else tokenized(lot, tokenizer)
+        written: list[list[dict[str, Any]]] = []
+        if writing_every > 1:
+            written, made = _with_results(made, batch_size, len(made) // batch_size // writing_every, rng)
+        batches = _by_length(made, batch_size, rng)
+        for start in range(0, len(batches), max(writing_every - 1, 1)):
+            yield from itertools.chain(*written[:1], *batches[start : start + max(writing_every - 1, 1)])
+            written = written[1:]
+
+
+def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:
+    """Conversational rows as tokens.
+
+    They go through the fast tokenizer together: one call per row would cost a tenth of a training step.
+
+    The first token of an answer that begins with other words than its result has no label: whether there are such
+    words is the base model's to say, and an adapter that were taught them would now and then begin a sentence where a
+    number is due.
+
+    Args:
+        rows: Rows with `prompt`, `completion` and operand columns.
+        tokenizer: With a chat template.
+
+    Returns:
+        As `tokenized_rows` yields them.
 
     Raises:
         ValueError: A chat template that renders a prompt differently when the answer follows it.
     """
-    rng = Random(f"tokenized_rows/{seed}")
-    source = iter(rows)
-    while lot := list(islice(source, batch_size * batches_at_once)):
-        prompts, texts = _ids(tokenizer, lot, with_answer=False), _ids(tokenizer, lot, with_answer=True)
-        made = []
-        for row, prompt, ids in zip(lot, prompts, texts, strict=True):
-            if ids[: len(prompt)] != prompt:
-                raise ValueError(
-                    f"The chat template renders the prompt {row['prompt']!r} differently when an answer follows it. "
-                    "Train through `prompt` and `completion` columns instead, which TRL aligns."
-                )
-            labels = [-100] * len(prompt) + ids[len(prompt) :]
-            columns = {name: row[name] for name in COLUMNS}
-            made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **columns})
-        made.sort(key=lambda row: len(row["input_ids"]))
-        batches = [made[start : start + batch_size] for start in range(0, len(made), batch_size)]
-        if len(batches[-1]) == batch_size:  # a smaller one has to stay the last, or it would shift all others
-            rng.shuffle(batches)
-        for batch in batches:
-            yield from batch
+    made = []
+    prompts, texts = _ids(tokenizer, rows, with_answer=False), _ids(tokenizer, rows, with_answer=True)
+    for row, prompt, ids in zip(rows, prompts, texts, strict=True):
+        if ids[: len(prompt)] != prompt:
+            raise ValueError(
+                f"The chat template renders the prompt {row['prompt']!r} differently when an answer follows it. "
+                "Train through `prompt` and `completion` columns instead, which TRL aligns."
+            )
+        labels = [-100] * len(prompt) + ids[len(prompt) :]
+        if row["igc_result"] and row["completion"][0]["content"].find(row["igc_result"]) > 0:
+            labels[len(prompt)] = -100
+        columns = {name: row[name] for name in COLUMNS}
+        made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **columns})
+    return made
 
 
-def _ids(tokenizer: Any, rows: list[Mapping[str, Any]], with_answer: bool) -> list[list[int]]:
+def _by_length(rows: list[dict[str, Any]], batch_size: int, rng: Random) -> list[list[dict[str, Any]]]:
+    """Batches of rows of similar length, in any order."""
+    rows = sorted(rows, key=lambda row: len(row["input_ids"]))
+    batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    if rows and len(batches[-1]) == batch_size:  # a smaller one has to stay the last, or it would shift all others
+        rng.shuffle(batches)
+    return batches
+
+
+def _with_results(
+    rows: list[dict[str, Any]], batch_size: int, count: int, rng: Random
+) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Up to `count` batches of rows whose result is a number, and the other rows."""
+    fit = [at for at, row in enumerate(rows) if (row["igc_result"] or "").lstrip("-").isdigit()]
+    taken = set(rng.sample(fit, min(count, len(fit) // batch_size) * batch_size))
+    chosen = [row for at, row in enumerate(rows) if at in taken]
+    return _by_length(chosen, batch_size, rng), [row for at, row in enumerate(rows) if at not in taken]
+
+
+def _ids(tokenizer: Any, rows: Sequence[Mapping[str, Any]], with_answer: bool) -> list[list[int]]:
     """Token ids of prompts, or of whole conversations."""
     chats = [row["prompt"] + row["completion"] if with_answer else row["prompt"] for row in rows]
     texts = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=not with_answer)

@@ -12,6 +12,7 @@ given as canonical strings, in one of several forms. It knows nothing of results
 
 import random
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,7 +31,7 @@ _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
 _NUMBERS = ("a", "b", "c", "f", "g")
 _UNSUPPORTED = dict.fromkeys(KINDS, 0.14) | {THREE: 0.28, OTHER: 0.16}
-_SILENT = dict(zip(silence.KINDS, (0.2, 0.09, 0.12, 0.21, 0.1, 0.18, 0.1), strict=True))
+_SILENT = dict(zip(silence.KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,12 @@ class Wording:
     Args:
         parts: Of requests, and of texts without any.
         around: Of what stands around them.
+        used: Counts the templates that were drawn, and prefers those that were drawn least. None: none is preferred.
     """
 
     parts: Parts
     around: Parts
+    used: Counter[str] | None = None
 
     @property
     def operations(self) -> Texts:
@@ -112,7 +115,7 @@ class Wording:
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
 
-        template = drawn(lambda: drafts.supported(operator, countable, rng), self.parts)
+        template = drawn(lambda: drafts.supported(operator, countable, rng), self.parts, self.used)
         thing = rng.choice(surroundings.OBJECTS)
         name, other = rng.sample(surroundings.PEOPLE, 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
@@ -129,7 +132,7 @@ class Wording:
             kind: One of `unsupported.UNSUPPORTED`. None: any.
         """
         wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
-        template = drawn(lambda: drafts.unsupported(wanted, rng), self.parts)
+        template = drawn(lambda: drafts.unsupported(wanted, rng), self.parts, self.used)
         if "ow many" in template:
             numbers = _taken_away(numbers)
         if rng.random() < forms.negative and "{name}" not in template:
@@ -140,15 +143,16 @@ class Wording:
         self, numbers: Sequence[str], rng: random.Random, forms: NumberForms, kind: str | None = None
     ) -> Refused:
         """A text that asks for no calculation; arguments as in `unsupported_request`, but `silence.KINDS`."""
-        wanted = completion = ""
+        origins: dict[str, tuple[str, str]] = {}  # of a template: its kind and its completion
 
         def draft() -> Draft:
-            nonlocal wanted, completion
             wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
             found, completion = drafts.silent(wanted, rng)
+            origins[found[0]] = (wanted, completion)
             return found
 
-        template = drawn(draft, self.parts)
+        template = drawn(draft, self.parts, self.used)
+        wanted, completion = origins[template]
         if wanted == "prose" and Part.NEW not in self.parts and rng.random() < 0.5:
             text = " ".join(scenes.sentence(self.parts, rng).strip() for _ in range(rng.choice((1, 1, 2, 3))))
             return Refused(text, UNABLE, wanted)

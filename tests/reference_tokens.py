@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 PAD = 10
-START, SIGNED, MIDDLE, END = range(4)
+START, WAITING, SIGNED, MIDDLE, END, TOLD = range(6)
 BOUNDARY, DIGIT, BREAK, DOT, COMMA, COLON, MINUS = range(7)
 
 NOTHING = "\0"  # how an invalid position reads
@@ -165,9 +165,10 @@ def continue_result(
         minus = (anchor_text + answer)[-1] in "-−"
         if minus and not negative:
             return nothing
+        silent = START if anchor == len(ids) - 1 else WAITING
         if minus or not negative:
-            return group_of(words, digits, 0), SIGNED if minus else START, True
-        return words.minus, START, True
+            return group_of(words, digits, 0), SIGNED if minus else silent, True
+        return words.minus, silent, True
     spelled = re.search(r"[0-9]*\Z", answer)[0]
     before = answer[: len(answer) - len(spelled)]
     if not spelled or (not before and anchor_text[-1] in "0123456789"):
@@ -176,5 +177,9 @@ def continue_result(
     if re.search(r"[0-9][.,:']\Z", before) or minus != negative or not digits.startswith(spelled):
         return nothing
     if spelled == digits:
-        return -1, END, True
+        start, left = len(texts), len(spelled)
+        while left:
+            start -= 1
+            left -= sum(character in "0123456789" for character in texts[start])
+        return -1, END if start - anchor - 1 <= (before != "" and minus) else TOLD, True
     return group_of(words, digits, len(spelled)), MIDDLE, True

@@ -63,7 +63,8 @@ def test_exact_match_is_measured_as_often_as_asked_and_told_from_then_on(clock):
     lines, scores = [], iter((0.25, 0.75))
     progress = Progress(lines.append, lambda: next(scores), checks=2)
     run(progress, clock, log_every=6)
-    assert progress.checks == [{"step": 5, "exact_match": 0.25}, {"step": 10, "exact_match": 0.75}]
+    assert [(c["step"], c["exact_match"]) for c in progress.checks] == [(5, 0.25), (10, 0.75)]
+    assert 0 <= progress.checks[0]["seconds"] <= progress.checks[1]["seconds"] <= progress.seconds
     assert "exact match so far 25.0%" in lines[1]
 
 

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from peft_igc.digits import PAD, encode
 from peft_igc.runs import NumberTokens
-from peft_igc.spelling import State, continue_result, spell
+from peft_igc.spelling import ENDS, State, continue_result, spell
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -40,13 +40,13 @@ def walk(text, number, anchor=0):
     found = continue_result(THREES, ids, valid, *one_anchor(ids, anchor, number))
     shown = []
     for token, state, active in zip(*(field[0].tolist() for field in found), strict=True):
-        assert (state == State.END) == (active and token == -1)
+        assert (state in ENDS) == (active and token == -1)
         shown.append((WORDS.texts[token] if token >= 0 else "end") if active else None)
     return shown
 
 
 def test_states_are_numbered_as_the_twin_has_them():
-    assert [naive.START, naive.SIGNED, naive.MIDDLE, naive.END] == list(State)
+    assert [naive.START, naive.WAITING, naive.SIGNED, naive.MIDDLE, naive.END, naive.TOLD] == list(State)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,21 @@ def test_no_number_is_no_tokens():
 )
 def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
     assert walk(text, number) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "states"),
+    [
+        ("=12", "12", [State.START, State.END]),
+        ("= 12", "12", [State.START, State.WAITING, State.TOLD]),
+        ("= the-12", "-12", [State.START, State.WAITING, State.SIGNED, State.TOLD]),
+        ("(-12", "-12", [State.START, State.SIGNED, State.END]),
+        ("=-123456", "-123456", [State.SIGNED, State.MIDDLE, State.END]),
+    ],
+)
+def test_an_answer_that_is_but_the_number_is_told_apart_from_one_in_a_text(text, number, states):
+    ids, valid = batch_of([WORDS.encode(text)])
+    assert continue_result(THREES, ids, valid, *one_anchor(ids, 0, number)).state.tolist() == [states]
 
 
 def test_text_before_the_anchor_does_not_count():
@@ -354,7 +369,7 @@ def test_ten_thousand_answers_go_on_as_the_tokenizer_has_them(name):
         assert torch.equal(found.token[more], following[more])
         ended = numeric & ~more
         assert (ended.sum(1) == 2).all()
-        assert torch.equal(found.state == State.END, ended)
+        assert torch.equal(found.state == State.TOLD, ended)
         assert torch.equal(found.state == State.MIDDLE, numeric & more)
         assert torch.equal((found.state == State.SIGNED).sum(1), 2 * (sign == 1))
         assert torch.equal(found.active, valid)

@@ -7,7 +7,7 @@ import pytest
 from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc.columns import COLUMNS
-from peft_igc.data import ArithmeticRows
+from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.streaming import tokenized_rows
 
 
@@ -38,6 +38,19 @@ def test_rows_are_rendered_as_the_chat_template_does_and_only_the_answer_is_labe
         assert found["input_ids"] == ids
         assert found["labels"] == [-100] * len(prompt) + ids[len(prompt) :]
         assert found["labels"][-1] == tokenizer.eos_token_id
+
+
+def test_how_an_answer_in_words_begins_is_not_taught(tokenizer):
+    row = ArithmeticRows(seed=3, mixture=Mixture(none=0, overflow=0, undefined=0, inexact=0)).take(1)[0]
+    result = row["igc_result"]
+    labels = {}
+    for text in (result, f"It is {result}.", "I cannot compute that."):
+        rows = [{**row, "completion": [{"role": "assistant", "content": text}]}]
+        (made,) = tokenized_rows(rows, tokenizer, 1, 1, 0)
+        begins = made["input_ids"].index(next(label for label in made["labels"] if label >= 0))
+        ids = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+        labels[text] = begins - len(ids)
+    assert list(labels.values()) == [0, 1, 0]
 
 
 def test_every_row_comes_once(tokenizer):
@@ -73,3 +86,20 @@ def test_a_template_that_rewrites_the_prompt_is_refused(tokenizer):
     tokenizer.chat_template = "{{ messages | length }}" + tokenizer.chat_template
     with pytest.raises(ValueError, match="renders the prompt .* differently when an answer follows"):
         stream(tokenizer, 1)
+
+
+def test_the_batches_that_teach_the_writing_hold_rows_with_results(tokenizer):
+    mixture = Mixture(none=0.3, overflow=0.1, undefined=0.05, inexact=0.05)
+    source = ArithmeticRows(seed=3, mixture=mixture).take(8 * 24)
+    made = list(tokenized_rows(source, tokenizer, 8, 12, 0, writing_every=3))
+    assert Counter(map(key, made)) == Counter(map(key, tokenized_rows(source, tokenizer, 8, 12, 0)))
+    for at in range(0, 24, 3):
+        assert all(row["igc_result"].lstrip("-").isdigit() for row in made[8 * at : 8 * at + 8])
+    others = [row for at, row in enumerate(made) if at // 8 % 3]
+    assert sum((row["igc_result"] or "x").lstrip("-").isdigit() for row in others) > 16  # the reading sees both kinds
+
+
+def test_too_few_results_leave_no_batch_out_of_step(tokenizer):
+    source = ArithmeticRows(seed=3, mixture=Mixture(none=0.9)).take(8 * 12)
+    made = list(tokenized_rows(source, tokenizer, 8, 12, 0, writing_every=2))
+    assert Counter(map(key, made)) == Counter(map(key, tokenized_rows(source, tokenizer, 8, 12, 0)))

@@ -307,7 +307,7 @@ def test_only_positions_that_continue_the_result_are_written():
         base = layer_output(model, ids)
     changed = (got != base).any(-1)
     assert torch.equal(changed, more.active)
-    assert set(more.state[more.active].tolist()) == {State.START, State.MIDDLE, State.END}
+    assert set(more.state[more.active].tolist()) == {State.START, State.WAITING, State.MIDDLE, State.END, State.TOLD}
     same_bits(got[~changed], base[~changed])
     assert 0 < int(changed[0, at[0, 0] :].sum()) < ids.shape[1] - int(at)
 
@@ -316,7 +316,7 @@ def test_what_is_written_is_a_map_of_the_token_that_goes_on_and_of_a_vector_at_t
     model = pointing("*", 0)
     ids, at, more = answered(model)
     before = layer_output(model, ids, igc_anchors=at)
-    ended = more.active & (more.state == State.END)
+    ended = more.active & (more.state >= State.END)
     with torch.no_grad():
         writer_of(model).end.neg_()
     assert torch.equal((layer_output(model, ids, igc_anchors=at) != before).any(-1), ended)
@@ -355,7 +355,7 @@ def test_embeddings_of_another_adapter_are_what_is_written_and_learn_nothing_fro
 def test_embeddings_narrower_than_the_hidden_states_are_written_too():
     model = adapted("opt", interface="tokens", overrides={"word_embed_proj_dim": 16})
     text, at = encode("(12 + 5) =")[None], torch.tensor([[5]])
-    assert writer_of(model).end.shape == (16,)
+    assert writer_of(model).end.shape == (2, 16)
     got = by_pieces(model, text, [text.shape[1]], at)
     with model.disable_adapter():
         assert (got - scored(model, text, None)).abs().max() > 0.01
