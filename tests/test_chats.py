@@ -25,8 +25,8 @@ from peft_igc.steps import Step, Writing
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 needs_real = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
-ASKED = ("What is {a} {o} {b}?", "{a}{o}{b}=", "{a} {o} {b}", "Find {a} {o} {b}.", "x = {a}\ny = {b}\nx {o} y is")
-SIGNS = {"-": ("-", "minus", "−"), "*": ("*", "times", "×")}
+ASKED = ("What is {a} {o} {b}?", "{a} {o} {b} =", "{a} {o} {b}", "Find {a} {o} {b}.", "x = {a}\ny = {b}\nx {o} y is")
+WRITTEN = {"-": ("-", "minus", "−"), "*": ("*", "times", "×")}
 
 
 def folder_of(name):
@@ -52,7 +52,8 @@ def chats(tokenizer, operator, count):
     for _ in range(count):
         a, b = (str(draw.randrange(10 ** draw.randint(1, 15))) for _ in range(2))
         result = str(int(a) - int(b) if operator == "-" else int(a) * int(b))
-        asked = draw.choice(ASKED).format(a=a, b=b, o=draw.choice(SIGNS[operator]))
+        asked = draw.choice(ASKED).format(a=a, b=b, o=draw.choice(WRITTEN[operator]))
+        asked = re.sub(" ([-−*×]) ", r"\1", asked) if draw.random() < 0.3 else asked
         chat = [{"role": "user", "content": asked}]
         text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
         prompts.append(text)
