@@ -2,10 +2,10 @@
 
 Each seed trains the demonstration's adapter and answers its 20 BIG-bench subtasks; then come the suites of
 `peft_igc.suites` (held-out phrasings, operands of 6 to 20 digits, negative numbers, separators, numbers that are no
-operands, families of phrasings that were never trained), beside the base model. Where there is nothing to calculate,
-no right answer is compared: counted are the prompts at which a step was ok all the same, and at which any logit of the
-prompt and of 16 tokens behind it differs from the base model's by a single bit, in batches shared with arithmetic.
-Last, the same adapter on the base in bfloat16 and in 8 bits.
+operands, families of phrasings that were never trained), beside the base model, and questions whose answer has begun
+with words. Where there is nothing to calculate, no right answer is compared: counted are the prompts at which a step
+was ok all the same, and at which any logit of the prompt and of 16 tokens behind it differs from the base model's by a
+single bit, in batches shared with arithmetic. Last, the same adapter on the base in bfloat16 and in 8 bits.
 
     python benchmarks/token_interface.py --seeds 0 1 2 3 4 --output benchmarks/results/token_interface.json
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -38,6 +39,8 @@ from peft_igc.suites import ARITHMETIC, REPORTED, SILENT, suites
 
 CONTINUATION = 16  # tokens behind a prompt without arithmetic that are compared, too
 ROWS, BESIDE = 48, 16  # of a batch: prompts without arithmetic, and arithmetic between them
+BATCH = 128
+BEGUN = ("The answer is", "It is", "The result is")  # of answers that are sentences
 LONGEST_ANSWER = 32  # tokens: 40 digits in threes, a sign, the end
 ANSWERED = (*ARITHMETIC, REPORTED[0])
 UNANSWERED = (*SILENT, *REPORTED[1:])
@@ -91,6 +94,27 @@ def silence(model: Any, tokenizer: Any, items: list[dict[str, Any]], beside: lis
     }
 
 
+@torch.no_grad()
+def in_sentences(model: Any, tokenizer: Any, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """How often the number is right where the answer has begun with words; what follows it is the base model's."""
+    mistakes, right = [], 0
+    for start in range(0, len(items), BATCH):
+        batch = items[start : start + BATCH]
+        asked = [[{"role": "user", "content": item["prompt"]}] for item in batch]
+        texts = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
+        texts = [text + BEGUN[(start + at) % len(BEGUN)] for at, text in enumerate(texts)]
+        ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
+        inputs = left_padded(ids, padding_token(model, tokenizer))
+        made = model.generate(**inputs, generation_config=greedy(model, tokenizer, LONGEST_ANSWER))
+        answers = tokenizer.batch_decode(made[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        for item, text, answer in zip(batch, texts, answers, strict=True):
+            if re.match(rf"\s?{re.escape(item['target'])}(?!\d)", answer):
+                right += 1
+            else:
+                mistakes.append({"prompt": text, "target": item["target"], "answer": answer})
+    return {"n": len(items), "exact_match": right / len(items), "mistakes": mistakes[:20]}
+
+
 def other_bases(folder: Path, items: list[dict[str, Any]]) -> dict[str, float]:
     """Exact match of the same adapter on the base in other number formats."""
     source = str(loading._TINY_FOLDER)
@@ -124,6 +148,8 @@ def measure(seed: int, texts: dict[str, list[dict[str, Any]]], folder: Path) -> 
         report = evaluate(model, tokenizer, texts[name], max_new_tokens=LONGEST_ANSWER)
         scores[name] = {key: report[key] for key in ("n", "exact_match", "groups", "truncated", "mistakes")}
         print(f"seed {seed}  {name:20s} {report['exact_match']:8.2%}", flush=True)
+    scores["in_sentences"] = in_sentences(model, tokenizer, bigbench_test_set(50, seed=3))
+    print(f"seed {seed}  in sentences {scores['in_sentences']['exact_match']:8.2%}", flush=True)
     for name in UNANSWERED:
         scores[name] = silence(model, tokenizer, texts[name], texts["held_out_phrasings"])
         found = scores[name]
@@ -146,7 +172,7 @@ def measure(seed: int, texts: dict[str, list[dict[str, Any]]], folder: Path) -> 
 def worst(runs: dict[int, dict[str, Any]]) -> dict[str, float]:
     """The least exact match, the most activations and changes, over all seeds."""
     values = list(runs.values())
-    found = {name: min(run[name]["exact_match"] for run in values) for name in ("bigbench", *ANSWERED)}
+    found = {name: min(run[name]["exact_match"] for run in values) for name in ("bigbench", "in_sentences", *ANSWERED)}
     found["bigbench_subtask"] = min(g["exact_match"] for run in values for g in run["bigbench"]["groups"].values())
     for name in UNANSWERED:
         found[f"{name}_activated"] = max(run[name]["activated"] for run in values)

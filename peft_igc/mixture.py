@@ -71,5 +71,5 @@ TOKENS_MIXTURE = Mixture(
     spelled_signs=0.6,
     separators=0.2,
     contexts=0.65,
-    sentences=0.08,
+    sentences=0.2,
 )

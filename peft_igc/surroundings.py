@@ -187,19 +187,20 @@ SYSTEMS = (
     "{name} (calls|asks) you {k} times per (day|week).", "The (limit|budget) is {m} tokens.",
 )
 # How an answer may be put besides the bare number.
+# None begins with the result: what stands behind it there is the end, as where the answer is but the number.
 ANSWERS = (
     "The answer is {r}.", "The result is {r}.", "It is {r}.", "That is {r}.", "That makes {r}.", "It comes to {r}.",
     "That gives {r}.",
     "I would say {r}.", "The number is {r}.", "So the answer is {r}.", "You get {r}.", "I get {r}.",
     "The correct answer is {r}.",
     "One gets {r} for {e}.", "{e} = {r}.", "We calculate {e} = {r}.", "{e} = {r}. So the answer is {r}.",
-    "{r}. So the answer is {r}.", "{r}, because {e} = {r}.", "The answer is {r}. Indeed, {e} = {r}.",
-    "{r} is the answer.", "{r}. Is there anything else?", "Sure. {e} = {r}.", "Of course it is {r}.",
+    "The answer is {r}. Indeed, {e} = {r}.", "The answer is {r}, because {e} = {r}.",
+    "The result is {r}. Is there anything else?", "Sure. {e} = {r}.", "Of course it is {r}.",
     "Let me see. {e} is {r}.", "The numbers are {a} and {b}. The answer is {r}.",
 )
 COUNTED = (
-    "That makes {r} {thing}.", "There are {r} {thing}.", "{r} {thing}", "It is {r} {thing}.",
-    "{r} {thing} in all, so the answer is {r}.", "The answer is {r} {thing}.",
+    "That makes {r} {thing}.", "There are {r} {thing}.", "It is {r} {thing}.", "The answer is {r} {thing}.",
+    "There are {r} {thing} in all, so the answer is {r}.",
 )
 
 # Behind a request, asking for such an answer.
