@@ -131,6 +131,7 @@ class TokenOutputMapping(nn.Module):
         self.gate_up = nn.Linear(hidden_size + embedding_size, gate_dim)
         self.gate_state = nn.Embedding(num_states, gate_dim)
         self.gate_down = nn.Linear(gate_dim, 1)
+        self.context = nn.Linear(gate_dim, ffn, bias=False)  # what a token is written as depends on what it follows
 
     def close(self) -> None:
         """Make the update zero, so that a fresh adapter changes nothing; it learns all the same."""
@@ -154,8 +155,8 @@ class TokenOutputMapping(nn.Module):
         c = F.rms_norm(embedded.to(h.dtype), embedded.shape[-1:], eps=1e-6)
         end = state - (self.gate_state.num_embeddings - len(self.end))  # [B, T], below 0 before an end
         c = torch.where((end >= 0)[..., None], self.end[end.clamp(min=0)].to(h.dtype), c)  # [B, T, E]
-        gate = torch.sigmoid(
-            self.gate_down(F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state)))
-        )  # [B, T, 1]
+        seen = F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state))  # [B, T, gate_dim]
+        gate = torch.sigmoid(self.gate_down(seen))  # [B, T, 1]
         size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
-        return gate * size * self.write_down(F.gelu(self.write_up(c))), gate.squeeze(-1)
+        written = self.write_down(F.gelu(self.write_up(c) + self.context(seen)))
+        return gate * size * written, gate.squeeze(-1)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tiny_training import WARNINGS
 
+from peft_igc.demo_settings import SETTINGS
+
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -45,7 +47,7 @@ def test_the_commands_are_those_of_the_command_line():
 
 def test_the_results_are_those_of_the_recorded_runs():
     assert len(RUNS) == 3
-    table = README[README.index("## Results") :]
+    table = README[README.index("### The hidden interface") :]
     for path in RUNS:
         run = json.loads(path.read_text(encoding="utf-8"))
         base, igc = (run["summary"][name] for name in ("base", "igc"))
@@ -67,7 +69,7 @@ def test_the_table_of_other_texts_is_that_of_the_benchmark():
 
 
 def test_the_tables_have_no_other_rows():
-    tables = README[README.index("## Results") : README.index("### The token interface, so far")]
+    tables = README[README.index("### The hidden interface") :]
     kinds = json.loads((ROOT / "benchmarks" / "results" / "beyond.json").read_text(encoding="utf-8"))["kinds"]
     assert {kind["n"] for kind in kinds.values()} == {300}
     assert "300 texts of each kind" in tables
@@ -92,7 +94,7 @@ def test_the_comparison_of_optimizers_is_that_of_the_benchmark():
 
 
 def test_the_words_above_the_results_are_those_of_the_recorded_runs():
-    words = " ".join(README[README.index("## Results") :].split())
+    words = " ".join(README[README.index("### The hidden interface") :].split())
     for path in RUNS:
         run = json.loads(path.read_text(encoding="utf-8"))
         training, settings = run["training"], run["settings"]
@@ -102,19 +104,38 @@ def test_the_words_above_the_results_are_those_of_the_recorded_runs():
 
 
 def test_the_figures_of_the_token_interface_are_those_of_the_benchmark():
-    found = json.loads((ROOT / "benchmarks" / "results" / "token_interface.json").read_text(encoding="utf-8"))["runs"]
-    assert list(found) == ["0"]  # the README says "one seed"
-    run = found["0"]
-    part = README[README.index("### The token interface, so far") :]
-    table = part[: part.index("It is not yet")]
-    rows = re.findall(r"^\| ([^|]*[^|-] *)\| ([\d.]+) \| ([\d.]+) \|$", table, re.MULTILINE)
-    names = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
-    expected = [(run["bigbench"]["exact_match"], run["base"])]
-    expected += [(run[name]["exact_match"], run[name]["base_exact_match"]) for name in names]
-    assert [cells[1:] for cells in rows] == [(f"{100 * igc:.1f}", f"{100 * base:.1f}") for igc, base in expected]
-    said = f"it answered {run['silent']['activated']}, of 1,000 with"
-    assert said in part
-    assert f"and others) {run['unsupported']['activated']}." in part
-    assert all(run[name]["n"] == 1000 for name in (*names, "silent", "unsupported"))
-    assert all(run[name]["with_changed_logits"] == run[name]["activated"] for name in ("silent", "unsupported"))
-    assert f"700 steps, {run['training']['seconds'] / 60:.1f} minutes" in part
+    found = json.loads((ROOT / "benchmarks" / "results" / "token_interface.json").read_text(encoding="utf-8"))
+    runs = list(found["runs"].values())
+    assert list(found["runs"]) == ["0", "1", "2", "3", "4"]
+    part = README[README.index("## Results") : README.index("### The hidden interface")]
+    rows = re.findall(r"^\| ([^|]*[^|-] *)\| ([\d.]+) \| ([\d.]+) \| ([\d.]*) ?\|$", part, re.MULTILINE)
+    names = ["bigbench", "held_out_phrasings", "long_operands", "negative", "separators", "distractors"]
+    names += ["in_sentences", "new_families"]
+    expected = []
+    for name in names:
+        scores = [100 * run[name]["exact_match"] for run in runs]
+        base = runs[0]["base"] if name == "bigbench" else found["base"].get(name)
+        expected.append((f"{min(scores):.1f}", f"{sum(scores) / 5:.1f}", "" if base is None else f"{100 * base:.1f}"))
+    assert [cells[1:] for cells in rows] == expected
+    words = " ".join(part.split())
+    said = re.findall(r"(\d+) to (\d+) (?:texts|with|of families)", words[words.index("Silence") :])
+    silent = [[run[name]["activated"] for run in runs] for name in ("silent", "unsupported", "new_silent")]
+    silent.append([run["other_operations"]["activated"] for run in runs])
+    assert said == [(str(min(counts)), str(max(counts))) for counts in silent]
+    for run in runs:
+        for name in ("silent", "unsupported", "new_silent", "other_operations"):
+            assert run[name]["with_changed_logits"] == run[name]["activated"]
+            assert run[name]["n"] == 1000
+        assert len(set(run["number_formats"].values())) == 1
+        assert run["training"]["steps"] == SETTINGS["tokens"].steps
+    assert f"{SETTINGS['tokens'].steps} steps of {SETTINGS['tokens'].batch_size} rows" in words
+    seconds = max(run["training"]["seconds"] - run["training"]["seconds_of_checks"] for run in runs)
+    assert f"{seconds / 60:.1f} minutes at most" in words
+
+
+def test_the_cost_of_training_is_that_of_the_benchmark():
+    runs = json.loads((ROOT / "benchmarks" / "results" / "training_cost.json").read_text(encoding="utf-8"))["runs"]
+    words = " ".join(README.split())
+    for name, run in runs.items():
+        first = run["first_at_target"]
+        assert f"after {first['samples']:,} samples and {first['seconds']:.0f} seconds" in words, name
