@@ -62,7 +62,7 @@ def silent(kind: str, rng: random.Random) -> tuple[Draft, str]:
     """A text that asks for no calculation, and a template of its completion ("": none).
 
     Args:
-        kind: One of `silence.KINDS` but "prose", which has no pool of its own.
+        kind: One of `silence.KINDS`.
         rng: The row's.
     """
     if kind == "stories":

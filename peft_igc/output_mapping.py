@@ -11,7 +11,8 @@ differs by orders of magnitude between models and depths.
     gate = sigmoid(MLP_g([norm(h), c]))                                             (2)
     update = gate * rms(h) * MLP_w(c)                                               (3)
 
-`TokenOutputMapping` is told which token continues the result (see `spelling`): c is that token's own embedding.
+`TokenOutputMapping` is told which token continues the result (see `spelling`): c is that token's own embedding, and
+MLP_w also sees what the gate sees, because a token may have to be prepared: behind "is" a space comes first.
 
 Shapes: B rows, T positions, H hidden size, E width of embeddings, A steps per row, R digits of a result.
 Where an update is applied is not decided here.
@@ -109,6 +110,8 @@ class HiddenOutputMapping(nn.Module):
 
 class TokenOutputMapping(nn.Module):
     """Writes the token that continues a result, as a learned map of the base model's own embedding of it.
+
+    The map also depends on where the token is written: on the state h there, and on how far the result has come.
 
     Args:
         hidden_size: H.

@@ -43,7 +43,15 @@ def tokenized_rows(
 
     Yields:
         `input_ids`, `labels` (-100 on the prompt) and the operand columns, marked as not cut.
+
+    Raises:
+        ValueError: Lots that are no multiple of `writing_every` batches, so that the trainer would fall out of step.
     """
+    if batches_at_once % writing_every:
+        raise ValueError(
+            f"`batches_at_once={batches_at_once}` is no multiple of `writing_every={writing_every}`. Make it one, or "
+            "the batches with results would not be those in which the writing is trained."
+        )
     rng = Random(f"tokenized_rows/{seed}")
     source = iter(rows)
     while lot := list(itertools.islice(source, batch_size * batches_at_once)):

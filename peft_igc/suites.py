@@ -1,4 +1,4 @@
-"""Test items for the token interface: seeded suites of what it was not trained on, and of what it must not answer.
+"""Test items for the token interface: seeded suites beyond what it was trained on, and of what it must not answer.
 
 `suites(n, seed)` gives lists of `n` distinct items `{"prompt", "target", "group", "igc_operator", "igc_operands",
 "igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
@@ -56,9 +56,9 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
     Returns:
         held_out_phrasings: Frames with expressions, requests and stories of `wording.HELD_OUT`; the group is the
             operation, as in all arithmetic.
-        long_operands: Both operands of 6 to 20 digits, half of the texts in the form of BIG-bench.
-        negative: One operand or both negative, in figures, brackets or words.
-        separators: At least one operand written `1,234,567`.
+        long_operands: Both operands of 6 to 20 digits, in trained phrasings, half of them in the form of BIG-bench.
+        negative: One operand or both negative, in figures, brackets or words, in trained phrasings.
+        separators: At least one operand written `1,234,567`, in trained phrasings.
         distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
         silent: Copying, counting words, dates, questions, talk, prose, stories (`silence.KINDS`), as many of each.
         unsupported: Three operands and more, decimals, brackets, exponents, percent (`unsupported.KINDS`), as many of

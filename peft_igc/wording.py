@@ -30,6 +30,7 @@ Texts = tuple[str, ...]
 _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
 _NUMBERS = ("a", "b", "c", "f", "g")
+# Where what came least often is preferred (`Wording.used`), large pools get more than these shares.
 _UNSUPPORTED = dict.fromkeys(KINDS, 0.14) | {THREE: 0.28, OTHER: 0.16}
 _SILENT = dict(zip(silence.KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 

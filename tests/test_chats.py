@@ -20,6 +20,7 @@ import peft_igc
 from peft_igc import IGCConfig
 from peft_igc.calculator import Status
 from peft_igc.digits import decode
+from peft_igc.spelling import spell
 from peft_igc.steps import Step, Writing
 
 
@@ -95,7 +96,10 @@ def test_ten_thousand_chats_are_anchored_read_and_answered_in_the_tokenizers_own
             found = step.reading.digits[row, 0]
             found = found[found[:, 0] < 10]
             assert decode(found, torch.zeros(len(found), dtype=torch.int64)) == wanted
-        # Written from the anchor on, and to the end of the answer: the tokens there are those that go on.
+        spelled = spell(reader.tokens, step.result.digits[:, 0], step.result.sign[:, 0]).tolist()
+        own = [row[len(prompt) :] for prompt, row in zip(prompts[part], rows, strict=True)]
+        assert [[token for token in line if token >= 0] for line in spelled] == own
+        # Written from the anchor on, and to the end of the answer.
         lengths = [(len(prompt), len(row)) for prompt, row in zip(prompts[part], rows, strict=True)]
         expected = [[before - 1 <= place < after for place in range(width)] for before, after in lengths]
         assert writing.active.tolist() == expected

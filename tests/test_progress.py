@@ -61,10 +61,17 @@ def test_logs_become_history_with_the_losses_taken_apart(clock):
 
 def test_exact_match_is_measured_as_often_as_asked_and_told_from_then_on(clock):
     lines, scores = [], iter((0.25, 0.75))
-    progress = Progress(lines.append, lambda: next(scores), checks=2)
+
+    def measure():
+        clock.now += 7
+        return next(scores)
+
+    progress = Progress(lines.append, measure, checks=2)
     run(progress, clock, log_every=6)
-    assert [(c["step"], c["exact_match"]) for c in progress.checks] == [(5, 0.25), (10, 0.75)]
-    assert 0 <= progress.checks[0]["seconds"] <= progress.checks[1]["seconds"] <= progress.seconds
+    first, second = progress.checks
+    assert first == {"step": 5, "exact_match": 0.25, "seconds": 5.0}
+    assert second == {"step": 10, "exact_match": 0.75, "seconds": 10.0}
+    assert (progress.seconds, progress.check_seconds) == (24.0, 14.0)
     assert "exact match so far 25.0%" in lines[1]
 
 

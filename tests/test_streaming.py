@@ -99,7 +99,16 @@ def test_the_batches_that_teach_the_writing_hold_rows_with_results(tokenizer):
     assert sum((row["igc_result"] or "x").lstrip("-").isdigit() for row in others) > 16  # the reading sees both kinds
 
 
-def test_too_few_results_leave_no_batch_out_of_step(tokenizer):
-    source = ArithmeticRows(seed=3, mixture=Mixture(none=0.9)).take(8 * 12)
+def test_where_results_are_few_the_first_batches_of_their_kind_are_whole_and_no_row_is_lost(tokenizer):
+    source = ArithmeticRows(seed=3, mixture=Mixture(none=0.75)).take(8 * 12)
     made = list(tokenized_rows(source, tokenizer, 8, 12, 0, writing_every=2))
     assert Counter(map(key, made)) == Counter(map(key, tokenized_rows(source, tokenizer, 8, 12, 0)))
+    batches = [made[8 * at : 8 * at + 8] for at in range(12)]
+    whole = [all((row["igc_result"] or "x").lstrip("-").isdigit() for row in batch) for batch in batches]
+    assert whole[:2] == [True, False]
+    assert 1 <= sum(whole) < 6
+
+
+def test_lots_that_would_leave_the_trainer_out_of_step_are_refused(tokenizer):
+    with pytest.raises(ValueError, match="`batches_at_once=16` is no multiple of `writing_every=3`"):
+        next(tokenized_rows([], tokenizer, 8, 16, 0, writing_every=3))

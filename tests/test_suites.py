@@ -387,9 +387,9 @@ def test_targets_are_right_and_fit_and_operands_stand_in_the_prompt(name):
 
 def test_each_suite_is_about_what_its_name_says():
     found = made()
-    trained = {text(row) for row in demo_rows()}
+    trained = {row["prompt"][-1]["content"] for row in demo_rows()}
     for items in found.values():
-        assert not trained & {item["prompt"] for item in items if re.search("[0-9]{3}", item["prompt"])}
+        assert not trained & {item["prompt"] for item in items}
     lengths = [tuple(map(len, item["igc_operands"])) for item in found["long_operands"]]
     assert {length for pair in lengths for length in pair} == set(range(6, 21))
     assert 0.4 < sum("What is" in item["prompt"] for item in found["long_operands"]) / 1000 < 0.7
@@ -440,8 +440,6 @@ def test_silent_items_have_no_target_and_come_in_every_kind():
         groups = collections.Counter(item["group"] for item in made()[name])
         assert set(groups) == set(kinds)
         assert min(groups.values()) >= 1000 / len(kinds) - 35  # there are not many ways to talk
-    silent = made()["silent"]
-    assert not {item["prompt"] for item in silent} & {text(row) for row in demo_rows() if "0" in text(row)}
 
 
 def test_calculations_of_suites_can_be_kept_out_of_training():
