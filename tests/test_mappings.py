@@ -9,8 +9,9 @@ from peft_igc import IGCConfig
 from peft_igc.attention import Attention, Block
 from peft_igc.digits import PAD
 from peft_igc.input_mapping import HiddenInputMapping
-from peft_igc.output_mapping import HiddenOutputMapping
+from peft_igc.output_mapping import HiddenOutputMapping, TokenOutputMapping
 from peft_igc.reading import Reading, Targets, reading_loss
+from peft_igc.spelling import ENDS, State
 
 
 H, D, K, R = 24, 4, 4, 5
@@ -258,6 +259,25 @@ def test_a_closed_mapping_writes_nothing_and_still_learns():
 
 
 # ------------------------------------------------------------------------------------------ size
+def test_the_same_token_is_written_differently_in_another_place_and_another_state():
+    torch.manual_seed(0)
+    mapping = TokenOutputMapping(16, 8, ffn=32, gate_dim=8, num_states=len(State), num_ends=len(ENDS))
+    h, token = torch.randn(1, 1, 16), torch.randn(1, 1, 8)
+
+    def direction(h, state):
+        update, gate = mapping(h, token, torch.tensor([[int(state)]]))
+        return update / gate[..., None] / h.pow(2).mean().sqrt()
+
+    here = direction(h, State.WAITING)
+    torch.testing.assert_close(direction(2 * h, State.WAITING), here, rtol=1e-3, atol=1e-5)
+    assert not torch.allclose(direction(h, State.MIDDLE), here, rtol=1e-2)
+    assert not torch.allclose(direction(h.flip(2), State.WAITING), here, rtol=1e-2)
+    ends = [direction(h, state) for state in ENDS]
+    assert not torch.allclose(*ends, rtol=1e-2)
+    token = torch.randn(1, 1, 8)  # which has no part in an end
+    assert all(torch.equal(direction(h, state), end) for state, end in zip(ENDS, ends, strict=True))
+
+
 def test_the_default_adapter_has_17_million_parameters_on_llama_3_1_8b():
     config = IGCConfig()
     with torch.device("meta"):
