@@ -4,7 +4,7 @@ Exact match is that of generated answers to a sample of questions of the 20 BIG-
 are kept out of training (but those of the one-digit subtasks, which are complete sets). Samples are rows that were
 trained on, repeats included; seconds are without those of the measurements. Writes JSON, and a figure beside it.
 
-    python benchmarks/training_cost.py --minutes 4 --output benchmarks/results/training_cost.json
+    python benchmarks/training_cost.py --minutes 3.4 --per-group 10 --output benchmarks/results/training_cost.json
 """
 
 from __future__ import annotations
@@ -79,7 +79,14 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     sizes = (arguments.seed, arguments.every, arguments.per_group, arguments.minutes)
     runs = {name: measure(name, *sizes) for name in NAMES}
-    results = {"commit": commit, "seed": arguments.seed, "minutes": arguments.minutes, "target": TARGET, "runs": runs}
+    results = {
+        "commit": commit,
+        "seed": arguments.seed,
+        "minutes": arguments.minutes,
+        "per_group": arguments.per_group,
+        "target": TARGET,
+        "runs": runs,
+    }
     arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     draw(arguments.output.with_suffix(".png"), runs)
     print(json.dumps({name: run["first_at_target"] for name, run in runs.items()}, indent=1))

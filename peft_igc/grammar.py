@@ -37,7 +37,7 @@ _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 _UNHEARD = re.compile(r"[\s.?:!,;'\"_]")
 _HELD_OUT, _NEW = 6, 20  # one in so many
-_CHOICES = 3
+_CANDIDATES = 3  # of which the one is taken that came least often
 # The form of BIG-bench is trained, whatever the hash says; so are the frame and the expressions that it is made of.
 _ALWAYS = ("what is {x}", "{a} plus {b}", "{a} minus {b}", "{a} times {b}", "{a} divided by {b}")
 
@@ -120,11 +120,11 @@ def line_of(lines: Sequence[str], rng: random.Random) -> Draft:
 def drawn(draft: Callable[[], Draft], parts: Parts, used: Counter[str] | None = None) -> str:
     """A template of these parts: drafts are drawn until one is.
 
-    With `used`, which counts what was drawn before, until `_CHOICES` are; the one that came least often is taken, so
-    that few of a small pool are left out.
+    With `used`, which counts what was drawn before, until `_CANDIDATES` are; the one that came least often is taken,
+    so that few of a small pool are left out.
     """
     found: list[str] = []
-    while len(found) < (1 if used is None else _CHOICES):
+    while len(found) < (1 if used is None else _CANDIDATES):
         template, *families = draft()
         if part_of(template, *families) in parts:
             found.append(template)

@@ -60,8 +60,9 @@ def tokenized_rows(
         if writing_every > 1:
             written, made = _with_results(made, batch_size, len(made) // batch_size // writing_every, rng)
         batches = _by_length(made, batch_size, rng)
-        for start in range(0, len(batches), max(writing_every - 1, 1)):
-            yield from itertools.chain(*written[:1], *batches[start : start + max(writing_every - 1, 1)])
+        others = max(writing_every - 1, 1)
+        for start in range(0, len(batches), others):
+            yield from itertools.chain(*written[:1], *batches[start : start + others])
             written = written[1:]
 
 

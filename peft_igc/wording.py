@@ -84,6 +84,7 @@ class Wording:
         parts: Of requests, and of texts without any.
         around: Of what stands around them.
         used: Counts the templates that were drawn, and prefers those that were drawn least. None: none is preferred.
+            `ArithmeticRows` begins a count of its own with every iteration.
     """
 
     parts: Parts
