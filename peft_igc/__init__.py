@@ -8,6 +8,7 @@ Importing the package registers the method with PEFT, so that `PeftModel.from_pr
 know it. Training with operand columns is in `peft_igc.trainer` (needs TRL), the command line in `peft_igc.cli`.
 """
 
+from .anchor_rules import assistant_header
 from .config import IGCConfig
 from .layer import IGCLayer
 from .loading import load_base, tiny_base
@@ -16,4 +17,4 @@ from .register import register
 
 
 __version__ = "0.1.0"
-__all__ = ["IGCConfig", "IGCLayer", "IGCModel", "load_base", "register", "tiny_base"]
+__all__ = ["IGCConfig", "IGCLayer", "IGCModel", "assistant_header", "load_base", "register", "tiny_base"]

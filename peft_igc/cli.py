@@ -31,6 +31,7 @@ examples:
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
   peft-igc profile tiny                                                # how a tokenizer splits numbers
+  peft-igc profile tiny --anchors "="                                  # and where texts are anchors
 """
 
 
@@ -78,6 +79,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     profile = commands.add_parser("profile", help="show how a tokenizer splits numbers, and which interface suits it")
     profile.add_argument("tokenizer", metavar="TOKENIZER", help='folder, hub id, or "tiny" for the embedded base')
+    profile.add_argument(
+        "--anchors", nargs="+", default=[], metavar="TEXT", help='also show where anchor rules hold, such as "="'
+    )
     profile.add_argument("--json", action="store_true", help="print JSON")
     profile.set_defaults(run=_profile)
     return parser
@@ -189,8 +193,8 @@ def _profile(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"The folder `{name}` holds no `tokenizer_config.json`. Pass a tokenizer's folder.")
     if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
         raise FileNotFoundError(f'`{name}` is no folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
-    profile = TokenizerProfile.from_tokenizer(AutoTokenizer.from_pretrained(folder if folder.is_dir() else name))
-    profile = dataclasses.replace(profile, name=name)
+    tokenizer = AutoTokenizer.from_pretrained(folder if folder.is_dir() else name)
+    profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer, arguments.anchors), name=name)
     _say(json.dumps(profile.as_dict(), indent=2, ensure_ascii=False) if arguments.json else profile.report())
     return 0
 

@@ -21,11 +21,11 @@ import torch
 from torch.nn.functional import pad
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from .anchors import before_labels, ends_of_sequences
+from .anchors import Rules, context_starts, ends_of_sequences, find_anchors
 from .calculator import Status
 from .columns import COLUMNS, Step, check_columns, encode_steps
 from .config import IGCConfig
-from .digits import decode
+from .digits import PAD, decode
 from .reading import IGNORE
 from .runs import NumberTokens, find_runs
 from .tokens import TokenTable
@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 
 CUT = "igc_cut"  # column: the number of supervised steps, from the last, that truncation takes from a row, or WHOLE
 WHOLE = -1
-ROW_COLUMNS = (*COLUMNS, CUT)
+BY_TURN = "igc_by_turn"  # column: whether the entries are for the turns alone, anchors within texts having none
+ROW_COLUMNS = (*COLUMNS, CUT, BY_TURN)
 # Operator class of a step whose supervision truncation took away. Negative: not supervised, like columns.UNSUPERVISED;
 # a class of its own, so that such rows can be counted.
 TRUNCATED = -101
@@ -90,10 +91,9 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             examples = [{**example, **self._in_single_digits(example)} for example in examples]
         batch: dict[str, Any] = super().torch_call(examples)
         anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
-        counts = (anchors >= 0).sum(1).tolist()
         rows, lost = [], []
-        for example, count in zip(examples, counts, strict=True):
-            steps, kept = self._steps(example, count)
+        for example, turns in zip(examples, _turns(anchors, batch["input_ids"], self.igc_config), strict=True):
+            steps, kept = self._steps(example, turns)
             rows.append(steps[:kept] + [_UNKNOWN] * (len(steps) - kept))
             lost.append([step.operator is not None for step in steps[kept:]])
         width = max(anchors.shape[1], *map(len, rows))
@@ -150,28 +150,32 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         assert self.igc_config is not None
         ids, anchors, operator = batch["input_ids"], batch["igc_anchors"], batch["igc_operator"]
         asked = (anchors >= 0) & (operator >= 0) & (operator < len(self.igc_config.operations))  # [B, A]
-        place = torch.arange(ids.shape[1])
+        place, valid = torch.arange(ids.shape[1]), batch["attention_mask"].bool()
+        context = self.igc_config.reading_context
+        since = context_starts(context, Rules.of(self.igc_config), ids, valid, anchors, anchors[:, :0])  # [B, A]
         for step in range(anchors.shape[1]):
-            text = batch["attention_mask"].bool() & (place <= anchors[:, step, None])  # [B, T]
             operands = batch["igc_operands"][:, step]  # [B, 2, D + 1]
+            text = valid & (place <= anchors[:, step, None])  # [B, T]
             digits = find_runs(self._tokens, ids, text, operands.shape[-1]).digits  # [B, T, D + 1]
+            digits = digits.masked_fill((place < since[:, step, None])[..., None], PAD)
             found = (digits[:, None] == operands[:, :, None]).all(-1).any(-1)  # [B, 2]
             for row, which in (~found & asked[:, step, None]).nonzero().tolist():
                 number = decode(operands[row, which], operands.new_zeros(()))[0]
                 raise ValueError(
                     f"{self._name(examples[row])}: no number before the anchor spells the operand {number}, or it "
-                    "touches a letter, a decimal point or a percent sign. The token interface points at numbers "
+                    "touches a letter, a decimal point or a percent sign, or stands farther back than "
+                    f"`reading_context={context!r}` goes. The token interface points at numbers "
                     'written in digits: write it so, or set `igc_operator` to "none".'
                 )
 
-    def _steps(self, example: Mapping[str, Any], count: int) -> tuple[list[Step], int]:
+    def _steps(self, example: Mapping[str, Any], turns: list[bool]) -> tuple[list[Step], int]:
         """The row's steps and how many of them, from the first, are supervised."""
         assert self.igc_config is not None
         try:
-            return assign_steps(example, count, self.igc_config, "row")
+            return assign_steps(example, turns, self.igc_config, "row")
         except (TypeError, ValueError):
             # Naming a row costs more than checking it, so only a faulty one is named.
-            return assign_steps(example, count, self.igc_config, self._name(example))
+            return assign_steps(example, turns, self.igc_config, self._name(example))
 
     def _name(self, example: Mapping[str, Any]) -> str:
         """The row as an error names it: its text up to the first answer."""
@@ -193,26 +197,23 @@ def limits_of(config: IGCConfig) -> dict[str, Any]:
     }
 
 
-def find_anchors(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> torch.Tensor:
-    """Anchors of a batch by the same rules as in the model's forward pass.
+def _turns(anchors: torch.Tensor, ids: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
+    """For each anchor of each row, whether a turn begins there, rather than a result within a text."""
+    inline = ends_of_sequences(ids, torch.ones_like(ids, dtype=torch.bool), Rules.of(config).inline, ids.shape[1])
+    is_turn = ~inline.gather(1, anchors.clamp(min=0))
+    return [one[at >= 0].tolist() for one, at in zip(is_turn, anchors, strict=True)]
+
+
+def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, where: str) -> tuple[list[Step], int]:
+    """The steps of a row, in the order of its anchors.
+
+    Where the entries are as many as the turns, they are for these, and nothing is known of anchors within the texts.
 
     Args:
-        ids: [B, T] int64.
-        mask: [B, T], 0 for padding.
-        labels: [B, T] int64, -100 for no label.
-        config: the adapter's.
-
-    Returns:
-        [B, A] int64 positions in ascending order, -1 behind the last; A at least 1.
-    """
-    if config.anchor_token_ids is None:
-        return before_labels(labels)
-    found = ends_of_sequences(ids, mask.bool(), config.anchor_token_ids, ids.shape[1])
-    return ids.new_full((ids.shape[0], 1), -1) if found is None else found
-
-
-def assign_steps(row: Mapping[str, Any], count: int, config: IGCConfig, where: str) -> tuple[list[Step], int]:
-    """The steps of a row, in the order of its `count` anchors.
+        row: With operand columns.
+        turns: For each anchor, whether a turn begins there.
+        config: The adapter's.
+        where: Names the row.
 
     Returns:
         The steps, at least one, and how many of them, from the first, truncation has left with all that is read.
@@ -224,7 +225,12 @@ def assign_steps(row: Mapping[str, Any], count: int, config: IGCConfig, where: s
     steps = check_columns(row, **limits_of(config), where=where)
     if all(step.operator is None for step in steps):
         return [_UNKNOWN], 1
-    cut = row.get(CUT, WHOLE)
+    count, cut = len(turns), row.get(CUT, WHOLE)
+    by_turn = row.get(BY_TURN)
+    if by_turn or (by_turn is None and len(steps) != count and len(steps) == sum(turns)):
+        entries = iter(steps)
+        # behind a cut there are fewer anchors than entries
+        steps = [next(entries) if is_turn else _UNKNOWN for is_turn in turns] + list(entries)
     if cut != WHOLE:  # anchors may be lost, so their number says nothing
         supervised = [place for place, step in enumerate(steps) if step.operator is not None]
         return steps, supervised[len(supervised) - cut] if cut else len(steps)
@@ -236,7 +242,8 @@ def assign_steps(row: Mapping[str, Any], count: int, config: IGCConfig, where: s
 
 def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
     """Why the steps of a row do not fit its anchors, and the cure."""
-    if count == 0 and config.anchor_token_ids is None:
+    rules = Rules.of(config)
+    if count == 0 and not rules.sequences:
         return (
             "the operand columns describe a calculation, but the row has no anchor: no labelled token follows one "
             "without a label. Use `prompt` and `completion` columns, or `assistant_only_loss=True` for a "
@@ -245,8 +252,8 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
     if count == 0:
         return (
             "the operand columns describe a calculation, but the row has no anchor: none of "
-            f"`anchor_token_ids={config.anchor_token_ids}` occurs in it. Give the row as a conversation, or set "
-            "`IGCConfig(anchor_token_ids=None)` to anchor before each labelled stretch."
+            f"the token sequences {_shown(rules.sequences)} occurs in it. Give the row as a conversation, or set "
+            '`IGCConfig(anchor="prompt_end")` to anchor before each labelled stretch.'
         )
     anchors = f"{count} anchor{'s' if count > 1 else ''}"
     if not is_list:
@@ -258,6 +265,11 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
         f"the row has {anchors}, but its operand columns have {steps} entries. Give one entry per anchor (None where "
         "nothing is known)."
     )
+
+
+def _shown(sequences: list[list[int]]) -> str:
+    """The first of many, for a message."""
+    return f"{sequences[:8]}" + (f" and {len(sequences) - 8} more" if len(sequences) > 8 else "")
 
 
 def warn_of_cut(dataset_name: str, max_length: int | None, rows: str) -> None:
@@ -291,8 +303,8 @@ class RowCheck:
     keep_end: bool
     is_stream: bool = False
 
-    def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, int]:
-        """The row's column `CUT`.
+    def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """The row's columns `CUT` and `BY_TURN`.
 
         Raises:
             TypeError, ValueError: as `assign_steps`; if an operand stands behind its anchor.
@@ -301,13 +313,17 @@ class RowCheck:
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()
-        steps, _ = assign_steps({**row, CUT: WHOLE}, len(anchors), self.config, where)
+        turns = _turns(found[None], ids, self.config)[0]
+        steps, _ = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
+        entries = row.get("igc_operator")
+        by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)
+        checked = {CUT: WHOLE, BY_TURN: by_turn}
         if all(step.operator is None for step in steps):
-            return {CUT: WHOLE}
+            return {CUT: WHOLE, BY_TURN: False}
         for anchor, step in zip(anchors, steps, strict=True):
             self._check_order(row, anchor, step, where)
         if self.max_length is None or ids.shape[1] <= self.max_length:
-            return {CUT: WHOLE}
+            return checked
         supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]
         # Cut in front, the rest may begin within an operand. Cut behind an anchor, a row loses nothing that is read
         # there.
@@ -315,7 +331,7 @@ class RowCheck:
         lost = sum(anchor > last for anchor in supervised)
         if lost and self.is_stream:
             _warn_once(self.dataset_name, self.max_length, "rows")
-        return {CUT: lost}
+        return {**checked, CUT: lost}
 
     def _check_order(self, row: Mapping[str, Any], anchor: int, step: Step, where: str) -> None:
         """Refuses a step that was meant for a later anchor.

@@ -18,6 +18,7 @@ from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
+from .anchor_rules import assistant_header, text_rule
 from .profile import TokenizerProfile
 from .tokens import TokenTable
 
@@ -33,6 +34,8 @@ IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPe
 
 DIVISIONS = ("exact", "floor", "trunc")
 INTERFACES = ("hidden", "tokens")
+PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
+SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
 
 # Sizes that are not given, by interface; a size that an interface does not name has no meaning there. Both have about
 # 17 M parameters on Llama-3.1-8B.
@@ -68,13 +71,24 @@ class IGCConfig(PeftConfig):
         layer (`int`, *optional*, defaults to `1`):
             Index of the decoder layer whose output is read and written, 0 for the first. The paper found early layers
             best; later ones have lost the digits of a number token.
+        anchor (`str`, *optional*):
+            `"prompt_end"`: the last token of the prompt (`generate`), the token before each labelled stretch (`labels`
+            given), or the last real token of a row. `"tokens"`: only what the next two fields name. If not given,
+            `"prompt_end"` where `anchor_token_ids` is not. All rules that are set hold at once.
         anchor_token_ids (`list[list[int]]`, *optional*):
-            Token sequences whose last token is an anchor, wherever one ends. `None`: the anchor is the last token of
-            the prompt (`generate`), the token before each labelled stretch (`labels` given), or the last real token
-            of a row. Set by [`IGCConfig.from_tokenizer`], so that generation and likelihood scoring agree.
+            Token sequences whose last token is an anchor where a turn begins, wherever one ends: assistant headers.
+            Set by [`IGCConfig.from_tokenizer`], so that generation and likelihood scoring agree.
+        inline_token_ids (`list[list[int]]`, *optional*):
+            Token sequences whose last token is an anchor within a text, such as every token that ends in `=`: there
+            the model's own reasoning gets its results. Set by `from_tokenizer(..., anchors=[..., "="])`.
 
     > Read
 
+        reading_context (`str` or `int`, *optional*, defaults to `"since_last_anchor"`):
+            How far back a step reads. `"since_last_anchor"`: from the anchor before it on, that token included; where
+            a turn begins, from the beginning of the turn before it, whatever inline anchors stand between. `"row"`:
+            the whole text. An integer: so many tokens, the anchor included; numbers cut by that are not read (token
+            interface only).
         num_digits (`int`, *optional*):
             Longest operand, 10 (tokens: 40) if not given. A longer one gives the status `overflow` and no answer,
             never a truncated number. In the hidden interface more digits need more training: every slot must have
@@ -135,10 +149,17 @@ class IGCConfig(PeftConfig):
     number_tokens: dict[str, Any] | None = field(default=None, metadata={"help": "how the tokenizer spells numbers"})
 
     layer: int = field(default=1, metadata={"help": "index of the decoder layer that is read and written"})
+    anchor: str | None = field(default=None, metadata={"help": "one of " + ", ".join(ANCHORS)})
     anchor_token_ids: list[list[int]] | None = field(
-        default=None, metadata={"help": "token sequences whose last token is an anchor"}
+        default=None, metadata={"help": "token sequences whose last token is an anchor where a turn begins"}
+    )
+    inline_token_ids: list[list[int]] | None = field(
+        default=None, metadata={"help": "token sequences whose last token is an anchor within a text"}
     )
 
+    reading_context: str | int = field(
+        default=SINCE_LAST_ANCHOR, metadata={"help": f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens"}
+    )
     num_digits: int | None = field(default=None, metadata={"help": "longest operand"})
     reading_dim: int = field(default=512, metadata={"help": "width kept of a hidden state for reading"})
     reading_layers: int | None = field(default=None, metadata={"help": "bidirectional encoder layers of the reading"})
@@ -197,6 +218,7 @@ class IGCConfig(PeftConfig):
             self.result_digits = self.num_digits
         self._check_sizes()
         self._check_choices()
+        self._check_anchors()
 
     def _check_interface(self) -> None:
         """The interface, and what the token interface cannot do without."""
@@ -239,23 +261,49 @@ class IGCConfig(PeftConfig):
                 )
 
     def _check_choices(self) -> None:
-        """Operations, the meaning of a division with remainder, and anchors."""
+        """Operations, and the meaning of a division with remainder."""
         if self.division not in DIVISIONS:
             raise ValueError(f"`division={self.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
         if not isinstance(self.operations, list) or not self.operations:
             raise ValueError(f"`operations={self.operations!r}` is not a list of symbols such as `['+', '-']`.")
         if len(set(self.operations)) < len(self.operations):
             raise ValueError(f"`operations={self.operations}` names an operation twice. Name each one once.")
-        if self.anchor_token_ids is not None:
-            sequences = self.anchor_token_ids
+
+    def _check_anchors(self) -> None:
+        """Rules that name anchors at all, and a context that can be read."""
+        for name in ("anchor_token_ids", "inline_token_ids"):
+            sequences = getattr(self, name)
+            if sequences is None:
+                continue
             listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
             if not listed or not all(
                 isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences
             ):
                 raise ValueError(
-                    f"`anchor_token_ids={sequences!r}` is not a list of non-empty lists of token ids. "
+                    f"`{name}={sequences!r}` is not a list of non-empty lists of token ids. "
                     "One sequence `[27, 9]` is given as `[[27, 9]]`."
                 )
+        if self.anchor is None:
+            self.anchor = PROMPT_END if self.anchor_token_ids is None else TOKENS
+        if self.anchor not in ANCHORS:
+            raise ValueError(f"`anchor={self.anchor!r}` is unknown. Choose one of {', '.join(ANCHORS)}.")
+        if self.anchor == TOKENS and self.anchor_token_ids is None and self.inline_token_ids is None:
+            raise ValueError(
+                '`anchor="tokens"` names no anchor without `anchor_token_ids` or `inline_token_ids`. Set one of them, '
+                "or use `IGCConfig.from_tokenizer(tokenizer)`."
+            )
+        context = self.reading_context
+        is_number = isinstance(context, int) and not isinstance(context, bool)
+        if context not in CONTEXTS and not (is_number and int(context) > 0):
+            raise ValueError(
+                f"`reading_context={context!r}` is neither {' nor '.join(map(repr, CONTEXTS))} nor a number of tokens "
+                "above 0."
+            )
+        if is_number and self.interface == "hidden":
+            raise ValueError(
+                f"`reading_context={context}` may cut a number in two, which the hidden interface would read as "
+                f"another one. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
+            )
 
     @classmethod
     def from_pretrained(
@@ -281,20 +329,32 @@ class IGCConfig(PeftConfig):
         return config
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Any, layer: int = 1, **overrides: Any) -> IGCConfig:
-        """A config made for a tokenizer: its interface, and the assistant header of its chat template as the anchor.
+    def from_tokenizer(
+        cls, tokenizer: Any, layer: int = 1, anchors: list[str | list[int]] | None = None, **overrides: Any
+    ) -> IGCConfig:
+        """A config made for a tokenizer: its interface, and its anchors.
 
         Args:
-            tokenizer: a Hugging Face tokenizer with a chat template.
+            tokenizer: a Hugging Face tokenizer.
             layer: as in the config.
+            anchors: all anchor rules. A text such as `"="` anchors within texts, behind every token that ends in it; a
+                list of token ids anchors where a turn begins, as `assistant_header(tokenizer)` does; `"prompt_end"` is
+                the rule of that name. `None`: the assistant header of the chat template alone.
             overrides: any other field of the config. The interface is the one that `TokenizerProfile` recommends, the
                 token interface wherever digits have tokens of their own.
 
         Raises:
-            ValueError: as `assistant_header`; for `interface="tokens"` with a tokenizer that does not allow it.
+            ValueError: as `assistant_header` and `text_rule`; for `interface="tokens"` with a tokenizer that does not
+                allow it; for `anchors` beside the fields that it sets.
         """
-        if "anchor_token_ids" not in overrides:
-            overrides["anchor_token_ids"] = [assistant_header(tokenizer)]
+        fields = ("anchor", "anchor_token_ids", "inline_token_ids")
+        given = [name for name in fields if name in overrides]
+        if anchors is not None and given:
+            raise ValueError(f"`anchors` and `{given[0]}` both say where the anchors are. Pass one of them.")
+        if anchors is None and not given:
+            anchors = [assistant_header(tokenizer)]
+        if anchors is not None:
+            overrides |= _anchor_fields(tokenizer, anchors)
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
@@ -302,38 +362,14 @@ class IGCConfig(PeftConfig):
         return cls(layer=layer, **overrides)
 
 
-def assistant_header(tokenizer: Any) -> list[int]:
-    """Token ids that the chat template puts before an assistant's answer.
-
-    Args:
-        tokenizer: a Hugging Face tokenizer with a chat template.
-
-    Raises:
-        ValueError: if there is no chat template, if it adds nothing where the assistant begins, or if what it adds has
-            other tokens within a text.
-    """
-    name = type(tokenizer).__name__
-    if not getattr(tokenizer, "chat_template", None):
-        raise ValueError(
-            f"`{name}` has no chat template, so there is no assistant header to anchor on. "
-            "Pass `anchor_token_ids=[...]`, or use `IGCConfig(...)`, which anchors on the end of the prompt."
-        )
-    chat = [{"role": "user", "content": "1"}]
-    before = tokenizer.apply_chat_template(chat, tokenize=False)
-    after = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-    header = after[len(before) :] if after.startswith(before) else ""
-    ids = list(tokenizer(header, add_special_tokens=False)["input_ids"]) if header else []
-    if not ids:
-        raise ValueError(
-            f"The chat template of `{name}` adds nothing where the assistant begins (`add_generation_prompt=True`). "
-            "Pass `anchor_token_ids=[...]`."
-        )
-    # The same tokens must stand there in a prompt and before an answer, or generation and scoring would differ.
-    for text in (after, after + "7"):
-        whole = list(tokenizer(text, add_special_tokens=False)["input_ids"])
-        if not any(whole[i : i + len(ids)] == ids for i in range(len(whole))):
-            raise ValueError(
-                f"The assistant header {header!r} of the chat template of `{name}` is split into other tokens within "
-                "a text than by itself, so it cannot be found by its tokens. Pass `anchor_token_ids=[...]`."
-            )
-    return ids
+def _anchor_fields(tokenizer: Any, anchors: Any) -> dict[str, Any]:
+    """The fields of a config for the rules of `from_tokenizer`."""
+    if isinstance(anchors, str) or not anchors:
+        raise ValueError(f"`anchors={anchors!r}` is not a list of rules. One text is given as `['=']`.")
+    turns = [rule for rule in anchors if not isinstance(rule, str)]
+    inline = [rule for rule in anchors if isinstance(rule, str) and rule != PROMPT_END]
+    return {
+        "anchor": PROMPT_END if PROMPT_END in anchors else TOKENS,
+        "anchor_token_ids": turns or None,
+        "inline_token_ids": [ids for text in inline for ids in text_rule(tokenizer, text).sequences] or None,
+    }

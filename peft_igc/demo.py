@@ -31,8 +31,8 @@ from .cpu import computes_bf16, head_at_labels_only
 from .data import ArithmeticRows, Shuffled, bigbench_test_set
 from .demo_settings import SETTINGS, DemoSettings
 from .evaluation import accuracy_table, evaluate, versions
+from .fitting import made_trainer
 from .progress import Progress, duration
-from .streaming import tokenized, tokenized_rows
 from .wording import TRAINING
 
 
@@ -59,11 +59,11 @@ class Outcome:
     missed: list[str]
 
 
-def demo_config(tokenizer: Any, settings: DemoSettings) -> IGCConfig:
-    """The demonstration's adapter, anchored on the assistant header of the chat template."""
+def demo_config(tokenizer: Any, settings: DemoSettings, **more: Any) -> IGCConfig:
+    """The demonstration's adapter; `more` as in `IGCConfig.from_tokenizer`, which else takes the assistant header."""
     names = {field.name for field in dataclasses.fields(IGCConfig)}
     sizes = {name: value for name, value in vars(settings).items() if name in names and value is not None}
-    return IGCConfig.from_tokenizer(tokenizer, **sizes)
+    return IGCConfig.from_tokenizer(tokenizer, **sizes, **more)
 
 
 def training_rows(
@@ -185,7 +185,8 @@ def _train(
     # The backward pass of fused attention is slower on a CPU than plain matrix products, for rows as short as these.
     base.set_attn_implementation("eager")
     with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
-        trainer = _trainer(model, tokenizer, [*items, *sample], Path(scratch), seed, settings, progress)
+        rows = training_rows([*items, *sample], seed, settings)
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
         trainer.train()
     # The package's own name of the base, not its path on this machine. No embedding was touched: without the flag
     # PEFT (0.21) would ask the hub whether one was resized.
@@ -204,57 +205,6 @@ def _train(
         "history": progress.history,
         "checks": progress.checks,
     }
-
-
-def _trainer(
-    model: Any,
-    tokenizer: Any,
-    excluded: list[dict[str, Any]],
-    scratch: Path,
-    seed: int,
-    settings: DemoSettings,
-    progress: Progress,
-) -> Any:
-    """The trainer, on an endless stream without the calculations of `excluded`."""
-    from datasets import IterableDataset
-    from transformers import PrinterCallback
-
-    from .trainer import IGCSFTConfig, IGCTrainer
-
-    rows = training_rows(excluded, seed, settings)
-    if isinstance(rows, Shuffled):  # they come again and again
-        rows = Shuffled(tokenized(rows.rows, tokenizer), seed)
-    made = {"rows": rows, "tokenizer": tokenizer, "seed": seed}
-    sizes = {name: getattr(settings, name) for name in ("batch_size", "batches_at_once", "writing_every")}
-    args = IGCSFTConfig(
-        output_dir=str(scratch),
-        max_steps=settings.steps,
-        per_device_train_batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        igc_muon_learning_rate=settings.muon_learning_rate,
-        adam_beta1=settings.adam_beta1,
-        adam_beta2=settings.adam_beta2,
-        weight_decay=settings.weight_decay,
-        warmup_steps=settings.warmup_steps,
-        lr_scheduler_type=settings.schedule,
-        max_grad_norm=settings.max_grad_norm,
-        igc_loss_weight=settings.reading_loss_weight,
-        igc_writing_every=settings.writing_every,
-        logging_steps=settings.log_every,
-        seed=seed,
-        max_length=None,
-        activation_checkpointing=False,
-        bf16=settings.bf16 and computes_bf16(),
-        use_cpu=True,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
-    )
-    dataset = IterableDataset.from_generator(tokenized_rows, gen_kwargs={**made, **sizes})
-    trainer = IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
-    trainer.remove_callback(PrinterCallback)
-    return trainer
 
 
 def _summary(report: Mapping[str, Any]) -> dict[str, float]:

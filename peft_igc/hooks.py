@@ -18,6 +18,7 @@ from torch import nn
 from transformers.utils import ModelOutput
 
 from .anchors import check_anchors, last_tokens
+from .config import PROMPT_END
 from .outputs import with_fields
 from .reading import Targets
 from .state import (
@@ -185,14 +186,15 @@ class _Generate:
             return generate(*args, **kwargs)
         mask = self._mask(prompt, kwargs)
         ids = ids if prompt is ids else None
+        given = anchors is not None
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
             # Beside a cache the prompt may be the new tokens alone; the mask then covers the whole text.
             anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
-        elif ids is None or not self._has_token_anchors():  # embeddings show no token sequences
+        elif ids is None or self._anchors_at_the_end():  # embeddings show no token sequences
             drafting_for = None if ids is None else anchors_for_assistant(self.model, ids)
             anchors = last_tokens(mask) if drafting_for is None else drafting_for
-        with generating(Generation(self.model, ids, mask, anchors)):
+        with generating(Generation(self.model, ids, mask, anchors, given)):
             return generate(*args, **kwargs)
 
     def _mask(self, prompt: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
@@ -218,10 +220,10 @@ class _Generate:
         values = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
         return next((value for value in values if value is not None), None)
 
-    def _has_token_anchors(self) -> bool:
-        """Whether the active adapter finds its anchors by token sequences."""
+    def _anchors_at_the_end(self) -> bool:
+        """Whether the end of a prompt is an anchor of the active adapter."""
         config = active_config(self.model)
-        return config is not None and config.anchor_token_ids is not None
+        return config is None or config.anchor == PROMPT_END
 
 
 def active_config(model: nn.Module) -> Any:

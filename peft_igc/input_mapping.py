@@ -23,7 +23,7 @@ from torch import nn
 
 from .attention import Block
 from .digits import NUM_CLASSES, PAD
-from .reading import NEVER, Pointing, Reading, two_places
+from .reading import NEVER, Pointing, Reading, joined, two_places
 from .runs import NumberTokens, find_runs, numbers_aside, sentences
 
 
@@ -88,7 +88,12 @@ class HiddenInputMapping(nn.Module):
         return x.to(h.dtype)
 
     def forward(
-        self, kept: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, ids: torch.Tensor | None = None
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        anchors: torch.Tensor,
+        ids: torch.Tensor | None = None,
+        since: torch.Tensor | None = None,
     ) -> Reading:
         """Read what is asked for at each anchor.
 
@@ -97,12 +102,15 @@ class HiddenInputMapping(nn.Module):
             valid: [B, T] bool, False for padding.
             anchors: [B, A] int64 in 0..T-1, or -1 for none (its reading then means nothing).
             ids: have no use here.
+            since: [B, A] int64, the first token that is read at each anchor; None: that of the row.
         """
         (b, t, d), a = kept.shape, anchors.shape[1]
         anchor = anchors.clamp(min=0)
         place = torch.arange(t, device=kept.device)
         # a missing anchor sees the first token: attention over nothing would be NaN
         visible = (place <= anchor[..., None]) & (valid[:, None] | (anchors < 0)[..., None])  # [B, A, T]
+        if since is not None:
+            visible &= place >= since.minimum(anchor)[..., None]
         rank = valid.cumsum(1)  # distances count real tokens, so padding anywhere changes nothing
         distance = rank.gather(1, anchor)[..., None] - rank[:, None]  # [B, A, T]
         x = kept.to(self.compression.weight.dtype)[:, None] + self.distance(
@@ -154,6 +162,8 @@ class TokenInputMapping(nn.Module):
     """
 
     RELATIVE = 32  # places that are told apart to each side of one, by their distance
+    LEAD = 64  # tokens that are looked at before a context
+    SHORT = 48  # tokens of a short context
 
     def __init__(
         self,
@@ -213,7 +223,14 @@ class TokenInputMapping(nn.Module):
         embedded = self.embedded_norm(embedded.to(self.embedded_norm.weight.dtype))
         return (states + self.embedded_compression(embedded)).to(h.dtype)
 
-    def forward(self, kept: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, ids: torch.Tensor) -> Pointing:
+    def forward(
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        anchors: torch.Tensor,
+        ids: torch.Tensor,
+        since: torch.Tensor | None = None,
+    ) -> Pointing:
         """Point at what is asked for at each anchor.
 
         Args:
@@ -221,38 +238,85 @@ class TokenInputMapping(nn.Module):
             valid: [B, T] bool, False for padding.
             anchors: [B, A] int64 in 0..T-1, or -1 for none (its reading then means nothing).
             ids: [B, T] int64 token ids, -1 where embeddings were given: such a row has no numbers at all.
+            since: [B, A] int64, the first token that is read at each anchor; None: that of the row. A number that
+                began before it is not read.
         """
-        (b, t, d), a = kept.shape, anchors.shape[1]
+        (b, t, _), a = kept.shape, anchors.shape[1]
+        row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N], N = B * A
+        anchor = anchors.clamp(min=0).flatten()
+        since = torch.zeros_like(anchor) if since is None else since.flatten().minimum(anchor)
+        if a == 1 or torch.compiler.is_compiling():
+            pointing = self._point(kept, valid, ids, row, anchor, since, t)
+        else:  # of a long text each of many steps reads a part, most of them a short one
+            length = torch.where(anchors.flatten() >= 0, anchor - since + 1, 0)
+            parts, where = [], []
+            for at in (length == 0, (length > 0) & (length <= self.SHORT), length > self.SHORT):
+                index = at.nonzero().flatten()
+                if len(index):
+                    part = row[index], anchor[index], since[index]
+                    parts.append(self._point(kept, valid, ids, *part, max(int(length[index].max()), 1)))
+                    where.append(index)
+            pointing = joined(parts)
+            back = torch.cat(where).argsort()
+            pointing = Pointing(*(x[back] for x in pointing))
+        return Pointing(*(x.unflatten(0, (b, a)) for x in pointing))
 
-        def per_anchor(x: torch.Tensor) -> torch.Tensor:
-            return x[:, None].expand(b, a, *x.shape[1:]).reshape(b * a, *x.shape[1:])
+    def _point(
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        ids: torch.Tensor,
+        row: torch.Tensor,
+        anchor: torch.Tensor,
+        since: torch.Tensor,
+        longest: int,
+    ) -> Pointing:
+        """Points for N steps at once.
 
-        anchor = anchors.clamp(min=0).reshape(-1, 1)  # [N, 1], N = B * A
-        text = per_anchor(valid) & (torch.arange(t, device=kept.device) <= anchor)  # [N, T]
-        known = ((per_anchor(ids) >= 0) | ~text).all(1)  # embeddings may hide a number, or a part of one
-        all_ids = per_anchor(ids)
-        runs = find_runs(self.tokens, all_ids, text, self.num_digits + 1)
-        positions = self._places(text & ~runs.inside, anchor)  # [N, W]
+        Args:
+            kept, valid, ids: as in `forward`.
+            row: [N] int64, the row of each step.
+            anchor, since: [N] int64, its last and its first token.
+            longest: the most tokens from one to the other.
+
+        Returns:
+            All its tensors have N for the dimensions of rows and anchors.
+        """
+        t = kept.shape[1]
+        # A number that begins before the context is to be seen from its beginning, so some tokens more are looked at;
+        # one that began even before these does not begin in the context, and so is not read either.
+        place = torch.arange(min(t, longest + self.LEAD), device=kept.device)  # [M]
+        row, anchor, since = row[:, None], anchor[:, None], since[:, None]  # [N, 1]
+        start = anchor - (len(place) - 1) if len(place) < t else torch.zeros_like(anchor)
+        at_text = (start + place).clamp(min=0)
+        ids, real = ids[row, at_text], valid[row, at_text] & (start + place >= 0)  # [N, M]
+        anchor, since = anchor - start, since - start
+        text = real & (place <= anchor)
+        known = ((ids >= 0) | ~text).all(1)  # embeddings may hide a number, or a part of one
+        runs = find_runs(self.tokens, ids, text, self.num_digits + 1)  # whole numbers, also where the context cuts
+        text = text & (place >= since)
+        positions = self._places(text & ~runs.inside, anchor, min(self.max_distance, t, longest))  # [N, W]
         there, at = positions >= 0, positions.clamp(min=0)
-        x = per_anchor(kept).gather(1, at[..., None].expand(-1, -1, d)).to(self.compression.weight.dtype)
+        x = kept[row, (start + at).clamp(min=0)].to(self.compression.weight.dtype)  # [N, W, d]
         x = torch.where((runs.number.gather(1, at) & there)[..., None], self.number.to(x.dtype), x)
         x = torch.where((runs.broken.gather(1, at) & there)[..., None], self.broken.to(x.dtype), x)
         digits = runs.digits.gather(1, at[..., None].expand(-1, -1, self.num_digits + 1))  # [N, W, D + 1]
         digits = digits.masked_fill(~(there & known[:, None])[..., None], PAD)
         # the anchor's own place is always seen: attention over nothing would be NaN
         visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
-        sentence = sentences(self.tokens, all_ids, text, runs)  # [N, T]
+        sentence = sentences(self.tokens, ids, text, runs)  # [N, M]
         scores, operator = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
-        aside = numbers_aside(sentence, runs.number | runs.broken, at.gather(1, two_places(scores)[0]))
-        return Pointing(*(y.unflatten(0, (b, a)) for y in (scores, operator, digits, positions, aside)))
+        chosen = at.gather(1, two_places(scores)[0])
+        number = (runs.number | runs.broken) & text
+        aside = numbers_aside(self.tokens, ids, text, sentence, number, chosen, anchor)
+        return Pointing(scores, operator, digits, torch.where(there, positions + start, -1), aside)
 
-    def _places(self, kept: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
-        """Positions in the text of the last W of the `kept` [N, T] tokens up to the anchor [N, 1], as [N, W].
+    def _places(self, kept: torch.Tensor, anchor: torch.Tensor, width: int) -> torch.Tensor:
+        """Positions in the text of the last `width` of the `kept` [N, T] tokens up to the anchor [N, 1], as [N, W].
 
         The anchor's own place is the last; -1 fills up in front.
         """
         n, t = kept.shape
-        width = min(self.max_distance, t)
         rank = kept.cumsum(1)
         place = width - 1 - (rank.gather(1, anchor) - rank)
         place = torch.where(kept & (place >= 0), place, width)  # the last column takes what is not read

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from torch import nn
 from transformers.cache_utils import Cache
 
 from . import state
-from .anchors import anchors_of_call
+from .anchors import Rules, anchors_of_call, context_starts
 from .calculator import Status
 from .config import IGCConfig
 from .input_mapping import HiddenInputMapping, TokenInputMapping
@@ -188,11 +189,14 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         record = record.extended(kept=kept, valid=_valid(call, h, start), ids=_ids(call, h))
         # 2 anchors, 3 reading and calculation: one step each
         reading = None
-        anchors = anchors_of_call(call, config.anchor_token_ids, record.ids, record.valid, h.shape[1])
+        rules = Rules.of(config)
+        anchors = anchors_of_call(call, rules, record.ids, record.valid, h.shape[1])
         if anchors is None:
             anchors = self._no_anchors(h, call)
         if anchors is not None:
-            reading = reader(record.kept, record.valid, anchors, record.ids)
+            text = record.ids, record.valid, anchors, record.anchors
+            since = context_starts(config.reading_context, rules, *text)
+            reading = reader(record.kept, record.valid, anchors, record.ids, since)
             choice = reading.choose()
             result = calculate_step(config, choice, anchors)
             for observer in state.thread.observers:
@@ -203,14 +207,16 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                     raise state.ReadingDone(call.report)
                 # In eval mode the truth serves the loss and the metrics, never the result.
                 result = right if self.training and config.teacher_forcing else result
-            record = record.extended(anchors=anchors, digits=result.digits, signs=result.sign, status=result.status)
+            steps = {"digits": result.digits, "signs": result.sign, "status": result.status}
+            record = record.extended(anchors=anchors, told=torch.full_like(anchors, -1), **steps)
+        # 4 writing
+        if record.anchors.shape[1]:
+            h, told = self._write(name, h, record, start, reading, call)
+            record = replace(record, told=told)
         if cache is not None:
             kept_for_later = record.with_rows(torch.Tensor.detach)
             state.records_of(cache, self.layer_index).by_adapter[name] = kept_for_later
-        # 4 writing
-        if not record.anchors.shape[1]:
-            return h
-        return self._write(name, h, record, start, reading, call)
+        return h
 
     # What rides on a cache changes its shape and outlives a compiled graph's buffers: `torch.compile` leaves it alone.
     _act_beside_cache: Any = torch.compiler.disable(_act)
@@ -246,16 +252,20 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         start: int,
         reading: Reading | Pointing | None,
         call: Call,
-    ) -> torch.Tensor:
-        """h [B, T, H] with the update added behind every anchor whose step is ok; bit for bit h elsewhere."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """h [B, T, H] with the update added behind every anchor whose step is ok, bit for bit h elsewhere; and where
+        results have been told by now [B, A]."""
         place = torch.arange(start, record.length, device=h.device)[:, None]  # [T, 1]
         at = record.anchors[:, None]  # [B, 1, A]
         governing = at.masked_fill(at > place, -1)  # [B, T, A]: anchors at or before each position
         anchor, step = governing.max(-1)  # the latest one governs
         ok = record.status.gather(1, step) == int(Status.OK)  # not the enum, which `torch.compile` finds unequal
         active = (anchor >= 0) & ok
-        update, gate, possible = self._update(name, h, record, anchor, step)
+        update, gate, possible, complete = self._update(name, h, record, anchor, step)
         active = active & possible
+        complete = (complete & ok)[..., None] & (step[..., None] == torch.arange(at.shape[2], device=h.device))
+        first = torch.where(complete, place, record.length).amin(1)  # [B, A]
+        told = torch.where((record.told < 0) & (first < record.length), first, record.told)
         if reading is not None and torch.is_grad_enabled():
             # PEFT and DDP expect a gradient, if only zero, for weights that the auxiliary loss alone trains. Each row
             # gets its own zero: from a row of NaN it is NaN.
@@ -267,12 +277,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             mean = (gate.detach().float() * active).sum() / active.sum().clamp(min=1)
             call.report = call.report._replace(gate=mean)
         # Not `h + active * update`: that would turn -0.0 into 0.0 and spread a NaN.
-        return torch.where(active[..., None], h + update.to(h.dtype), h)
+        return torch.where(active[..., None], h + update.to(h.dtype), h), told
 
     def _update(
         self, name: str, h: torch.Tensor, record: Record, anchor: torch.Tensor, step: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What each position would gain [B, T, H], its gate [B, T], and where there is anything to write [B, T].
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What each position would gain [B, T, H], its gate [B, T], where there is anything to write [B, T], and where
+        the result stands complete [B, T].
 
         `anchor` and `step` [B, T] are those that govern a position.
         """
@@ -280,11 +291,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if self.igc_config[name].interface == "hidden":
             rank = record.valid.cumsum(1)
             offset = rank[:, -h.shape[1] :] - rank.gather(1, anchor.clamp(min=0))
-            return *writer(h, record.digits, record.signs, step, offset), torch.ones_like(anchor, dtype=torch.bool)
+            everywhere = torch.ones_like(anchor, dtype=torch.bool)
+            return *writer(h, record.digits, record.signs, step, offset), everywhere, ~everywhere
         digits = record.digits.gather(1, step[..., None].expand(-1, -1, record.digits.shape[-1]))  # [B, T, R]
         tokens: Any = self.igc_input_mapping[name].tokens
-        more = continue_result(tokens, record.ids, record.valid, anchor, digits, record.signs.gather(1, step))
-        return *writer(h, self._embed(more.token).to(h.device), more.state), more.active
+        signs, told = record.signs.gather(1, step), record.told.gather(1, step)
+        more = continue_result(tokens, record.ids, record.valid, anchor, digits, signs, told)
+        return *writer(h, self._embed(more.token).to(h.device), more.state), more.active, more.complete
 
     def _embed(self, ids: torch.Tensor) -> torch.Tensor:
         """The base model's own embeddings of ids [B, T], of any token where an id is -1; no gradient."""

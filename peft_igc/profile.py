@@ -1,9 +1,9 @@
 """How a tokenizer splits numbers: which tokens spell digits, how runs of digits are cut, what follows for the adapter.
 
 In: any Hugging Face tokenizer, fast or slow (byte-level BPE, sentencepiece's `▁`, byte fallback). Out:
-`TokenizerProfile` with the `TokenTable` that is saved with an adapter, a report for people, and the recommended
-interface. The text of a token is found by its spelling in the vocabulary, and how runs are split by asking the
-tokenizer itself, with a fixed seed. No model and no tensors here.
+`TokenizerProfile` with the `TokenTable` that is saved with an adapter, a report for people, the recommended interface,
+and where anchor rules such as `=` hold. The text of a token is found by its spelling in the vocabulary, and how runs
+are split by asking the tokenizer itself, with a fixed seed. No model and no tensors here.
 
 Try it: `peft-igc profile TOKENIZER`; tests: `pytest tests/test_tokens.py`.
 """
@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .anchor_rules import TextRule, text_rule
 from .tokens import STOP, Edge, TokenTable, edges_of, flags_of
 from .vocabulary import special_tokens, token_ids, token_texts
 
@@ -45,6 +46,7 @@ class TokenizerProfile:
         gaps: Groups of digits that are no token, though others of their length are.
         fused: Tokens that end in a minus sign and hold something else: `{6732: "*-"}`.
         notes: What else a user should know, in sentences.
+        anchors: Texts behind which a result is to be due, in the tokens of this vocabulary.
     """
 
     name: str
@@ -58,14 +60,20 @@ class TokenizerProfile:
     gaps: tuple[str, ...]
     fused: dict[int, str]
     notes: tuple[str, ...]
+    anchors: tuple[TextRule, ...] = ()
 
     @classmethod
-    def from_tokenizer(cls, tokenizer: Any) -> TokenizerProfile:
+    def from_tokenizer(cls, tokenizer: Any, anchors: Sequence[str] = ()) -> TokenizerProfile:
         """The profile of a tokenizer.
 
         Args:
             tokenizer: A Hugging Face tokenizer. Asked for its vocabulary and for the ids of some thousand short texts.
+            anchors: Texts of anchor rules to look at, such as `["="]`.
+
+        Raises:
+            ValueError: as `text_rule`, for a text that can be no rule here.
         """
+        rules = tuple(text_rule(tokenizer, text) for text in anchors)
         texts, special = token_texts(tokenizer), special_tokens(tokenizer)
         digits, spaced = _numeric_tokens(tokenizer, texts, special)
         edges = _edges(tokenizer, texts, special, digits, spaced)
@@ -94,6 +102,7 @@ class TokenizerProfile:
                 if edges[token] >> 4 & 7 == Edge.MINUS and len(text.strip()) > 1
             },
             notes=tuple(notes),
+            anchors=rules,
         )
 
     @property
@@ -171,6 +180,13 @@ class TokenizerProfile:
             "interface": self.interface,
             "number_format": self.number_format,
             "notes": list(self.notes),
+            "anchors": {
+                rule.text: {
+                    "sequences": rule.sequences,
+                    "hidden": {str(token): text for token, text in rule.hidden.items()},
+                }
+                for rule in self.anchors
+            },
             "fingerprint": None if self.found is None else self.found.fingerprint,
         }
 
@@ -188,6 +204,7 @@ class TokenizerProfile:
             ("  fused", f"in {len(self.fused):,} tokens{self._fused_with_operators()}"),
             ("interface", self.interface),
             ("number format", self.number_format + self._why()),
+            *(row for rule in self.anchors for row in _rows_of(rule)),
             *(("note", note) for note in self.notes),
         ]
         return "\n".join(f"{name:<15} {value}" for name, value in rows)
@@ -340,6 +357,21 @@ def _obstacles(
     if minus is None:
         found.append("No token spells a minus sign alone.")
     return found
+
+
+def _rows_of(rule: TextRule) -> list[tuple[str, str]]:
+    """The rows of an anchor rule: in how many ways it is written, and the tokens that hide it."""
+    single = sum(len(sequence) == 1 for sequence in rule.sequences)
+    longer = len(rule.sequences) - single
+    rows = [("anchor rule", f"{rule.text!r}; tokens that end in it: {single}")]
+    if longer:
+        rows[0] = ("anchor rule", f"{rows[0][1]}; sequences of tokens: {longer}")
+    if rule.hidden:
+        examples = ", ".join(map(repr, list(rule.hidden.values())[:8]))
+        more = ", ..." if len(rule.hidden) > 8 else ""
+        meaning = "a text in which the tokenizer chooses one of these has no anchor there"
+        rows.append(("  hidden", f"tokens that hold it and go on: {len(rule.hidden):,}: {examples}{more}; {meaning}"))
+    return rows
 
 
 def _listed(shares: dict[str, float]) -> str:

@@ -174,6 +174,27 @@ def reading_loss(
     return loss, supervised, correct
 
 
+def joined(parts: list[Pointing]) -> Pointing:
+    """Parts with other numbers of places W one behind the other, along the first dimension.
+
+    Places are counted from the end, so those that a part lacks are the first ones; no number stands there.
+    """
+    width = max(part.scores.shape[-2] for part in parts)
+    filled = []
+    for part in parts:
+        more = width - part.scores.shape[-2]
+        filled.append(
+            Pointing(
+                F.pad(part.scores, (0, 0, more, 0), value=NEVER),
+                part.operator,
+                F.pad(part.digits, (0, 0, more, 0), value=PAD),
+                F.pad(part.positions, (more, 0), value=-1),
+                part.aside,
+            )
+        )
+    return Pointing(*(torch.cat(tensors) for tensors in zip(*filled, strict=True)))
+
+
 def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The most probable place and sign of the first operand, and of the second among the other places.
 

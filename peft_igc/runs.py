@@ -41,10 +41,11 @@ class TableTensors(NamedTuple):
     digits: Tensor  # [V + 1, G] int8, left-aligned, 0..9 or PAD
     size: Tensor  # [V + 1] int16, digits of a numeric token; 0: not numeric
     spaced: Tensor  # [V + 1] bool
-    first: Tensor  # [V + 1] int8, an `Edge`
-    last: Tensor  # [V + 1] int8, an `Edge`
+    first: Tensor  # [V + 1] int8, an `Edge`; BREAK also for a letter
+    last: Tensor  # [V + 1] int8, an `Edge`; BREAK also for a letter
     stop: Tensor  # [V + 1] bool, a sentence ends here
     close: Tensor  # [V + 1] bool, a closing bracket
+    word: Tensor  # [V + 1] bool, begins or ends with a letter
     spelled: Tensor  # [10 + 100 + .. + 10**group] int32, the token that spells a group of digits; see `on`
 
 
@@ -58,6 +59,7 @@ class SeenTokens(NamedTuple):
     last: Tensor  # [N, L] int8, an `Edge`
     stop: Tensor  # [N, L] bool
     close: Tensor  # [N, L] bool
+    word: Tensor  # [N, L] bool
 
 
 class NumberTokens:
@@ -116,6 +118,7 @@ class NumberTokens:
             last=torch.where(valid, table.last[row], int(Edge.BOUNDARY)),
             stop=table.stop[row] & valid,
             close=table.close[row] & valid,
+            word=table.word[row] & valid,
         )
 
 
@@ -138,14 +141,17 @@ def _tensors_of(table: TokenTable) -> TableTensors:
     size[ids] = torch.tensor([len(text) for text in table.digits.values()], dtype=torch.int16, device="cpu")
     if table.spaced:
         spaced[torch.tensor(list(table.spaced), device="cpu")] = True
+    first, last = (edges & 7).to(torch.int8), (edges >> 4 & 7).to(torch.int8)
+    letter_first, letter_last = shows(first, Edge.LETTER), shows(last, Edge.LETTER)
     return TableTensors(
         digits=digits,
         size=size,
         spaced=spaced,
-        first=(edges & 7).to(torch.int8),
-        last=(edges >> 4 & 7).to(torch.int8),
+        first=first.masked_fill(letter_first, int(Edge.BREAK)),
+        last=last.masked_fill(letter_last, int(Edge.BREAK)),
         stop=(edges & STOP) > 0,
         close=(edges & CLOSE) > 0,
+        word=letter_first | letter_last,
         spelled=_spelled(table),
     )
 
@@ -248,22 +254,43 @@ def sentences(tokens: NumberTokens, ids: Tensor, valid: Tensor, runs: Runs) -> T
     return opens + shifted((ends_list & follows).long().cumsum(1), 1)
 
 
-def numbers_aside(sentence: Tensor, number: Tensor, chosen: Tensor) -> Tensor:
-    """Whether a further number stands between two chosen ones, or in a sentence with one of them.
+def numbers_aside(
+    tokens: NumberTokens,
+    ids: Tensor,
+    valid: Tensor,
+    sentence: Tensor,
+    number: Tensor,
+    chosen: Tensor,
+    anchor: Tensor,
+) -> Tensor:
+    """Whether a further number belongs to a calculation with two chosen ones.
+
+    It does where it stands between them, or in a sentence with one of them. An expression in symbols that reaches up
+    to its anchor (`so there are 4*12=`) is apart from the words before it: there a further number belongs to it if no
+    word stands between (`3+4*12=`).
 
     Args:
+        tokens, ids, valid: as in `find_runs`.
         sentence: [N, L] int64, of each token.
         number: [N, L] bool, first tokens of numbers of any kind.
         chosen: [N, 2] int64, two positions.
+        anchor: [N, 1] int64.
 
     Returns:
         [N] bool.
     """
     place = torch.arange(number.shape[1], device=number.device)
+    first, last = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
     theirs = sentence.gather(1, chosen)
     among = (sentence == theirs[:, :1]) | (sentence == theirs[:, 1:])
-    among |= (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
-    return (number & among & (place != chosen[:, :1]) & (place != chosen[:, 1:])).any(1)
+    among |= (place > first) & (place < last)
+    # Stretches without a word and without an end of a sentence.
+    word = tokens.look_up(ids, valid).word
+    stretch = word.long().cumsum(1) + sentence
+    own = stretch.gather(1, first)
+    in_symbols = stretch.gather(1, anchor) == own
+    among = torch.where(in_symbols, stretch == own, among)
+    return (number & among & (place != first) & (place != last)).any(1)
 
 
 def _ends(at: Tensor) -> Tensor:

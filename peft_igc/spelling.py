@@ -34,8 +34,10 @@ class State(enum.IntEnum):
     WAITING = 1  # nothing, after other text
     SIGNED = 2  # its minus sign
     MIDDLE = 3  # some of its digits
-    END = 4  # all of it, directly behind the anchor
-    TOLD = 5  # all of it, after other text
+    AGAIN = 4  # nothing, but it stands in the text before
+    RESUMED = 5  # some of its digits, but it stands in the text before
+    END = 6  # all of it, directly behind the anchor
+    TOLD = 7  # all of it, after other text
 
 
 ENDS = (State.END, State.TOLD)
@@ -47,6 +49,7 @@ class Continuation(NamedTuple):
     token: Tensor  # [B, T] int64, the token that continues the result here; -1 at its end and where not active
     state: Tensor  # [B, T] int64, a `State`; START where not active
     active: Tensor  # [B, T] bool, False inside or behind a number that is not the result, or where nothing can follow
+    complete: Tensor  # [B, T] bool, the result ends here
 
 
 def spell(tokens: NumberTokens, digits: Tensor, sign: Tensor) -> Tensor:
@@ -112,7 +115,7 @@ class _Progress(NamedTuple):
 
 
 def continue_result(
-    tokens: NumberTokens, ids: Tensor, valid: Tensor, anchor: Tensor, digits: Tensor, sign: Tensor
+    tokens: NumberTokens, ids: Tensor, valid: Tensor, anchor: Tensor, digits: Tensor, sign: Tensor, told: Tensor
 ) -> Continuation:
     """What continues the result at each of the last T positions of a text.
 
@@ -125,6 +128,7 @@ def continue_result(
         anchor: [B, T] int64, the latest anchor at or before each position, in 0..L-1; -1: none.
         digits: [B, T, R] int64, that anchor's result, left-aligned; all PAD: none.
         sign: [B, T] int64, 1 for a minus.
+        told: [B, T] int64, where that result first stood complete before the last T tokens; -1: nowhere.
     """
     new, width = digits.shape[1:]
     # A result's tokens, one more to see that a number is longer, and before them its sign or what joins it to another.
@@ -141,13 +145,24 @@ def continue_result(
     active = torch.where(text.numeric, going, waiting) & (anchor >= 0) & (size > 0) & valid[:, ids.shape[1] - new :]
     direct = text.start - 1 - governed <= (text.minus & (text.start - 1 > governed)).long()
     ended = torch.where(direct, int(State.END), int(State.TOLD))
-    begun = torch.where(text.spelled < size, int(State.MIDDLE), ended)
+    complete = active & text.numeric & (text.spelled >= size)
+    # Told before: in this call, or in an earlier one; but not by the number that stands here.
+    earlier = latest(F.pad(complete, (window - new, 0)))  # [B, M]; 0 also where there is none
+    limit = torch.where(text.numeric, text.start, here)  # [B, T]
+    seen_here = earlier.gather(1, (limit - 1).clamp(min=0))
+    again = (seen_here > governed) & (seen_here >= window - new) & (limit > seen_here)
+    again |= (told >= 0) & (told - (ids.shape[1] - window) < limit)
+
+    begun = torch.where(again, int(State.RESUMED), int(State.MIDDLE))
+    begun = torch.where(text.spelled < size, begun, torch.where(again, int(State.TOLD), ended))
     silent = torch.where(here > governed, int(State.WAITING), int(State.START))
-    state = torch.where(text.numeric, begun, torch.where(text.minus, int(State.SIGNED), silent))
+    silent = torch.where(text.minus, int(State.SIGNED), torch.where(again, int(State.AGAIN), silent))
+    state = torch.where(text.numeric, begun, silent)
 
     token = _token_of(tokens, _group_at(digits, text.spelled, tokens.group))
     token = torch.where(negative & ~text.numeric & ~text.minus, tokens.minus, token)
-    return Continuation(torch.where(active, token, -1), torch.where(active, state, int(State.START)), active)
+    token, state = torch.where(active, token, -1), torch.where(active, state, int(State.START))
+    return Continuation(token, state, active, complete)
 
 
 def _group_at(digits: Tensor, spelled: Tensor, group: int) -> Tensor:

@@ -7,7 +7,7 @@
   rides on the KV cache's own layer object, so it follows beams, repeats, selections, crops and resets.
 
 Shapes: B rows, L tokens of the text so far, d reading width, A steps so far, R digits of a result.
-Nothing is computed here. Try it: `pytest tests/test_state.py`
+Try it: `pytest tests/test_state.py`
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Generation:
 
     Attributes:
         model: the causal LM that generates.
-        prompt: [B, P] int64 ids of the prompt, or None if it was given as embeddings.
+        prompt: [B, P] int64 ids, or None if it was given as embeddings.
         mask: [B, P] of the prompt, 1 for real tokens.
         anchors: [B, A] int64 positions in the prompt, -1 for none; None: found by token sequences.
+        given: whether the caller named them; token sequences then count behind the prompt only.
         cache: the KV cache of the generation's own forward passes, once one has been seen.
         span: the first and the last position of an anchor, known to the host; only if there are `anchors`.
     """
@@ -45,6 +46,7 @@ class Generation:
     prompt: torch.Tensor | None
     mask: torch.Tensor
     anchors: torch.Tensor | None
+    given: bool = False
     cache: Cache | None = None
     span: tuple[int, int] = (0, -1)
 
@@ -234,6 +236,7 @@ class Record:
         digits: [B, A, R] int64 digit classes of the results.
         signs: [B, A] int64 signs of the results.
         status: [B, A] int64, a `calculator.Status` each.
+        told: [B, A] int64, where the result first stood complete behind its anchor; -1: not yet.
     """
 
     kept: torch.Tensor
@@ -243,6 +246,7 @@ class Record:
     digits: torch.Tensor
     signs: torch.Tensor
     status: torch.Tensor
+    told: torch.Tensor
 
     @classmethod
     def empty(cls, rows: int, width: int, result_digits: int, like: torch.Tensor) -> Record:
@@ -256,6 +260,7 @@ class Record:
             digits=like.new_empty(rows, 0, result_digits, dtype=torch.int64),
             signs=integers,
             status=integers,
+            told=integers,
         )
 
     @property
@@ -288,6 +293,7 @@ class Record:
             valid=self.valid[:, :length],
             ids=self.ids[:, :length],
             anchors=self.anchors.masked_fill(self.anchors >= length, -1),
+            told=self.told.masked_fill(self.told >= length, -1),
         )
 
 

@@ -3,7 +3,7 @@
 In: conversational rows with operand columns, as `data.ArithmeticRows` yields them. Out: rows with `input_ids` and
 `labels`, which TRL passes through as they are. Through TRL's own preparation each row of a stream costs several calls;
 here a batch of 128 costs a few milliseconds beside a training step of hundreds.
-Only prompts with one answer; nothing is truncated. Try it: `pytest tests/test_streaming.py`
+Nothing is truncated. Try it: `pytest tests/test_streaming.py`
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def tokenized_rows(
     Each lot of so many batches is sorted by length and cut into batches, whose order is shuffled.
 
     Args:
-        rows: Rows with `prompt`, `completion` and operand columns, or what `tokenized` made of them.
+        rows: As `tokenized` takes them, or what it made of them.
         tokenizer: With a chat template.
         batch_size: Rows per batch of the trainer.
         batches_at_once: Batches per lot.
@@ -76,8 +76,8 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
     number is due.
 
     Args:
-        rows: Rows with `prompt`, `completion` and operand columns.
-        tokenizer: With a chat template.
+        rows: Rows with operand columns, and `prompt` and `completion` or `messages`, whose answers all have labels.
+        tokenizer: With a chat template; a fast one.
 
     Returns:
         As `tokenized_rows` yields them.
@@ -85,20 +85,42 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
     Raises:
         ValueError: A chat template that renders a prompt differently when the answer follows it.
     """
+    chats = [row["messages"] if "messages" in row else [*row["prompt"], *row["completion"]] for row in rows]
+    wanted = [row["messages"] if "messages" in row else row["completion"] for row in rows]
+    texts = tokenizer.apply_chat_template(chats, tokenize=False)
+    encoded = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
     made = []
-    prompts, texts = _ids(tokenizer, rows, with_answer=False), _ids(tokenizer, rows, with_answer=True)
-    for row, prompt, ids in zip(rows, prompts, texts, strict=True):
-        if ids[: len(prompt)] != prompt:
-            raise ValueError(
-                f"The chat template renders the prompt {row['prompt']!r} differently when an answer follows it. "
-                "Train through `prompt` and `completion` columns instead, which TRL aligns."
-            )
-        labels = [-100] * len(prompt) + ids[len(prompt) :]
-        if row["igc_result"] and row["completion"][0]["content"].find(row["igc_result"]) > 0:
-            labels[len(prompt)] = -100
+    for row, chat, answers, text, ids, offsets in zip(
+        rows, chats, wanted, texts, encoded["input_ids"], encoded["offset_mapping"], strict=True
+    ):
+        labels = [-100] * len(ids)
+        results = row["igc_result"] if isinstance(row["igc_result"], (list, tuple)) else None
+        turns = [at for at, message in enumerate(chat) if message["role"] == "assistant"]
+        for number, at in enumerate(turns):
+            if not any(message is chat[at] for message in answers):
+                continue
+            start, end = _answer(tokenizer, chat, at, text)
+            inside = [place for place, (first, _) in enumerate(offsets) if start <= first < end]
+            result = row["igc_result"] if results is None else results[number] if len(turns) == len(results) else None
+            if result and chat[at]["content"].find(result) > 0:
+                inside = inside[1:]
+            for place in inside:
+                labels[place] = ids[place]
         columns = {name: row[name] for name in COLUMNS}
         made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **columns})
     return made
+
+
+def _answer(tokenizer: Any, chat: list[dict[str, str]], at: int, text: str) -> tuple[int, int]:
+    """Where message `at` of a chat begins and ends in its text, what ends the turn included."""
+    before = tokenizer.apply_chat_template(chat[:at], tokenize=False, add_generation_prompt=True)
+    whole = text if at == len(chat) - 1 else tokenizer.apply_chat_template(chat[: at + 1], tokenize=False)
+    if not (text.startswith(whole) and whole.startswith(before)):
+        raise ValueError(
+            f"The chat template renders the prompt {chat[:at]!r} differently when an answer follows it. "
+            "Train through `prompt` and `completion` columns instead, which TRL aligns."
+        )
+    return len(before), len(whole)
 
 
 def _by_length(rows: list[dict[str, Any]], batch_size: int, rng: Random) -> list[list[dict[str, Any]]]:
@@ -114,14 +136,13 @@ def _with_results(
     rows: list[dict[str, Any]], batch_size: int, count: int, rng: Random
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Up to `count` batches of rows whose result is a number, and the other rows."""
-    fit = [at for at, row in enumerate(rows) if (row["igc_result"] or "").lstrip("-").isdigit()]
+    fit = [at for at, row in enumerate(rows) if _has_number(row["igc_result"])]
     taken = set(rng.sample(fit, min(count, len(fit) // batch_size) * batch_size))
     chosen = [row for at, row in enumerate(rows) if at in taken]
     return _by_length(chosen, batch_size, rng), [row for at, row in enumerate(rows) if at not in taken]
 
 
-def _ids(tokenizer: Any, rows: Sequence[Mapping[str, Any]], with_answer: bool) -> list[list[int]]:
-    """Token ids of prompts, or of whole conversations."""
-    chats = [row["prompt"] + row["completion"] if with_answer else row["prompt"] for row in rows]
-    texts = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=not with_answer)
-    return tokenizer(texts, add_special_tokens=False)["input_ids"]
+def _has_number(result: Any) -> bool:
+    """Whether a result, or one of several, is a number."""
+    results = result if isinstance(result, (list, tuple)) else [result]
+    return any((one or "").lstrip("-").isdigit() for one in results)

@@ -37,6 +37,7 @@ class Edge(enum.IntEnum):
     COMMA = 4  # punctuation, or a thousands separator between digits
     COLON = 5  # punctuation, or no integer if it stands between digits; also an apostrophe: `10:30`, `1'000`
     MINUS = 6  # a sign, a subtraction or a hyphen: what stands before it decides
+    LETTER = 7  # a letter, which breaks it as `BREAK` does, and is a part of a word: `5kg`
 
 
 STOP = 8  # flag: a sentence ends in this token; a single "." or ":" only if no digit follows
@@ -166,7 +167,14 @@ _CURE = "Make it anew: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json
 
 def edges_of(text: str) -> tuple[Edge, Edge]:
     """The first and the last edge of a token that is not numeric, by its text; a broken character is U+FFFD."""
-    return (_first_edge(text), _last_edge(text)) if text else (Edge.BREAK, Edge.BREAK)
+    if not text:
+        return Edge.BREAK, Edge.BREAK
+    edges = (_first_edge(text), text[0]), (_last_edge(text), text[-1])
+    is_sign = text.strip() in ("x", "X")  # times
+    first, last = (
+        Edge.LETTER if edge is Edge.BREAK and char.isalpha() and not is_sign else edge for edge, char in edges
+    )
+    return first, last
 
 
 def flags_of(text: str) -> int:

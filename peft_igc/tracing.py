@@ -30,6 +30,8 @@ from .reading import Choice
 from .steps import Step, Writing
 
 
+_SHOWN = 10  # tokens before an anchor
+
 __all__ = ["Observer", "Trace", "TracedNumber", "TracedStep", "TracedToken", "trace"]
 
 
@@ -55,6 +57,7 @@ class TracedStep:
 
     Attributes:
         position: Of the anchor, counted in tokens from the start of the text.
+        text: What stands before it and at it, the last tokens of it.
         operands: As read; they mean nothing if the operator is `"none"`.
         operator: A symbol, or `"none"`.
         operator_probability: Of the operator.
@@ -63,6 +66,7 @@ class TracedStep:
     """
 
     position: int
+    text: str
     operands: tuple[TracedNumber, TracedNumber]
     operator: str
     operator_probability: float
@@ -96,7 +100,7 @@ class Trace:
         """A page of text."""
         lines = [f"prompt     {self.prompt}"]
         for step in self.steps:
-            lines.append(f"step       at token {step.position}, status {step.status}")
+            lines.append(f"step       at token {step.position}, behind {step.text!r}, status {step.status}")
             if step.operator == NO_ARITHMETIC:
                 lines.append(f"  operator   {NO_ARITHMETIC}  {_percent(step.operator_probability)}")
                 continue
@@ -201,7 +205,10 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
     return Trace(
         prompt=prompt,
         answer=tokenizer.decode(new, skip_special_tokens=True).strip(),
-        steps=[_traced(step, index, position, config.operations) for position, (step, index) in steps],
+        steps=[
+            _traced(step, index, position, _before(tokenizer, output[0], position), config.operations)
+            for position, (step, index) in steps
+        ],
         tokens=[TracedToken(tokenizer.decode([token]), gate) for token, gate in zip(new, gates, strict=True)],
     )
 
@@ -217,13 +224,19 @@ def _active_config(model: Any) -> IGCConfig:
     return config
 
 
-def _traced(step: Step, index: int, position: int, operations: list[str]) -> TracedStep:
+def _before(tokenizer: Any, text: torch.Tensor, position: int) -> str:
+    """The last tokens of a text [L] up to a position."""
+    return tokenizer.decode(text[max(position - _SHOWN + 1, 0) : position + 1])
+
+
+def _traced(step: Step, index: int, position: int, text: str, operations: list[str]) -> TracedStep:
     """Step `index` of [1, A] steps as text and floats."""
     choice = step.choice._replace(**{name: x[0, index].cpu() for name, x in step.choice._asdict().items()})
     operator = int(choice.operator)
     status = Status(int(step.result.status[0, index]))
     return TracedStep(
         position=position,
+        text=text,
         operands=(_number(choice, 0), _number(choice, 1)),
         operator=operations[operator] if operator < len(operations) else NO_ARITHMETIC,
         operator_probability=float(choice.operator_chance),

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 
 PAD = 10
-START, WAITING, SIGNED, MIDDLE, END, TOLD = range(6)
-BOUNDARY, DIGIT, BREAK, DOT, COMMA, COLON, MINUS = range(7)
+START, WAITING, SIGNED, MIDDLE, AGAIN, RESUMED, END, TOLD = range(8)
+BOUNDARY, DIGIT, BREAK, DOT, COMMA, COLON, MINUS, LETTER = range(8)
 
 NOTHING = "\0"  # how an invalid position reads
 UNKNOWN = "§"  # how an id that is not in the vocabulary reads: a character that belongs to no known writing of numbers
+DIGITS = "0123456789"
 
 # Text, first edge, last edge.
 MARKS = [
@@ -36,11 +37,11 @@ MARKS = [
     (" -", BOUNDARY, MINUS),
     ("=-", BOUNDARY, MINUS),
     ("%", BREAK, BREAK),
-    ("x", BREAK, BREAK),
-    (" the", BOUNDARY, BREAK),
-    ("x‐", BREAK, BREAK),  # a hyphen that cannot be a minus
+    ("x", BREAK, BREAK),  # times
+    (" the", BOUNDARY, LETTER),
+    ("x‐", LETTER, BREAK),  # a hyphen that cannot be a minus
     ("**", BREAK, BOUNDARY),
-    ("U.S.", BREAK, DOT),
+    ("U.S.", LETTER, DOT),
 ]
 BREAKS_BEFORE = set("%xe‐" + UNKNOWN)  # characters that break a number behind them
 BREAKS_BEHIND = set("%x*U" + UNKNOWN)  # and one before them
@@ -151,17 +152,86 @@ def spell(words: Vocabulary, digits: str, negative: bool) -> list[int]:
     return ids
 
 
+def is_word(text: str) -> bool:
+    """Whether a token is a word or a part of one; `x` alone is a sign."""
+    return text.strip() not in ("x", "X") and (text[0].isalpha() or text[-1].isalpha())
+
+
+def in_symbols(texts: list[str], sentence: list[int], start: int, end: int) -> bool:
+    """Whether two tokens stand in one sentence without a word behind the first, up to the second."""
+    return sentence[start] == sentence[end] and not any(map(is_word, texts[start + 1 : end + 1]))
+
+
+def numbers_aside(texts: list[str], sentence: list[int], number: list[bool], chosen: list[int], anchor: int) -> bool:
+    """Whether a further number of the tokens `texts` belongs to a calculation with the two at `chosen`."""
+
+    first, last = sorted(chosen)
+    apart = in_symbols(texts, sentence, first, anchor)
+    for place, is_number in enumerate(number):
+        if not is_number or place in chosen:
+            continue
+        if apart:
+            if in_symbols(texts, sentence, min(place, first), max(place, first)):
+                return True
+        elif first < place < last or sentence[place] in (sentence[first], sentence[last]):
+            return True
+    return False
+
+
+class Continued(NamedTuple):
+    """As `spelling.Continuation`, for one position."""
+
+    token: int
+    state: int
+    active: bool
+    complete: bool
+
+
+def continue_text(
+    words: Vocabulary, ids: list[int], valid: list[bool], anchors: list[int], numbers: list[str]
+) -> list[Continued]:
+    """What continues the result at each position of a text.
+
+    A result counts as told from the position on at which its last digit stood, as seen there: nobody knows yet whether
+    the number goes on.
+
+    Args:
+        words: the vocabulary.
+        ids: the text.
+        valid: False for padding.
+        anchors: for each position, the anchor that governs it; -1: none.
+        numbers: for each position, that anchor's result.
+    """
+    texts = [words.text(token) if there else NOTHING for token, there in zip(ids, valid, strict=True)]
+    found: list[Continued] = []
+    for t, (anchor, number) in enumerate(zip(anchors, numbers, strict=True)):
+        token, state, active = continue_result(
+            words, ids[: t + 1], valid[: t + 1], anchor, number.strip("-"), number[0] == "-"
+        )
+        complete = active and state in (END, TOLD)
+        begins = t  # where the number that stands here begins
+        while begins > 0 and texts[begins][0] in DIGITS and texts[begins - 1][-1] in DIGITS:
+            begins -= 1
+        if active and any(found[p].complete and anchors[p] == anchor for p in range(begins)):
+            state = {WAITING: AGAIN, MIDDLE: RESUMED, END: TOLD}.get(state, state)
+        found.append(Continued(token, state, active, complete))
+    return found
+
+
 def continue_result(
     words: Vocabulary, ids: list[int], valid: list[bool], anchor: int, digits: str, negative: bool
 ) -> tuple[int, int, bool]:
-    """Token, state and activity at the last of `ids`, whose anchor stands at position `anchor` (-1: none)."""
+    """Token, state and activity at the last of `ids`, whose anchor stands at position `anchor` (-1: none).
+
+    The state is that of a result which does not stand in the text before.
+    """
     nothing = (-1, START, False)
     if not 0 <= anchor < len(ids) or not digits or not valid[-1]:
         return nothing
     texts = [words.text(token) if there else NOTHING for token, there in zip(ids, valid, strict=True)]
     answer = "".join(texts[anchor + 1 :])
     anchor_text = texts[anchor]
-    if (anchor_text + answer)[-1] not in "0123456789":
+    if (anchor_text + answer)[-1] not in DIGITS:
         minus = (anchor_text + answer)[-1] in "-−"
         if minus and not negative:
             return nothing
@@ -171,7 +241,7 @@ def continue_result(
         return words.minus, silent, True
     spelled = re.search(r"[0-9]*\Z", answer)[0]
     before = answer[: len(answer) - len(spelled)]
-    if not spelled or (not before and anchor_text[-1] in "0123456789"):
+    if not spelled or (not before and anchor_text[-1] in DIGITS):
         return nothing  # the number began with the anchor or before it
     minus = (anchor_text + before)[-1] in "-−"
     if re.search(r"[0-9][.,:']\Z", before) or minus != negative or not digits.startswith(spelled):
@@ -180,6 +250,6 @@ def continue_result(
         start, left = len(texts), len(spelled)
         while left:
             start -= 1
-            left -= sum(character in "0123456789" for character in texts[start])
+            left -= sum(character in DIGITS for character in texts[start])
         return -1, END if start - anchor - 1 <= (before != "" and minus) else TOLD, True
     return group_of(words, digits, len(spelled)), MIDDLE, True

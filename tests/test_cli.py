@@ -300,6 +300,16 @@ def test_profile_knows_the_embedded_base(capsys):
     assert "groups of 3 from the left" in capsys.readouterr().out
 
 
+def test_profile_shows_where_anchor_rules_hold(capsys):
+    assert cli.main(["profile", "tiny", "--anchors", "=", "answer is"]) == 0
+    shown = capsys.readouterr().out
+    for part in ("'='; tokens that end in it: 7", "tokens that hold it and go on: 2", "'answer is'; tokens"):
+        assert part in shown
+    assert cli.main(["profile", "tiny", "--json", "--anchors", "="]) == 0
+    assert list(json.loads(capsys.readouterr().out)["anchors"]) == ["="]
+    assert "The anchor rule '' is empty" in refused(capsys, "profile", "tiny", "--anchors", "")
+
+
 def test_profile_names_a_folder_without_tokenizer(capsys, tmp_path):
     assert "holds no `tokenizer_config.json`" in refused(capsys, "profile", str(tmp_path))
     assert "is no folder" in refused(capsys, "profile", str(tmp_path / "nowhere"))

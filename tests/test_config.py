@@ -2,23 +2,22 @@
 
 import dataclasses
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 from peft import LoraConfig, PeftConfig
 from tiny_vocabulary import TABLE
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig
-from peft_igc.config import assistant_header
 
 
 # Fields that PEFT and TRL read on every config, which have no meaning here.
 FOREIGN = {"target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
-ENTRY = re.compile(r"^ {8,12}(\w+) \(`([^`]+)`, \*optional\*(?:, defaults to `([^\n]+)`)?\):$", re.MULTILINE)
+ENTRY = re.compile(
+    r"^ {8,12}(\w+) \(`([^`]+)`(?: or `[^`]+`)?, \*optional\*(?:, defaults to `([^\n]+)`)?\):$", re.MULTILINE
+)
 
 
 def own_fields():
@@ -117,6 +116,17 @@ def test_widths_that_the_heads_do_not_divide_are_refused(name):
         ({"anchor_token_ids": [27, 9]}, r"One sequence `\[27, 9\]` is given as `\[\[27, 9\]\]`"),
         ({"anchor_token_ids": 27}, "`anchor_token_ids=27` is not a list of"),
         ({"anchor_token_ids": [["27"]]}, "is not a list of non-empty lists of token ids"),
+        ({"inline_token_ids": []}, r"`inline_token_ids=\[\]` is not a list of non-empty lists of token ids"),
+        ({"inline_token_ids": [28]}, r"`inline_token_ids=\[28\]` is not a list of non-empty lists"),
+        ({"inline_token_ids": [["="]]}, "`inline_token_ids=.*is not a list of non-empty lists"),
+        ({"anchor": "end"}, "`anchor='end'` is unknown. Choose one of prompt_end, tokens"),
+        ({"anchor": "tokens"}, r"names no anchor without .* or use `IGCConfig.from_tokenizer\(tokenizer\)`"),
+        ({"reading_context": "all"}, "`reading_context='all'` is neither 'since_last_anchor' nor 'row' nor a number"),
+        ({"reading_context": None}, "`reading_context=None` is neither"),
+        ({"reading_context": 0}, "`reading_context=0` is neither .* nor a number of tokens above 0"),
+        ({"reading_context": -3}, "`reading_context=-3` is neither"),
+        ({"reading_context": True}, "`reading_context=True` is neither"),
+        ({"reading_context": 2.5}, "`reading_context=2.5` is neither"),
         ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
         ({"exclude_modules": "lm_head"}, "`exclude_modules='lm_head'` has no meaning for IGC"),
         ({"trainable_token_indices": [1]}, r"`trainable_token_indices=\[1\]` has no meaning for IGC"),
@@ -149,6 +159,8 @@ TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
         ({**TOKENS, "max_distance": 0}, "`max_distance=0` is not an integer of at least 1"),
         ({**TOKENS, "reading_dropout": 1.0}, r"`reading_dropout=1.0` is not in 0..1 \(1 excluded\). Set `IGCConfig\("),
         ({"reading_dropout": 0.5}, "`reading_dropout=0.5` has no meaning for `interface='hidden'`"),
+        ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
+        ({**TOKENS, "reading_context": 0}, "`reading_context=0` is neither"),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": True}, r"`confidence=True` is not in 0..1"),
         ({"confidence": "high"}, r"`confidence='high'` is not in 0..1"),
@@ -168,10 +180,51 @@ def test_each_interface_has_sizes_of_its_own_that_are_saved(tmp_path):
     assert IGCConfig.from_pretrained(str(tmp_path)) == config
 
 
+# ------------------------------------------------------------------------------------------------ anchors
+@pytest.mark.parametrize(
+    ("fields", "anchor"),
+    [
+        ({}, "prompt_end"),
+        ({"inline_token_ids": [[28]]}, "prompt_end"),
+        ({"anchor_token_ids": [[5, 6]]}, "tokens"),
+        ({"anchor_token_ids": [[5, 6]], "inline_token_ids": [[28]]}, "tokens"),
+        ({"anchor": "prompt_end", "anchor_token_ids": [[5, 6]]}, "prompt_end"),
+        ({"anchor": "tokens", "inline_token_ids": [[28]]}, "tokens"),
+    ],
+)
+def test_the_prompts_end_is_an_anchor_unless_turns_are_named_or_it_is_told(fields, anchor):
+    config = IGCConfig(**fields)
+    assert config.anchor == anchor
+    assert config.anchor_token_ids == fields.get("anchor_token_ids")
+    assert config.inline_token_ids == fields.get("inline_token_ids")
+
+
+def test_a_step_reads_since_the_last_anchor_unless_told():
+    assert IGCConfig().reading_context == "since_last_anchor"
+    assert IGCConfig(reading_context="row").reading_context == "row"
+    assert IGCConfig(**TOKENS, reading_context=64).reading_context == 64
+
+
+def test_a_config_saved_before_anchors_within_texts_has_the_anchors_it_had(tmp_path):
+    for fields in ({}, {"anchor_token_ids": [[5, 6]]}):
+        IGCConfig(**fields).save_pretrained(tmp_path)
+        path = tmp_path / "adapter_config.json"
+        saved = json.loads(path.read_text())
+        older = {k: v for k, v in saved.items() if k not in ("anchor", "inline_token_ids", "reading_context")}
+        assert len(older) == len(saved) - 3
+        path.write_text(json.dumps(older))
+        config = IGCConfig.from_pretrained(str(tmp_path))
+        assert (config.anchor, config.inline_token_ids) == ("tokens" if fields else "prompt_end", None)
+        assert config == IGCConfig(**fields)
+
+
 # ------------------------------------------------------------------------------------------------ files
 FULL = {
     "layer": 3,
+    "anchor": "prompt_end",
     "anchor_token_ids": [[5, 6], [7]],
+    "inline_token_ids": [[28], [3, 28]],
+    "reading_context": "row",
     "num_digits": 6,
     "result_digits": 12,
     "operations": ["*", "+"],
@@ -191,6 +244,11 @@ def test_a_saved_config_comes_back_the_same(fields, tmp_path):
     general = PeftConfig.from_pretrained(str(tmp_path))
     assert type(general) is IGCConfig
     assert general == config
+
+
+def test_a_context_in_tokens_comes_back_as_a_number(tmp_path):
+    IGCConfig(**TOKENS, reading_context=64).save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)) == IGCConfig(**TOKENS, reading_context=64)
 
 
 def test_a_subfolder_is_found(tmp_path):
@@ -253,6 +311,7 @@ def make_tokenizer(template, *extra):
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
     pattern = "|".join([*map(re.escape, extra), "."])
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.decoder = decoders.Fuse()
     made = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         unk_token="<unk>",
@@ -267,62 +326,59 @@ def test_the_anchor_is_the_assistant_header_of_the_chat_template():
     config = IGCConfig.from_tokenizer(tokenizer, layer=2, num_digits=5)
     assert config.anchor_token_ids == [[tokenizer.convert_tokens_to_ids("<|assistant|>")]]
     assert (config.layer, config.num_digits) == (2, 5)
+    assert (config.anchor, config.inline_token_ids) == ("tokens", None)
 
 
-def test_a_header_of_several_tokens_is_taken_whole():
-    tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}<|assistant|>A: {% endif %}")
-    ids = tokenizer.convert_tokens_to_ids(["<|assistant|>", "A", ":", " "])
-    assert IGCConfig.from_tokenizer(tokenizer).anchor_token_ids == [ids]
+@pytest.mark.parametrize(
+    "fields",
+    [{"anchor_token_ids": [[1]]}, {"inline_token_ids": [[1]]}, {"anchor": "prompt_end"}],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_given_fields_win_and_need_no_chat_template(fields):
+    for template in (TURNS + HEADER, None):
+        config = IGCConfig.from_tokenizer(make_tokenizer(template), **fields)
+        assert config == IGCConfig(**fields)
 
 
-def test_given_anchors_win():
-    assert IGCConfig.from_tokenizer(make_tokenizer(TURNS + HEADER), anchor_token_ids=[[1]]).anchor_token_ids == [[1]]
+@pytest.mark.parametrize(
+    ("rules", "anchor", "turns", "inline"),
+    [
+        (["prompt_end"], "prompt_end", None, None),
+        (["="], "tokens", None, [["="], [" ="]]),
+        (["=", "A:"], "tokens", None, [["="], [" ="], ["A", ":"]]),
+        (["prompt_end", "="], "prompt_end", None, [["="], [" ="]]),
+        ([[5, 6]], "tokens", [[5, 6]], None),
+        (["=", [5, 6], [7]], "tokens", [[5, 6], [7]], [["="], [" ="]]),
+        ((" =", [5, 6], "prompt_end"), "prompt_end", [[5, 6]], [[" ="]]),
+    ],
+    ids=str,
+)
+def test_anchors_are_all_rules_in_one_list(rules, anchor, turns, inline):
+    tokenizer = make_tokenizer(None, "=", " =")
+    config = IGCConfig.from_tokenizer(tokenizer, anchors=rules)
+    ids = inline and [tokenizer.convert_tokens_to_ids(words) for words in inline]
+    assert (config.anchor, config.anchor_token_ids, config.inline_token_ids) == (anchor, turns, ids)
 
 
-def test_given_anchors_need_no_chat_template():
-    assert IGCConfig.from_tokenizer(make_tokenizer(None), anchor_token_ids=[[1]]).anchor_token_ids == [[1]]
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"anchors": "="}, r"`anchors='='` is not a list of rules. One text is given as `\['='\]`"),
+        ({"anchors": []}, r"`anchors=\[\]` is not a list of rules"),
+        ({"anchors": ["="], "anchor": "tokens"}, "`anchors` and `anchor` both say where the anchors are. Pass one"),
+        ({"anchors": ["="], "inline_token_ids": [[1]]}, "`anchors` and `inline_token_ids` both say"),
+        ({"anchors": [[1]], "anchor_token_ids": None}, "`anchors` and `anchor_token_ids` both say"),
+        ({"anchors": [[]]}, r"`anchor_token_ids=\[\[\]\]` is not a list of non-empty lists"),
+        ({"anchors": [1]}, r"`anchor_token_ids=\[1\]` is not a list of non-empty lists"),
+        ({"anchors": [""]}, "The anchor rule '' is empty"),
+        ({"anchors": ["=", "?"]}, r"No tokens of .* end in the anchor rule '\?'"),
+    ],
+)
+def test_anchors_that_are_no_rules_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        IGCConfig.from_tokenizer(make_tokenizer(TURNS + HEADER, "="), **fields)
 
 
-def test_a_tokenizer_without_chat_template_is_refused():
+def test_a_tokenizer_without_chat_template_needs_anchors():
     with pytest.raises(ValueError, match="has no chat template.*Pass `anchor_token_ids=.*or use `IGCConfig"):
         IGCConfig.from_tokenizer(make_tokenizer(None))
-
-
-def test_a_chat_template_without_header_is_refused():
-    with pytest.raises(ValueError, match="adds nothing where the assistant begins .*Pass `anchor_token_ids="):
-        IGCConfig.from_tokenizer(make_tokenizer(TURNS))
-
-
-def test_a_header_that_merges_with_the_answer_is_refused():
-    # ":7" is one token: the header's last token is another one before an answer than at the end of a prompt
-    tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}A:{% endif %}", ":7")
-    with pytest.raises(ValueError, match="assistant header 'A:' .* split into other tokens.*Pass `anchor_token_ids="):
-        IGCConfig.from_tokenizer(tokenizer)
-
-
-REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
-
-
-@pytest.mark.skipif(
-    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
-)
-@pytest.mark.parametrize("name", ["llama3.1", "qwen2.5"])
-def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
-    tokenizer = AutoTokenizer.from_pretrained(Path(str(REAL)) / name)
-    header = assistant_header(tokenizer)
-    assert tokenizer.decode(header).strip().endswith(("assistant<|end_header_id|>", "<|im_start|>assistant"))
-    for question in ("58 * 36", "What is 58 times 36?\n", "12\n\n", ""):
-        chat = [{"role": "user", "content": question}]
-        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
-        assert prompt[-len(header) :] == header
-        answered = tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": "2088"}], return_dict=False)
-        found = [i for i in range(len(answered)) if answered[i : i + len(header)] == header]
-        assert found == [len(prompt) - len(header)]
-
-
-@pytest.mark.skipif(
-    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
-)
-def test_a_real_tokenizer_without_chat_template_is_refused():
-    with pytest.raises(ValueError, match="has no chat template"):
-        IGCConfig.from_tokenizer(AutoTokenizer.from_pretrained(Path(str(REAL)) / "gpt2"))

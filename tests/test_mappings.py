@@ -26,10 +26,11 @@ def writer():
     return HiddenOutputMapping(H, R, dim=16, num_heads=4, ffn=32, gate_dim=8, max_offset=4)
 
 
-def read(mapping, h, valid=None, anchors=((-1,),)):
+def read(mapping, h, valid=None, anchors=((-1,),), since=None):
     valid = torch.ones(h.shape[:2], dtype=torch.bool) if valid is None else valid
     with torch.no_grad():
-        return mapping(mapping.compress(h), valid, torch.tensor(anchors))
+        since = None if since is None else torch.tensor(since)
+        return mapping(mapping.compress(h), valid, torch.tensor(anchors), since=since)
 
 
 def close(a, b):
@@ -72,6 +73,23 @@ def test_reading_sees_the_text_up_to_the_anchor_and_nothing_behind_it(layers):
     want = read(mapping, h, anchors=((4,),))
     close(read(mapping, behind, anchors=((4,),)), want)
     assert all((x - y).abs().max() > 1e-4 for x, y in zip(read(mapping, before, anchors=((4,),)), want, strict=True))
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_each_anchor_is_read_from_its_own_first_token_on(layers):
+    mapping, h = reader(num_layers=layers), torch.randn(1, 9, H)
+    both = read(mapping, h, anchors=((8, 5),), since=((3, 0),))
+    for a, (start, at) in enumerate(((3, 8), (0, 5))):
+        alone = read(mapping, h[:, start:], anchors=((at - start,),))
+        close([t[0, a] for t in both], [t[0, 0] for t in alone])
+    close(read(mapping, h, anchors=((8, 5),), since=((0, 0),)), read(mapping, h, anchors=((8, 5),)))
+
+
+def test_a_context_that_begins_behind_its_anchor_is_the_anchor_alone():
+    mapping, h = reader(), torch.randn(1, 6, H)
+    close(read(mapping, h, anchors=((2,),), since=((4,),)), read(mapping, h[:, 2:], anchors=((0,),)))
+    got = read(mapping, h, anchors=((-1,),), since=((4,),))
+    assert all(t.isfinite().all() for t in got)
 
 
 def test_padding_anywhere_changes_no_reading():

@@ -1,6 +1,7 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
 
 import copy
+import dataclasses
 import functools
 import os
 import pickle
@@ -20,7 +21,7 @@ import peft_igc
 from peft_igc.digits import PAD
 from peft_igc.profile import TokenizerProfile
 from peft_igc.runs import NumberTokens, find_runs
-from peft_igc.tokens import Edge, TokenTable
+from peft_igc.tokens import CLOSE, STOP, Edge, TokenTable
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -311,7 +312,39 @@ def test_on_a_gpu_it_is_the_same_and_never_synchronises():
 
 
 def test_edges_are_numbered_as_the_twin_has_them():
-    assert [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS] == list(Edge)
+    edges = [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS, naive.LETTER]
+    assert edges == list(Edge)
+
+
+def without_letters(table):
+    """A table as it was made before letters had an edge of their own."""
+    old = {Edge.LETTER: Edge.BREAK}
+    edges = [(old.get(byte & 7, byte & 7), old.get(byte >> 4 & 7, byte >> 4 & 7), byte) for byte in table.edges]
+    return dataclasses.replace(
+        table, edges=bytes(first | last << 4 | byte & (STOP | CLOSE) for first, last, byte in edges)
+    )
+
+
+def test_a_word_begins_or_ends_with_a_letter_and_times_is_none():
+    ids = torch.tensor([[*range(len(WORDS.texts)), -1, len(WORDS.texts)]])
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    seen = THREES.look_up(ids, valid)
+    assert [WORDS.texts[token] for token in seen.word[0].nonzero().flatten()] == [" the", "x‐", "U.S."]
+    assert [naive.is_word(text) for text in WORDS.texts] == seen.word[0, :-2].tolist()
+    assert not THREES.look_up(ids, ~valid).word.any()
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_table_without_letters_reads_the_same_numbers_and_knows_no_words(name):
+    table = TOKENS[name].table
+    old = NumberTokens(without_letters(table))
+    assert old.table.edges != table.edges
+    ids = torch.randint(len(table.edges) + 1, (50, 40))
+    ids = torch.where(torch.rand(ids.shape) < 0.5, torch.randint(len(naive.MARKS), ids.shape), ids)
+    valid = torch.rand(ids.shape) < 0.95
+    assert not old.look_up(ids, valid).word.any()
+    for one, two in zip(find_runs(old, ids, valid, 9), find_runs(TOKENS[name], ids, valid, 9), strict=True):
+        assert torch.equal(one, two)
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers

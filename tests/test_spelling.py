@@ -27,11 +27,16 @@ def pieces(row, words=WORDS):
 
 
 def one_anchor(ids, anchor, number, width=12):
-    """Anchor, digits and sign as `continue_result` takes them for every position of `ids` [1, L]."""
+    """Anchor, digits, sign and where it was told (nowhere), as `continue_result` takes them at every position."""
     digits, sign = encode([number], width)
     place = torch.arange(ids.shape[1])
     at = torch.where(place >= anchor, anchor, -1)[None]
-    return at, digits.expand(ids.shape[1], -1)[None], sign.expand(ids.shape[1])[None]
+    return at, digits.expand(ids.shape[1], -1)[None], sign.expand(ids.shape[1])[None], untold(at)
+
+
+def untold(at):
+    """A result that stands nowhere before the positions `at`."""
+    return torch.full_like(at, -1)
 
 
 def walk(text, number, anchor=0):
@@ -39,14 +44,15 @@ def walk(text, number, anchor=0):
     ids, valid = batch_of([WORDS.encode(text)])
     found = continue_result(THREES, ids, valid, *one_anchor(ids, anchor, number))
     shown = []
-    for token, state, active in zip(*(field[0].tolist() for field in found), strict=True):
-        assert (state in ENDS) == (active and token == -1)
+    for token, state, active, complete in zip(*(field[0].tolist() for field in found), strict=True):
+        assert (state in ENDS) == complete == (active and token == -1)
         shown.append((WORDS.texts[token] if token >= 0 else "end") if active else None)
     return shown
 
 
 def test_states_are_numbered_as_the_twin_has_them():
-    assert [naive.START, naive.WAITING, naive.SIGNED, naive.MIDDLE, naive.END, naive.TOLD] == list(State)
+    states = [naive.START, naive.WAITING, naive.SIGNED, naive.MIDDLE, naive.AGAIN, naive.RESUMED]
+    assert [*states, naive.END, naive.TOLD] == list(State)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +83,7 @@ def test_a_group_that_is_no_token_is_spelled_in_shorter_ones():
     assert pieces(spell(tokens, digits, sign)[0], words) == expected
     ids = spell(tokens, digits, sign)[:, :8]
     ids = torch.cat([torch.zeros_like(ids[:, :1]), ids], 1)
-    at, digits, sign = one_anchor(ids, 0, "123457000981")
-    found = continue_result(tokens, ids, torch.ones_like(ids, dtype=torch.bool), at, digits, sign)
+    found = continue_result(tokens, ids, torch.ones_like(ids, dtype=torch.bool), *one_anchor(ids, 0, "123457000981"))
     assert pieces(found.token[0], words) == expected
     assert found.state.tolist() == [[State.START, *[State.MIDDLE] * 7, State.END]]
 
@@ -136,6 +141,55 @@ def test_an_answer_that_is_but_the_number_is_told_apart_from_one_in_a_text(text,
     assert continue_result(THREES, ids, valid, *one_anchor(ids, 0, number)).state.tolist() == [states]
 
 
+@pytest.mark.parametrize(
+    ("text", "number", "states"),
+    [
+        ("=12 12", "12", [State.START, State.END, State.AGAIN, State.TOLD]),
+        ("=12, 12.", "12", [State.START, State.END, State.AGAIN, State.AGAIN, State.TOLD, State.AGAIN]),
+        ("= 12 the", "12", [State.START, State.WAITING, State.TOLD, State.AGAIN]),
+        ("=7 12 ", "12", [State.START, None, State.WAITING, State.TOLD, State.AGAIN]),
+        ("=12 7 ", "12", [State.START, State.END, State.AGAIN, None, State.AGAIN]),
+        (
+            "=123456 123456",
+            "123456",
+            [State.START, State.MIDDLE, State.END, State.AGAIN, State.RESUMED, State.TOLD],
+        ),
+        ("=123 123456", "123456", [State.START, State.MIDDLE, State.WAITING, State.MIDDLE, State.TOLD]),
+        ("(-12 -12", "-12", [State.START, State.SIGNED, State.END, State.SIGNED, State.TOLD]),
+        ("(-12 12", "-12", [State.START, State.SIGNED, State.END, State.AGAIN, None]),
+    ],
+)
+def test_a_result_that_was_told_is_told_apart_from_one_that_was_not(text, number, states):
+    ids, valid = batch_of([WORDS.encode(text)])
+    found = continue_result(THREES, ids, valid, *one_anchor(ids, 0, number))
+    shown = [state if active else None for state, active in zip(found.state[0].tolist(), found.active[0], strict=True)]
+    assert shown == states
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "state"),
+    [
+        ("=123456 ", 2, State.AGAIN),
+        ("=123456 ", -1, State.WAITING),
+        ("=123456 123", 2, State.RESUMED),
+        ("=123456 123", -1, State.MIDDLE),
+        ("=123456", 2, State.END),  # by the number that stands here, which ended an earlier call
+    ],
+)
+def test_a_result_told_in_an_earlier_call_is_known_by_where_it_stood(text, told, state):
+    ids, valid = batch_of([WORDS.encode(text)])
+    *governing, _ = (tensor[:, -1:] for tensor in one_anchor(ids, 0, "123456"))
+    found = continue_result(THREES, ids, valid, *governing, torch.tensor([[told]]))
+    assert found.state.tolist() == [[state]]
+
+
+def test_a_result_is_told_for_its_own_anchor_alone():
+    ids, valid = batch_of([WORDS.encode("=12=12 ")])
+    _, digits, sign, told = one_anchor(ids, 0, "12")
+    found = continue_result(THREES, ids, valid, torch.tensor([[0, 0, 2, 2, 2]]), digits, sign, told)
+    assert found.state.tolist() == [[State.START, State.END, State.START, State.END, State.AGAIN]]
+
+
 def test_text_before_the_anchor_does_not_count():
     assert walk("123456=123", "123456", anchor=2) == [None, None, "123", "456"]
     assert walk("=123456", "123456", anchor=1) == [None, None, None]  # a number that began with the anchor goes on
@@ -163,15 +217,16 @@ def test_a_number_with_its_own_space_begins_anew(row, number, shown):
 
 def test_padding_and_positions_without_anchor_or_result_are_left_alone():
     ids, valid = batch_of([WORDS.encode("= the")], left=1, right=1)
-    at, digits, sign = one_anchor(ids, 1, "12")
-    found = continue_result(THREES, ids, valid, at, digits, sign)
+    at, *result, told = one_anchor(ids, 1, "12")
+    found = continue_result(THREES, ids, valid, at, *result, told)
     assert found.active.tolist() == [[False, True, True, False]]
-    assert not continue_result(THREES, ids, valid, torch.full_like(at, -1), digits, sign).active.any()
-    assert not continue_result(THREES, ids, valid, at, torch.full_like(digits, PAD), sign).active.any()
+    assert not continue_result(THREES, ids, valid, torch.full_like(at, -1), *result, told).active.any()
+    nothing = torch.full_like(result[0], PAD)
+    assert not continue_result(THREES, ids, valid, at, nothing, result[1], told).active.any()
     ahead = torch.full_like(at, 2)
-    assert continue_result(THREES, ids, valid, ahead, digits, sign).active.tolist() == [[False, False, True, False]]
+    assert continue_result(THREES, ids, valid, ahead, *result, told).active.tolist() == [[False, False, True, False]]
     unknown = torch.full_like(ids, -1)
-    assert continue_result(THREES, unknown, valid, at, digits, sign).active.tolist() == found.active.tolist()
+    assert continue_result(THREES, unknown, valid, at, *result, told).active.tolist() == found.active.tolist()
 
 
 def test_a_number_longer_than_what_is_looked_at_is_not_the_result():
@@ -179,9 +234,9 @@ def test_a_number_longer_than_what_is_looked_at_is_not_the_result():
     ids = torch.tensor([[anchor] + [one] * 200])
     valid = torch.ones_like(ids, dtype=torch.bool)
     for width, number in itertools.product((4, 40), ("1", "11", "1111")):
-        at, digits, sign = one_anchor(ids, 0, number, width)
+        governing = one_anchor(ids, 0, number, width)
         for new in (1, 10, 201):
-            found = continue_result(THREES, ids, valid, at[:, -new:], digits[:, -new:], sign[:, -new:])
+            found = continue_result(THREES, ids, valid, *(tensor[:, -new:] for tensor in governing))
             assert found.active[0].tolist() == [p <= len(number) for p in range(201)][-new:]
 
 
@@ -196,7 +251,7 @@ def test_a_step_of_decoding_looks_at_a_window_of_the_text(new, width, monkeypatc
     ids = torch.zeros(2, 4000, dtype=torch.int64)
     numbers = torch.zeros(2, new, width, dtype=torch.int64)
     at = torch.zeros(2, new, dtype=torch.int64)
-    assert continue_result(THREES, ids, ids == 0, at, numbers, at).active.all()
+    assert continue_result(THREES, ids, ids == 0, at, numbers, at, untold(at)).active.all()
     assert [tuple(window.shape) for window in seen] == [(2, new + width + 3)]
 
 
@@ -228,30 +283,73 @@ def test_every_text_goes_on_as_its_characters_do(name, data):
     rows = [draw_answer(data, name) for _ in range(data.draw(st.integers(1, 2)))]
     left = data.draw(st.integers(0, 2))
     ids, valid = batch_of([row[0] for row in rows], left, data.draw(st.integers(0, 2)), words.texts.index("7"))
+    at, numbers = governing(ids, [(anchors, results) for _, anchors, results in rows], left)
     length, width = ids.shape[1], data.draw(st.integers(9, 10))
-    place = torch.arange(length)
-    governed = torch.stack([torch.bucketize(place, torch.tensor(row[1]) + left, right=True) - 1 for row in rows])
-    at, numbers = torch.full(ids.shape, -1), [["0"] * length for _ in rows]
-    for row, (_, anchors, results) in enumerate(rows):
-        for t, step in enumerate(governed[row].tolist()):
-            if step >= 0:
-                at[row, t], numbers[row][t] = anchors[step] + left, results[step]
     digits, sign = encode(list(itertools.chain(*numbers)), width)
     digits, sign = digits.view(len(rows), length, width), sign.view(len(rows), length)
     new = data.draw(st.integers(1, length))
-    found = continue_result(tokens, ids, valid, at[:, -new:], digits[:, -new:], sign[:, -new:])
+    texts = [ids.tolist(), valid.tolist(), at.tolist(), numbers]
+    expected = [naive.continue_text(words, *row) for row in zip(*texts, strict=True)]
+    told = torch.tensor([first_told(row, at[i].tolist(), length - new) for i, row in enumerate(expected)])
+    found = continue_result(tokens, ids, valid, at[:, -new:], digits[:, -new:], sign[:, -new:], told[:, -new:])
     for row, t in itertools.product(range(len(rows)), range(length - new, length)):
-        number = numbers[row][t]
-        expected = naive.continue_result(
-            words,
-            ids[row, : t + 1].tolist(),
-            valid[row, : t + 1].tolist(),
-            int(at[row, t]),
-            number.strip("-"),
-            number[0] == "-",
-        )
         got = tuple(int(field[row, t - length + new]) for field in found)
-        assert got == expected, ([words.text(token) for token in ids[row, : t + 1].tolist()], number)
+        assert got == expected[row][t], ([words.text(token) for token in ids[row, : t + 1].tolist()], numbers[row][t])
+
+
+def governing(ids, steps, left=0):
+    """The anchor [N, L] and the result at each position of texts, of which `steps` has the anchors and results."""
+    at, numbers = torch.full(ids.shape, -1), [["0"] * ids.shape[1] for _ in steps]
+    for row, (anchors, results) in enumerate(steps):
+        for anchor, result in zip(anchors, results, strict=False):
+            at[row, anchor + left :] = anchor + left
+            numbers[row][anchor + left :] = [result] * (ids.shape[1] - anchor - left)
+    return at, numbers
+
+
+def first_told(found, anchors, start):
+    """For each position, where the result of its anchor first stood complete before `start`; -1: nowhere."""
+    complete = [p for p in range(start) if found[p].complete]
+    return [next((p for p in complete if anchors[p] == anchor), -1) for anchor in anchors]
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_text_in_pieces_goes_on_as_it_does_at_once(name):
+    """What is carried from piece to piece is where each result first stood complete."""
+    words, tokens, draw = naive.VOCABULARIES[name], TOKENS[name], random.Random(2)
+    rows, steps = [], []
+    for _ in range(300):
+        results = [str(draw.randrange(-(10**n), 10**n)) for n in (draw.randrange(10), draw.randrange(10))]
+        text = []
+        for _ in range(draw.randint(1, 9)):
+            number = draw.choice(results).strip("-")
+            said = number if draw.random() < 0.6 else number[: draw.randrange(len(number) + 1)]
+            text += words.encode(draw.choice(["", " ", "=", "-", " the ", ",", "="]) + said)
+        text = text or [0]
+        anchors = sorted(draw.sample(range(len(text)), min(2, len(text))))
+        rows, steps = [*rows, text], [*steps, (anchors, results)]
+    ids, valid = batch_of(rows)
+    at, numbers = governing(ids, steps)
+    digits, sign = encode(list(itertools.chain(*numbers)), 9)
+    digits, sign = digits.view(*ids.shape, 9), sign.view(ids.shape)
+    at_once = continue_result(tokens, ids, valid, at, digits, sign, untold(at))
+    states = at_once.state[at_once.active]
+    assert all((states == state).sum() > 9 for state in State), states.bincount()
+    for cuts in (range(ids.shape[1] + 1), sorted({0, ids.shape[1], *draw.sample(range(1, ids.shape[1]), 4)})):
+        told = untold(ids)  # by row and anchor
+        pieces = []
+        for start, end in itertools.pairwise(cuts):
+            here = slice(start, end)
+            known = told.gather(1, at[:, here].clamp(min=0))
+            found = continue_result(
+                tokens, ids[:, :end], valid[:, :end], at[:, here], digits[:, here], sign[:, here], known
+            )
+            pieces.append(found)
+            for row, place in found.complete.nonzero().tolist():
+                anchor = at[row, start + place]
+                told[row, anchor] = start + place if told[row, anchor] < 0 else told[row, anchor]
+        for whole, *parts in zip(at_once, *pieces, strict=True):
+            assert torch.equal(torch.cat(parts, 1), whole)
 
 
 @pytest.mark.parametrize("name", TOKENS)
@@ -270,16 +368,16 @@ def example():
     ids, valid = batch_of([WORDS.encode("12=123456 x"), WORDS.encode("=-12")], left=1)
     digits, sign = encode(["123456", "-12"], 9)
     length = ids.shape[1]
-    anchor = torch.tensor([[2], [1]]).expand(-1, length)
-    return ids, valid, anchor, digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length)
+    anchor, told = torch.tensor([[2], [1]]).expand(-1, length), torch.tensor([[3], [-1]]).expand(-1, length)
+    return ids, valid, anchor, digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length), told
 
 
 def test_it_never_looks_at_a_value():
     tokens = NumberTokens(THREES.table)
     with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
         ids, digits = torch.zeros(3, 9, dtype=torch.int64), torch.zeros(3, 2, 5, dtype=torch.int64)
-        found = continue_result(tokens, ids, ids == 0, ids[:, :2], digits, ids[:, :2])
-        assert [tuple(field.shape) for field in found] == [(3, 2)] * 3
+        found = continue_result(tokens, ids, ids == 0, ids[:, :2], digits, ids[:, :2], ids[:, :2])
+        assert [tuple(field.shape) for field in found] == [(3, 2)] * 4
         assert spell(tokens, digits, ids[:, :2]).shape == (3, 2, 6)
 
 
@@ -288,9 +386,10 @@ def test_no_rows_and_no_positions(shape):
     rows, length, new = shape
     ids = torch.zeros(rows, length, dtype=torch.int64)
     at = torch.zeros(rows, new, dtype=torch.int64)
-    found = continue_result(THREES, ids, ids == 0, at, torch.zeros(rows, new, 4, dtype=torch.int64), at)
-    assert [tuple(field.shape) for field in found] == [(rows, new)] * 3
-    assert [field.dtype for field in found] == [torch.int64, torch.int64, torch.bool]
+    digits = torch.zeros(rows, new, 4, dtype=torch.int64)
+    found = continue_result(THREES, ids, ids == 0, at, digits, at, untold(at))
+    assert [tuple(field.shape) for field in found] == [(rows, new)] * 4
+    assert [field.dtype for field in found] == [torch.int64, torch.int64, torch.bool, torch.bool]
 
 
 def compile_and_compare(backend):
@@ -302,7 +401,7 @@ def compile_and_compare(backend):
         for one, two in zip(compiled(*arguments), continue_result(*arguments), strict=True):
             assert torch.equal(one, two)
     spelling = torch.compile(spell, fullgraph=True, backend=backend)
-    assert torch.equal(spelling(THREES, *governing[1:]), spell(THREES, *governing[1:]))
+    assert torch.equal(spelling(THREES, *governing[1:3]), spell(THREES, *governing[1:3]))
 
 
 @pytest.mark.slow
@@ -360,7 +459,7 @@ def test_ten_thousand_answers_go_on_as_the_tokenizer_has_them(name):
     for part, ids, valid in tokenized(tokenizer, answers):
         rows, length = ids.shape
         digits, sign = encode(results[part], 40)
-        governed = (digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length))
+        governed = (digits[:, None].expand(-1, length, -1), sign[:, None].expand(-1, length), untold(ids))
         found = continue_result(tokens, ids, valid, torch.zeros_like(ids), *governed)
         numeric = (table.size[ids] > 0) & valid
         following = torch.cat([ids[:, 1:], torch.full((rows, 1), -1)], 1)
@@ -370,7 +469,10 @@ def test_ten_thousand_answers_go_on_as_the_tokenizer_has_them(name):
         ended = numeric & ~more
         assert (ended.sum(1) == 2).all()
         assert torch.equal(found.state == State.TOLD, ended)
-        assert torch.equal(found.state == State.MIDDLE, numeric & more)
+        assert torch.equal(found.complete, ended)
+        told = (ended.cumsum(1) - ended.long()) > 0  # the second answer is told again
+        assert torch.equal(found.state == State.MIDDLE, numeric & more & ~told)
+        assert torch.equal(found.state == State.RESUMED, numeric & more & told)
         assert torch.equal((found.state == State.SIGNED).sum(1), 2 * (sign == 1))
         assert torch.equal(found.active, valid)
 
@@ -383,10 +485,11 @@ def test_answers_go_on_token_by_token_as_they_do_at_once(name):
     length = ids.shape[1]
     digits, sign = (numbers[:, None].expand(-1, length, *numbers.shape[1:]) for numbers in encode(results, 40))
     anchor = torch.zeros_like(ids)
-    found = continue_result(tokens, ids, valid, anchor, digits, sign)
-    steps = [
-        continue_result(tokens, ids[:, :end], valid[:, :end], anchor[:, :1], digits[:, :1], sign[:, :1])
-        for end in range(1, length + 1)
-    ]
+    found = continue_result(tokens, ids, valid, anchor, digits, sign, untold(ids))
+    steps, told = [], untold(ids[:, :1])
+    for end in range(1, length + 1):
+        arguments = (ids[:, :end], valid[:, :end], anchor[:, :1], digits[:, :1], sign[:, :1], told)
+        steps.append(continue_result(tokens, *arguments))
+        told = torch.where((told < 0) & steps[-1].complete, end - 1, told)
     for at_once, *in_steps in zip(found, *steps, strict=True):
         assert torch.equal(torch.cat(in_steps, 1), at_once)

@@ -7,8 +7,9 @@ import pytest
 from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc.columns import COLUMNS
+from peft_igc.conversations import Conversations
 from peft_igc.data import ArithmeticRows, Mixture
-from peft_igc.streaming import tokenized_rows
+from peft_igc.streaming import tokenized, tokenized_rows
 
 
 @pytest.fixture
@@ -112,3 +113,30 @@ def test_where_results_are_few_the_first_batches_of_their_kind_are_whole_and_no_
 def test_lots_that_would_leave_the_trainer_out_of_step_are_refused(tokenizer):
     with pytest.raises(ValueError, match="`batches_at_once=16` is no multiple of `writing_every=3`"):
         next(tokenized_rows([], tokenizer, 8, 16, 0, writing_every=3))
+
+
+def test_of_a_chat_every_answer_is_labelled_and_nothing_else(tokenizer):
+    chats = Conversations(ArithmeticRows(seed=3), 0).take(20)
+    for chat, made in zip(chats, tokenized(chats, tokenizer), strict=True):
+        assert made["input_ids"] == tokenizer.apply_chat_template(chat["messages"], return_dict=True)["input_ids"]
+        labelled, expected = "", ""
+        for token, label in zip(made["input_ids"], made["labels"], strict=True):
+            assert label in (-100, token)
+            labelled += tokenizer.decode([token]) if label >= 0 else "|"
+        for message in chat["messages"]:
+            expected += message["content"] + tokenizer.eos_token if message["role"] == "assistant" else "|"
+        squeezed = "".join(c for i, c in enumerate(labelled) if c != "|" or labelled[i - 1 : i] != "|")
+        assert squeezed.replace(" ", "") == expected.replace(" ", "")
+        assert {name: made[name] for name in COLUMNS} == {name: chat[name] for name in COLUMNS}
+
+
+def test_of_a_prompt_with_earlier_answers_only_the_last_one_is_labelled(tokenizer):
+    chat = Conversations(ArithmeticRows(seed=3), 0, turns=(3, 3)).take(1)[0]
+    row = {**chat, "prompt": chat["messages"][:-1], "completion": chat["messages"][-1:]}
+    del row["messages"]
+    whole = tokenized([chat], tokenizer)[0]
+    (made,) = tokenized([row], tokenizer)
+    assert made["input_ids"] == whole["input_ids"]
+    count = sum(label >= 0 for label in made["labels"])
+    assert 0 < count < sum(label >= 0 for label in whole["labels"])
+    assert made["labels"][-count:] == whole["labels"][-count:]

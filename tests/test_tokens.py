@@ -23,6 +23,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
 
 import peft_igc
+from peft_igc.anchor_rules import text_rule
 from peft_igc.profile import TokenizerProfile
 from peft_igc.runs import NumberTokens, find_runs
 from peft_igc.tokens import Edge, TokenTable, edges_of
@@ -357,7 +358,7 @@ def test_many_missing_groups_are_no_groups_with_gaps():
 
 
 # --------------------------------------------------------------------------------------------------------- the edges
-B, K, M = Edge.BOUNDARY, Edge.BREAK, Edge.MINUS
+B, K, M, L = Edge.BOUNDARY, Edge.BREAK, Edge.MINUS, Edge.LETTER
 EDGES = {
     # white space, brackets, quotes, operators
     " ": (B, B),
@@ -369,22 +370,30 @@ EDGES = {
     " =": (B, B),
     "×": (B, B),
     " ÷": (B, B),
+    "x": (K, K),  # times, as a sign
+    " x": (B, K),
+    " X ": (B, B),
     "$": (B, B),
     "–": (B, B),
     "*": (B, B),
     "，": (K, K),
     "？": (B, B),
     # words, and what makes a number another thing
-    "apples": (K, K),
-    " apples": (B, K),
+    "apples": (L, L),
+    " apples": (B, L),
+    "é": (L, L),
+    "日本": (L, L),
+    "x)": (L, B),
+    "(x": (B, L),
+    "max": (L, L),
     "%": (K, K),
     " %": (B, K),
     "^": (K, K),
     "_": (K, K),
     "²": (K, K),
     "٣": (K, K),
-    "st": (K, K),
-    "3D": (K, K),
+    "st": (L, L),
+    "3D": (K, L),
     " mp3": (B, K),
     "\ufffd": (K, K),
     " \ufffd": (B, K),
@@ -393,15 +402,15 @@ EDGES = {
     "**": (K, B),
     " **": (B, B),
     "!": (K, B),
-    "Hello!": (K, B),
+    "Hello!": (L, B),
     "'": (Edge.COLON, Edge.COLON),
-    "'s": (K, K),
+    "'s": (K, L),
     "',": (B, Edge.COMMA),
     "\u00a0": (Edge.COLON, Edge.COLON),
     "\\(": (B, B),
     "\\)": (B, B),
     "\\": (K, K),
-    "\\times": (K, K),
+    "\\times": (K, L),
     # dots, commas, colons
     ".": (Edge.DOT, Edge.DOT),
     ",": (Edge.COMMA, Edge.COMMA),
@@ -411,12 +420,12 @@ EDGES = {
     '."': (B, B),
     ".'": (B, B),
     ".)": (B, B),
-    ".org": (K, K),
+    ".org": (K, L),
     "..": (K, Edge.DOT),
     "...": (B, Edge.DOT),
     "...)": (B, B),
-    "...x": (K, K),
-    "etc.": (K, Edge.DOT),
+    "...x": (K, L),
+    "etc.": (L, Edge.DOT),
     ", ": (B, B),
     ",000": (K, K),
     "),": (B, Edge.COMMA),
@@ -435,9 +444,9 @@ EDGES = {
     "(-": (B, M),
     ",-": (K, M),
     "-(": (M, B),
-    "-year": (K, K),
+    "-year": (K, L),
     "-1": (K, K),
-    "pre-": (K, K),
+    "pre-": (L, K),
     "^-": (K, K),
     "%-": (K, K),
     "---": (M, K),
@@ -499,7 +508,7 @@ def test_other_characters_break_a_number_also_in_several_tokens(name, text):
     if text == "5é" and "\ufffd" in token_texts(tokenizer)[ids_of(tokenizer, text)[at + 1]]:
         assert beside is B  # the byte with which `×` and `÷` begin; the README says so
     else:
-        assert beside is K
+        assert beside is (L if text == "5th" else K)
 
 
 # ---------------------------------------------------------------------------------------------------------- the sign
@@ -595,7 +604,6 @@ def test_json_that_is_no_table_is_refused():
         ({"digits": {3: "²"}}, "Token 3 of the table spells '²', which is no ASCII digits"),
         ({"digits": {14: "1"}}, "`digits` names token 14"),
         ({"digits": small_table().digits | {13: "7"}}, "Tokens 7 and 13 both spell '7'"),
-        ({"edges": bytes([7] * 14)}, "`edges` holds the byte 7"),
         ({"group": 0}, "`group=0`"),
         ({"digits": {i: str(i) for i in range(9)}, "spaced": frozenset()}, "No token spells the single digit 9"),
     ],
@@ -611,7 +619,7 @@ def test_a_tokenizer_agrees_with_its_table_also_with_more_tokens():
     tokenizer.add_tokens(["= =", "hello"])
     tokenizer.add_special_tokens({"pad_token": "PAD"})
     later = TokenizerProfile.from_tokenizer(tokenizer)
-    for text, edges in (("= =", (B, B)), ("hello", (K, K)), ("PAD", (B, B))):
+    for text, edges in (("= =", (B, B)), ("hello", (L, L)), ("PAD", (B, B))):
         assert later.table.edge(tokenizer.convert_tokens_to_ids(text)) == edges
     assert later.size > len(stored.edges)
     assert later.compare(stored) is None
@@ -688,6 +696,7 @@ def test_the_report_tells_everything_in_few_lines(name):
     for part in (f"{profile.size:,} tokens", profile.family, profile.space, profile.interface, profile.number_format):
         assert part in shown
     assert shown.count("\n") < 16
+    assert "anchor" not in shown
     assert json.loads(json.dumps(profile.as_dict()))["fingerprint"] == profile.table.fingerprint
 
 
@@ -696,6 +705,54 @@ def test_irregular_splits_are_listed_with_their_shares():
     way, share = next(iter(profile.splits[10].items()))
     assert re.search(f"10 digits +{re.escape(way)} {share:.0%}, ", profile.report())
     assert "answers are trained and written in single-digit tokens" in profile.report()
+
+
+# -------------------------------------------------------------------------------------------------- anchor rules
+def anchor_rows(profile):
+    """What the report says of anchor rules."""
+    return [
+        line.split(maxsplit=1)[1] for line in profile.report().splitlines() if line[:8] in ("anchor r", "  hidden")
+    ]
+
+
+def test_the_report_tells_of_each_anchor_rule_where_it_holds_and_which_tokens_hide_it():
+    tokenizer = made("embedded")[0]
+    profile = TokenizerProfile.from_tokenizer(tokenizer, anchors=["=", "answer is"])
+    assert [rule.text for rule in profile.anchors] == ["=", "answer is"]
+    assert profile.anchors[0] == text_rule(tokenizer, "=")
+    sign, hidden, answer = anchor_rows(profile)
+    assert sign == "rule     '='; tokens that end in it: 7"
+    assert hidden == (
+        "tokens that hold it and go on: 2: ' =\\n', '=\"'; "
+        "a text in which the tokenizer chooses one of these has no anchor there"
+    )
+    assert answer == "rule     'answer is'; tokens that end in it: 0; sequences of tokens: 2"
+    assert dataclasses.replace(profile, anchors=()) == made("embedded")[1]
+
+
+def test_of_many_tokens_that_hide_an_anchor_rule_eight_are_shown():
+    profile = TokenizerProfile.from_tokenizer(made("embedded")[0], anchors=["is"])
+    _, hidden = anchor_rows(profile)
+    count = len(profile.anchors[0].hidden)
+    assert count > 8
+    assert hidden.startswith(f"tokens that hold it and go on: {count}: ")
+    shown = list(map(repr, profile.anchors[0].hidden.values()))
+    assert f"{', '.join(shown[:8])}, ...; a text" in hidden
+
+
+def test_anchor_rules_are_json_too():
+    tokenizer = made("embedded")[0]
+    profile = TokenizerProfile.from_tokenizer(tokenizer, anchors=("=",))
+    found = json.loads(json.dumps(profile.as_dict()))["anchors"]
+    assert set(found) == {"="}
+    assert found["="]["sequences"] == profile.anchors[0].sequences
+    assert sorted(found["="]["hidden"].values()) == [" =\n", '="']
+    assert made("embedded")[1].as_dict()["anchors"] == {}
+
+
+def test_a_text_that_can_be_no_anchor_rule_is_refused_by_the_profile():
+    with pytest.raises(ValueError, match="No tokens of .* end in the anchor rule '#'"):
+        TokenizerProfile.from_tokenizer(Characters(), anchors=["=", "#"])
 
 
 def test_a_vocabulary_of_128_thousand_tokens_takes_seconds():

@@ -26,6 +26,7 @@ from peft_igc.collator import CUT, TRUNCATED, IGCDataCollator
 from peft_igc.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
 from peft_igc.config import IGCConfig
 from peft_igc.data import to_dataset
+from peft_igc.profile import TokenizerProfile
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
 
 
@@ -96,6 +97,46 @@ def test_anchors_are_the_ends_of_the_configured_sequences_if_there_are_any():
     assert batch["igc_anchors"].tolist() == [[3], [-1]]
 
 
+EQUALS = tokenizer()("=")["input_ids"]
+
+
+def test_columns_of_one_calculation_describe_the_turn_and_leave_signs_within_texts_unknown():
+    rows_ = [example("What is 12+3? ", "12+3=15", **add("12", "3")), example("1+1? ", "2", **add("1", "1"))]
+    batch = collator(inline_token_ids=[EQUALS])(rows_)
+    assert batch["igc_anchors"].tolist() == [[13, 18], [4, -1]]
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED], [0, UNSUPERVISED]]
+
+
+def test_a_list_has_one_step_per_anchor_within_texts_too():
+    columns = {
+        "igc_operator": [None, "+", "*"],
+        "igc_operands": [None, ["12", "3"], ["15", "2"]],
+        "igc_result": [None, "15", "30"],
+    }
+    row = example("How many? ", "12+3=15, 15*2=30", **columns)
+    batch = collator(inline_token_ids=[EQUALS])([row])
+    assert batch["igc_anchors"].tolist() == [[9, 14, 23]]
+    assert batch["igc_operator"].tolist() == [[UNSUPERVISED, 0, 2]]
+    with pytest.raises(ValueError, match="has 3 anchors, but its operand columns have 2 entries"):
+        collator(inline_token_ids=[EQUALS])([row | {name: column[1:] for name, column in columns.items()}])
+
+
+@pytest.mark.parametrize(("context", "goes"), [("row", True), ("since_last_anchor", False), (9, False), (40, True)])
+def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, goes):
+    table = TokenizerProfile.from_tokenizer(tokenizer()).table.to_json()
+    config = IGCConfig(
+        interface="tokens", number_tokens=table, inline_token_ids=[EQUALS], reading_context=context, num_digits=4
+    )
+    made = IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer())
+    columns = {"igc_operator": ["+", "*"], "igc_operands": [["12", "3"], ["12", "2"]]}
+    row = example("2 12+3=", "15", " so twice that =", "30", **columns, igc_result=[None, None])
+    if goes:
+        assert made([row])["igc_operator"].tolist() == [[0, 2]]
+    else:
+        with pytest.raises(ValueError, match=f"farther back than `reading_context={context!r}` goes"):
+            made([row])
+
+
 def test_unsupervised_rows_may_have_any_number_of_anchors():
     several = {name: [None, None] for name in COLUMNS}
     for columns in (NO_COLUMNS, several):
@@ -121,8 +162,11 @@ def test_a_faulty_row_is_named_by_its_text(row, message):
 
 
 def test_a_supervised_row_without_the_configured_sequence_is_refused():
-    with pytest.raises(ValueError, match=r"none of `anchor_token_ids=\[\[9, 9, 9\]\]` occurs in it"):
+    with pytest.raises(ValueError, match=r"none of the token sequences \[\[9, 9, 9\]\] occurs in it"):
         collator(anchor_token_ids=[[9, 9, 9]])([example("1+2=", "3", **add("1", "2"))])
+    many = [[9, 9, n] for n in range(5, 15)]
+    with pytest.raises(ValueError, match=r"none of the token sequences \[.*\[9, 9, 12\]\] and 2 more occurs in it"):
+        collator(anchor="tokens", inline_token_ids=many)([example("1+2=", "3", **add("1", "2"))])
 
 
 def test_without_a_tokenizer_a_faulty_row_is_named_by_its_ids():

@@ -1,0 +1,79 @@
+"""The trainer of the demonstrations: rows in, an `IGCTrainer` with their settings out, made for a few CPU cores.
+
+A fixed set of rows is tokenized once; an endless stream as it comes. Nothing is measured and nothing is saved.
+Try it: `pytest tests/test_demo.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .cpu import computes_bf16
+from .data import Shuffled
+from .demo_settings import DemoSettings
+from .streaming import tokenized, tokenized_rows
+
+
+__all__ = ["made_trainer"]
+
+
+def made_trainer(
+    model: Any,
+    tokenizer: Any,
+    rows: Iterable[Any] | Shuffled,
+    scratch: Path,
+    seed: int,
+    settings: DemoSettings,
+    progress: Any,
+) -> Any:
+    """The trainer of an adapter.
+
+    Args:
+        model: A causal LM with an IGC adapter.
+        tokenizer: Its tokenizer.
+        rows: As `streaming.tokenized` takes them, without end.
+        scratch: A folder for the trainer; nothing is written there.
+        seed: Of the trainer and of the order of rows.
+        settings: Everything else.
+        progress: A callback that reports.
+    """
+    from datasets import IterableDataset
+    from transformers import PrinterCallback
+
+    from .trainer import IGCSFTConfig, IGCTrainer
+
+    if isinstance(rows, Shuffled):  # they come again and again
+        rows = Shuffled(tokenized(rows.rows, tokenizer), seed)
+    made = {"rows": rows, "tokenizer": tokenizer, "seed": seed}
+    sizes = {name: getattr(settings, name) for name in ("batch_size", "batches_at_once", "writing_every")}
+    args = IGCSFTConfig(
+        output_dir=str(scratch),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        igc_muon_learning_rate=settings.muon_learning_rate,
+        adam_beta1=settings.adam_beta1,
+        adam_beta2=settings.adam_beta2,
+        weight_decay=settings.weight_decay,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type=settings.schedule,
+        max_grad_norm=settings.max_grad_norm,
+        igc_loss_weight=settings.reading_loss_weight,
+        igc_writing_every=settings.writing_every,
+        logging_steps=settings.log_every,
+        seed=seed,
+        max_length=None,
+        activation_checkpointing=False,
+        bf16=settings.bf16 and computes_bf16(),
+        use_cpu=True,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+    dataset = IterableDataset.from_generator(tokenized_rows, gen_kwargs={**made, **sizes})
+    trainer = IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
+    trainer.remove_callback(PrinterCallback)
+    return trainer

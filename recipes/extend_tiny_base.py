@@ -1,0 +1,101 @@
+"""Teach the embedded base model to write worked solutions: word problems of one to six steps, in GSM8K's form.
+
+In: the base model of the package and generated texts (no network, no files). Out: `--output DIR`, a folder for
+`load_base`, with weights in bf16. All weights are trained, on the solutions whole, results included, and on a part of
+what the base was made from (`tiny_base.questions`, prose), so that it keeps what it can. It learns to plan and to
+copy; it does not learn to calculate, as `benchmarks/worked_solutions.py` shows. An interrupted run starts again.
+
+    python recipes/extend_tiny_base.py --output build/tiny_solutions               # about 10 minutes on two cores
+    python recipes/extend_tiny_base.py --output build/trial --steps 20             # a trial
+"""
+
+import argparse
+import random
+import re
+import sys
+from pathlib import Path
+
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # so that `tiny_base` is found from any folder
+
+import pretrain_tiny_base as pretrain
+import torch
+from tiny_base import corpus
+from tiny_base.batches import IGNORED, Batches, pad_right
+
+from peft_igc.loading import tiny_base
+from peft_igc.solutions import WorkedSolutions
+
+
+SOLUTIONS_SHARE, PROSE_SHARE = 0.65, 0.1  # of the steps; the others are short conversations
+ROWS = 64
+SORTED_TOGETHER = 16  # batches
+MUON_RATE, ADAM_RATE = 4e-3, 2e-3
+
+
+class Solutions:
+    """Batches of questions with their solutions, of similar length; the solutions are labelled."""
+
+    def __init__(self, tokenizer, seed: int):
+        self.tokenizer, self.rng = tokenizer, random.Random(seed)
+        self.rows = iter(WorkedSolutions(seed))
+        self.sorted: list = []
+
+    def batch(self):
+        """(ids [B, T], labels [B, T])"""
+        if not self.sorted:
+            rows = [self.row(next(self.rows)) for _ in range(SORTED_TOGETHER * ROWS)]
+            rows.sort(key=lambda row: len(row[0]))
+            self.sorted = [rows[i : i + ROWS] for i in range(0, len(rows), ROWS)]
+            self.rng.shuffle(self.sorted)
+        return pad_right(self.sorted.pop(), self.tokenizer.pad_token_id)
+
+    def row(self, solution):
+        chat = [{"role": "user", "content": solution["question"]}]
+        prompt = self.tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        answer = re.sub("<<.*?>>", "", solution["answer"]) + self.tokenizer.eos_token
+        prompt, answer = self.tokenizer([prompt, answer], add_special_tokens=False)["input_ids"]
+        return prompt + answer, [IGNORED] * len(prompt) + answer
+
+
+def main() -> None:
+    """Read the options, train, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, help="folder for the model and its tokenizer")
+    parser.add_argument("--steps", type=int, default=900)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(options.seed)
+    model, tokenizer = tiny_base()
+    model.set_attn_implementation("eager")
+    settings = pretrain.Settings(steps=options.steps, muon_rate=MUON_RATE, adam_rate=ADAM_RATE, log_every=50)
+    old = Batches(
+        tokenizer, corpus.training_texts(), seed=options.seed + 1, chat_rows=ROWS, prose_rows=8, prose_length=160,
+        long_rows=4, long_length=320,
+    )  # fmt: skip
+    draw = {"solutions": Solutions(tokenizer, options.seed).batch, "prose": old.english, "chat": old.chats}
+    shares = [SOLUTIONS_SHARE, PROSE_SHARE, 1 - SOLUTIONS_SHARE - PROSE_SHARE]
+    optimizers = pretrain.build_optimizers(settings, model)
+    progress, rng = pretrain.Progress(settings), random.Random(options.seed)
+    model.train()
+    for step in range(options.steps):
+        for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+            group["lr"] = group["peak"] * pretrain.rate_factor(settings, step)
+        (kind,) = rng.choices(list(draw), shares)
+        ids, labels = draw[kind]()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = pretrain.answer_loss(model, model.model, ids, labels)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_norm)
+        for optimizer in optimizers:
+            optimizer.step()
+        model.zero_grad(set_to_none=True)
+        progress.add(step + 1, kind, loss.item(), ids.numel())
+    model.set_attn_implementation("sdpa")
+    pretrain.save(model, tokenizer, options.output)
+
+
+if __name__ == "__main__":
+    main()
