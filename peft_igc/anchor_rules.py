@@ -50,12 +50,12 @@ def text_rule(tokenizer: Any, text: str) -> TextRule:
     if not text.strip():
         raise ValueError(f"The anchor rule {text!r} is empty. Name a text behind which a result is due, such as '='.")
     texts, special = token_texts(tokenizer), special_tokens(tokenizer)
-    ends = re.compile(re.escape(text) + " ?[-\u2212]?", re.DOTALL)
+    ends = re.compile(f"{re.escape(text)} ?[-\u2212]?")
     plain = [(token, spelled) for token, spelled in enumerate(texts) if text in spelled and token not in special]
     single = {token for token, spelled in plain if ends.fullmatch(spelled[spelled.rindex(text) :])}
     sequences = [[token] for token in sorted(single)]
-    for ids in token_ids(tokenizer, [before + text for before in _BEFORE]):
-        sequence = _shortest_end(ids, texts, text)
+    for ids in token_ids(tokenizer, [before + text + sign for before in _BEFORE for sign in ("", "-")]):
+        sequence = _shortest_end(ids, texts, ends)
         if sequence is not None and sequence[-1] not in single and sequence not in sequences:
             sequences.append(sequence)
     if not sequences:
@@ -66,10 +66,13 @@ def text_rule(tokenizer: Any, text: str) -> TextRule:
     return TextRule(text, sequences, {token: spelled for token, spelled in plain if token not in single})
 
 
-def _shortest_end(ids: list[int], texts: list[str], text: str) -> list[int] | None:
-    """The last of these tokens, as many as spell the end `text`; None if they do not."""
+def _shortest_end(ids: list[int], texts: list[str], ends: re.Pattern[str]) -> list[int] | None:
+    """The last of these tokens, as many as spell such an end; a minus with a token of its own is left out."""
+    if texts[ids[-1]].strip() == "-":
+        ids = ids[:-1]
     for start in range(len(ids) - 1, -1, -1):
-        if "".join(texts[token] for token in ids[start:]).endswith(text):
+        spelled = "".join(texts[token] for token in ids[start:])
+        if any(ends.fullmatch(spelled, at) for at in range(len(spelled))):
             return ids[start:]
     return None
 

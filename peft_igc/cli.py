@@ -165,7 +165,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if report["without_anchor"]:
         _say(
             f"{report['without_anchor']:,} prompts have no anchor, so the calculator had no part in their answers. "
-            "The adapter anchors on the assistant header of the chat template: leave out `--raw`, or write the header."
+            "The adapter anchors on token sequences, such as the assistant header of the chat template: leave out "
+            "`--raw`, or write them."
         )
     _say(f"Written: `{output}`")
     return 0

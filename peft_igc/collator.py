@@ -21,7 +21,7 @@ import torch
 from torch.nn.functional import pad
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from .anchors import Rules, context_starts, ends_of_sequences, find_anchors
+from .anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors
 from .calculator import Status
 from .columns import COLUMNS, Step, check_columns, encode_steps
 from .config import IGCConfig
@@ -92,7 +92,8 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         batch: dict[str, Any] = super().torch_call(examples)
         anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
         rows, lost = [], []
-        for example, turns in zip(examples, _turns(anchors, batch["input_ids"], self.igc_config), strict=True):
+        turns_of_rows = _turns(anchors, batch["input_ids"], batch["labels"], self.igc_config)
+        for example, turns in zip(examples, turns_of_rows, strict=True):
             steps, kept = self._steps(example, turns)
             rows.append(steps[:kept] + [_UNKNOWN] * (len(steps) - kept))
             lost.append([step.operator is not None for step in steps[kept:]])
@@ -197,9 +198,16 @@ def limits_of(config: IGCConfig) -> dict[str, Any]:
     }
 
 
-def _turns(anchors: torch.Tensor, ids: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
-    """For each anchor of each row, whether a turn begins there, rather than a result within a text."""
-    inline = ends_of_sequences(ids, torch.ones_like(ids, dtype=torch.bool), Rules.of(config).inline, ids.shape[1])
+def _turns(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
+    """For each anchor of each row, whether a turn begins there, rather than a result within a text.
+
+    A prompt that ends in an inline anchor (`1+2=`) is a turn all the same, if the end of a prompt is a rule.
+    """
+    rules = Rules.of(config)
+    inline = ends_of_sequences(ids, torch.ones_like(ids, dtype=torch.bool), rules.inline, ids.shape[1])
+    if rules.prompt_end:
+        ends = before_labels(labels)
+        inline = torch.nn.functional.pad(inline, (0, 1)).scatter(1, ends.where(ends >= 0, ids.shape[1]), False)
     is_turn = ~inline.gather(1, anchors.clamp(min=0))
     return [one[at >= 0].tolist() for one, at in zip(is_turn, anchors, strict=True)]
 
@@ -313,7 +321,7 @@ class RowCheck:
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()
-        turns = _turns(found[None], ids, self.config)[0]
+        turns = _turns(found[None], ids, labels, self.config)[0]
         steps, _ = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
         entries = row.get("igc_operator")
         by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)

@@ -154,7 +154,7 @@ def continue_result(
     again |= (told >= 0) & (told - (ids.shape[1] - window) < limit)
 
     begun = torch.where(again, int(State.RESUMED), int(State.MIDDLE))
-    begun = torch.where(text.spelled < size, begun, torch.where(again, int(State.TOLD), ended))
+    begun = torch.where(text.spelled < size, begun, ended)
     silent = torch.where(here > governed, int(State.WAITING), int(State.START))
     silent = torch.where(text.minus, int(State.SIGNED), torch.where(again, int(State.AGAIN), silent))
     state = torch.where(text.numeric, begun, silent)

@@ -6,8 +6,7 @@
 * `Record` is what a text has left behind so far, row by row: what reading keeps of its tokens, and all its steps. It
   rides on the KV cache's own layer object, so it follows beams, repeats, selections, crops and resets.
 
-Shapes: B rows, L tokens of the text so far, d reading width, A steps so far, R digits of a result.
-Try it: `pytest tests/test_state.py`
+Shapes: B rows, L tokens of the text, d reading width, A steps, R digits. Try it: `pytest tests/test_state.py`
 """
 
 from __future__ import annotations
@@ -200,8 +199,7 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
-        # Without what could keep the very storage alive: the report's graph, that of a cache, embeddings that are this
-        # input. An empty cache says that there was one.
+        # Without what could keep the storage alive: the report's graph, a cache (an empty one says so), this input.
         same = call.embedded is not None and call.embedded.untyped_storage()._cdata == storage._cdata
         kept = replace(
             call,
@@ -236,7 +234,7 @@ class Record:
         digits: [B, A, R] int64 digit classes of the results.
         signs: [B, A] int64 signs of the results.
         status: [B, A] int64, a `calculator.Status` each.
-        told: [B, A] int64, where the result first stood complete behind its anchor; -1: not yet.
+        told: [B, A] int64, where the result first stood, if only as a number's beginning; -1: not yet.
     """
 
     kept: torch.Tensor

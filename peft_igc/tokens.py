@@ -82,9 +82,6 @@ class TokenTable:
             other = seen.setdefault((spelled, token in self.spaced), token)
             if other != token:
                 raise ValueError(f"Tokens {other} and {token} both spell {spelled!r}. Keep the one that is in use.")
-        wrong = self.edges.translate(None, _EDGE_BYTES)
-        if wrong:
-            raise ValueError(f"`edges` holds the byte {wrong[0]}, which is not a pair of `Edge` values.")
         if self.group < 1:
             raise ValueError(f"`group={self.group}` is not a number of digits of at least 1.")
         for digit in "0123456789":
@@ -158,9 +155,6 @@ class TokenTable:
         return cls(digits, frozenset(saved["spaced"]), edges, saved["group"], saved["minus"])
 
 
-_EDGE_BYTES = bytes(
-    first | last << 4 | flags for first in Edge for last in Edge for flags in (0, STOP, CLOSE, STOP | CLOSE)
-)
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
 _CURE = "Make it anew: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json()`."
 

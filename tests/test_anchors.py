@@ -173,7 +173,7 @@ def test_a_position_that_several_rules_name_is_one_anchor():
     assert anchors(running, everything_ends_there) == [[5, -1], [2, 5]]
 
 
-@pytest.mark.parametrize("cuts", [[0, 1, 2, 3, 4, 5, 6], [0, 3, 6], [0, 4, 5, 6], [0, 6]])
+@pytest.mark.parametrize("cuts", [[0, 1, 2, 3, 4, 5, 6], [0, 1, 6], [0, 3, 6], [0, 4, 5, 6], [0, 6]])
 def test_sequences_that_arrive_in_pieces_anchor_where_they_do_at_once(cuts):
     some = rules([[5, 6]], [[6, 7, 8], [4]])
     found = [[], []]

@@ -128,6 +128,7 @@ def test_converted_rows_become_a_dataset_also_beside_rows_without_any_anchor():
     [
         ("He has 48/2 = <<48/2=24>>24 clips.", ("/", ["48", "2"], "24")),
         ("48/2=<<48/2=24>>24", ("/", ["48", "2"], "24")),
+        ("48/2 = << 48 / 2 = 24 >>24", ("/", ["48", "2"], "24")),
         ("5 * $3 = $<<5*3=15>>15", ("*", ["5", "3"], "15")),
         ("5 * $3 = <<5*$3=$15>>$15.00", ("*", ["5", "3"], "15")),
         ("10-15 = <<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
@@ -174,6 +175,11 @@ def test_an_annotation_without_an_anchor_before_it_is_counted_and_taught_nowhere
     (row,), report = convert(gsm(answer), tokenizer(), config())
     assert (report.annotations, report.without_anchor, report.supervised) == (1, 1, 0)
     assert set(row["igc_operator"][1:]) <= {None}
+
+
+def test_a_question_may_hold_the_solution():
+    (row,), _ = convert(gsm("1+1 = <<1+1=2>>2", question="Is 1+1 = 2?"), tokenizer(), config())
+    assert entries(row) == [UNKNOWN, NONE, ("+", ["1", "1"], "2")]
 
 
 def test_an_anchor_of_the_question_has_no_annotation():
@@ -266,6 +272,9 @@ def test_a_template_that_trims_is_no_obstacle():
         ("48% of 2 = <<48/2=24>>24", "operand not in the text"),
         ("the 48th, 2 = <<48/2=24>>24", "operand not in the text"),
         ("480, 2 = <<48/2=24>>24", "operand not in the text"),
+        ("0.48 and 2 = <<48/2=24>>24", "operand not in the text"),
+        ("no48 and 2 = <<48/2=24>>24", "operand not in the text"),
+        ("10:48 and 2 = <<48/2=24>>24", "operand not in the text"),
         ("the square of 12 = <<12*12=144>>144", "operand not in the text"),
         ("200/2 = <<200/2=10000%>>10000%", "another result"),
     ],
@@ -431,6 +440,7 @@ def test_a_mark_that_is_not_closed_is_unreadable_and_stays_in_the_text():
     assert row["completion"][0]["content"] == "48/2 = <<48/2=24>24\n1+1 = 2"
     assert entries(row) == [NONE, UNKNOWN, UNKNOWN, ("+", ["1", "1"], "2")]
     assert (report.annotations, report.unreadable, report.supervised) == (2, 1, 1)
+    assert convert(gsm("48/2 = <<48/2=24>24, 1+1 = <<1+1=2>>2"), tokenizer(), config()).report == report
 
 
 # ------------------------------------------------------------------------------------------ report

@@ -161,7 +161,7 @@ def test_training_is_told_the_right_result_and_evaluation_is_not():
 
 
 def test_several_anchors_of_a_row_are_read_and_taught_apart():
-    model = adapted("llama", interface="tokens").train()
+    model = adapted("llama", interface="tokens", reading_context="row").train()
     ids = encode("(12 + 5 = 17 and 8 =-9 .")[None]
     at = torch.tensor([[len(encode("(12 + 5 =")) - 1, len(encode("(12 + 5 = 17 and 8 =")) - 1, -1]])
     given = targets([("+", "12", "5"), ("-", "17", "8"), None])

@@ -294,20 +294,27 @@ def answered(model, text="34 * 12 =408. = 40 -408 4080"):
     anchor = torch.where(torch.arange(length) >= at, at, -1)[None]
     more = continue_result(
         NumberTokens(TABLE), ids, torch.ones_like(ids).bool(), anchor, digits.expand(length, -1)[None],
-        sign.expand(length)[None],
+        sign.expand(length)[None], torch.full((1, length), -1),
     )  # fmt: skip
     return ids, torch.tensor([[at]]), more
 
 
-def test_only_positions_that_continue_the_result_are_written():
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        ("34 * 12 =408. = 40 -408 4080", set(State) - {State.SIGNED, State.WAITING}),
+        ("34 * 12 = ( 408. 17", {State.START, State.WAITING, State.MIDDLE, State.TOLD, State.AGAIN}),
+    ],
+)
+def test_only_positions_that_continue_the_result_are_written(text, states):
     model = pointing("*", 0)
-    ids, at, more = answered(model)
+    ids, at, more = answered(model, text)
     got = layer_output(model, ids, igc_anchors=at)
     with model.disable_adapter():
         base = layer_output(model, ids)
     changed = (got != base).any(-1)
     assert torch.equal(changed, more.active)
-    assert set(more.state[more.active].tolist()) == {State.START, State.WAITING, State.MIDDLE, State.END, State.TOLD}
+    assert set(more.state[more.active].tolist()) == states
     same_bits(got[~changed], base[~changed])
     assert 0 < int(changed[0, at[0, 0] :].sum()) < ids.shape[1] - int(at)
 

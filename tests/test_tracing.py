@@ -146,7 +146,7 @@ def test_probabilities_are_of_the_whole_number_and_of_its_weakest_place(model, t
 
 def test_a_probability_is_shown_rounded_down():
     number = TracedNumber("58", 0.99999, 0.999995)
-    step = TracedStep(11, (number, number), "*", 1.0, "3364", "ok")
+    step = TracedStep(11, "36?", (number, number), "*", 1.0, "3364", "ok")
     shown = Trace("What is 58 times 58?", "3364", [step]).format()
     assert "58  99.99%, least certain place 99.99%" in shown
     assert "*   100.00%" in shown
@@ -224,3 +224,24 @@ def test_a_missing_chat_template_names_the_cure(model, tokenizer):
 def test_a_prompt_without_tokens_is_refused(model, tokenizer):
     with pytest.raises(ValueError, match="The prompt '' has no tokens"):
         trace(model, tokenizer, "", raw=True)
+
+
+def test_every_step_of_a_text_is_shown_in_order_with_what_stands_before_it(tokenizer):
+    equals = tokenizer.convert_tokens_to_ids("=")
+    torch.manual_seed(0)
+    model = get_peft_model(tiny_model("llama"), small_config(inline_token_ids=[[equals]])).eval()
+    force(model, "58", "36")
+    prompt = "12+3=15 and 4=9 so"
+    seen = trace(model, tokenizer, prompt, raw=True, max_new_tokens=3)
+    tokens = tokenizer(prompt)["input_ids"]
+    at = [place for place, token in enumerate(tokens) if token == equals]
+    assert [step.position for step in seen.steps] == [*at, len(tokens) - 1]
+    for step in seen.steps:
+        before = tokenizer.decode(tokens[: step.position + 1])
+        assert step.text
+        assert before.endswith(step.text)
+    assert [step.text.endswith("=") for step in seen.steps] == [True, True, False]
+    page = seen.format()
+    places = [page.index(f"at token {step.position}, behind {step.text!r}, status ok") for step in seen.steps]
+    assert places == sorted(places)
+    assert [entry["text"] for entry in json.loads(json.dumps(seen.as_dict()))["steps"]] == [s.text for s in seen.steps]

@@ -107,6 +107,13 @@ def test_columns_of_one_calculation_describe_the_turn_and_leave_signs_within_tex
     assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED], [0, UNSUPERVISED]]
 
 
+def test_a_list_with_one_entry_per_turn_leaves_signs_within_texts_unknown():
+    two = {"igc_operator": ["+", "-"], "igc_operands": [["1", "2"], ["5", "4"]], "igc_result": ["3", "1"]}
+    batch = collator(inline_token_ids=[EQUALS])([example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **two)])
+    assert batch["igc_anchors"].tolist() == [[4, 8, 15, 22]]
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 1, UNSUPERVISED]]
+
+
 def test_a_list_has_one_step_per_anchor_within_texts_too():
     columns = {
         "igc_operator": [None, "+", "*"],
