@@ -96,6 +96,14 @@ def test_a_text_of_several_tokens_is_found_behind_anything():
     assert rule.hidden == {}
 
 
+@pytest.mark.parametrize("name", ["embedded", *REAL_NAMES])
+def test_a_text_of_several_tokens_has_its_anchor_also_where_its_end_begins_the_result(name):
+    tokenizer = made(name)[0]
+    for rule in (text_rule(tokenizer, "so:="), text_rule(tokenizer, "total =")):
+        for sign in ("", "-", " ", " -"):
+            assert anchors(tokenizer, rule, f"x {rule.text}{sign}5")[:1] != [], (rule, sign)
+
+
 def test_a_sequence_is_no_longer_than_the_text_needs():
     characters = made("characters")[0]
     ids = characters("is", add_special_tokens=False)["input_ids"]

@@ -114,6 +114,12 @@ def test_a_list_with_one_entry_per_turn_leaves_signs_within_texts_unknown():
     assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 1, UNSUPERVISED]]
 
 
+def test_a_prompt_that_ends_in_a_sign_within_texts_is_a_turn_all_the_same():
+    batch = collator(inline_token_ids=[EQUALS])([example("1+2=", "3, as 1+2=3", **add("1", "2"))])
+    assert batch["igc_anchors"].tolist() == [[3, 13]]
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED]]
+
+
 def test_a_list_has_one_step_per_anchor_within_texts_too():
     columns = {
         "igc_operator": [None, "+", "*"],
