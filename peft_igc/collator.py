@@ -238,7 +238,7 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
     if by_turn or (by_turn is None and len(steps) != count and len(steps) == sum(turns)):
         entries = iter(steps)
         # behind a cut there are fewer anchors than entries
-        steps = [next(entries) if is_turn else _UNKNOWN for is_turn in turns] + list(entries)
+        steps = [next(entries, _UNKNOWN) if is_turn else _UNKNOWN for is_turn in turns] + list(entries)
     if cut != WHOLE:  # anchors may be lost, so their number says nothing
         supervised = [place for place, step in enumerate(steps) if step.operator is not None]
         return steps, supervised[len(supervised) - cut] if cut else len(steps)
