@@ -26,8 +26,8 @@ class TextRule:
 
     Attributes:
         text: The text.
-        sequences: Token sequences that end in it, or in it and a minus sign or a space, so that a token which also
-            begins the result (`=-`) is an anchor too.
+        sequences: Token sequences that end in it, or in it and a space, a minus or a currency sign, so that a token
+            which also begins the result (`=-`, `=$`) is an anchor too.
         hidden: Tokens that hold it and go on with something else. A text in which the tokenizer chooses one of them
             has no anchor there: `{25: '="'}`.
     """
@@ -50,7 +50,7 @@ def text_rule(tokenizer: Any, text: str) -> TextRule:
     if not text.strip():
         raise ValueError(f"The anchor rule {text!r} is empty. Name a text behind which a result is due, such as '='.")
     texts, special = token_texts(tokenizer), special_tokens(tokenizer)
-    ends = re.compile(f"{re.escape(text)} ?[-\u2212]?")
+    ends = re.compile(f"{re.escape(text)} ?[-\u2212$€£]?")
     plain = [(token, spelled) for token, spelled in enumerate(texts) if text in spelled and token not in special]
     single = {token for token, spelled in plain if ends.fullmatch(spelled[spelled.rindex(text) :])}
     sequences = [[token] for token in sorted(single)]

@@ -1,12 +1,10 @@
 """Calculator annotations, as GSM8K has them, to training rows with operand columns.
 
-In: rows such as `{"question": ..., "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips."}`, a fast tokenizer with a
-chat template, and the adapter's config. Out: conversational rows without the marks, whose operand columns are lists
-with one entry per anchor of the whole row as the trainer will find them; and a `Report` of what became of each mark.
+In: rows such as `{"question": ..., "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips."}`. Out: conversational rows
+without the marks, whose operand columns are lists with one entry per anchor of the whole row as the trainer will find
+them; and a `Report` of what became of each mark.
 A row with a wrong annotation is left out: it would be taught as faithfully as a right one. What is right, but beyond
-the calculator, is taught as "no arithmetic". No anchor is found here: see `anchors`.
-Try it: `pytest tests/test_annotations.py`.
-
+the calculator, is taught as "no arithmetic". Try it: `pytest tests/test_annotations.py`.
 Shapes: L tokens of a row, A anchors, W digits that are looked at.
 """
 
@@ -175,7 +173,10 @@ class _Mark(NamedTuple):
 
 def _read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[_Mark]]:
     """A text without its marks and without white space around it, which templates drop or keep; and the marks."""
-    parts = _MARK.split(annotated)  # text and marks in turn
+    parts = _MARK.split(annotated)  # text and marks in turn; results lose separators, as the calculator writes none
+    for at in range(2, len(parts), 2):
+        if (found := _RESULT.match(parts[at])) and _plain(found[3]) in _plain(parts[at - 1]):
+            parts[at] = _plain(found[0]) + parts[at][found.end() :]
     whole = "".join(parts[::2])
     solution, lead = whole.strip(), len(whole) - len(whole.lstrip())
     marks, place = [], -lead

@@ -154,6 +154,11 @@ def test_an_annotation_is_the_entry_of_the_anchor_before_it(answer, expected, in
     assert report.supervised == 1
 
 
+def test_results_lose_their_separators_because_the_calculator_writes_none():
+    (row,), _ = convert(gsm("In 1,000 + 500 = $<<1000+500=1500>>1,500 dollars, 2,500 left."), tokenizer(), config())
+    assert row["completion"][0]["content"] == "In 1,000 + 500 = $1500 dollars, 2,500 left."
+
+
 def test_an_annotation_may_stand_at_the_beginning_of_the_solution():
     (row,), report = convert(gsm("<<48/2=24>>24 clips", question="What is 48/2?"), tokenizer(), config())
     assert entries(row) == [("/", ["48", "2"], "24")]
@@ -592,10 +597,7 @@ def test_real_vocabularies_keep_the_promises(name, interface):
     }
     rows, report = convert(gsm(*cases), tokenizer(name), made)
     assert [entries(row) for row in rows] == [[NONE, expected] for expected in cases.values()]
-    # `=$` is one token, which is no anchor
-    rows, report = convert(gsm("5*$3=$<<5*3=15>>15"), tokenizer(name), made)
-    assert entries(rows[0]) == [NONE]
-    assert report.without_anchor == 1
-    ids = made.inline_token_ids + [tokenizer(name)("=$", add_special_tokens=False)["input_ids"]]
-    rows, _ = convert(gsm("5*$3=$<<5*3=15>>15"), tokenizer(name), config(interface, name, inline_token_ids=ids))
+    assert rows[3]["completion"][0]["content"] == "1,234 + 500 = 1734"
+    assert len(tokenizer(name)("=$", add_special_tokens=False)["input_ids"]) == 1
+    rows, _ = convert(gsm("5*$3=$<<5*3=15>>15"), tokenizer(name), made)
     assert entries(rows[0]) == [NONE, ("*", ["5", "3"], "15")]

@@ -67,7 +67,7 @@ MODULES: dict[str, set[str]] = {
     "arithmetic": set(),
     "solutions": set(),
     "conversations": set(),
-    "annotations": {"jinja2", "torch"},
+    "annotations": {"torch"},
     "data": {"datasets"},
     "suites": set(),
     "evaluation": {"torch"},
