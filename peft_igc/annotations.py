@@ -2,10 +2,9 @@
 
 In: rows such as `{"question": ..., "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips."}`. Out: conversational rows
 without the marks, whose operand columns are lists with one entry per anchor of the whole row as the trainer will find
-them; and a `Report` of what became of each mark.
+them; and a `Report` of what became of each mark. Shapes: L tokens of a row, A anchors, W digits that are looked at.
 A row with a wrong annotation is left out: it would be taught as faithfully as a right one. What is right, but beyond
 the calculator, is taught as "no arithmetic". Try it: `pytest tests/test_annotations.py`.
-Shapes: L tokens of a row, A anchors, W digits that are looked at.
 """
 
 from __future__ import annotations
