@@ -17,7 +17,7 @@ from tiny_models import tiny_model
 from transformers import AutoTokenizer
 
 import peft_igc
-from peft_igc import IGCConfig
+from peft_igc import IGCConfig, assistant_header
 from peft_igc.calculator import Status
 from peft_igc.digits import decode
 from peft_igc.spelling import spell
@@ -103,3 +103,42 @@ def test_ten_thousand_chats_are_anchored_read_and_answered_in_the_tokenizers_own
         lengths = [(len(prompt), len(row)) for prompt, row in zip(prompts[part], rows, strict=True)]
         expected = [[before - 1 <= place < after for place in range(width)] for before, after in lengths]
         assert writing.active.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny_base", pytest.param("llama3.1", marks=needs_real), pytest.param("qwen2.5", marks=needs_real)]
+)
+def test_every_assistant_turn_of_a_chat_is_an_anchor_and_reads_since_the_turn_before(name, monkeypatch):
+    tokenizer = AutoTokenizer.from_pretrained(folder_of(name))
+    config = IGCConfig.from_tokenizer(
+        tokenizer,
+        anchors=["=", assistant_header(tokenizer)],
+        reading_dim=8,
+        reading_ffn=8,
+        num_heads=2,
+        init_weights=False,
+    )
+    model = get_peft_model(tiny_model("llama", vocab_size=len(tokenizer)), config).eval()
+    reader = igc_layers(model)[0].igc_input_mapping["default"]
+    monkeypatch.setattr(type(reader), "_read", points_at_the_last_two("*"))
+    said = ["What is 58 * 36?", "12 * 5 =", "times 7"]
+    told = ["2088", "60", "420"]
+    chat = []
+    for asked, answer in zip(said, told, strict=True):
+        chat += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+    prompts = [
+        tokenizer.apply_chat_template(chat[: 2 * turn + 1], tokenize=False, add_generation_prompt=True)
+        for turn in range(3)
+    ]
+    text = tokenizer.apply_chat_template(chat, tokenize=False)
+    ids = tokenizer([text], add_special_tokens=False, return_tensors="pt")["input_ids"]
+    ends = [len(tokenizer(prompt, add_special_tokens=False)["input_ids"]) - 1 for prompt in prompts]
+    with torch.no_grad(), watching() as seen:
+        model(input_ids=ids, use_cache=False)
+    (step,) = (one for one in seen if isinstance(one, Step))
+    anchors = step.anchors[0].tolist()
+    assert [at for at in anchors if at in ends] == ends
+    assert len(anchors) == 4  # and the sign of equality in the second question
+    results = dict(zip(anchors, decode(step.result.digits[0], step.result.sign[0]), strict=True))
+    # the third question goes on from the answer before it; the sign in the second does not hide its numbers
+    assert [results[end] for end in ends] == told
