@@ -244,10 +244,11 @@ def context_starts(
     if isinstance(context, int):
         return (anchors - context + 1).clamp(min=0)
     every = torch.cat([before, anchors], 1)  # [B, A' + A]
-    is_turn = torch.ones_like(every, dtype=torch.bool)
-    if rules.inline:
-        inline = ends_of_sequences(ids, valid, rules.inline, ids.shape[1])  # [B, L]
-        is_turn = ~inline.gather(1, every.clamp(min=0))
-    own = is_turn[:, before.shape[1] :, None]  # [B, A, 1]
-    earlier = (every[:, None] < anchors[..., None]) & (is_turn[:, None] | ~own)  # [B, A, A' + A]
+    place = every.clamp(min=0)
+    inline, named = (
+        ends_of_sequences(ids, valid, kind, ids.shape[1]).gather(1, place) for kind in (rules.inline, rules.sequences)
+    )
+    own = ~inline[:, before.shape[1] :, None]  # [B, A, 1]: a turn begins here
+    # What only the caller or the end of a prompt named does not count: a later pass over the text may not know of it.
+    earlier = (every[:, None] < anchors[..., None]) & named[:, None] & ~(own & inline[:, None])  # [B, A, A' + A]
     return torch.where(earlier, every[:, None], -1).amax(-1).clamp(min=0)

@@ -159,6 +159,7 @@ class TokenInputMapping(nn.Module):
         ffn: hidden width of the feed-forward layers.
         max_distance: the most places before the anchor that are read.
         dropout: part of the rows that are read from token embeddings alone, in training.
+        whole_sentences: a context may begin within a sentence, whose first part then still tells of further numbers.
     """
 
     RELATIVE = 32  # places that are told apart to each side of one, by their distance
@@ -178,10 +179,11 @@ class TokenInputMapping(nn.Module):
         ffn: int,
         max_distance: int,
         dropout: float,
+        whole_sentences: bool = False,
     ) -> None:
         super().__init__()
         self.tokens, self.num_digits = tokens, num_digits
-        self.max_distance, self.dropout = max_distance, dropout
+        self.max_distance, self.dropout, self.whole_sentences = max_distance, dropout, whole_sentences
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.embedded_compression = nn.Linear(hidden_size, dim)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
@@ -289,13 +291,15 @@ class TokenInputMapping(nn.Module):
         row, anchor, since = row[:, None], anchor[:, None], since[:, None]  # [N, 1]
         start = anchor - (len(place) - 1) if len(place) < t else torch.zeros_like(anchor)
         at_text = (start + place).clamp(min=0)
+        # embeddings may hide a number, or a part of one, anywhere in a text
+        known = ((ids < 0) & valid).long().cumsum(1)[row, anchor].squeeze(1) == 0  # [N]
         ids, real = ids[row, at_text], valid[row, at_text] & (start + place >= 0)  # [N, M]
         anchor, since = anchor - start, since - start
         text = real & (place <= anchor)
-        known = ((ids >= 0) | ~text).all(1)  # embeddings may hide a number, or a part of one
         runs = find_runs(self.tokens, ids, text, self.num_digits + 1)  # whole numbers, also where the context cuts
-        text = text & (place >= since)
-        positions = self._places(text & ~runs.inside, anchor, min(self.max_distance, t, longest))  # [N, W]
+        read = text & (place >= since)
+        text = text if self.whole_sentences else read
+        positions = self._places(read & ~runs.inside, anchor, min(self.max_distance, t, longest))  # [N, W]
         there, at = positions >= 0, positions.clamp(min=0)
         x = kept[row, (start + at).clamp(min=0)].to(self.compression.weight.dtype)  # [N, W, d]
         x = torch.where((runs.number.gather(1, at) & there)[..., None], self.number.to(x.dtype), x)

@@ -328,6 +328,7 @@ def _mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any
                 config.num_digits,
                 len(config.operations),
                 dropout=config.reading_dropout,
+                whole_sentences=isinstance(config.reading_context, int),
                 **sizes,
             ),
             TokenOutputMapping(

@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 
+_WORDS_APART = 2
+
+
 class TableTensors(NamedTuple):
     """A token table on one device. Row V stands for every id that is not in the table: no number, and breaks one."""
 
@@ -46,6 +49,7 @@ class TableTensors(NamedTuple):
     stop: Tensor  # [V + 1] bool, a sentence ends here
     close: Tensor  # [V + 1] bool, a closing bracket
     word: Tensor  # [V + 1] bool, begins or ends with a letter
+    begins_word: Tensor  # [V + 1] bool, a space or a bracket and letters
     spelled: Tensor  # [10 + 100 + .. + 10**group] int32, the token that spells a group of digits; see `on`
 
 
@@ -60,6 +64,7 @@ class SeenTokens(NamedTuple):
     stop: Tensor  # [N, L] bool
     close: Tensor  # [N, L] bool
     word: Tensor  # [N, L] bool
+    begins_word: Tensor  # [N, L] bool
 
 
 class NumberTokens:
@@ -119,6 +124,7 @@ class NumberTokens:
             stop=table.stop[row] & valid,
             close=table.close[row] & valid,
             word=table.word[row] & valid,
+            begins_word=table.begins_word[row] & valid,
         )
 
 
@@ -152,6 +158,7 @@ def _tensors_of(table: TokenTable) -> TableTensors:
         stop=(edges & STOP) > 0,
         close=(edges & CLOSE) > 0,
         word=letter_first | letter_last,
+        begins_word=letter_last & shows(first, Edge.BOUNDARY),
         spelled=_spelled(table),
     )
 
@@ -266,8 +273,8 @@ def numbers_aside(
     """Whether a further number belongs to a calculation with two chosen ones.
 
     It does where it stands between them, or in a sentence with one of them. An expression in symbols that reaches up
-    to its anchor (`so there are 4*12=`) is apart from the words before it: there a further number belongs to it if no
-    word stands between (`3+4*12=`).
+    to its anchor (`the 3 boxes then hold 4*12=`) is apart from what stands before it, if at least two words stand
+    between: a single one may be a unit or an operation (`3 plus 4*12=`, `5 kg + 4*12=`).
 
     Args:
         tokens, ids, valid: as in `find_runs`.
@@ -284,12 +291,10 @@ def numbers_aside(
     theirs = sentence.gather(1, chosen)
     among = (sentence == theirs[:, :1]) | (sentence == theirs[:, 1:])
     among |= (place > first) & (place < last)
-    # Stretches without a word and without an end of a sentence.
-    word = tokens.look_up(ids, valid).word
-    stretch = word.long().cumsum(1) + sentence
-    own = stretch.gather(1, first)
-    in_symbols = stretch.gather(1, anchor) == own
-    among = torch.where(in_symbols, stretch == own, among)
+    seen = tokens.look_up(ids, valid)
+    stretch, words = seen.word.long().cumsum(1) + sentence, seen.begins_word.long().cumsum(1)
+    in_symbols = stretch.gather(1, anchor) == stretch.gather(1, first)  # neither a word nor the end of a sentence
+    among &= ~in_symbols | (words.gather(1, first) - words < _WORDS_APART)
     return (number & among & (place != first) & (place != last)).any(1)
 
 

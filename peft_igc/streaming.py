@@ -100,6 +100,11 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
             if not any(message is chat[at] for message in answers):
                 continue
             start, end = _answer(tokenizer, chat, at, text)
+            if start not in {first for first, _ in offsets}:
+                raise ValueError(
+                    f"The tokenizer joins the beginning of the answer {chat[at]['content']!r:.80} with what stands "
+                    "before it. Train through `prompt` and `completion` columns instead, which TRL aligns."
+                )
             inside = [place for place, (first, _) in enumerate(offsets) if start <= first < end]
             result = row["igc_result"] if results is None else results[number] if len(turns) == len(results) else None
             if result and chat[at]["content"].find(result) > 0:

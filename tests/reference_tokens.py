@@ -170,10 +170,10 @@ def numbers_aside(texts: list[str], sentence: list[int], number: list[bool], cho
     for place, is_number in enumerate(number):
         if not is_number or place in chosen:
             continue
-        if apart:
-            if in_symbols(texts, sentence, min(place, first), max(place, first)):
-                return True
-        elif first < place < last or sentence[place] in (sentence[first], sentence[last]):
+        words = [text for text in texts[place:first] if text[0] in " (" and text[-1].isalpha() and is_word(text)]
+        if apart and len(words) >= 2:
+            continue
+        if first < place < last or sentence[place] in (sentence[first], sentence[last]):
             return True
     return False
 

@@ -245,7 +245,13 @@ def test_a_turn_is_read_from_the_turn_before_and_a_sign_from_the_latest_anchor()
     assert starts(SINCE_LAST_ANCHOR, AT) == [0, 2, 4, 2, 8]
     assert starts(SINCE_LAST_ANCHOR, [2, 8], rules=rules([[TURN]])) == [0, 2]
     assert starts(SINCE_LAST_ANCHOR, AT, rules=rules([[TURN], [SIGN]])) == [0, 2, 4, 6, 8]
-    assert starts(SINCE_LAST_ANCHOR, [4, 6, 8, 11], rules=rules(inline=[[SIGN]], prompt_end=True)) == [0, 4, 0, 8]
+
+
+def test_what_only_the_end_of_a_prompt_or_the_caller_named_begins_no_context():
+    """A pass over the whole text, without the cache that knew of it, could not find it again."""
+    assert starts(SINCE_LAST_ANCHOR, [4, 6, 8, 11], rules=rules(inline=[[SIGN]], prompt_end=True)) == [0, 4, 0, 0]
+    assert starts(SINCE_LAST_ANCHOR, [3, 8, 11], rules=rules(prompt_end=True)) == [0, 0, 0]
+    assert starts(SINCE_LAST_ANCHOR, [11], before=[3, 8], rules=rules(prompt_end=True)) == [0]
 
 
 @pytest.mark.parametrize("known", range(5))
@@ -261,8 +267,8 @@ def test_padding_is_no_sign_and_moves_what_is_read_with_the_text():
     valid = torch.nn.functional.pad(torch.ones_like(CHAT, dtype=torch.bool), (3, 2))
     at = [place + 3 for place in AT]
     assert starts(SINCE_LAST_ANCHOR, at, ids=ids, valid=valid) == [0, 5, 7, 5, 11]
-    # a position on a sign's id is a turn's where that id is padding
-    assert starts(SINCE_LAST_ANCHOR, [5, 7, 12], ids=ids, valid=valid & (ids != SIGN)) == [0, 5, 7]
+    # a sign's id that is padding is no sign
+    assert starts(SINCE_LAST_ANCHOR, [5, 7, 12], ids=ids, valid=valid & (ids != SIGN)) == [0, 5, 5]
 
 
 def test_rows_have_their_own_contexts():
@@ -277,7 +283,7 @@ def test_a_sign_of_several_tokens_is_known_by_its_end():
     ids = torch.tensor([[TURN, TEXT, TEXT, SIGN, TEXT, TURN, TEXT]])
     some = rules([[TURN]], [[TEXT, SIGN]])
     assert starts(SINCE_LAST_ANCHOR, [0, 3, 5], ids=ids, rules=some) == [0, 0, 0]
-    assert starts(SINCE_LAST_ANCHOR, [0, 3, 5], ids=ids, rules=rules([[TURN]], [[TURN, SIGN]])) == [0, 0, 3]
+    assert starts(SINCE_LAST_ANCHOR, [0, 3, 5], ids=ids, rules=rules([[TURN]], [[TURN, SIGN]])) == [0, 0, 0]
 
 
 def test_contexts_are_found_as_a_loop_over_the_anchors_finds_them():
@@ -288,7 +294,8 @@ def test_contexts_are_found_as_a_loop_over_the_anchors_finds_them():
         cut = draw.randrange(len(at))
         expected = []
         for anchor in at:
-            earlier = [a for a in at if a < anchor and (ids[anchor] == SIGN or ids[a] != SIGN)]
+            kinds = (TURN, SIGN) if ids[anchor] == SIGN else (TURN,)
+            earlier = [a for a in at if a < anchor and ids[a] in kinds]
             expected.append(earlier[-1] if earlier else 0)
         found = starts(SINCE_LAST_ANCHOR, at[cut:], before=at[:cut], ids=torch.tensor([ids]))
         assert found == expected[cut:], (ids, at)

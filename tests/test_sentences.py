@@ -117,8 +117,8 @@ def test_a_further_number_among_the_operands(known, text, chosen, expected):
     [
         # An expression in symbols up to its anchor is apart from the words before it,
         ("so there are 4*12=", (0, 1), False),
-        ("the 3 and 4*12=", (1, 2), False),
-        ("the 3 and 4*12 =", (2, 1), False),
+        ("the 3 boxes then hold 4*12=", (1, 2), False),
+        ("the 3 boxes then hold 4*12 =", (2, 1), False),
         ("In 3 boxes of 7 there are (4*12)=", (2, 3), False),
         ("12. 4*12=", (1, 2), False),
         ("12) 4*12=", (1, 2), False),
@@ -132,6 +132,16 @@ def test_a_further_number_among_the_operands(known, text, chosen, expected):
         ("1.5*4*12=", (2, 3), True),
         ("7 5 x 3 =", (1, 2), True),
         ("5 X 3 =", (0, 1), False),
+        # A single word may be a unit, an operation or a variable.
+        ("the 3 and 4*12=", (1, 2), True),
+        ("3 plus 4*12=", (1, 2), True),
+        ("2 apples + 3 + 4 =", (1, 2), True),
+        ("10 km / 2 + 3 =", (1, 2), True),
+        ("20% of 30 + 4 =", (1, 2), True),
+        ("5kg + 3 + 4 =", (1, 2), True),
+        ("2y+3+4=", (1, 2), True),
+        (r"3 \times 4 + 5 =", (1, 2), True),
+        (r"3 \cdot 4 + 5 =", (1, 2), True),
         # Words within it, or behind it, leave the sentence to decide.
         ("In 3 boxes are 4 times 12 =", (1, 2), True),
         ("the 3 and 4*12 is", (1, 2), True),
@@ -150,7 +160,7 @@ def test_a_turn_that_begins_behind_the_question_leaves_the_sentence_to_decide(kn
 
 def test_a_table_without_letters_takes_every_number_of_the_sentence_into_account(known):
     old = NumberTokens(without_letters(known[1].table))
-    texts, chosen = ["the 3 and 4*12=", "3 boxes. 4*12=", "so there are 4*12="], [(1, 2), (1, 2), (0, 1)]
+    texts, chosen = ["the 3 boxes then hold 4*12=", "3 boxes. 4*12=", "so there are 4*12="], [(1, 2), (1, 2), (0, 1)]
     assert aside(known, texts, chosen) == [False] * 3
     assert aside(known, texts, chosen, tokens=old) == [True, False, False]
 
