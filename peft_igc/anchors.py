@@ -239,7 +239,7 @@ def context_starts(
     Returns:
         [B, A] int64 in 0..L-1.
     """
-    if context == ROW:
+    if context == ROW or (isinstance(context, str) and not rules.sequences):
         return torch.zeros_like(anchors)
     if isinstance(context, int):
         return (anchors - context + 1).clamp(min=0)
