@@ -87,8 +87,9 @@ class IGCConfig(PeftConfig):
         reading_context (`str` or `int`, *optional*, defaults to `"since_last_anchor"`):
             How far back a step reads. `"since_last_anchor"`: from the anchor before it on, that token included; where
             a turn begins, from the beginning of the turn before it, whatever inline anchors stand between. `"row"`:
-            the whole text. An integer: so many tokens, the anchor included; numbers cut by that are not read (token
-            interface only).
+            the whole text. Only anchors that token sequences name begin a context, so with `anchor="prompt_end"` alone
+            it is the whole text, too. An integer: so many tokens, the anchor included; numbers cut by that are not
+            read (token interface only).
         num_digits (`int`, *optional*):
             Longest operand, 10 (tokens: 40) if not given. A longer one gives the status `overflow` and no answer,
             never a truncated number. In the hidden interface more digits need more training: every slot must have

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-_WORDS_APART = 2
+_WORDS_APART = 2  # words behind which a number no longer belongs to an expression
 
 
 class TableTensors(NamedTuple):

@@ -5,7 +5,7 @@ In: the base model of the package and generated texts (no network, no files). Ou
 what the base was made from (`tiny_base.questions`, prose), so that it keeps what it can. It learns to plan and to
 copy; it does not learn to calculate, as `benchmarks/worked_solutions.py` shows. An interrupted run starts again.
 
-    python recipes/extend_tiny_base.py --output build/tiny_solutions               # about 10 minutes on two cores
+    python recipes/extend_tiny_base.py --output build/tiny_solutions   # 20 minutes on two cores, beside other work
     python recipes/extend_tiny_base.py --output build/trial --steps 20             # a trial
 """
 

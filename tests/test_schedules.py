@@ -27,7 +27,7 @@ from peft_igc.steps import Step
 SLOW = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
 ARCHITECTURES = ["llama", *(pytest.param(arch, marks=pytest.mark.slow) for arch in SLOW)]
 INTERFACES = ["hidden", "tokens"]
-SCHEDULES, MOVES = 30, 15
+SCHEDULES, MOVES = 36, 15
 WINDOW = 6
 
 TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
@@ -228,7 +228,7 @@ def run(arch, interface, seeds):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_after_any_schedule_of_moves_logits_and_steps_are_those_of_the_texts_from_scratch(arch, interface):
     seen = run(arch, interface, range(SCHEDULES))
-    least = {"ok": 50, "written": 20, "crop": 10, "split": 5, "cut": 1, "reorder": 5, "repeat": 5, "select": 5}
+    least = {"ok": 60, "written": 20, "crop": 10, "split": 5, "cut": 1, "reorder": 5, "repeat": 5, "select": 5}
     if interface == "tokens":
         least |= {"told": 5, "untold": 1}
     assert {name: seen[name] for name in least if seen[name] < least[name]} == {}
