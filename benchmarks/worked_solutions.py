@@ -6,11 +6,16 @@ annotated solutions, whose numbers are drawn; then, all by greedy generation:
 
 * worked solutions to new stories (same wordings, other numbers): a text is right if it is equal to the solution, a
   step if its line's calculation is. The base model alone answers the same.
-* chats of six turns, each turn answered behind the model's own earlier answers: right answers; and in one pass over
-  each finished chat whether everything before the first ok step is bit for bit the base model's, and whether any turn
-  without an ok step was written to. `plain`: requests in trained phrasings, half of them in BIG-bench's form, and a
-  third of the turns without arithmetic; `full`: with all that training rows have around and in them, refusals too.
+* chats of six turns, each turn answered behind the model's own earlier answers: right answers (whole ones; where a
+  sentence is asked for, its numbers); and in one pass over each finished chat whether everything before the first ok
+  step is bit for bit the base model's, and whether any turn without an ok step was written to. `plain`: requests in
+  trained phrasings, half of them in BIG-bench's form, and a third of the turns without arithmetic; `full`: with all
+  that training rows have around and in them, refusals too.
 * BIG-bench's form, single questions, on the same adapter.
+
+No calculation of a test chat or of BIG-bench's items is trained on (but those of two one-digit numbers), and no
+question of a test solution. Seeds can be measured apart and joined: `--with` takes the runs of other results, if all
+but the seeds is equal.
 
     python recipes/extend_tiny_base.py --output build/tiny_solutions
     python benchmarks/worked_solutions.py --base build/tiny_solutions --output benchmarks/results/worked_solutions.json
@@ -54,9 +59,12 @@ from peft_igc.steps import Step, Writing
 TURNS = 6
 LONGEST_SOLUTION, LONGEST_ANSWER = 320, 32  # tokens
 BATCH = 48
+NUMBER = re.compile(r"-?\d+")
 SUBTASK = 50  # items of each BIG-bench subtask
+NOT_SETTINGS = ("base", "output", "others", "seeds")
 TEST_SEED = 1_000_000  # of solutions and chats; training takes seeds below it
 CHATS = {"plain": Mixture(none=0.33, overflow=0, undefined=0, inexact=0, bigbench=0.5), "full": TOKENS_MIXTURE}
+SECOND_STAGE = {"single": 8, "chats": 7, "solutions": 25}  # rows, in per cent of the single questions of the first
 CALCULATION = re.compile(r"(\d+) ?([-+*/]) ?(\d+) ?= ?\$?(-?\d+)")
 
 
@@ -65,8 +73,9 @@ def rows_of(
 ) -> dict[str, list[Any]]:
     """The training set: single questions, chats, annotated solutions."""
     settings = dataclasses.replace(SETTINGS["tokens"], distinct_rows=None)
-    single = itertools.islice(training_rows(bigbench_test_set(SUBTASK), seed, settings), arguments.single)
-    turns = arithmetic_chats(seed + 1000, excluded=bigbench_test_set(SUBTASK))
+    excluded = [*bigbench_test_set(SUBTASK), *tested_turns(arguments.n_chats)]
+    single = itertools.islice(training_rows(excluded, seed, settings), arguments.single)
+    turns = arithmetic_chats(seed + 1000, excluded=excluded)
     asked = frozenset(row["question"] for row in tested)
     stories = WorkedSolutions(seed, excluded=asked).take(arguments.solutions)
     converted = convert(stories, tokenizer, config)
@@ -76,6 +85,22 @@ def rows_of(
         "chats": Conversations(turns, seed, turns=(2, 4)).take(arguments.chats),
         "solutions": converted.rows,
     }
+
+
+def asked_chats(n: int, mixture: Mixture) -> list[dict[str, Any]]:
+    """Chats that are asked."""
+    return Conversations(arithmetic_chats(TEST_SEED, mixture=mixture), TEST_SEED, turns=(TURNS, TURNS)).take(n)
+
+
+def tested_turns(n: int) -> list[dict[str, Any]]:
+    """The calculations of all test chats."""
+    return [
+        {"igc_operator": operator, "igc_operands": operands}
+        for mixture in CHATS.values()
+        for row in asked_chats(n, mixture)
+        for operator, operands in zip(row["igc_operator"], row["igc_operands"], strict=True)
+        if operands is not None
+    ]
 
 
 def train(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
@@ -92,7 +117,7 @@ def train(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]]
     model = get_peft_model(base, config)
     base.set_attn_implementation("eager")
     rows = rows_of(tokenizer, config, seed, arguments, tested)
-    few = {"single": arguments.single // 12, "chats": arguments.chats // 2, "solutions": arguments.solutions}
+    few = {kind: arguments.single * share // 100 for kind, share in SECOND_STAGE.items()}
     sample = bigbench_test_set(5, seed=1)
 
     def check() -> float:
@@ -173,8 +198,7 @@ def _is_true(a: str, operator: str, b: str, result: str) -> bool:
 @torch.no_grad()
 def chats(model: Any, tokenizer: Any, n: int, mixture: Mixture) -> dict[str, Any]:
     """Six turns, each behind the model's own answers; then one pass over each finished chat."""
-    turns = arithmetic_chats(TEST_SEED, mixture=mixture)
-    made = Conversations(turns, TEST_SEED, turns=(TURNS, TURNS)).take(n)
+    made = asked_chats(n, mixture)
     live: list[list[dict[str, str]]] = [[] for _ in made]
     asked = right = 0
     mistakes = []
@@ -188,8 +212,8 @@ def chats(model: Any, tokenizer: Any, n: int, mixture: Mixture) -> dict[str, Any
             wanted = row["igc_result"][turn]
             if wanted is not None and wanted.lstrip("-").isdigit():
                 told = [m["content"] for m in row["messages"] if m["role"] == "assistant"][turn]
-                # where a sentence is asked for, what stands around the number is the base model's
-                hit = answer == wanted if told == wanted else wanted in re.findall(r"-?\d+", answer)
+                # where a sentence is asked for, what stands around its numbers is the base model's
+                hit = answer == wanted if told == wanted else NUMBER.findall(answer) == NUMBER.findall(told)
                 asked, right = asked + 1, right + hit
                 if not hit:
                     mistakes.append({"turn": turn, "chat": chat[-3:], "target": wanted, "answer": answer})
@@ -199,12 +223,17 @@ def chats(model: Any, tokenizer: Any, n: int, mixture: Mixture) -> dict[str, Any
 
 
 def untouched(model: Any, tokenizer: Any, live: Any, made: Any) -> dict[str, int]:
-    """What the calculator left alone in finished chats, one by one without padding."""
-    counts = dict.fromkeys(("silent_turns", "silent_turns_activated", "chats_with_a_silent_beginning"), 0)
-    counts |= dict.fromkeys(("beginnings_changed", "silent_turns_written_to"), 0)
+    """What the calculator left alone in finished chats, one by one without padding.
+
+    A turn goes from the assistant's header to the end of the answer; what is written within questions is counted too.
+    """
+    names = ("beginnings_compared", "beginnings_changed", "silent_turns", "silent_turns_activated")
+    counts = dict.fromkeys((*names, "silent_turns_written_to", "questions_with_an_ok_step"), 0)
+    header = assistant_header(tokenizer)[-1]
     for chat, row in zip(live, made, strict=True):
         text = tokenizer.apply_chat_template([chat], tokenize=False)
         batch = left_padded(text, model, tokenizer)
+        ids = batch["input_ids"][0].tolist()
         seen: list[Any] = []
         state.thread.observers.append(seen.append)
         try:
@@ -216,26 +245,22 @@ def untouched(model: Any, tokenizer: Any, live: Any, made: Any) -> dict[str, int
         (step,), (writing,) = ([one for one in seen if isinstance(one, kind)] for kind in (Step, Writing))
         at, ok = step.anchors[0], (step.result.status[0] == Status.OK) & (step.anchors[0] >= 0)
         first = int(at[ok].min()) if ok.any() else len(logits)
-        if first > int(at[0]):
-            counts["chats_with_a_silent_beginning"] += 1
-            counts["beginnings_changed"] += not torch.equal(logits[:first], base[:first])
-        header = tokenizer(text, add_special_tokens=False)["input_ids"][0]
-        begins = [p for p in at.tolist() if p >= 0 and header[p] == header_token(tokenizer)]
-        for turn, start in enumerate(begins):
-            if row["igc_operator"][turn] != "none":
+        counts["beginnings_compared"] += 1
+        counts["beginnings_changed"] += not torch.equal(logits[:first], base[:first])
+        begins = [p for p in at.tolist() if p >= 0 and ids[p] == header]
+        ends = [ids.index(tokenizer.eos_token_id, start) for start in begins]
+        inside = torch.zeros_like(ok)
+        for operator, start, end in zip(row["igc_operator"], begins, ends, strict=True):
+            here = (at >= start) & (at <= end)
+            inside |= here
+            if operator != "none":
                 continue
-            end = begins[turn + 1] if turn + 1 < len(begins) else len(logits)
-            inside = (at >= start) & (at < end)
+            quiet = not (ok & here).any()
             counts["silent_turns"] += 1
-            counts["silent_turns_activated"] += bool((ok & inside).any())
-            quiet = not (ok & inside).any()
-            counts["silent_turns_written_to"] += quiet and bool(writing.active[0, start:end].any())
+            counts["silent_turns_activated"] += not quiet
+            counts["silent_turns_written_to"] += quiet and bool(writing.active[0, start : end + 1].any())
+        counts["questions_with_an_ok_step"] += int((ok & ~inside).sum())
     return counts
-
-
-def header_token(tokenizer: Any) -> int:
-    """The last token of the assistant header."""
-    return assistant_header(tokenizer)[-1]
 
 
 def measure(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]]) -> dict[str, Any]:
@@ -255,18 +280,29 @@ def measure(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any
     return found
 
 
+def joined(results: dict[str, Any], others: list[Path]) -> None:
+    """Takes the runs of other results, which must be made as these are."""
+    for path in others:
+        other = json.loads(path.read_text(encoding="utf-8"))
+        for key, mine in results.items():
+            if key != "runs" and json.loads(json.dumps(mine)) != other[key]:
+                raise SystemExit(f"`{path}` was made otherwise: its {key!r} is {other[key]!r}, here it is {mine!r}.")
+        results["runs"] |= other["runs"]
+
+
 def main() -> None:
     """Runs all seeds and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--with", type=Path, nargs="+", default=[], metavar="FILE", dest="others")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
-    parser.add_argument("--steps", type=int, default=720)
+    parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--more-steps", type=int, default=240)
-    parser.add_argument("--rows", type=int, default=96, help="rows per step (default: %(default)s)")
-    parser.add_argument("--single", type=int, default=10_000, help="single questions (default: %(default)s)")
-    parser.add_argument("--chats", type=int, default=1_500, help="training chats (default: %(default)s)")
-    parser.add_argument("--solutions", type=int, default=2_500, help="training solutions (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=128, help="rows per step (default: %(default)s)")
+    parser.add_argument("--single", type=int, default=30_000, help="single questions (default: %(default)s)")
+    parser.add_argument("--chats", type=int, default=6_000, help="training chats (default: %(default)s)")
+    parser.add_argument("--solutions", type=int, default=8_000, help="training solutions (default: %(default)s)")
     parser.add_argument("--n", type=int, default=1_200, help="test solutions (default: %(default)s)")
     parser.add_argument("--n-chats", type=int, default=200, help="test chats (default: %(default)s)")
     arguments = parser.parse_args()
@@ -276,12 +312,13 @@ def main() -> None:
         "commit": commit,
         "versions": versions(),
         "base_sha256": hashlib.sha256((arguments.base / "model.safetensors").read_bytes()).hexdigest(),
-        "settings": {key: value for key, value in vars(arguments).items() if key not in ("base", "output")},
+        "settings": {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS},
     }
     base, tokenizer = loading.load_base(arguments.base, "float32")
     results["base"] = solutions(base, tokenizer, tested)
     print("base", {k: v for k, v in results["base"].items() if k != "mistakes"}, flush=True)
-    results["runs"] = {seed: measure(seed, arguments, tested) for seed in arguments.seeds}
+    results["runs"] = {str(seed): measure(seed, arguments, tested) for seed in arguments.seeds}
+    joined(results, arguments.others)
     arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
