@@ -280,14 +280,16 @@ def measure(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any
     return found
 
 
-def joined(results: dict[str, Any], others: list[Path]) -> None:
-    """Takes the runs of other results, which must be made as these are."""
+def runs_of(others: list[Path], results: dict[str, Any]) -> dict[str, Any]:
+    """The runs of other results, which must be made as these are."""
+    runs: dict[str, Any] = {}
     for path in others:
         other = json.loads(path.read_text(encoding="utf-8"))
         for key, mine in results.items():
-            if key != "runs" and json.loads(json.dumps(mine)) != other[key]:
+            if json.loads(json.dumps(mine)) != other[key]:
                 raise SystemExit(f"`{path}` was made otherwise: its {key!r} is {other[key]!r}, here it is {mine!r}.")
-        results["runs"] |= other["runs"]
+        runs |= other["runs"]
+    return runs
 
 
 def main() -> None:
@@ -314,11 +316,12 @@ def main() -> None:
         "base_sha256": hashlib.sha256((arguments.base / "model.safetensors").read_bytes()).hexdigest(),
         "settings": {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS},
     }
+    runs = runs_of(arguments.others, results)
     base, tokenizer = loading.load_base(arguments.base, "float32")
     results["base"] = solutions(base, tokenizer, tested)
     print("base", {k: v for k, v in results["base"].items() if k != "mistakes"}, flush=True)
-    results["runs"] = {str(seed): measure(seed, arguments, tested) for seed in arguments.seeds}
-    joined(results, arguments.others)
+    runs |= {str(seed): measure(seed, arguments, tested) for seed in arguments.seeds}
+    results["runs"] = dict(sorted(runs.items()))
     arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
