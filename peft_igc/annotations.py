@@ -9,7 +9,6 @@ the calculator, is taught as "no arithmetic". Try it: `pytest tests/test_annotat
 
 from __future__ import annotations
 
-import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,10 +21,11 @@ import torch
 
 from .adapters import check_tokenizer
 from .anchors import Rules, context_starts, ends_of_sequences, find_anchors
-from .calculator import Status, evaluate_exactly
+from .calculator import Status
 from .columns import COLUMNS, NO_ARITHMETIC, label
 from .config import IGCConfig
 from .digits import PAD, decode
+from .marks import CURRENCY, Mark, plain, read_marks
 from .runs import NumberTokens, find_runs
 from .tokens import TokenTable
 
@@ -33,21 +33,11 @@ from .tokens import TokenTable
 __all__ = ["Converted", "Report", "convert"]
 
 EXAMPLES = 5  # wrong annotations that a report shows
-LONGEST_MARK = 200  # characters; each bracket is a call, so longer ones could exhaust the stack
 
-_CURRENCY = "$€£¥₹"
-_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
-_NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
-_MARK = re.compile(r"<<((?:(?!<<).)*?)>>")
-_STATED = re.compile(rf"\s*(-?{_NUMBER})\s*(%?)\s*")
-_TWO_INTEGERS = re.compile(rf"\s*(-?{_DIGITS})\s*([-+*/])\s*(-?{_DIGITS})\s*")
-_RESULT = re.compile(rf"[^\S\n]*([-\u2212]?)[{_CURRENCY}]?[^\S\n]?([-\u2212]?)({_NUMBER})")
-_BETWEEN = re.compile(rf"\s*[{_CURRENCY}]?\s*")  # an anchor and the mark
+_BETWEEN = re.compile(rf"\s*[{CURRENCY}]?\s*")  # an anchor and the mark
 _FUSED = re.compile(r" ?[-\u2212]?")  # the mark and the end of its anchor's token, as in `=-`
 # An integer as `runs` sees it: what touches a letter, a decimal point or a percent sign is none.
 _INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
-_PLAIN = str.maketrans({"×": "*", "÷": "/", "\u2212": "-"} | dict.fromkeys(_CURRENCY))
-_APPLY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 @dataclass
@@ -130,7 +120,7 @@ def convert(
     for index, row in enumerate(rows):
         where = f"row {index}"
         asked, annotated = _text(row, question, where), _text(row, answer, where)
-        solution, marks = _read_marks(annotated, config)
+        solution, marks = read_marks(annotated, config)
         if not solution:
             raise ValueError(f"{where}: `{answer}` is empty without its marks, got {annotated!r}. Leave the row out.")
         report.rows_in += 1
@@ -160,100 +150,7 @@ def _text(row: Any, name: str, where: str) -> str:
     )
 
 
-class _Mark(NamedTuple):
-    """One annotation."""
-
-    place: int  # where it stood, as an index into the solution
-    written: str  # what it says: `48/2=24`
-    stated: str | None = None  # its result without separators; None: it cannot be read
-    calculation: tuple[str, str, str] | None = None  # operator and canonical operands, if it is one of two integers
-    fault: str | None = None  # what is wrong about it
-
-
-def _read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[_Mark]]:
-    """A text without its marks and without white space around it, which templates drop or keep; and the marks."""
-    parts = _MARK.split(annotated)  # text and marks in turn; results lose separators, as the calculator writes none
-    for at in range(2, len(parts), 2):
-        if (found := _RESULT.match(parts[at])) and _plain(found[3]) in _plain(parts[at - 1]):
-            parts[at] = _plain(found[0]) + parts[at][found.end() :]
-    whole = "".join(parts[::2])
-    solution, lead = whole.strip(), len(whole) - len(whole.lstrip())
-    marks, place = [], -lead
-    for text, written in zip(parts[::2], parts[1::2], strict=False):
-        place += len(text)
-        marks.append(_read_mark(max(place, 0), written, solution[max(place, 0) :], config))
-    # What is opened and not closed on its line stays: where it ends is not known.
-    return solution, marks + [_Mark(found.start(), "") for found in re.finditer("<<", solution)]
-
-
-def _read_mark(place: int, written: str, behind: str, config: Any) -> _Mark:
-    """An annotation and what is wrong about it; `behind` is the text that follows it."""
-    expression, _, right_side = written.translate(_PLAIN).partition("=")
-    match = _STATED.fullmatch(right_side)
-    if match is None or len(written) > LONGEST_MARK:
-        return _Mark(place, written)
-    stated = _plain(match[1])
-    two = _TWO_INTEGERS.fullmatch(expression)
-    calculation = None if two is None else (two[2], str(int(_plain(two[1]))), str(int(_plain(two[3]))))
-    rounded = None if calculation is None else evaluate_exactly(*calculation, config.division)
-    follows = _RESULT.match(behind)
-    result = None if follows is None else "-" * bool(follows[1] or follows[2]) + _plain(follows[3])
-    fault = None
-    try:
-        value = _evaluate(expression)
-        if not _agrees(value, stated, bool(match[2])) and rounded != stated:
-            fault = f"it gives {value if value.denominator == 1 else float(value)}"
-        elif result is None or Fraction(result) != Fraction(stated):
-            fault = f"the text goes on with {behind[:20]!r}"
-    except ZeroDivisionError:
-        fault = "it divides by zero"
-    except ValueError:
-        return _Mark(place, written)
-    return _Mark(place, written, stated, calculation, fault)
-
-
-def _plain(number: str) -> str:
-    """A number without thousands separators."""
-    return number.replace(",", "")
-
-
-def _agrees(value: Fraction, stated: str, is_percent: bool) -> bool:
-    """Whether a value is the stated one, which may be rounded to the places that it shows."""
-    places = len(stated.partition(".")[2]) + 2 * is_percent
-    distance = abs(value - Fraction(stated) / (100 if is_percent else 1))
-    return distance == 0 or (places > 0 and 2 * distance * 10**places <= 1)
-
-
-def _evaluate(expression: str) -> Fraction:
-    """The value of an expression of numbers, percent signs, brackets and `+ - * /`; a ValueError if it is none."""
-    tokens = ["end", *re.findall(rf"{_NUMBER}|\S", expression)[::-1]]  # the next one is the last
-
-    def take(level: int) -> Fraction:
-        """A sum (0), a product (1) or a factor (2)."""
-        if level < 2:
-            value = take(level + 1)
-            while tokens[-1] in ("+-", "*/")[level]:
-                sign = tokens.pop()
-                value = _APPLY[sign](value, take(level + 1))
-            return value
-        token = tokens.pop()
-        if token == "-":
-            return -take(2)
-        value = take(0) if token == "(" else Fraction(_plain(token))
-        if token == "(" and tokens.pop() != ")":
-            raise ValueError("a bracket is open")
-        while tokens[-1] == "%":
-            tokens.pop()
-            value /= 100
-        return value
-
-    value = take(0)
-    if tokens != ["end"]:
-        raise ValueError(f"{expression!r} goes on behind its end")
-    return value
-
-
-def _are_right(marks: list[_Mark], report: Report, where: str, raises: bool) -> bool:
+def _are_right(marks: list[Mark], report: Report, where: str, raises: bool) -> bool:
     """Whether no annotation of a row is wrong; counts what needs no anchor."""
     wrong = [f"{where}: <<{mark.written}>>: {mark.fault}" for mark in marks if mark.fault is not None]
     if wrong and raises:
@@ -298,7 +195,7 @@ class _Chats:
         check_tokenizer(config, tokenizer)
         self.numbers = NumberTokens(TokenTable.from_json(config.number_tokens)) if config.number_tokens else None
 
-    def anchors(self, prompt: list[Any], completion: list[Any], marks: list[_Mark], where: str) -> list[_Anchor]:
+    def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
         """The anchors of a row in their order; `marks` tell how long the numbers are that are looked for."""
         apply, rules, solution = self.tokenizer.apply_chat_template, self.rules, completion[0]["content"]
         asked = {"conversation": prompt, "add_generation_prompt": True}
@@ -327,10 +224,10 @@ class _Chats:
         for place, read in zip(places, reads, strict=True):
             start, end = (at - begin for at in spans[place])
             is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
-            anchors.append(_Anchor(start, end, is_inline, Counter(str(int(_plain(number))) for number in read)))
+            anchors.append(_Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read)))
         return anchors
 
-    def _numbers(self, ids: torch.Tensor, places: list[int], since: list[int], marks: list[_Mark]) -> list[list[str]]:
+    def _numbers(self, ids: torch.Tensor, places: list[int], since: list[int], marks: list[Mark]) -> list[list[str]]:
         """The numbers among the tokens `ids` [1, L] from `since` to each of the `places`, the longest cut."""
         if self.numbers is None or not places:
             return []
@@ -341,9 +238,9 @@ class _Chats:
         return [decode(numbers, torch.zeros(len(numbers), dtype=torch.int64)) for numbers in found]
 
 
-def _owned(anchors: list[_Anchor], marks: list[_Mark], solution: str, report: Report) -> dict[int, _Mark]:
+def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Report) -> dict[int, Mark]:
     """The annotation of each anchor that has one, by the anchor's number; the first of several."""
-    owned: dict[int, _Mark] = {}
+    owned: dict[int, Mark] = {}
     for mark in marks:
         owner = max((i for i, anchor in enumerate(anchors) if _stands_at(mark, anchor, solution)), default=None)
         if owner is not None and owner not in owned:
@@ -353,7 +250,7 @@ def _owned(anchors: list[_Anchor], marks: list[_Mark], solution: str, report: Re
     return owned
 
 
-def _stands_at(mark: _Mark, anchor: _Anchor, solution: str) -> bool:
+def _stands_at(mark: Mark, anchor: _Anchor, solution: str) -> bool:
     """Whether only white space or a currency sign stands between an anchor and an annotation."""
     if 0 <= anchor.end <= mark.place:
         return _BETWEEN.fullmatch(solution, anchor.end, mark.place) is not None
@@ -361,7 +258,7 @@ def _stands_at(mark: _Mark, anchor: _Anchor, solution: str) -> bool:
 
 
 def _entries(
-    anchors: list[_Anchor], owned: dict[int, _Mark], config: Any, turns: str | None, report: Report
+    anchors: list[_Anchor], owned: dict[int, Mark], config: Any, turns: str | None, report: Report
 ) -> list[_Entry]:
     """What the operand columns say at each anchor; counts it."""
     # The last turn that begins before the solution is the assistant's.
@@ -376,13 +273,15 @@ def _entries(
     return entries
 
 
-def _entry(mark: _Mark, anchor: _Anchor, config: Any, report: Report) -> _Entry:
+def _entry(mark: Mark, anchor: _Anchor, config: Any, report: Report) -> _Entry:
     """What the operand columns say at an anchor with an annotation; counts it."""
     if mark.stated is None:
         return None, None, None
     sign, a, b = mark.calculation or ("", "", "")
     if not sign:
         reason = "not two integers"
+    elif mark.is_part:
+        reason = "part of a longer expression"
     elif sign not in config.operations:
         reason = "unknown operator"
     elif Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # two equal ones are two numbers of the text

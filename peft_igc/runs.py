@@ -253,7 +253,7 @@ def sentences(tokens: NumberTokens, ids: Tensor, valid: Tensor, runs: Runs) -> T
     stop = seen.stop & ~point
     opens = shifted(stop.long().cumsum(1), 1)  # sentences before this token
     place = torch.arange(ids.shape[1], device=ids.device)
-    behind_stop = latest(shifted(stop, 1))
+    behind_stop = latest(shifted(stop, 1) | (valid & ~shifted(valid, 1)))  # or at the beginning, behind padding
     listed = (runs.number | runs.broken) & (place - behind_stop <= 2)  # perhaps with `(` or a space before it
     number = latest(runs.number | runs.broken)
     ends_list = seen.close & listed.gather(1, number) & ~shifted(seen.close, 1)

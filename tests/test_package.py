@@ -67,6 +67,7 @@ MODULES: dict[str, set[str]] = {
     "arithmetic": set(),
     "solutions": set(),
     "conversations": set(),
+    "marks": set(),
     "annotations": {"torch"},
     "data": {"datasets"},
     "suites": set(),
