@@ -13,9 +13,9 @@ annotated solutions, whose numbers are drawn; then, all by greedy generation:
   that training rows have around and in them, refusals too.
 * BIG-bench's form, single questions, on the same adapter.
 
-No calculation of a test chat or of BIG-bench's items is trained on (but those of two one-digit numbers), and no
-question of a test solution. Seeds can be measured apart and joined: `--with` takes the runs of other results, if all
-but the seeds is equal.
+Training rows and chats are drawn without the calculations of the test chats and of BIG-bench's items (but those of
+two one-digit numbers; a turn that goes on from a result is drawn freely), solutions without the questions of the test.
+Seeds can be measured apart and joined: `--with` takes the runs of other results, if all but the seeds is equal.
 
     python recipes/extend_tiny_base.py --output build/tiny_solutions
     python benchmarks/worked_solutions.py --base build/tiny_solutions --output benchmarks/results/worked_solutions.json
