@@ -1,0 +1,210 @@
+"""The paper's comparison of architectures on the embedded base: IGC, IGC with a shortcut, the shortcut alone, LoRA.
+
+All methods see the same rows (a fixed set, each seed its own), the same batches, steps and schedule, and are tested on
+the same items, BIG-bench's form, by greedy generation of whole answers. IGC is the hidden interface, with the settings
+of `peft-igc demo --interface hidden`. LoRA is put on every linear layer; its rank is the one that comes nearest to
+IGC's number of parameters, and its learning rate is the best of three, told by a shorter run (seed of its own) on
+items that are in no test. What is learned in passing is kept, for a figure: exact match against rows seen.
+
+    python benchmarks/ablations.py --output benchmarks/results/ablations.json --figure benchmarks/results/ablations.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import set_seed
+
+from peft_igc import loading
+from peft_igc.cpu import head_at_labels_only
+from peft_igc.data import bigbench_test_set
+from peft_igc.demo import OPERATIONS, demo_config, training_rows
+from peft_igc.demo_settings import SETTINGS, DemoSettings
+from peft_igc.evaluation import evaluate, versions
+from peft_igc.fitting import made_trainer
+from peft_igc.progress import Progress
+
+
+IGC: dict[str, dict[str, Any]] = {
+    "igc": {},
+    "igc_and_shortcut": {"shortcut": "beside"},
+    "shortcut_only": {"shortcut": "only"},
+}
+LORA = "lora"
+LORA_RATES = (5e-4, 1e-3, 3e-3)
+VALIDATION_SEED, SEARCH_SEED, TEST_SEED = 1, 1_000_000, 0
+VALIDATION_ITEMS = 20  # per subtask, of what chooses the learning rate
+
+
+def settings_of(arguments: argparse.Namespace) -> DemoSettings:
+    """The demonstration's settings of the hidden interface, on a fixed set of rows."""
+    return dataclasses.replace(
+        SETTINGS["hidden"], steps=arguments.steps, distinct_rows=arguments.rows, checks=arguments.checks
+    )
+
+
+def attached(method: str, base: Any, tokenizer: Any, settings: DemoSettings) -> Any:
+    """The base model with a fresh adapter."""
+    if method == LORA:
+        return get_peft_model(base, LoraConfig(r=lora_rank(settings), target_modules="all-linear"))
+    return get_peft_model(base, demo_config(tokenizer, settings, **IGC[method]))
+
+
+def lora_rank(settings: DemoSettings) -> int:
+    """The rank at which LoRA on every linear layer has about as many parameters as IGC."""
+    counts = []
+    for make in (
+        lambda tokenizer: demo_config(tokenizer, settings),
+        lambda _: LoraConfig(r=1, target_modules="all-linear"),
+    ):
+        base, tokenizer = loading.tiny_base()
+        counts.append(get_peft_model(base, make(tokenizer)).num_parameters(only_trainable=True))
+    return round(counts[0] / counts[1])
+
+
+def train(method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> tuple[Any, ...]:
+    """One run: the trained model, its tokenizer, and how it went."""
+    base, tokenizer = loading.tiny_base()
+    set_seed(seed)
+    model = attached(method, base, tokenizer, settings)
+    base.set_attn_implementation("eager")
+
+    def check() -> float:
+        return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
+
+    progress = Progress(
+        lambda line: print(f"{method}, seed {seed}  {line}", flush=True), check, checks=settings.checks
+    )
+    rows = training_rows([*tested, *validation], seed, settings)
+    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+        made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress).train()
+    base.set_attn_implementation("sdpa")
+    told = {
+        "seconds": round(progress.seconds - progress.check_seconds, 1),
+        "parameters": model.num_parameters(only_trainable=True),
+        "checks": [{**entry, "rows": entry["step"] * settings.batch_size} for entry in progress.checks],
+    }
+    return model, tokenizer, told
+
+
+def lora_rate(settings: DemoSettings, steps: int, validation: list[Any], tested: list[Any]) -> dict[str, Any]:
+    """The learning rate of LoRA: exact match on validation items after a shorter run at each rate."""
+    found = {}
+    for rate in LORA_RATES:
+        short = dataclasses.replace(lora_settings(settings, rate), steps=steps, checks=1)
+        *_, told = train(LORA, SEARCH_SEED, short, validation, tested)
+        found[rate] = told["checks"][-1]["exact_match"]
+    return {"steps": steps, "exact_match": found, "chosen": max(found, key=lambda rate: found[rate])}
+
+
+def lora_settings(settings: DemoSettings, rate: float) -> DemoSettings:
+    """Without what only a calculator has."""
+    return dataclasses.replace(settings, learning_rate=rate, muon_learning_rate=None, weight_decay=0.0)
+
+
+def measure(
+    method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]
+) -> dict[str, Any]:
+    """One run and its test."""
+    model, tokenizer, told = train(method, seed, settings, validation, tested)
+    report = evaluate(model, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
+    scores = by_operation(report["groups"])
+    print(f"{method}, seed {seed}  {report['exact_match']:.2%}  {scores}", flush=True)
+    keys = ("n", "exact_match", "groups", "truncated", "mistakes")
+    return {"training": told, "operations": scores, **{key: report[key] for key in keys}}
+
+
+def by_operation(groups: dict[str, Any]) -> dict[str, float]:
+    """Exact match of each operation, its items weighing equally."""
+    parts = {name: [score for group, score in groups.items() if group.endswith(name)] for name in OPERATIONS}
+    return {
+        name: sum(s["exact_match"] * s["n"] for s in scores) / sum(s["n"] for s in scores)
+        for name, scores in parts.items()
+    }
+
+
+def table(results: dict[str, Any]) -> str:
+    """Per cent exact, mean over seeds with the worst one behind it, as in the paper's table."""
+    lines = [f"{'':<18}" + "".join(f"{title:>18}" for title in ("all", *OPERATIONS))]
+    base = [results["base"]["exact_match"], *results["base"]["operations"].values()]
+    lines.append(f"{'base':<18}" + "".join(f"{100 * score:>18.1f}" for score in base))
+    for method, runs in results["runs"].items():
+        cells = [[run["exact_match"] for run in runs.values()]]
+        cells += [[run["operations"][name] for run in runs.values()] for name in OPERATIONS]
+        shown = (f"{100 * statistics.mean(cell):.1f} ({100 * min(cell):.1f})" for cell in cells)
+        lines.append(f"{method:<18}" + "".join(f"{text:>18}" for text in shown))
+    return "\n".join(lines)
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Exact match on validation items against rows seen, a line per seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(xlabel="rows seen", ylabel="exact match on validation items (%)", ylim=(-2, 102))
+    axes.set_title("Architectures on the embedded base, one line per seed")
+    for colour, (method, runs) in enumerate(results["runs"].items()):
+        for number, run in enumerate(runs.values()):
+            checks = run["training"]["checks"]
+            points = [entry["rows"] for entry in checks], [100 * entry["exact_match"] for entry in checks]
+            axes.plot(*points, f"C{colour}o-", markersize=3, label=None if number else method.replace("_", " "))
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Runs all methods and seeds, and writes results after each run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--figure", type=Path, metavar="FILE")
+    parser.add_argument("--methods", nargs="+", default=[*IGC, LORA], choices=[*IGC, LORA])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
+    parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=1200, help="of 128 rows (default: %(default)s)")
+    parser.add_argument("--search-steps", type=int, default=300, help="of LoRA's learning rate (default: %(default)s)")
+    parser.add_argument("--per-group", type=int, default=100, help="test items per subtask (default: %(default)s)")
+    parser.add_argument("--checks", type=int, default=12, help="measurements on the way (default: %(default)s)")
+    arguments = parser.parse_args()
+    settings = settings_of(arguments)
+    tested = bigbench_test_set(arguments.per_group, TEST_SEED)
+    validation = bigbench_test_set(VALIDATION_ITEMS, VALIDATION_SEED)
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    results: dict[str, Any] = {
+        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
+        "versions": versions(),
+        "threads": torch.get_num_threads(),
+        "settings": dataclasses.asdict(settings) | {"per_group": arguments.per_group},
+    }
+    base, tokenizer = loading.tiny_base()
+    report = evaluate(base, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
+    operations = by_operation(report["groups"])
+    results["base"] = {"n": report["n"], "exact_match": report["exact_match"], "operations": operations}
+    runs: dict[str, Any] = {}
+    results["runs"] = runs
+    for method in arguments.methods:
+        chosen = settings
+        if method == LORA:
+            search = lora_rate(settings, arguments.search_steps, validation, tested)
+            results["lora"] = {"rank": lora_rank(settings), "learning_rate": search}
+            chosen = lora_settings(settings, search["chosen"])
+        for seed in arguments.seeds:
+            runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
+            arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(table(results))
+    if arguments.figure is not None:
+        draw(results, arguments.figure)
+
+
+if __name__ == "__main__":
+    main()
