@@ -14,7 +14,8 @@ from peft import PeftModel
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from .hooks import TARGETS
+from .config import ONLY
+from .hooks import TARGETS, active_config
 from .outputs import Fields
 from .state import ReadingDone, reading_alone
 
@@ -31,12 +32,19 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
 
     Raises:
         ValueError: The model is wrapped (DDP, FSDP, DeepSpeed): a wrapper loses track of a pass that ends early, and
-            the gradients of several processes would not be brought together; or nothing was read.
+            the gradients of several processes would not be brought together; or nothing was read, or nothing would
+            be learned.
     """
     if not isinstance(model, PeftModel | PreTrainedModel):
         raise ValueError(
             "`igc_writing_every` above 1 ends forward passes early, which a model wrapped in "
             f"`{type(model).__name__}` does not follow. Set it to 1, or train in one process."
+        )
+    config = active_config(model)
+    if config is not None and config.shortcut == ONLY:
+        raise ValueError(
+            '`igc_writing_every` above 1 trains the reading alone in the other steps, but with `shortcut="only"` it '
+            "learns from the language-model loss. Set it to 1."
         )
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
     try:
