@@ -76,9 +76,13 @@ MODULES: dict[str, set[str]] = {
     "data": {"datasets"},
     "suites": set(),
     "evaluation": {"torch"},
+    "exact_match": set(),
+    "curves": {"matplotlib"},
     "card": set(),
+    "checkpoints": set(),
     "collator": {"torch", "trl"},
     "streaming": set(),
+    "sft_config": {"transformers", "trl"},
     "trainer": {"accelerate", "datasets", "peft", "torch", "transformers", "trl"},
     # the programs
     "cpu": {"torch", "trl"},
