@@ -1,10 +1,11 @@
-"""The command line: `peft-igc demo`, `eval`, `trace` and `profile`; the same as `python -m peft_igc.cli`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `trace` and `profile`; the same as `python -m peft_igc.cli`.
 
 In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
 stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
 keeps its traceback.
-Parsing only: the work is in `demo`, `evaluation`, `tracing` and `profile`, which the commands import when they run:
-`--help` and errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+Parsing only: the work is in `demo`, `sft`, `evaluation`, `tracing` and `profile`, which the commands import when they
+run: `--help` and errors in arguments need no trainer (`sft` does: all its arguments are TRL's to parse). Try it:
+`peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = ["build_parser", "main"]
 EXAMPLES = """\
 examples:
   peft-igc demo --output demo-output
+  peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
@@ -57,6 +59,11 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--minutes", type=float, metavar="CAP", help="stop the training early after so long")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
     demo.set_defaults(run=_demo)
+
+    # All that follows is TRL's to parse: without prefix characters every argument is a value to this parser.
+    sft = commands.add_parser("sft", help="fine-tune with TRL, from a YAML file", prefix_chars="\0", add_help=False)
+    sft.add_argument("arguments", nargs="*")
+    sft.set_defaults(run=_sft)
 
     evaluate = commands.add_parser("eval", help="exact match of generated answers on a JSONL file")
     _add_model(evaluate, adapter_required=False)
@@ -126,6 +133,14 @@ def _demo(arguments: argparse.Namespace) -> int:
     _say(f"Written: {files}")
     _say(f'Now try: peft-igc trace --base tiny --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
     return 1 if outcome.missed and not outcome.results["training"]["stopped_early"] else 0
+
+
+def _sft(arguments: argparse.Namespace) -> int:
+    """`peft-igc sft`."""
+    _need_training_packages()
+    from .sft import run
+
+    return run(arguments.arguments, prog="peft-igc sft")
 
 
 def _need_training_packages() -> None:

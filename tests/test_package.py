@@ -90,6 +90,10 @@ MODULES: dict[str, set[str]] = {
     "demo_settings": set(),
     "fitting": {"datasets", "transformers"},
     "demo": {"datasets", "matplotlib", "peft", "torch", "transformers"},
+    "arguments": set(),
+    "corpora": {"datasets"},
+    "launching": {"accelerate", "torch"},
+    "sft": {"peft", "safetensors", "torch", "transformers", "trl", "yaml"},
     "cli": {"torch", "transformers"},
 }
 SOURCES = {path.stem: path for path in sorted(PACKAGE.glob("*.py"))}

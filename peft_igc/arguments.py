@@ -1,0 +1,185 @@
+"""`IGCArguments`: what `peft-igc sft` asks about the calculator and its data, besides TRL's own arguments.
+
+In: values from a command line or a YAML file. Out: an `IGCConfig` (`igc_config`). A field that is not set is not
+passed on, so that the config's own default holds; and one that would have no effect is refused (`check`).
+Nothing is loaded here. Try it: `pytest tests/test_sft.py -k arguments`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from .anchor_rules import assistant_header
+from .config import INTERFACES, PROMPT_END, IGCConfig
+
+
+__all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"]
+
+ADAPTERS = ("igc", "lora", "igc+lora", "none")
+ASSISTANT_HEADER = "assistant_header"
+
+# Fields of `IGCArguments` that are no fields of the config. All others are, without their prefix.
+_OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_annotated_fraction"}
+_OF_THE_RUN |= {"igc_generated_rows", "igc_generated_max_digits"}
+_CALCULATOR_ONLY = {"igc_train_base", "igc_anchors", "igc_annotated_fraction"}  # without one, these have no effect
+_LORA = ("lora_", "use_rslora", "use_dora")
+
+
+def _same(name: str, **more: Any) -> Any:
+    """A field that is handed to the config as it is; not set unless the user does."""
+    declared = next((f for f in dataclasses.fields(IGCConfig) if f.name == name), None)
+    text = f"As `{name}` of `IGCConfig`" + (f": {declared.metadata['help']}." if declared is not None else ".")
+    return field(default=None, metadata={"help": text, **more})
+
+
+@dataclass
+class IGCArguments:
+    """Arguments of `peft-igc sft` about the calculator.
+
+    Args:
+        igc_adapter (`str`, *optional*, defaults to `"igc"`):
+            What is trained: `"igc"`, a calculator; `"lora"`, TRL's LoRA (`lora_r` and the like) alone, as a baseline;
+            `"igc+lora"`, a calculator over a LoRA; `"none"`, the base model itself.
+        igc_train_base (`bool`, *optional*, defaults to `False`):
+            Train all weights of the base model beside the calculator. It is saved whole, under `base/`.
+        igc_interface (`str`, *optional*, defaults to `"tokens"`):
+            As in [`IGCConfig`], whose default is the other one: here a tokenizer is always at hand.
+        igc_anchors (`list[str]`, *optional*):
+            Where steps run: `assistant_header` (the default), `prompt_end`, or a text such as `=`.
+        igc_annotated_fraction (`float`, *optional*, defaults to `1.0`):
+            Part of the annotated training rows whose operand columns are kept, chosen by `seed`. The others stay in
+            the data and teach nothing to the reading.
+        igc_generated_rows (`int`, *optional*, defaults to `0`):
+            So many rows of the package's own arithmetic, all distinct, as the data or beside it.
+        igc_generated_max_digits (`int`, *optional*):
+            Their longest ordinary operand, 6 (at most `num_digits`) if not given.
+        igc_layer, igc_reading_context, ..., igc_fixed_inputs:
+            As in [`IGCConfig`], which documents them; its defaults hold where nothing is given.
+    """
+
+    igc_adapter: str = field(default="igc", metadata={"help": "What is trained.", "choices": ADAPTERS})
+    igc_train_base: bool = field(default=False, metadata={"help": "Train the base model beside the calculator."})
+    igc_interface: str = field(
+        default="tokens", metadata={"help": "How numbers pass between text and calculator.", "choices": INTERFACES}
+    )
+    igc_anchors: list[str] | None = field(
+        default=None,
+        metadata={"help": f"Where steps run: {ASSISTANT_HEADER} (the default), {PROMPT_END}, a text such as `=`."},
+    )
+    igc_annotated_fraction: float = field(
+        default=1.0, metadata={"help": "Part of the annotated rows whose annotation is kept."}
+    )
+    igc_generated_rows: int = field(default=0, metadata={"help": "Rows of the package's own arithmetic."})
+    igc_generated_max_digits: int | None = field(
+        default=None, metadata={"help": "Longest ordinary operand of the generated rows. None: 6."}
+    )
+
+    igc_layer: int | None = _same("layer")
+    igc_reading_context: str | None = _same("reading_context")
+    igc_num_digits: int | None = _same("num_digits")
+    igc_reading_dim: int | None = _same("reading_dim")
+    igc_reading_layers: int | None = _same("reading_layers")
+    igc_reading_ffn: int | None = _same("reading_ffn")
+    igc_reading_dropout: float | None = _same("reading_dropout")
+    igc_confidence: float | None = _same("confidence")
+    igc_num_heads: int | None = _same("num_heads")
+    igc_max_distance: int | None = _same("max_distance")
+    igc_operations: list[str] | None = _same("operations")
+    igc_division: str | None = _same("division")
+    igc_result_digits: int | None = _same("result_digits")
+    igc_writing_dim: int | None = _same("writing_dim")
+    igc_writing_ffn: int | None = _same("writing_ffn")
+    igc_gate_dim: int | None = _same("gate_dim")
+    igc_max_offset: int | None = _same("max_offset")
+    igc_teacher_forcing: bool | None = _same("teacher_forcing")
+    igc_detach_reading: bool | None = _same("detach_reading")
+    igc_shortcut: str | None = _same("shortcut")
+    igc_alignment: str | None = _same("alignment")
+    igc_fixed_inputs: int | None = _same("fixed_inputs")
+
+    def __post_init__(self) -> None:
+        if self.igc_adapter not in ADAPTERS:
+            raise ValueError(f"`igc_adapter={self.igc_adapter!r}` is unknown. Choose one of {', '.join(ADAPTERS)}.")
+        if not 0 <= self.igc_annotated_fraction <= 1:
+            raise ValueError(f"`igc_annotated_fraction={self.igc_annotated_fraction}` is not in 0..1.")
+        if self.igc_generated_rows < 0:
+            raise ValueError(f"`igc_generated_rows={self.igc_generated_rows}` is negative. Leave it out for none.")
+
+    @property
+    def has_igc(self) -> bool:
+        """Whether a calculator is trained."""
+        return self.igc_adapter in ("igc", "igc+lora")
+
+    @property
+    def has_lora(self) -> bool:
+        """Whether a LoRA is trained."""
+        return self.igc_adapter in ("lora", "igc+lora")
+
+
+def check(arguments: IGCArguments, given: Collection[str], quantized: bool = False) -> None:
+    """Refuses arguments that contradict each other or would have no effect.
+
+    Args:
+        arguments: What was parsed.
+        given: Names of all arguments that the user set, TRL's included.
+        quantized: Whether the base is loaded in 4 or 8 bit.
+
+    Raises:
+        ValueError: names the argument and the cure.
+    """
+    adapter = arguments.igc_adapter
+    if "use_peft" in given:
+        raise ValueError(
+            f"`use_peft` is TRL's: what is trained is told by `igc_adapter`, one of {', '.join(ADAPTERS)}."
+        )
+    if not arguments.has_lora and (names := sorted(name for name in given if name.startswith(_LORA))):
+        raise ValueError(
+            f"`{names[0]}` is given, but `igc_adapter={adapter}` trains no LoRA. Leave it out, or set "
+            f"`igc_adapter={'igc+lora' if arguments.has_igc else 'lora'}`."
+        )
+    own = {f.name for f in dataclasses.fields(IGCArguments)}
+    needing = (own - _OF_THE_RUN | _CALCULATOR_ONLY | {"igc_loss_weight", "igc_muon_learning_rate"}) & set(given)
+    needing |= {"igc_writing_every"} & set(given)
+    if not arguments.has_igc and needing:
+        raise ValueError(
+            f"`{sorted(needing)[0]}` is given, but `igc_adapter={adapter}` trains no calculator. Leave it out, or set "
+            "`igc_adapter=igc`."
+        )
+    if arguments.igc_train_base and arguments.has_lora:
+        raise ValueError("`igc_train_base` trains the base itself, so a LoRA on it has no use. Set `igc_adapter=igc`.")
+    if quantized and (arguments.igc_train_base or adapter == "none"):
+        raise ValueError(
+            "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "
+            "`igc_adapter` to igc, lora or igc+lora, without `igc_train_base`."
+        )
+    if not arguments.igc_generated_rows and arguments.igc_generated_max_digits is not None:
+        raise ValueError("`igc_generated_max_digits` is given, but no `igc_generated_rows`. Set both or none.")
+
+
+def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
+    """The calculator that the arguments describe.
+
+    Args:
+        arguments: What was parsed.
+        tokenizer: That of the base model.
+
+    Raises:
+        ValueError: as `IGCConfig.from_tokenizer`; for a field that this version does not have.
+    """
+    given = {
+        f.name.removeprefix("igc_"): getattr(arguments, f.name)
+        for f in dataclasses.fields(arguments)
+        if f.name not in _OF_THE_RUN and getattr(arguments, f.name) is not None
+    }
+    known = {f.name for f in dataclasses.fields(IGCConfig)}
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(f"`igc_{unknown[0]}` is given, but this version's `IGCConfig` has no `{unknown[0]}`.")
+    if str(context := given.get("reading_context", "")).isdecimal():
+        given["reading_context"] = int(context)
+    anchors: Any = arguments.igc_anchors or [ASSISTANT_HEADER]
+    if not isinstance(anchors, str):  # a string is an error that `from_tokenizer` explains
+        anchors = [assistant_header(tokenizer) if rule == ASSISTANT_HEADER else rule for rule in anchors]
+    return IGCConfig.from_tokenizer(tokenizer, anchors=anchors, **given)
