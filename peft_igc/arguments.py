@@ -48,7 +48,8 @@ class IGCArguments:
         igc_interface (`str`, *optional*, defaults to `"tokens"`):
             As in [`IGCConfig`], whose default is the other one: here a tokenizer is always at hand.
         igc_anchors (`list[str]`, *optional*):
-            Where steps run: `assistant_header` (the default), `prompt_end`, or a text such as `=`.
+            Where steps run: `assistant_header` (the default), `prompt_end` (for prompts and completions that are plain
+            strings, which have no header), or a text such as `=`.
         igc_annotated_fraction (`float`, *optional*, defaults to `1.0`):
             Part of the annotated training rows whose operand columns are kept, chosen by `seed`. The others stay in
             the data and teach nothing to the reading.
@@ -132,9 +133,7 @@ def check(arguments: IGCArguments, given: Collection[str], quantized: bool = Fal
     """
     adapter = arguments.igc_adapter
     if "use_peft" in given:
-        raise ValueError(
-            f"`use_peft` is TRL's: what is trained is told by `igc_adapter`, one of {', '.join(ADAPTERS)}."
-        )
+        raise ValueError(f"`use_peft` is not used here. Say what is trained by `igc_adapter`: {', '.join(ADAPTERS)}.")
     if not arguments.has_lora and (names := sorted(name for name in given if name.startswith(_LORA))):
         raise ValueError(
             f"`{names[0]}` is given, but `igc_adapter={adapter}` trains no LoRA. Leave it out, or set "

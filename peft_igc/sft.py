@@ -35,7 +35,7 @@ from .trainer import IGCSFTConfig, IGCTrainer
 
 __all__ = ["Parsed", "main", "make_parser", "parse", "run", "script"]
 
-LORA = "lora"  # name of the LoRA adapter beneath a calculator, and of its folder
+LORA = "low_rank"  # name of the LoRA beneath a calculator, and its folder; PEFT (0.21) warns of "lora"
 _TRAINED = "trained.safetensors"  # in checkpoints: all trained weights, where more than one adapter is trained
 
 
@@ -234,7 +234,14 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
         model_args.use_peft = True
         lora = get_peft_config(model_args)
         assert isinstance(lora, LoraConfig)
-        model = get_peft_model(model, lora, adapter_name=LORA if config is not None else "default", **options)
+        name = "default" if config is None else LORA
+        try:
+            model = get_peft_model(model, lora, adapter_name=name, **options)
+        except ValueError as error:
+            raise ValueError(
+                f"`lora_target_modules={lora.target_modules}` cannot be used: {error} One name alone is a pattern for "
+                "whole paths: write `.*q_proj`, several names, or 'all-linear'."
+            ) from error
     if config is not None:
         model = get_peft_model(model, config, **options)
     if igc_args.igc_train_base:

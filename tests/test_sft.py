@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 ROOT = Path(__file__).parent.parent
 SIZES = {"num_digits": 4, "reading_dim": 32, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
 SMALL = [text for name, size in SIZES.items() for text in (f"--igc_{name}", str(size))]
+SMALL += ["--igc_anchors", "prompt_end"]
 QUICK = {
     "use_cpu": "true",
     "bf16": "false",
@@ -348,15 +349,14 @@ def _sized():
 
 def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp_path, capsys):
     out = tmp_path / "out"
-    more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj"]
+    more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj", "up_proj"]
     made = trained(arguments(base, out, *SMALL, *more, dataset_name=write(tmp_path / "d", rows(8))))
-    assert f'"{out}/lora"' in capsys.readouterr().out.splitlines()[-1]
-    lora = load_file(out / "lora" / WEIGHTS)
+    assert f'"{out}/low_rank"' in capsys.readouterr().out.splitlines()[-1]
+    lora = load_file(out / "low_rank" / WEIGHTS)
     assert any(value.abs().max() > 0 for name, value in lora.items() if "lora_B" in name)  # it begins at zero
     assert all("igc_" in name for name in load_file(out / WEIGHTS))
-    again = PeftModel.from_pretrained(
-        AutoModelForCausalLM.from_pretrained(base), str(out / "lora"), adapter_name="lora"
-    )
+    again = AutoModelForCausalLM.from_pretrained(base)
+    again = PeftModel.from_pretrained(again, str(out / "low_rank"), adapter_name="low_rank")
     again = PeftModel.from_pretrained(again, str(out)).eval()
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
@@ -390,7 +390,7 @@ def test_baselines_without_a_calculator_are_trained_by_the_same_program(base, tm
 
 KINDS = {
     "igc": [],
-    "igc+lora": ["--igc_adapter", "igc+lora", "--lora_target_modules", "q_proj"],
+    "igc+lora": ["--igc_adapter", "igc+lora", "--lora_target_modules", "q_proj", "up_proj"],
     "base": ["--igc_train_base"],
 }
 
@@ -411,6 +411,12 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(base, tmp_path, kind
     assert whole.keys() == resumed.keys()
     for name, value in whole.items():
         assert torch.equal(value, resumed[name]), name
+
+
+def test_a_lora_that_finds_no_module_is_said(base, tmp_path):
+    more = ["--igc_adapter", "lora", "--lora_target_modules", "q_proj"]  # one name is a pattern to TRL and PEFT
+    with pytest.raises(ValueError, match="`lora_target_modules=q_proj`.*'all-linear'"):
+        trained(arguments(base, tmp_path, *more, dataset_name=write(tmp_path / "d", CHATS)))
 
 
 def test_a_checkpoint_that_is_not_there_is_named(base, tmp_path):
