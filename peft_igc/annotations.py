@@ -30,7 +30,7 @@ from .runs import NumberTokens, find_runs
 from .tokens import TokenTable
 
 
-__all__ = ["Converted", "Report", "convert"]
+__all__ = ["INTEGER", "Converted", "Report", "convert"]
 
 EXAMPLES = 5  # wrong annotations that a report shows
 LONGEST_MARK = 200  # characters; each bracket is a call, so longer ones could exhaust the stack
@@ -45,7 +45,7 @@ _RESULT = re.compile(rf"[^\S\n]*([-\u2212]?)[{_CURRENCY}]?[^\S\n]?([-\u2212]?)({
 _BETWEEN = re.compile(rf"\s*[{_CURRENCY}]?\s*")  # an anchor and the mark
 _FUSED = re.compile(r" ?[-\u2212]?")  # the mark and the end of its anchor's token, as in `=-`
 # An integer as `runs` sees it: what touches a letter, a decimal point or a percent sign is none.
-_INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
+INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
 _PLAIN = str.maketrans({"×": "*", "÷": "/", "\u2212": "-"} | dict.fromkeys(_CURRENCY))
 _APPLY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
@@ -322,7 +322,7 @@ class _Chats:
         reads = self._numbers(ids, places, since, marks)
         spans = row["offset_mapping"]
         if self.numbers is None:
-            reads = [_INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+            reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
         anchors = []
         for place, read in zip(places, reads, strict=True):
             start, end = (at - begin for at in spans[place])
