@@ -47,7 +47,6 @@ def read_row(row: Mapping[str, Any], where: str) -> Row:
         where: Names the row in error messages.
 
     Raises:
-        TypeError: A message that is no text.
         ValueError: A row of another form, or without text.
     """
     for name, reason in _UNUSED.items():
@@ -62,7 +61,7 @@ def read_row(row: Mapping[str, Any], where: str) -> Row:
             chat = [*prompt, *completion]
         messages = chat if isinstance(chat, list) else []
         if not all(isinstance(one, Mapping) and isinstance(one.get("content"), str) for one in messages):
-            raise TypeError(f"{where} has a message without text, got {messages!r:.200}. Leave the row out.")
+            raise ValueError(f"{where} has a message without text, got {messages!r:.200}. Leave the row out.")
         roles = [one.get("role") for one in messages]
         if len(roles) < 2 or roles[-1] != "assistant" or roles.count("assistant") > 1:
             raise ValueError(

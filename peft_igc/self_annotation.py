@@ -152,7 +152,7 @@ def annotate(
         progress: Called with the numbers of rows done and in all.
 
     Raises:
-        TypeError, ValueError: A row of another form, which is named; operand columns without `check`, none with it; a
+        ValueError: A row of another form, which is named; operand columns without `check`, none with it; a
             tokenizer without chat template.
     """
     settings, given = settings or Settings(), [dict(row) for row in rows]
