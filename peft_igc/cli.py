@@ -3,8 +3,9 @@
 In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
 stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
 keeps its traceback.
-Parsing only: the work is in `demo`, `evaluation`, `tracing`, `profile` and `self_annotation`, which the commands import
-when they run: `--help` and errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+Parsing only: the work is in `demo`, `evaluation`, `tracing`, `profile` and `self_annotation`, which the commands
+import when they run: `--help` and errors in arguments need no trainer.
+Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
 
 from __future__ import annotations

@@ -53,6 +53,7 @@ def read_row(row: Mapping[str, Any], where: str) -> Row:
         if row.get(name) is not None:
             raise ValueError(f"{where} has `{name}`: {reason}. Write it as `prompt` and `completion`.")
     prompt, completion = row.get("prompt"), row.get("completion")
+    context: str | list[dict[str, Any]]
     if isinstance(prompt, str) and isinstance(completion, str):
         text, answer, context = prompt, completion, prompt
     else:
@@ -69,7 +70,7 @@ def read_row(row: Mapping[str, Any], where: str) -> Row:
                 f"assistant's; its fields are {sorted(row)}, its roles {roles}. Split a chat into a row per answer."
             )
         context, answer = [dict(one) for one in messages[:-1]], messages[-1]["content"]
-        text = "\n".join(one["content"] for one in context)
+        text = "\n".join(one["content"] for one in messages[:-1])
     if not text.strip() or not answer.strip():
         raise ValueError(f"{where} has an empty prompt or answer. Leave the row out.")
     return Row(context, answer, text, numbers_of(text))

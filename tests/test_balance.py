@@ -11,9 +11,6 @@ from peft_igc.columns import check_columns
 from peft_igc.data import ArithmeticRows, Mixture
 
 
-PLAIN = Mixture(none=0.0, overflow=0.0, undefined=0.0, inexact=0.0)
-
-
 def calculation(a, b, operator="+", result="0"):
     """The columns of a row."""
     return {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
@@ -34,9 +31,9 @@ def test_tokens_are_counted_by_operand_and_place():
 
 
 def test_number_tokens_are_more_equal_than_in_the_stream_in_every_place():
-    report = balanced(ArithmeticRows(5, max_digits=5), TABLE, 2000).report
+    report = balanced(ArithmeticRows(5, max_digits=4), TABLE, 600).report
     before, after = worst(report["before"]), worst(report["after"])
-    assert len(before) == 4
+    assert len(before) == 2
     for place, ratio in before.items():
         assert after[place] < 0.7 * ratio, place
     assert report["after"]["operand 1, token 0"]["tokens"] > report["before"]["operand 1, token 0"]["tokens"]
@@ -61,7 +58,7 @@ def test_rows_are_the_streams_own_each_at_most_once():
 
 def test_kinds_keep_their_shares():
     stream = ArithmeticRows(5, max_digits=4, mixture=Mixture(none=0.2, overflow=0.1, inexact=0.1))
-    rows, report = balanced(stream, TABLE, 1000)
+    rows, report = balanced(stream, TABLE, 400)
 
     def kinds(many):
         return Counter((row["igc_operator"], (row["igc_result"] or "none").isalpha()) for row in many)
@@ -69,7 +66,7 @@ def test_kinds_keep_their_shares():
     found, expected = kinds(rows), kinds(stream.take(report["drawn"]))
     assert set(found) == set(expected)
     for kind, count in expected.items():
-        assert found[kind] == pytest.approx(1000 * count / report["drawn"], abs=12), kind
+        assert found[kind] == pytest.approx(400 * count / report["drawn"], abs=8), kind
 
 
 def test_the_stream_decides_what_is_taken_and_the_seed_in_which_order():
@@ -88,7 +85,7 @@ def test_a_token_is_taken_as_often_as_the_level_says_and_the_level_rises_with_pa
 
 
 def test_more_patience_makes_it_flatter():
-    flat, flatter = (balanced(ArithmeticRows(5), TABLE, 500, patience=patience).report for patience in (2, 40))
+    flat, flatter = (balanced(ArithmeticRows(5), TABLE, 200, patience=patience).report for patience in (2, 40))
     assert flatter["drawn"] > flat["drawn"]
     assert flatter["after"]["operand 1, token 0"]["max"] < flat["after"]["operand 1, token 0"]["max"]
 
