@@ -1,11 +1,11 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `trace` and `profile`; the same as `python -m peft_igc.cli`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; as `python -m peft_igc.cli`.
 
 In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
 stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
 keeps its traceback.
-Parsing only: the work is in `demo`, `sft`, `evaluation`, `tracing` and `profile`, which the commands import when they
-run: `--help` and errors in arguments need no trainer (`sft` does: all its arguments are TRL's to parse). Try it:
-`peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+Parsing only: the work is in `demo`, `sft`, `evaluation`, `tracing`, `profile` and `self_annotation`, which the
+commands import when they run: `--help` and errors in arguments need no trainer (`sft` does: all its arguments are
+TRL's to parse). Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import logging as python_logging
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ examples:
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
   peft-igc profile tiny                                                # how a tokenizer splits numbers
   peft-igc profile tiny --anchors "="                                  # and where texts are anchors
+  peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
 """
 
 
@@ -91,7 +93,33 @@ def build_parser() -> argparse.ArgumentParser:
     )
     profile.add_argument("--json", action="store_true", help="print JSON")
     profile.set_defaults(run=_profile)
+    _add_annotate(commands.add_parser("annotate", help="operand columns for training rows, found by a model itself"))
     return parser
+
+
+def _add_annotate(annotate: argparse.ArgumentParser) -> None:
+    """The arguments of `peft-igc annotate`; the defaults are those of `self_annotation.Settings`."""
+    annotate.add_argument(
+        "--model", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
+    )
+    annotate.add_argument(
+        "--data", required=True, metavar="FILE", help="one row per line: `prompt` and `completion`, or `messages`"
+    )
+    annotate.add_argument("--output", required=True, metavar="FILE", help="rows as JSONL; a report comes beside it")
+    options: dict[str, tuple[Any, str, str]] = {
+        "--margin": (float, "NATS", "per token by which a result has to lower the answer's loss (default: 1.0)"),
+        "--max-numbers": (int, "N", "last numbers of a prompt to pair; 0: none (default: 4)"),
+        "--proposals": (int, "K", "calculations to ask of the model itself for each row (default: 0)"),
+        "--num-digits": (int, "D", "longest operand and result, as the adapter's (default: 10)"),
+        "--batch-size": (_positive, "N", "(default: 32)"),
+        "--seed": (int, "N", "of the rows that the report shows (default: 0)"),
+    }
+    for name, (kind, metavar, text) in options.items():
+        annotate.add_argument(name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text)
+    annotate.add_argument(
+        "--check", action="store_true", help="the rows have operand columns: hide them, then compare with them"
+    )
+    annotate.set_defaults(run=_annotate)
 
 
 def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
@@ -215,6 +243,29 @@ def _profile(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _annotate(arguments: argparse.Namespace) -> int:
+    """`peft-igc annotate`."""
+    import torch
+
+    from .data import read_rows
+    from .loading import load_base
+    from .self_annotation import Settings, annotate, report_path, write
+
+    output = Path(arguments.output)
+    _check_output(output)
+    names = [field.name for field in dataclasses.fields(Settings)]
+    settings = Settings(**{name: getattr(arguments, name) for name in names if hasattr(arguments, name)})
+    rows = read_rows(arguments.data)
+    model, tokenizer = load_base(arguments.model)
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    annotated = annotate(rows, model, tokenizer, settings, check=arguments.check, progress=_Counter())
+    facts = {"model": arguments.model, "data": arguments.data, "settings": dataclasses.asdict(settings)}
+    write(annotated, output, facts)
+    _say(annotated.report.format())
+    _say(f"Written: `{output}`, `{report_path(output)}`")
+    return 0
+
+
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The model that the arguments name, on an accelerator if there is one, and its tokenizer."""
     import torch
@@ -239,11 +290,18 @@ def _check_output(path: Path) -> None:
 
 
 class _Counter:
-    """Prompts done, on one line of a terminal; silent where nobody watches."""
+    """Prompts or rows done and the time left, on one line of a terminal; silent where nobody watches."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
+        from .progress import duration
+
         if sys.stderr.isatty():
-            print(f"\r{done:,}/{total:,}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+            left = duration((time.perf_counter() - self.begin) / done * (total - done))
+            end = "\n" if done == total else ""
+            print(f"\r{done:,}/{total:,}  {left} left   ", end=end, file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:

@@ -39,7 +39,7 @@ def test_the_commands_are_those_of_the_command_line():
     from peft_igc.cli import build_parser
 
     lines = re.findall(r"^peft-igc (\w+)(.*)$", README, re.MULTILINE)
-    assert {name for name, _ in lines} == {"demo", "sft", "eval", "trace", "profile"}
+    assert {name for name, _ in lines} == {"demo", "sft", "eval", "trace", "profile", "annotate"}
     for name, rest in lines:
         arguments = re.findall(r'"[^"]*"|\S+', re.sub(r"\[[^]]*\]", "", rest))
         build_parser().parse_args([name, *(a.strip('"') for a in arguments)])
