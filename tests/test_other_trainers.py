@@ -1,8 +1,7 @@
 """Trainers that know nothing of the calculator: what they train of it, with what they hand to the model.
 
 All of them mask the prompt in the labels, so that a prompt's end is an anchor in their passes as in `generate`. None
-but transformers' `Trainer`, with our collator, hands over operands: the reading then stays as it is, and a calculator
-that reads nothing right yet gives the writing nothing to learn from but its mistakes.
+but transformers' `Trainer`, with our collator, hands over operands: with the others the reading stays as it is.
 """
 
 import copy
@@ -108,13 +107,14 @@ def test_the_reference_of_preference_optimisation_is_the_adapter_as_it_was(tmp_p
     twin = copy.deepcopy(model)
     made = dpo(tmp_path, model)
     ids = torch.tensor([[6, 7, 8, 9, 10]])
+    labels = torch.tensor([[-100, -100, 8, 9, 10]])
+    made.train()
+    made.model.eval()
     with torch.no_grad():
-        expected = twin.eval()(input_ids=ids).logits
-        made.train()
-        made.model.eval()
-        assert not torch.equal(made.model(input_ids=ids).logits, expected)
+        expected = twin.eval()(input_ids=ids, labels=labels).logits
+        assert not torch.equal(made.model(input_ids=ids, labels=labels).logits, expected)
         made.model.set_adapter("ref")
-        assert torch.equal(made.model(input_ids=ids).logits, expected)
+        assert torch.equal(made.model(input_ids=ids, labels=labels).logits, expected)
 
 
 def test_a_fresh_adapter_has_the_base_model_for_its_reference(tmp_path):

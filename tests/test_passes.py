@@ -108,7 +108,7 @@ def test_the_first_steps_train_the_reading_alone_and_run_no_later_layer(tmp_path
     made = trainer(tmp_path, model=model, igc_reading_steps=3, max_steps=5, learning_rate=1e-2)
     ran = {index: [] for index in range(3)}
     for index, layer in enumerate(decoder_layers(model)):
-        layer.register_forward_hook(lambda *_, index=index: ran[index].append(made.state.global_step))
+        layer.register_forward_pre_hook(lambda *_, index=index: ran[index].append(made.state.global_step))
     moved = {}
 
     class Watch(TrainerCallback):
