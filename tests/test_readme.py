@@ -45,6 +45,7 @@ def test_the_commands_are_those_of_the_command_line():
         build_parser().parse_args([name, *(a.strip('"') for a in arguments)])
 
 
+@pytest.mark.filterwarnings(*WARNINGS)
 def test_the_commands_of_fine_tuning_are_understood(monkeypatch):
     from peft_igc.sft import parse
 

@@ -347,6 +347,7 @@ def _sized():
     return {f"igc_{name}": size for name, size in SIZES.items()}
 
 
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
 def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp_path, capsys):
     out = tmp_path / "out"
     more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj", "up_proj"]
