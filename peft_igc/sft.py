@@ -288,12 +288,12 @@ class _Trainer(IGCTrainer):
             self.processing_class.save_pretrained(folder / "base")
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """As the parent's, which would load the first adapter only."""
+        """As the parent's, which knows adapters only."""
         if not self._load_trained(resume_from_checkpoint):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
-        """As the parent's, which would load the first adapter only."""
+        """As the parent's, which would load one adapter only and leave the rest as it was last."""
         if not self._load_trained(str(self.state.best_model_checkpoint)):
             super()._load_best_model()
 
