@@ -11,6 +11,7 @@ It has no training of its own: that is `IGCTrainer`. Try it: `peft-igc sft --hel
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -243,7 +244,10 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
                 "whole paths: write `.*q_proj`, several names, or 'all-linear'."
             ) from error
     if config is not None:
-        model = get_peft_model(model, config, **options)
+        with warnings.catch_warnings():  # PEFT (0.21) warns of every nest; this one is meant
+            warnings.filterwarnings("ignore", "You are trying to modify a model with PEFT for a second time")
+            warnings.filterwarnings("ignore", "Already found a `peft_config` attribute in the model")
+            model = get_peft_model(model, config, **options)
     if igc_args.igc_train_base:
         for name, parameter in model.named_parameters():
             if f".{CHILD}." not in name:
@@ -284,12 +288,12 @@ class _Trainer(IGCTrainer):
             self.processing_class.save_pretrained(folder / "base")
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """As the parent's, which would load the first adapter only."""
+        """As the parent's, which knows adapters only."""
         if not self._load_trained(resume_from_checkpoint):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
-        """As the parent's, which would load the first adapter only."""
+        """As the parent's, which would load one adapter only and leave the rest as it was last."""
         if not self._load_trained(str(self.state.best_model_checkpoint)):
             super()._load_best_model()
 

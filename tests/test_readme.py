@@ -45,6 +45,7 @@ def test_the_commands_are_those_of_the_command_line():
         build_parser().parse_args([name, *(a.strip('"') for a in arguments)])
 
 
+@pytest.mark.filterwarnings(*WARNINGS)
 def test_the_commands_of_fine_tuning_are_understood(monkeypatch):
     from peft_igc.sft import parse
 
@@ -65,6 +66,8 @@ def test_the_command_of_fine_tuning_runs_as_it_stands(tmp_path, monkeypatch):
     (line,) = re.findall(r"^peft-igc sft (.*--output_dir build/sft)$", README, re.MULTILINE)
     assert sft.run(line.split()) == 0
     assert (tmp_path / "build" / "sft" / "adapter_model.safetensors").is_file()
+    config = json.loads((tmp_path / "build" / "sft" / "adapter_config.json").read_text(encoding="utf-8"))
+    assert config["base_model_name_or_path"] == "tiny"  # no path of this machine
 
 
 def test_the_results_are_those_of_the_recorded_runs():

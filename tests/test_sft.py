@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import re
+import runpy
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -322,6 +324,7 @@ def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try
     assert last == f'Saved. Load and trace it: peft-igc trace --base {base} --adapter {out} "What is 58 times 36?"'
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "import peft_igc" in card
+    assert "This model was trained with SFT" in card
     model = load_adapter(AutoModelForCausalLM.from_pretrained(base), out)
     for name, value in weights(made.model).items():
         assert torch.equal(dict(model.named_parameters())[name], value), name
@@ -347,6 +350,7 @@ def _sized():
     return {f"igc_{name}": size for name, size in SIZES.items()}
 
 
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
 def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp_path, capsys):
     out = tmp_path / "out"
     more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj", "up_proj"]
@@ -411,6 +415,20 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(base, tmp_path, kind
     assert whole.keys() == resumed.keys()
     for name, value in whole.items():
         assert torch.equal(value, resumed[name]), name
+
+
+@pytest.mark.slow
+def test_the_best_checkpoint_brings_back_the_lora_too(base, tmp_path):
+    more = [*SMALL, *KINDS["igc+lora"], "--optim", "sgd", "--save_steps", "1", "--lr_scheduler_type", "constant"]
+    options = {"dataset_name": write(tmp_path / "d", rows(8)), "save_strategy": "steps"}
+    made = trained(arguments(base, tmp_path / "two", *more, **options))
+    last = weights(made.model)
+    first = weights(trained(arguments(base, tmp_path / "one", *more, **{**options, "max_steps": 1})).model)
+    made.state.best_model_checkpoint = str(tmp_path / "two" / "checkpoint-1")
+    made._load_best_model()
+    best = weights(made.model)
+    assert all(torch.equal(best[name], value) for name, value in first.items())
+    assert any("lora_" in name and not torch.equal(best[name], value) for name, value in last.items())
 
 
 def test_a_lora_that_finds_no_module_is_said(base, tmp_path):
@@ -502,6 +520,17 @@ def test_launch_failures_are_the_exit_code(monkeypatch, tmp_path):
 
     monkeypatch.setattr(launching, "launch_command", fail)
     assert sft.run(arguments("tiny", tmp_path, "--accelerate_config", "ddp", "--num_processes", "2")) == 1
+
+
+def test_launch_of_the_script_trains_and_refuses_what_is_accelerates(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(sft, "main", lambda *parsed: calls.append(parsed))
+    for more in ([], ["--num_processes", "2"]):
+        monkeypatch.setattr(sys, "argv", ["sft_igc.py", *arguments("tiny", tmp_path, *more)])
+        with pytest.raises(ValueError, match="`--num_processes` is accelerate's") if more else nullcontext():
+            runpy.run_path(str(ROOT / "recipes" / "sft_igc.py"), run_name="__main__")
+    assert len(calls) == 1
+    assert len(calls[0]) == 5
 
 
 @pytest.mark.slow
