@@ -45,12 +45,7 @@ class Balanced(NamedTuple):
 
 
 def balanced(
-    rows: Iterable[Mapping[str, Any]],
-    tokenizer: Any,
-    n: int,
-    seed: int = 0,
-    *,
-    patience: int = 20,
+    rows: Iterable[Mapping[str, Any]], tokenizer: Any, n: int, seed: int = 0, *, patience: int = 20
 ) -> Balanced:
     """Takes n rows of a stream so that each number token is about equally frequent in each place.
 

@@ -89,7 +89,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        counts = {name: dict(sorted(getattr(self, name).items())) for name in ("proposed", "rejected")}
+        counts = {name: dict(sorted((+getattr(self, name)).items())) for name in ("proposed", "rejected")}
         return asdict(self) | counts
 
     def format(self) -> str:

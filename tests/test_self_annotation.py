@@ -353,7 +353,8 @@ def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tok
 @pytest.mark.slow
 def test_the_embedded_base_finds_most_of_the_calculations_and_is_seldom_wrong(base):
     stream = ArithmeticRows(seed=7, max_digits=4, mixture=Mixture(none=0.2, overflow=0.0))
-    report = annotate(stream.take(24), *base, check=True).report
-    assert report.check["rows"] == 24
-    assert report.check["precision"] >= 0.9
-    assert report.check["recall"] >= 0.4
+    check = annotate(stream.take(100), *base, check=True).report.check
+    assert (check["rows"], check["asking"]) == (100, 76)
+    # Measured: 50 kept, 46 of them right. Losses near the margin may fall to either side on other processors.
+    assert check["precision"] >= 0.92
+    assert check["recall"] >= 0.60
