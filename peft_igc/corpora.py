@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .columns import COLUMNS
-from .data import TOKENS_MIXTURE, ArithmeticRows, Mixture, to_dataset
+from .data import TOKENS_MIXTURE, ArithmeticRows, Mixture, bigbench_test_set, to_dataset
 from .wording import TRAINING
 
 
@@ -27,7 +27,8 @@ MAX_DIGITS = 6  # the longest ordinary operand of generated rows, as in the demo
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """The package's own arithmetic as training data, made as for the demonstrations.
+    """The package's own arithmetic as training data, made as for the demonstrations: no calculation of their test set
+    (`bigbench_test_set(200)`) occurs, but those of its complete one-digit subtasks.
 
     Attributes:
         number: How many rows.
@@ -61,6 +62,7 @@ class GeneratedRows:
             wording=TRAINING if tokens else None,
             conversational=form in (CHAT, CHAT_PAIR),
             distinct=True,
+            exclude=bigbench_test_set(200),
         )
         return to_dataset(rows.take(self.number))
 

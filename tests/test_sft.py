@@ -28,7 +28,7 @@ from peft_igc.adapters import load_adapter
 from peft_igc.arguments import IGCArguments, igc_config
 from peft_igc.columns import COLUMNS
 from peft_igc.corpora import GeneratedRows, join, keep_annotations, load_corpora
-from peft_igc.data import to_dataset
+from peft_igc.data import bigbench_test_set, to_dataset
 from peft_igc.tracing import trace
 
 
@@ -282,6 +282,14 @@ def test_data_generated_alone_are_distinct_and_take_the_form_of_others(tmp_path)
     assert mixed.to_list()[:3] == rows(3)
     assert isinstance(mixed[3]["prompt"], str)
     assert len(mixed) == 23
+
+
+def test_data_generated_hold_no_calculation_of_the_test_set():
+    tested = {(item["igc_operator"], *item["igc_operands"]) for item in bigbench_test_set(200)}
+    made = GeneratedRows(400, interface="hidden", num_digits=4, result_digits=8, max_digits=2).make(0, "")
+    found = {(row["igc_operator"], *row["igc_operands"]) for row in made if row["igc_operands"]}
+    assert len(found) > 200
+    assert all(len(a) == len(b) == 1 for _, a, b in found & tested)
 
 
 def test_data_split_for_a_test_are_split_by_the_seed(tmp_path):
