@@ -176,6 +176,20 @@ def test_each_anchor_has_a_shortcut_of_its_own_that_a_crop_brings_back(shortcut)
 
 
 @shortcuts
+def test_each_position_is_given_the_shortcut_of_the_latest_anchor_alone(shortcut):
+    model, ids, seen = adapted(shortcut=shortcut), texts(2, 12), []
+    layer = igc_layers(model)[0].get_base_layer()
+    layer.register_forward_hook(lambda module, args, output: seen.append(output))
+    for anchors in ([[3, 8], [9, 4]], [[3], [4]], [[8], [9]]):
+        scored(model, ids, torch.tensor(anchors))
+    both, early, late = seen
+    for row, second in ((0, 8), (1, 9)):
+        close(both[row, :second], early[row, :second])
+        close(both[row, second:], late[row, second:])
+        assert (early - late).abs()[row, second:].max() > 0.01
+
+
+@shortcuts
 def test_with_a_shortcut_text_behind_an_anchor_is_written_whatever_the_status(shortcut):
     model, ids = adapted(shortcut=shortcut), texts(2, 9)
     reader, _ = mappings_of(model)
