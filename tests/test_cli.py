@@ -443,13 +443,14 @@ def rows(tmp_path):
 def test_annotate_writes_rows_and_a_report_that_names_its_inputs(base, rows, tmp_path, capsys):
     output = tmp_path / "made.jsonl"
     arguments = ["--model", base, "--data", rows, "--output", str(output), "--check", "--margin", "0", "--seed", "3"]
-    assert cli.main(["annotate", *arguments]) == 0
+    assert cli.main(["annotate", *arguments, "--max-numbers", "0", "--proposals", "1"]) == 0
     made = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["prompt"] for row in made] == ["6/3=", "Hi"]
     assert made[1]["igc_operator"] is None
     report = json.loads((tmp_path / "made.report.json").read_text())
     assert (report["model"], report["data"], report["rows"], report["check"]["asking"]) == (base, rows, 2, 1)
-    assert report["settings"] == dataclasses.asdict(Settings(margin=0, seed=3))
+    assert report["settings"] == dataclasses.asdict(Settings(margin=0, seed=3, max_numbers=0, proposals=1))
+    assert (report["rows_not_asked"], report["proposed"]) == (1, {})  # 256 positions do not hold the few-shot prompt
     shown = capsys.readouterr().out
     assert "precision" in shown
     assert "made.report.json`" in shown

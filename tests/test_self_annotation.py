@@ -228,6 +228,7 @@ def test_the_models_own_proposals_reach_beyond_the_last_numbers(monkeypatch, mod
     assert report.proposed == {"pattern": 6, "model": 2}
     assert report.rejected["unreadable"] == 1
     assert report.proposed.total() == report.kept + report.rejected.total()
+    assert "repeated" not in report.rejected  # the pairs are those of 30 and 31
     assert len(asked) == 1  # nothing is asked about a text without two numbers
     assert "Text: 8 boxes of 7 eggs in 30 or 31 shops\nCalculations:" in asked[0]
 
