@@ -1,8 +1,9 @@
 """Training rows that are not all annotated, and not all rightly: what that does to the token interface.
 
-The demonstration's run (`peft-igc demo`) on equal rows, changed in their operand columns only: all annotated; a part
-of them; and 5% of the annotated ones with another operator and its result, so that the columns say one thing and the
-answer another. The test is BIG-bench's form, whole answers, greedy.
+The demonstration's run (`peft-igc demo`) on equal rows in equal batches, changed in their operand columns only: all
+annotated; a part of them; and 5% of all rows with another operator and its result, so that the columns say one thing
+and the answer another. Rows are tokenized and put into batches by the columns that they had at first. The test is
+BIG-bench's form, whole answers, greedy.
 
     python benchmarks/mixed_corpora.py --output benchmarks/results/mixed_corpora.json
 """
@@ -15,6 +16,7 @@ import json
 import random
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,12 @@ from peft_igc.demo_settings import SETTINGS, DemoSettings
 from peft_igc.evaluation import evaluate, versions
 from peft_igc.fitting import made_trainer
 from peft_igc.progress import Progress
+from peft_igc.streaming import tokenized
 
 
 Rows = list[dict[str, Any]]
-VARIANTS = {  # part of the rows that is annotated, part of those that is wrong
+NUMBER = "number"  # of a row
+VARIANTS = {  # part of the rows that is annotated, part of the rows that is annotated wrongly
     "all annotated": (1.0, 0.0),
     "half annotated": (0.5, 0.0),
     "a tenth annotated": (0.1, 0.0),
@@ -43,20 +47,27 @@ VARIANTS = {  # part of the rows that is annotated, part of those that is wrong
 }
 
 
-def changed(rows: Rows, annotated: float, wrong: float, seed: int) -> tuple[Rows, dict[str, int]]:
-    """The rows with fewer or wrong annotations, and how many of each there are; prompts and answers stay."""
+def changes(rows: Rows, annotated: float, wrong: float, seed: int) -> list[dict[str, Any]]:
+    """What becomes of the operand columns of each row; {} where they stay."""
     rng = random.Random(f"mixed_corpora/{seed}")
-    made: Rows = []
-    counts = {"annotated": 0, "wrong": 0}
-    for row in rows:
-        if rng.random() >= annotated:
-            made.append(row | dict.fromkeys(COLUMNS))
-            continue
-        counts["annotated"] += 1
-        other = other_operator(row, rng) if rng.random() < wrong else None
-        counts["wrong"] += other is not None
-        made.append(row if other is None else row | other)
-    return made, counts
+    made: list[dict[str, Any]] = [{} for _ in rows]
+    for at in rng.sample(range(len(rows)), round((1 - annotated) * len(rows))):
+        made[at] = dict.fromkeys(COLUMNS)
+    others = {at: other for at, row in enumerate(rows) if (other := other_operator(row, rng)) is not None}
+    for at in rng.sample(sorted(others), round(wrong * len(rows))):
+        made[at] = others[at]
+    return made
+
+
+class Numbered:
+    """Tokenized rows with their numbers, epoch after epoch."""
+
+    def __init__(self, rows: Rows, tokenizer: Any, seed: int) -> None:
+        made = [row | {NUMBER: at} for at, row in enumerate(tokenized(rows, tokenizer))]
+        self.rows = Shuffled(made, seed)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
 
 
 def other_operator(row: dict[str, Any], rng: random.Random) -> dict[str, str] | None:
@@ -77,7 +88,7 @@ def measure(name: str, seed: int, settings: DemoSettings, tested: Rows) -> dict[
     model = get_peft_model(base, demo_config(tokenizer, settings))
     stream = training_rows(tested, seed, settings)
     assert isinstance(stream, Shuffled)
-    rows, counts = changed(stream.rows, *VARIANTS[name], seed)
+    columns = changes(stream.rows, *VARIANTS[name], seed)
     base.set_attn_implementation("eager")
     progress = Progress(
         lambda line: print(f"{name}, seed {seed}  {line}", flush=True),
@@ -85,12 +96,20 @@ def measure(name: str, seed: int, settings: DemoSettings, tested: Rows) -> dict[
         checks=1,
     )
     with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
-        made_trainer(model, tokenizer, Shuffled(rows, seed), Path(scratch), seed, settings, progress).train()
+        numbered = Numbered(stream.rows, tokenizer, seed)
+        trainer = made_trainer(model, tokenizer, numbered, Path(scratch), seed, settings, progress)
+        trainer.train_dataset = trainer.train_dataset.map(lambda row: row | columns[row[NUMBER]])
+        trainer.train()
     base.set_attn_implementation("sdpa")
     report = evaluate(model, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
     print(f"{name}, seed {seed}  {report['exact_match']:.2%}", flush=True)
     keys = ("n", "exact_match", "groups", "mistakes")
-    return {"rows": len(rows), **counts, "seconds": round(progress.seconds, 1), **{key: report[key] for key in keys}}
+    counts = {
+        "rows": len(columns),
+        "without_annotation": sum(change.get("igc_operator", "") is None for change in columns),
+        "wrong": sum(bool(change.get("igc_operator")) for change in columns),
+    }
+    return {**counts, "seconds": round(progress.seconds, 1), **{key: report[key] for key in keys}}
 
 
 def main() -> None:
