@@ -178,6 +178,8 @@ def test_each_anchor_has_a_shortcut_of_its_own_that_a_crop_brings_back(shortcut)
 @shortcuts
 def test_each_position_is_given_the_shortcut_of_the_latest_anchor_alone(shortcut):
     model, ids, seen = adapted(shortcut=shortcut), texts(2, 12), []
+    with torch.no_grad():
+        mappings_of(model)[1].shortcut.weight.mul_(20)  # so that another step's would show
     layer = igc_layers(model)[0].get_base_layer()
     layer.register_forward_hook(lambda module, args, output: seen.append(output))
     for anchors in ([[3, 8], [9, 4]], [[3], [4]], [[8], [9]]):
