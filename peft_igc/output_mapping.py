@@ -116,7 +116,7 @@ class HiddenOutputMapping(nn.Module):
         query = self.query(x) + self.offset(offset.clamp(0, self.offset.num_embeddings - 1))
         c = self.attention(query, memory.flatten(1, 2), visible)  # [B, T, d], Eq. 1
         gate = torch.sigmoid(self.gate_down(F.gelu(self.gate_up(torch.cat([x, c], -1)))))  # [B, T, 1], Eq. 2
-        size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
+        size = _rms(h)
         update = gate * size * self.write_down(F.gelu(self.write_up(c)))  # Eq. 3
         return update, gate.view(b, t)
 
@@ -173,6 +173,14 @@ class TokenOutputMapping(nn.Module):
         c = torch.where((end >= 0)[..., None], self.end[end.clamp(min=0)].to(h.dtype), c)  # [B, T, E]
         seen = F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state))  # [B, T, gate_dim]
         gate = torch.sigmoid(self.gate_down(seen))  # [B, T, 1]
-        size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
+        size = _rms(h)
         written = self.write_down(F.gelu(self.write_up(c) + self.context(seen)))
         return gate * size * written, gate.squeeze(-1)
+
+
+def _rms(h: torch.Tensor) -> torch.Tensor:
+    """Root mean square of states [..., H], as [..., 1] in their dtype.
+
+    A state of zeros, as a padding token may have one, gets no gradient: the square root's would be infinite there.
+    """
+    return h.float().pow(2).mean(-1, keepdim=True).clamp(min=1e-30).sqrt().to(h.dtype)
