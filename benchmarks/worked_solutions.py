@@ -61,7 +61,7 @@ LONGEST_SOLUTION, LONGEST_ANSWER = 320, 32  # tokens
 BATCH = 48
 NUMBER = re.compile(r"-?\d+")
 SUBTASK = 50  # items of each BIG-bench subtask
-NOT_SETTINGS = ("base", "output", "others", "seeds")
+NOT_SETTINGS = ("base", "output", "others", "seeds", "keep")
 TEST_SEED = 1_000_000  # of solutions and chats; training takes seeds below it
 CHATS = {"plain": Mixture(none=0.33, overflow=0, undefined=0, inexact=0, bigbench=0.5), "full": TOKENS_MIXTURE}
 SECOND_STAGE = {"single": 8, "chats": 7, "solutions": 25}  # rows, in per cent of the single questions of the first
@@ -265,8 +265,9 @@ def untouched(model: Any, tokenizer: Any, live: Any, made: Any) -> dict[str, int
 
 def measure(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]]) -> dict[str, Any]:
     """One seed."""
-    with tempfile.TemporaryDirectory() as folder:
-        training = train(seed, arguments, tested, Path(folder))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = arguments.keep / f"seed-{seed}" if arguments.keep else Path(scratch)
+        training = train(seed, arguments, tested, folder)
         base, tokenizer = loading.load_base(arguments.base, "float32")
         model = load_adapter(base, folder)
     found: dict[str, Any] = {"training": training, "solutions": solutions(model, tokenizer, tested)}
@@ -298,6 +299,7 @@ def main() -> None:
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--with", type=Path, nargs="+", default=[], metavar="FILE", dest="others")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the adapters (default: not kept)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--more-steps", type=int, default=240)

@@ -6,7 +6,7 @@ from (`tiny_base.questions`, prose), so that it keeps what it can. In every four
 too. It learns to plan and to copy; it does not learn to calculate, as `benchmarks/worked_solutions.py` shows. An
 interrupted run starts again.
 
-    python recipes/extend_tiny_base.py --output build/tiny_solutions   # 20 minutes on two cores, beside other work
+    python recipes/extend_tiny_base.py --output build/tiny_solutions   # 53 minutes on two cores, beside other work
     python recipes/extend_tiny_base.py --output build/trial --steps 20             # a trial
 """
 
