@@ -18,10 +18,8 @@ from typing import Any, NamedTuple
 
 import torch
 import yaml
-from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file, save_file
+from peft import LoraConfig, get_peft_model
 from transformers import AutoTokenizer, set_seed
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser, get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
@@ -37,7 +35,6 @@ from .trainer import IGCSFTConfig, IGCTrainer
 __all__ = ["Parsed", "main", "make_parser", "parse", "run", "script"]
 
 LORA = "low_rank"  # name of the LoRA beneath a calculator, and its folder; PEFT (0.21) warns of "lora"
-_TRAINED = "trained.safetensors"  # in checkpoints: all trained weights, where more than one adapter is trained
 
 
 class Parsed(NamedTuple):
@@ -145,11 +142,13 @@ def main(
     set_seed(training_args.seed)  # the adapter's initial weights
     model = _base(source, training_args, model_args)
     model = _attach(model, config, training_args, model_args, igc_args)
-    trainer = _Trainer(
+    trainer = IGCTrainer(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
     trainer.train(resume_from_checkpoint=resume)
     trainer.save_model(training_args.output_dir)
+    if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
+        _save_base(trainer, Path(training_args.output_dir) / "base")
     trainer.create_model_card(dataset_name=script_args.dataset_name)
     if config is not None and model_args.model_name_or_path == TINY and trainer.is_world_process_zero():
         config.base_model_name_or_path = TINY  # the package's own name of the base, not its path on this machine
@@ -255,63 +254,12 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
     return model
 
 
-class _Trainer(IGCTrainer):
-    """`IGCTrainer` that also saves and resumes what is trained beneath the calculator: a LoRA, or the base."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if self._trained_beneath() and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            raise ValueError(
-                "Something is trained beside the calculator, and under FSDP or DeepSpeed a checkpoint would hold a "
-                "part of it only. Train with DDP, or the calculator alone (`igc_adapter=igc`)."
-            )
-
-    def _trained_beneath(self) -> dict[str, torch.nn.Parameter]:
-        """All trained parameters by name, if others than the calculator's are among them."""
-        trained = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        alone = self._igc_config is None or all(f".{CHILD}." in name for name in trained)
-        return {} if alone else trained
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """As the parent's, which saves all adapters; also all trained weights in checkpoints, or the base at last."""
-        super()._save(output_dir, state_dict)
-        folder = Path(output_dir or self.args.output_dir)
-        trained = self._trained_beneath()
-        if not trained or not self.args.should_save:
-            return
-        if folder.name.startswith(PREFIX_CHECKPOINT_DIR):
-            save_file({name: p.detach().contiguous() for name, p in trained.items()}, folder / _TRAINED)
-        elif not isinstance(self.model.base_model.model, PeftModel):
-            base = innermost_model(self.model)
-            own = {name: value for name, value in base.state_dict().items() if f".{CHILD}." not in name}
-            base.save_pretrained(folder / "base", state_dict=own)
-            self.processing_class.save_pretrained(folder / "base")
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """As the parent's, which knows adapters only."""
-        if not self._load_trained(resume_from_checkpoint):
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-
-    def _load_best_model(self) -> None:
-        """As the parent's, which would load one adapter only and leave the rest as it was last."""
-        if not self._load_trained(str(self.state.best_model_checkpoint)):
-            super()._load_best_model()
-
-    def _load_trained(self, folder: str) -> bool:
-        """Loads all trained weights of a checkpoint; False if the calculator is all that is trained."""
-        trained = self._trained_beneath()
-        if not trained:
-            return False
-        saved = load_file(Path(folder) / _TRAINED)
-        if different := sorted(saved.keys() ^ trained.keys()):
-            raise ValueError(
-                f"The checkpoint `{folder}` is of another run: `{different[0]}` is trained in one of them only. "
-                "Resume with the arguments that it was begun with."
-            )
-        with torch.no_grad():
-            for name, parameter in trained.items():
-                parameter.copy_(saved[name])
-        return True
+def _save_base(trainer: IGCTrainer, folder: Path) -> None:
+    """Saves the base that was trained too, without the calculator, and its tokenizer."""
+    base = innermost_model(trainer.model)
+    own = {name: value for name, value in base.state_dict().items() if f".{CHILD}." not in name}
+    base.save_pretrained(folder, state_dict=own)
+    trainer.processing_class.save_pretrained(folder)
 
 
 def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftModel
 from torch import nn
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -28,7 +30,7 @@ from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
 from .adapters import check_tokenizer
 from .card import training_record, write_quick_start, write_record
-from .checkpoints import last_complete_checkpoint
+from .checkpoints import last_complete_checkpoint, load_trained, save_trained, trained_beside
 from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
 from .config import IGCConfig
@@ -36,7 +38,7 @@ from .curves import FILE_NAME, draw_curves
 from .exact_match import ExactMatch
 from .hooks import active_config
 from .model import innermost_model
-from .optimizer import MuonAdamW, calculator_matrices
+from .optimizer import muon_adamw
 from .outputs import Fields
 from .passes import Recorder, check_reading_alone, read_alone, reads_alone
 from .sft_config import IGCSFTConfig
@@ -112,6 +114,11 @@ class IGCTrainer(SFTTrainer):
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
         _refuse_sharded_sequences(self.accelerator.parallelism_config)
+        if trained_beside(self.model) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            raise ValueError(
+                "Something is trained beside the calculator, and under FSDP or DeepSpeed a checkpoint would hold a "
+                "part of it only. Train with DDP, or the calculator alone, as the adapter `default`."
+            )
         check_tokenizer(self._igc_config, self._tokenizer)
         if not has_columns:
             logger.warning(
@@ -177,27 +184,7 @@ class IGCTrainer(SFTTrainer):
                 f"`igc_muon_learning_rate` goes with torch's AdamW, but `optim={optim!r}`, `optim_args` or "
                 "`optimizer_cls_and_kwargs` ask for something else. Leave out one or the other."
             )
-        matrices = calculator_matrices(opt_model)
-        if not matrices:
-            raise ValueError(
-                "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
-                "Attach an IGC adapter, or leave it out."
-            )
-        taken = {id(p) for p in matrices}
-        decayed = set(self.get_decay_parameter_names(opt_model))
-        others: list[dict[str, Any]] = [{"params": [], "weight_decay": w} for w in (self.args.weight_decay, 0.0)]
-        for name, parameter in opt_model.named_parameters():
-            if parameter.requires_grad and id(parameter) not in taken:
-                others[name not in decayed]["params"].append(parameter)
-        self.optimizer = MuonAdamW(
-            matrices,
-            [group for group in others if group["params"]],
-            muon_lr=rate,
-            lr=self.args.learning_rate,
-            betas=(self.args.adam_beta1, self.args.adam_beta2),
-            eps=self.args.adam_epsilon,
-            weight_decay=self.args.weight_decay,
-        )
+        self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
         return self.optimizer
 
     # ------------------------------------------------------------------------------------------ loss
@@ -308,11 +295,35 @@ class IGCTrainer(SFTTrainer):
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
         result = super().train(resume_from_checkpoint, *args, **kwargs)
-        if self.args.load_best_model_at_end:
-            self._igc_kept_step = self.state.best_global_step
         if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
             draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
         return result
+
+    # ------------------------------------------------------------------------------------------ checkpoints
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """As the parent's, which knows adapters only; also what is trained beside the calculator."""
+        if self._igc_config is None or not load_trained(self.model, resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        """As the parent's, which loads one adapter, or warns and leaves all as it was last."""
+        folder = Path(str(self.state.best_model_checkpoint))
+        loaded = self._igc_config is not None and load_trained(self.model, folder)
+        if not loaded:
+            super()._load_best_model()
+        if loaded or self.is_fsdp_enabled or self.is_deepspeed_enabled or any(folder.glob("adapter_model.*")):
+            self._igc_kept_step = self.state.best_global_step
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """As the parent's; with what is trained beside the calculator, and the card of an adapter is extended."""
+        super()._save(output_dir, state_dict)
+        folder = Path(output_dir or self.args.output_dir)
+        if self._igc_config is None:
+            return
+        if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", folder.name) and folder != Path(self.args.output_dir):
+            save_trained(self.model, folder)
+        if (folder / "README.md").is_file():
+            self._extend_card(folder, None)
 
     # ------------------------------------------------------------------------------------------ card
     def create_model_card(
@@ -322,13 +333,6 @@ class IGCTrainer(SFTTrainer):
         super().create_model_card(model_name, dataset_name, tags)
         if self._igc_config is not None and self.is_world_process_zero():
             self._extend_card(Path(self.args.output_dir), self.hub_model_id or model_name)
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """As the parent's; the card that PEFT puts beside an adapter is extended, too."""
-        super()._save(output_dir, state_dict)
-        folder = Path(output_dir or self.args.output_dir)
-        if self._igc_config is not None and (folder / "README.md").is_file():
-            self._extend_card(folder, None)
 
     def _extend_card(self, folder: Path, adapter: str | None) -> None:
         """Says in a folder's card how to load the adapter, and what was trained and measured."""

@@ -83,7 +83,7 @@ MODULES: dict[str, set[str]] = {
     "note_losses": {"jinja2", "torch"},
     "self_annotation": set(),
     "card": set(),
-    "checkpoints": set(),
+    "checkpoints": {"safetensors", "torch"},
     "collator": {"torch", "trl"},
     "streaming": set(),
     "sft_config": {"transformers", "trl"},
@@ -97,7 +97,7 @@ MODULES: dict[str, set[str]] = {
     "arguments": set(),
     "corpora": {"datasets"},
     "launching": {"accelerate", "torch"},
-    "sft": {"peft", "safetensors", "torch", "transformers", "trl", "yaml"},
+    "sft": {"peft", "torch", "transformers", "trl", "yaml"},
     "cli": {"torch", "transformers"},
 }
 SOURCES = {path.stem: path for path in sorted(PACKAGE.glob("*.py"))}
