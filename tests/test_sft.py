@@ -26,7 +26,7 @@ from trl.scripts.utils import DatasetConfig
 from peft_igc import IGCConfig, cli, launching, sft
 from peft_igc.adapters import load_adapter
 from peft_igc.arguments import IGCArguments, igc_config
-from peft_igc.columns import COLUMNS
+from peft_igc.columns import COLUMNS, check_columns
 from peft_igc.corpora import GeneratedRows, join, keep_annotations, load_corpora
 from peft_igc.data import bigbench_test_set, to_dataset
 from peft_igc.tracing import trace
@@ -225,6 +225,23 @@ def test_data_with_one_annotation_join_those_with_one_per_anchor():
     assert joined[1]["igc_operands"] is None
 
 
+def _without_operator():
+    """Two rows, the first of which names operands but no operator."""
+    faulty = rows(2)
+    faulty[0]["igc_operator"] = None
+    return to_dataset(faulty)
+
+
+def test_data_that_contradict_themselves_are_not_made_unannotated_by_a_mixture():
+    several = [{**row, **{name: [row[name]] * 2 for name in COLUMNS}} for row in rows(2)]
+    for found in (
+        join({"a": _without_operator(), "b": to_dataset(several)}),
+        keep_annotations(_without_operator(), 0, 1),
+    ):
+        with pytest.raises(ValueError, match="`igc_operator` is None but `igc_operands` is"):
+            check_columns(found[0], 4, 4)
+
+
 def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts():
     generated = GeneratedRows(2, num_digits=4, result_digits=4, max_digits=2)
     parts = {"chats": to_dataset(CHATS), "pairs": generated.make(0, "`prompt` and `completion` of messages")}
@@ -305,6 +322,8 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
     entries = DatasetMixtureConfig([DatasetConfig(folder)])
     wrong = DatasetMixtureConfig([DatasetConfig(folder, columns=["messages"])])
     unannotated = ScriptArguments(dataset_name=write(tmp_path / "t", CHATS))
+    tested = write(tmp_path / "e", rows(4))
+    write(tmp_path / "e", rows(2), "test.jsonl")
     generated = GeneratedRows(2)
     for error, message, options in (
         (ValueError, "No data is named", {}),
@@ -317,6 +336,16 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
         (ValueError, "has no column `igc_operator`", {"script": unannotated, "fraction": 0.5}),
         (ValueError, "`igc_generated_rows` needs rows that can be counted",
          {"script": ScriptArguments(dataset_name=folder, dataset_streaming=True), "generated": generated}),
+        (ValueError, "`dataset_streaming` has no effect on the data of `datasets`. Set `streaming`",
+         {"script": ScriptArguments(dataset_streaming=True), "mixture": entries}),
+        (ValueError, "`streaming` has no effect on the data of `dataset_name`. Set `dataset_streaming`",
+         {"script": named, "mixture": DatasetMixtureConfig(streaming=True)}),
+        (ValueError, "`test_split_size` needs rows that can be counted",
+         {"mixture": DatasetMixtureConfig([DatasetConfig(folder)], streaming=True, test_split_size=0.5),
+          "eval_strategy": "steps"}),
+        (ValueError, "has the split `test` for tests, and `test_split_size` would make another",
+         {"script": ScriptArguments(dataset_name=tested), "mixture": DatasetMixtureConfig(test_split_size=0.5),
+          "eval_strategy": "steps"}),
         (ValueError, "holds texts", {"script": ScriptArguments(dataset_name=write(tmp_path / "x", [{"text": "a"}])),
                                      "generated": generated}),
     ):  # fmt: skip
