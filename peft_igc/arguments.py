@@ -8,7 +8,7 @@ Nothing is loaded here. Try it: `pytest tests/test_sft.py -k arguments`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,10 @@ ASSISTANT_HEADER = "assistant_header"
 # Fields of `IGCArguments` that are no fields of the config. All others are, without their prefix.
 _OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_annotated_fraction"}
 _OF_THE_RUN |= {"igc_generated_rows", "igc_generated_max_digits"}
-_CALCULATOR_ONLY = {"igc_train_base", "igc_anchors", "igc_annotated_fraction"}  # without one, these have no effect
+# Without a calculator these have no effect, nor have the config's fields, but for those that shape generated rows.
+_CALCULATOR_ONLY = {"igc_train_base", "igc_anchors", "igc_annotated_fraction", "igc_loss_weight", "igc_curves"}
+_CALCULATOR_ONLY |= {"igc_muon_learning_rate", "igc_writing_every", "igc_reading_steps"}
+_OF_ROWS = {"igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division"}
 _LORA = ("lora_", "use_rslora", "use_dora")
 
 
@@ -46,7 +49,9 @@ class IGCArguments:
         igc_train_base (`bool`, *optional*, defaults to `False`):
             Train all weights of the base model beside the calculator. It is saved whole, under `base/`.
         igc_interface (`str`, *optional*, defaults to `"tokens"`):
-            As in [`IGCConfig`], whose default is the other one: here a tokenizer is always at hand.
+            As in [`IGCConfig`], whose default is the other one: here a tokenizer is always at hand. Generated rows
+            are those of its demonstration, also without a calculator: so a LoRA is trained on the same rows, if
+            `igc_num_digits`, `igc_result_digits`, `igc_operations` and `igc_division` are the same too.
         igc_anchors (`list[str]`, *optional*):
             Where steps run: `assistant_header` (the default), `prompt_end` (for prompts and completions that are plain
             strings, which have no header), or a text such as `=`.
@@ -120,13 +125,13 @@ class IGCArguments:
         return self.igc_adapter in ("lora", "igc+lora")
 
 
-def check(arguments: IGCArguments, given: Collection[str], quantized: bool = False) -> None:
+def check(script: Any, training: Any, model: Any, mixture: Any, arguments: IGCArguments, given: Set[str]) -> None:
     """Refuses arguments that contradict each other or would have no effect.
 
     Args:
-        arguments: What was parsed.
-        given: Names of all arguments that the user set, TRL's included.
-        quantized: Whether the base is loaded in 4 or 8 bit.
+        script, training, model, mixture, arguments: What was parsed: TRL's `ScriptArguments`, `IGCSFTConfig`, TRL's
+            `ModelConfig` and `DatasetMixtureConfig`, `IGCArguments`.
+        given: Names of all arguments that the user set.
 
     Raises:
         ValueError: names the argument and the cure.
@@ -139,9 +144,8 @@ def check(arguments: IGCArguments, given: Collection[str], quantized: bool = Fal
             f"`{names[0]}` is given, but `igc_adapter={adapter}` trains no LoRA. Leave it out, or set "
             f"`igc_adapter={'igc+lora' if arguments.has_igc else 'lora'}`."
         )
-    own = {f.name for f in dataclasses.fields(IGCArguments)}
-    needing = (own - _OF_THE_RUN | _CALCULATOR_ONLY | {"igc_loss_weight", "igc_muon_learning_rate"}) & set(given)
-    needing |= {"igc_writing_every"} & set(given)
+    of_config = {f.name for f in dataclasses.fields(IGCArguments)} - _OF_THE_RUN
+    needing = (of_config - (_OF_ROWS if arguments.igc_generated_rows else set()) | _CALCULATOR_ONLY) & given
     if not arguments.has_igc and needing:
         raise ValueError(
             f"`{sorted(needing)[0]}` is given, but `igc_adapter={adapter}` trains no calculator. Leave it out, or set "
@@ -149,13 +153,51 @@ def check(arguments: IGCArguments, given: Collection[str], quantized: bool = Fal
         )
     if arguments.igc_train_base and arguments.has_lora:
         raise ValueError("`igc_train_base` trains the base itself, so a LoRA on it has no use. Set `igc_adapter=igc`.")
-    if quantized and (arguments.igc_train_base or adapter == "none"):
+    if (model.load_in_4bit or model.load_in_8bit) and (arguments.igc_train_base or adapter == "none"):
         raise ValueError(
             "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "
             "`igc_adapter` to igc, lora or igc+lora, without `igc_train_base`."
         )
     if not arguments.igc_generated_rows and arguments.igc_generated_max_digits is not None:
         raise ValueError("`igc_generated_max_digits` is given, but no `igc_generated_rows`. Set both or none.")
+    for dependent, has_effect, reason in _conditions(script, training, model, mixture, arguments):
+        if not has_effect and (found := sorted(dependent & given)):
+            raise ValueError(f"`{found[0]}` is given, but has no effect {reason}")
+
+
+def _conditions(
+    script: Any, training: Any, model: Any, mixture: Any, arguments: IGCArguments
+) -> list[tuple[set[str], bool, str]]:
+    """Arguments, whether they have an effect beside the others, and the end of the message if not."""
+    no_test = "without an evaluation. Leave it out, or set `eval_strategy`."
+    tested = training.eval_strategy != "no"
+    of_named = {"dataset_config", "dataset_train_split", "dataset_test_split", "dataset_streaming"}
+    trained_below = arguments.igc_train_base or arguments.has_lora
+    return [
+        ({"ignore_bias_buffers"}, False, "on supervised fine-tuning. Leave it out."),
+        (of_named, bool(script.dataset_name), "without `dataset_name`. Leave it out; `datasets` has its own options."),
+        ({"streaming"}, bool(mixture.datasets), "without `datasets`. Leave it out, or set `dataset_streaming`."),
+        ({"dataset_test_split", "test_split_size"}, tested, no_test),
+        ({"dataset_test_split"}, mixture.test_split_size is None, "beside `test_split_size`. Leave one of them out."),
+        ({"igc_exact_match", "igc_exact_match_tokens"}, tested, no_test),
+        ({"igc_exact_match_tokens"}, training.igc_exact_match > 0, "without `igc_exact_match`. Set both or none."),
+        (
+            {"bnb_4bit_quant_type", "bnb_4bit_quant_storage", "use_bnb_nested_quant"},
+            model.load_in_4bit,
+            "without `load_in_4bit`. Set both or none.",
+        ),
+        (
+            {"igc_teacher_forcing", "igc_loss_weight"},
+            arguments.igc_shortcut != "only",
+            "with `igc_shortcut=only`, where nothing is calculated or read. Leave it out.",
+        ),
+        (
+            {"igc_detach_reading"},
+            trained_below,
+            "while nothing below the calculator is trained. Set `igc_train_base` or `igc_adapter=igc+lora`, or leave "
+            "it out.",
+        ),
+    ]
 
 
 def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:

@@ -91,10 +91,7 @@ def load_corpora(
     """
     if script.dataset_name and mixture.datasets:
         raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
-    streaming = script.dataset_streaming or mixture.streaming
-    if streaming and (generated or annotated_fraction < 1):
-        name = "igc_generated_rows" if generated else "igc_annotated_fraction"
-        raise ValueError(f"`{name}` needs rows that can be counted, and streamed ones cannot. Leave one of them out.")
+    _check_streaming(script, mixture, bool(generated), annotated_fraction)
     parts, test = _named(script, training.eval_strategy != "no") if script.dataset_name else (_mixed(mixture), None)
     if generated:
         form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
@@ -108,6 +105,12 @@ def load_corpora(
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
     train = join(parts, training.assistant_only_loss)
     if mixture.test_split_size is not None:
+        if test is not None:
+            raise ValueError(
+                f"`{script.dataset_name}` has the split `{script.dataset_test_split}` for tests, and "
+                "`test_split_size` would make another. Leave `test_split_size` out, or name the data under "
+                "`datasets`, which loads its training split alone."
+            )
         split = train.train_test_split(test_size=mixture.test_split_size, seed=training.seed)
         train, test = split["train"], split["test"]
     if training.eval_strategy != "no" and test is None:
@@ -117,6 +120,27 @@ def load_corpora(
         )
     train = keep_annotations(train, annotated_fraction, training.seed)
     return train, test if training.eval_strategy != "no" else None
+
+
+def _check_streaming(script: Any, mixture: Any, generated: bool, annotated_fraction: float) -> None:
+    """Refuses streaming that would have no effect, and what streamed rows do not allow."""
+    for name, wanted, other, data in (
+        ("dataset_streaming", script.dataset_streaming and mixture.datasets, "streaming", "datasets"),
+        ("streaming", mixture.streaming and script.dataset_name, "dataset_streaming", "dataset_name"),
+    ):
+        if wanted:
+            raise ValueError(f"`{name}` has no effect on the data of `{data}`. Set `{other}` instead.")
+    if not (script.dataset_streaming or mixture.streaming):
+        return
+    for name, wanted in (
+        ("igc_generated_rows", generated),
+        ("igc_annotated_fraction", annotated_fraction < 1),
+        ("test_split_size", mixture.test_split_size is not None),
+    ):
+        if wanted:
+            raise ValueError(
+                f"`{name}` needs rows that can be counted, and streamed ones cannot. Leave one of them out."
+            )
 
 
 def _named(script: Any, with_test: bool) -> tuple[dict[str, Any], Any]:
@@ -252,7 +276,10 @@ def _has_lists(part: Any) -> bool:
 
 
 def _as_lists(part: Any) -> Any:
-    """Operand columns as lists of one entry; rows that have none keep None."""
+    """Operand columns as lists of one entry; rows that have none keep None.
+
+    An entry without an operator is passed on, so that the check of the columns refuses it as it does in one data set.
+    """
     from datasets import List
 
     present = [name for name in COLUMNS if name in part.column_names]
@@ -262,7 +289,8 @@ def _as_lists(part: Any) -> Any:
     features.update({name: List(features[name]) for name in present})
 
     def wrap(row: dict[str, Any]) -> dict[str, Any]:
-        return {name: None if row[COLUMNS[0]] is None else [row[name]] for name in present}
+        known = any(row[name] is not None for name in present)
+        return {name: [row[name]] if known else None for name in present}
 
     return part.map(wrap, features=features)
 

@@ -16,7 +16,7 @@ from accelerate.commands.launch import launch_command, launch_command_parser
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 
-__all__ = ["CONFIGS", "has_default", "launch", "refuse_unknown"]
+__all__ = ["CONFIGS", "has_default", "launch", "refuse_unknown", "with_flags"]
 
 CONFIGS = Path(__file__).parents[1] / "recipes" / "accelerate"  # in a checkout, where the recipes are
 
@@ -24,6 +24,24 @@ CONFIGS = Path(__file__).parents[1] / "recipes" / "accelerate"  # in a checkout,
 def has_default() -> bool:
     """Whether `accelerate config` has left a configuration on this machine."""
     return os.path.isfile(default_config_file)
+
+
+def with_flags(rest: list[str]) -> list[str]:
+    """Arguments whose flags have no values: a YAML file's `multi_gpu: true` becomes `--multi_gpu`, `false` nothing.
+
+    Args:
+        rest: What another parser has left over.
+    """
+    flags = {
+        text for action in launch_command_parser()._actions if action.nargs == 0 for text in action.option_strings
+    }
+    found: list[str] = []
+    for text in rest:
+        if found and found[-1] in flags and text.lower() in ("true", "false"):
+            found = found if text.lower() == "true" else found[:-1]
+        else:
+            found.append(text)
+    return found
 
 
 def refuse_unknown(rest: list[str]) -> None:
@@ -44,7 +62,9 @@ def refuse_unknown(rest: list[str]) -> None:
         name, _, value = rest[position].partition("=")
         position += 1
         if name not in takes:
-            unknown.append(rest[position - 1])
+            before = rest[position - 2] if position > 1 else ""
+            is_value = before in takes and not name.startswith("-")  # of a flag, which takes none
+            unknown.append(f"{before} {rest[position - 1]}" if is_value else rest[position - 1])
         elif takes[name] and not value:
             position += 1
     if named := [text for text in unknown if text.startswith("-")] or unknown:

@@ -26,9 +26,10 @@ from trl.trainer.utils import create_model_from_path
 from .arguments import IGCArguments, check, igc_config
 from .config import IGCConfig
 from .corpora import GeneratedRows, load_corpora
-from .launching import has_default, launch, refuse_unknown
+from .launching import has_default, launch, refuse_unknown, with_flags
 from .loading import TINY, find_base
 from .model import CHILD, innermost_model
+from .sizes import SIZES
 from .trainer import IGCSFTConfig, IGCTrainer
 
 
@@ -79,11 +80,11 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
         )
     except (TypeError, ValueError) as error:  # of the dataclasses; argparse's own errors end the program
         raise ValueError(f"The arguments cannot be used: {error}") from error
-    model_args, igc_args = arguments[2], arguments[4]
-    check(igc_args, given, model_args.load_in_4bit or model_args.load_in_8bit)
-    if model_args.model_name_or_path is None:
+    check(*arguments, given=given)
+    if arguments[2].model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
-    refuse_unknown([*from_file, *from_line])
+    for_launch = with_flags([*from_file, *from_line])
+    refuse_unknown(for_launch)
     rest = iter(from_line)
     following = next(rest, None)
     script = []
@@ -92,7 +93,7 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
             following = next(rest, None)
         else:
             script.append(text)
-    return Parsed(tuple(arguments), [*from_file, *from_line], script)
+    return Parsed(tuple(arguments), for_launch, script)
 
 
 def _given(argv: Sequence[str]) -> set[str]:
@@ -127,6 +128,8 @@ def main(
         FileNotFoundError, OSError: a model, data or checkpoint that is not there.
         ValueError: anything that does not go together, before training begins.
     """
+    if igc_args.has_igc and training_args.n_gpu > 1:
+        training_args._n_gpu = 1  # one process uses one GPU: the calculator refuses `nn.DataParallel`
     source = str(find_base(model_args.model_name_or_path))
     resume = _checkpoint(training_args.resume_from_checkpoint)
     tokenizer = _tokenizer(source, training_args, model_args)
@@ -135,7 +138,7 @@ def main(
         script_args,
         dataset_args,
         training_args,
-        _generated(igc_args, config),
+        _generated(igc_args),
         igc_args.igc_annotated_fraction,
         conversational=tokenizer.chat_template is not None,
     )
@@ -187,23 +190,20 @@ def _tokenizer(source: str, training_args: Any, model_args: Any) -> Any:
     return tokenizer
 
 
-def _generated(igc_args: IGCArguments, config: IGCConfig | None) -> GeneratedRows | None:
-    """The generated rows that are wanted, in what the calculator can hold; without one, as for its defaults."""
-    number, digits = igc_args.igc_generated_rows, igc_args.igc_generated_max_digits
-    if not number:
+def _generated(igc_args: IGCArguments) -> GeneratedRows | None:
+    """The generated rows that are wanted, in what the calculator can hold, or the one that a LoRA is compared with."""
+    if not igc_args.igc_generated_rows:
         return None
-    if config is None:
-        return GeneratedRows(number, max_digits=digits)
-    assert config.num_digits is not None
-    assert config.result_digits is not None  # both are set by the config itself
+    digits, result = igc_args.igc_num_digits, igc_args.igc_result_digits
+    digits = SIZES[igc_args.igc_interface]["num_digits"] if digits is None else digits
+    more = {name: getattr(igc_args, f"igc_{name}") for name in ("operations", "division")}
     return GeneratedRows(
-        number,
-        interface=config.interface,
-        num_digits=config.num_digits,
-        result_digits=config.result_digits,
-        max_digits=digits,
-        operations=tuple(config.operations),
-        division=config.division,
+        igc_args.igc_generated_rows,
+        interface=igc_args.igc_interface,
+        num_digits=digits,
+        result_digits=digits if result is None else result,
+        max_digits=igc_args.igc_generated_max_digits,
+        **{name: value for name, value in more.items() if value is not None},
     )
 
 
@@ -281,8 +281,9 @@ def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:
 def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     """`peft-igc sft`: trains here, or in processes that accelerate launches.
 
-    Processes are launched if arguments of `accelerate launch` are given, if there are several GPUs, or if
-    `accelerate config` has left a default.
+    Processes are launched if arguments of `accelerate launch` are given. They are also launched if there are several
+    GPUs or if `accelerate config` has left a default, but not by themselves for `use_cpu`, nor for what one process
+    alone can do: `igc_writing_every` above 1, `igc_reading_steps`.
 
     Args:
         argv: Arguments without the program's name. None: those of the process.
@@ -292,7 +293,9 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         The exit code.
     """
     parsed = parse(sys.argv[1:] if argv is None else argv, prog)
-    if parsed.launch or torch.cuda.device_count() > 1 or has_default():
+    training_args = parsed.arguments[1]
+    alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_reading_steps > 0
+    if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
         return launch("peft_igc.sft", parsed.launch, parsed.script)
     main(*parsed.arguments)
     return 0

@@ -26,7 +26,7 @@ from trl.scripts.utils import DatasetConfig
 from peft_igc import IGCConfig, cli, launching, sft
 from peft_igc.adapters import load_adapter
 from peft_igc.arguments import IGCArguments, igc_config
-from peft_igc.columns import COLUMNS
+from peft_igc.columns import COLUMNS, check_columns
 from peft_igc.corpora import GeneratedRows, join, keep_annotations, load_corpora
 from peft_igc.data import bigbench_test_set, to_dataset
 from peft_igc.tracing import trace
@@ -123,6 +123,48 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         (["--igc_generated_rows", "-1"], "`igc_generated_rows=-1` is negative"),
         (["--igc_generated_max_digits", "3"], "no `igc_generated_rows`"),
         (["--config"], "`--config` is given without a file"),
+        (
+            ["--dataset_train_split", "train"],
+            "`dataset_train_split` is given, but has no effect without `dataset_name`",
+        ),
+        (["--dataset_config", "main"], "`dataset_config` is given, but has no effect without `dataset_name`"),
+        (["--streaming"], "`streaming` is given, but has no effect without `datasets`"),
+        (["--test_split_size", "0.1"], "`test_split_size` is given, but has no effect without an evaluation"),
+        (
+            [
+                "--dataset_name",
+                "d",
+                "--dataset_test_split",
+                "test",
+                "--eval_strategy",
+                "steps",
+                "--test_split_size",
+                "0.1",
+            ],
+            "`dataset_test_split` is given, but has no effect beside `test_split_size`",
+        ),
+        (["--igc_exact_match", "8"], "`igc_exact_match` is given, but has no effect without an evaluation"),
+        (["--igc_exact_match_tokens", "8", "--eval_strategy", "steps"], "has no effect without `igc_exact_match`"),
+        (
+            ["--igc_adapter", "lora", "--igc_writing_every", "2"],
+            "`igc_writing_every` is given, but `igc_adapter=lora`",
+        ),
+        (
+            ["--igc_adapter", "lora", "--igc_reading_steps", "1"],
+            "`igc_reading_steps` is given, but `igc_adapter=lora`",
+        ),
+        (["--igc_adapter", "none", "--igc_loss_weight", "1"], "`igc_loss_weight` is given, but `igc_adapter=none`"),
+        (["--igc_adapter", "none", "--no_igc_curves"], "`igc_curves` is given, but `igc_adapter=none`"),
+        (["--igc_adapter", "lora", "--igc_interface", "hidden"], "`igc_interface` is given, but `igc_adapter=lora`"),
+        (["--bnb_4bit_quant_type", "nf4"], "`bnb_4bit_quant_type` is given, but has no effect without `load_in_4bit`"),
+        (["--use_bnb_nested_quant", "--load_in_8bit"], "`use_bnb_nested_quant` is given, but has no effect without"),
+        (
+            ["--igc_interface", "hidden", "--igc_shortcut", "only", "--igc_teacher_forcing", "true"],
+            "`igc_teacher_forcing` is given, but has no effect with `igc_shortcut=only`",
+        ),
+        (["--igc_detach_reading", "false"], "`igc_detach_reading` is given, but has no effect while nothing below"),
+        (["--ignore_bias_buffers"], "`ignore_bias_buffers` is given, but has no effect"),
+        (["--multi_gpu", "1"], "Unknown: `--multi_gpu 1`"),
     ],
 )
 def test_arguments_that_are_unknown_or_without_effect_are_refused(line, message, tmp_path):
@@ -146,6 +188,21 @@ def test_a_file_is_held_to_the_same_rules(text, message, tmp_path):
     file.write_text(text)
     with pytest.raises(ValueError, match=re.escape(message)):
         sft.parse(arguments("tiny", tmp_path, "--config", str(file)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--dataset_name", "d", "--dataset_train_split", "a", "--eval_strategy", "steps", "--igc_exact_match", "8"],
+        ["--igc_adapter", "lora", "--igc_generated_rows", "8", "--igc_interface", "hidden", "--igc_num_digits", "5"],
+        ["--load_in_4bit", "--bnb_4bit_quant_type", "fp4", "--use_bnb_nested_quant"],
+        ["--igc_interface", "hidden", "--igc_shortcut", "beside", "--igc_teacher_forcing", "false"],
+        ["--igc_train_base", "--igc_detach_reading", "false"],
+        ["--igc_adapter", "igc+lora", "--igc_detach_reading", "false"],
+    ],
+)
+def test_arguments_that_have_an_effect_are_let_through(line, tmp_path):
+    assert sft.parse(arguments("tiny", tmp_path, *line)).launch == []
 
 
 def test_a_model_has_to_be_named(tmp_path):
@@ -225,6 +282,31 @@ def test_data_with_one_annotation_join_those_with_one_per_anchor():
     assert joined[1]["igc_operands"] is None
 
 
+def _without_operator():
+    """Two rows, the first of which names operands but no operator."""
+    faulty = rows(2)
+    faulty[0]["igc_operator"] = None
+    return to_dataset(faulty)
+
+
+def test_data_that_contradict_themselves_are_not_made_unannotated_by_a_mixture():
+    several = [{**row, **{name: [row[name]] * 2 for name in COLUMNS}} for row in rows(2)]
+    for found in (
+        join({"a": _without_operator(), "b": to_dataset(several)}),
+        keep_annotations(_without_operator(), 0, 1),
+    ):
+        with pytest.raises(ValueError, match="`igc_operator` is None but `igc_operands` is"):
+            check_columns(found[0], 4, 4)
+
+
+def test_data_that_are_known_to_ask_for_nothing_are_marked_so_in_a_mixture():
+    silent = Dataset.from_list([{"messages": [USER, ASSISTANT] * 2, "igc_operator": ["none", "none"]}])
+    generated = GeneratedRows(2, num_digits=4, result_digits=4).make(0, "`prompt` and `completion` of messages")
+    joined = join({"a": silent, "b": generated}, assistant_only_loss=True)
+    assert [step.operator for step in check_columns(joined[0], 4, 4)] == ["none", "none"]
+    assert all(len(check_columns(row, 4, 4)) == 1 for row in joined.select([1, 2]))
+
+
 def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts():
     generated = GeneratedRows(2, num_digits=4, result_digits=4, max_digits=2)
     parts = {"chats": to_dataset(CHATS), "pairs": generated.make(0, "`prompt` and `completion` of messages")}
@@ -284,6 +366,25 @@ def test_data_generated_alone_are_distinct_and_take_the_form_of_others(tmp_path)
     assert len(mixed) == 23
 
 
+@pytest.mark.parametrize(
+    "more", [[], ["--igc_interface", "hidden", "--igc_num_digits", "5", "--igc_result_digits", "10"]]
+)
+def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compared_with(more, tmp_path):
+    def made(adapter):
+        line = arguments("tiny", tmp_path, *more, igc_adapter=adapter, igc_generated_rows=200)
+        parsed = sft.parse(line).arguments[4]
+        return parsed, sft._generated(parsed).make(0, "`prompt` and `completion`").to_list()
+
+    (parsed, wanted), (_, found) = made("igc"), made("lora")
+    assert found == wanted
+    assert found != GeneratedRows(200, "tokens" if more else "hidden").make(0, "`prompt` and `completion`").to_list()
+    config = igc_config(parsed, make_tokenizer())
+    generated = sft._generated(parsed)
+    for name in ("interface", "num_digits", "result_digits", "division"):
+        assert getattr(generated, name) == getattr(config, name), name
+    assert list(generated.operations) == config.operations
+
+
 def test_data_generated_hold_no_calculation_of_the_test_set():
     tested = {(item["igc_operator"], *item["igc_operands"]) for item in bigbench_test_set(200)}
     made = GeneratedRows(400, interface="hidden", num_digits=4, result_digits=8, max_digits=2).make(0, "")
@@ -305,6 +406,8 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
     entries = DatasetMixtureConfig([DatasetConfig(folder)])
     wrong = DatasetMixtureConfig([DatasetConfig(folder, columns=["messages"])])
     unannotated = ScriptArguments(dataset_name=write(tmp_path / "t", CHATS))
+    tested = write(tmp_path / "e", rows(4))
+    write(tmp_path / "e", rows(2), "test.jsonl")
     generated = GeneratedRows(2)
     for error, message, options in (
         (ValueError, "No data is named", {}),
@@ -317,6 +420,16 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
         (ValueError, "has no column `igc_operator`", {"script": unannotated, "fraction": 0.5}),
         (ValueError, "`igc_generated_rows` needs rows that can be counted",
          {"script": ScriptArguments(dataset_name=folder, dataset_streaming=True), "generated": generated}),
+        (ValueError, "`dataset_streaming` has no effect on the data of `datasets`. Set `streaming`",
+         {"script": ScriptArguments(dataset_streaming=True), "mixture": entries}),
+        (ValueError, "`streaming` has no effect on the data of `dataset_name`. Set `dataset_streaming`",
+         {"script": named, "mixture": DatasetMixtureConfig(streaming=True)}),
+        (ValueError, "`test_split_size` needs rows that can be counted",
+         {"mixture": DatasetMixtureConfig([DatasetConfig(folder)], streaming=True, test_split_size=0.5),
+          "eval_strategy": "steps"}),
+        (ValueError, "has the split `test` for tests, and `test_split_size` would make another",
+         {"script": ScriptArguments(dataset_name=tested), "mixture": DatasetMixtureConfig(test_split_size=0.5),
+          "eval_strategy": "steps"}),
         (ValueError, "holds texts", {"script": ScriptArguments(dataset_name=write(tmp_path / "x", [{"text": "a"}])),
                                      "generated": generated}),
     ):  # fmt: skip
@@ -507,11 +620,42 @@ def test_launch_arguments_may_stand_in_the_file(launched, tmp_path):
 
 def test_launch_happens_by_itself_where_there_are_several_gpus_or_a_default(launched, tmp_path, monkeypatch):
     monkeypatch.setattr(sft, "has_default", lambda: True)
-    assert sft.run(arguments("tiny", tmp_path)) == 0
+    line = arguments("tiny", tmp_path, use_cpu="false")
+    assert sft.run(line) == 0
     monkeypatch.setattr(sft, "has_default", lambda: False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert sft.run(arguments("tiny", tmp_path)) == 0
+    assert sft.run(line) == 0
     assert len(launched) == 2
+
+
+@pytest.mark.parametrize("alone", [["--igc_writing_every", "2"], ["--igc_reading_steps", "1"], []])
+def test_launch_does_not_happen_by_itself_where_one_process_is_wanted(launched, tmp_path, monkeypatch, alone):
+    calls = []
+    monkeypatch.setattr(sft, "main", lambda *parsed: calls.append(parsed))
+    monkeypatch.setattr(sft, "has_default", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    line = arguments("tiny", tmp_path, *alone, use_cpu="false" if alone else "true")
+    assert sft.run(line) == 0
+    assert (len(calls), launched) == (1, [])
+    assert sft.run([*line, "--accelerate_config", "ddp"]) == 0  # but where it is asked for
+    assert (len(calls), len(launched)) == (1, 1)
+
+
+def test_launch_flags_of_the_file_are_true_or_false(launched, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("multi_gpu: true\nuse_fsdp: false\nnum_processes: 2\n")
+    assert sft.run(arguments("tiny", tmp_path, "--config", str(file))) == 0
+    (wanted,) = launched
+    assert (wanted.multi_gpu, wanted.use_fsdp, wanted.num_processes) == (True, False, 2)
+    file.write_text("multi_gpu: false\n")
+    assert sft.parse(arguments("tiny", tmp_path, "--config", str(file))).launch == []
+
+
+def test_one_process_uses_one_gpu(base, tmp_path):
+    line = arguments(base, tmp_path / "o", *SMALL, dataset_name=write(tmp_path / "d", rows(8)))
+    parsed = sft.parse(line).arguments
+    parsed[1]._n_gpu = 2  # what a machine with two of them sets; the parent would wrap the model in `nn.DataParallel`
+    assert sft.main(*parsed).args.n_gpu == 1
 
 
 def test_launch_of_processes_that_would_not_start_is_refused(launched, tmp_path):
