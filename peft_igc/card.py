@@ -93,10 +93,7 @@ def training_record(
     if kept_step is not None and kept_step != steps:
         lines[0] += f" The weights are those of step {kept_step:,}, the best evaluated."
     for purpose, dataset in sets.items():
-        count = f"{len(dataset):,} rows" if hasattr(dataset, "__len__") else "a stream of rows"
-        names = getattr(dataset, "column_names", None)
-        operands = "" if names is None else " with operands" if set(names) & set(COLUMNS) else " without operands"
-        lines.append(f"Data for {purpose}: {count}{operands}.")
+        lines.append(f"Data for {purpose}: {_size(dataset)}.")
     step, metrics = _last_evaluation(history, kept_step)
     if metrics:
         rows = [f"| `{name}` | {value:.6g} |" for name, value in metrics.items()]
@@ -105,6 +102,30 @@ def training_record(
     else:
         lines.append("It has not been evaluated.")
     return f"{RECORD}\n\n" + "\n\n".join(lines) + "\n\n"
+
+
+def annotated_rows(dataset: Any) -> int | None:
+    """Number of rows of which at least one calculation, or that there is none, is known; None: that cannot be told.
+
+    Args:
+        dataset: A dataset with a length and `column_names`, or anything else, such as a stream.
+    """
+    names = getattr(dataset, "column_names", None)
+    if names is None or not hasattr(dataset, "__len__"):
+        return None
+    if COLUMNS[0] not in names:
+        return 0
+    entries = (entry if isinstance(entry, list) else [entry] for entry in dataset[COLUMNS[0]])
+    return sum(any(operator is not None for operator in entry) for entry in entries)
+
+
+def _size(dataset: Any) -> str:
+    """What is known of the number of rows and of their operands."""
+    if (annotated := annotated_rows(dataset)) is not None:
+        return f"{len(dataset):,} rows, {annotated:,} annotated"
+    names = getattr(dataset, "column_names", None)
+    columns = "" if names is None else f" with{'' if set(names) & set(COLUMNS) else 'out'} operand columns"
+    return (f"{len(dataset):,} rows" if hasattr(dataset, "__len__") else "a stream of rows") + columns
 
 
 def _last_evaluation(history: Iterable[Mapping[str, Any]], kept_step: int | None) -> tuple[int, dict[str, float]]:

@@ -1,7 +1,8 @@
 """Which checkpoint of an interrupted run can be resumed, and what of a model transformers would leave out of it.
 
 A process that is killed while it saves leaves a folder with a part of its files, and transformers (5.23) would take
-that folder for the last checkpoint. It writes `trainer_state.json` last, so a folder with that file is whole.
+that folder for the last checkpoint. It writes `trainer_state.json` last, so a folder with that file is whole, if the
+other processes have written theirs.
 Of a PEFT model, it saves and loads adapters, for the best model the active one alone; where more is trained (a LoRA
 beside the calculator, the base), `TRAINED` holds all trained weights.
 In: an output folder; a model. Out: a checkpoint's path; a file, or the weights in their places. Nothing is deleted.
@@ -14,6 +15,7 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -32,18 +34,20 @@ TRAINED = "trained.safetensors"  # in checkpoints
 _INCOMPLETE = "checkpoint-is-incomplete.txt"  # what `enable_jit_checkpoint` leaves there while it saves
 
 
-def last_complete_checkpoint(folder: str | Path) -> str:
+def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
     """Path of the last checkpoint that was saved to its end; later ones that were not are named in a warning.
 
     Args:
         folder: The `output_dir` of a run.
+        processes: How many processes resume it. A run of fewer (but not of one) counts as not saved to its end: its
+            checkpoints do not tell how many they were.
 
     Raises:
         ValueError: There is none.
     """
     found = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdecimal()]
     for path in sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
-        if _is_complete(path):
+        if _is_complete(path, processes):
             return str(path)
         logger.warning(f"`{path}` was not saved to its end, so an earlier checkpoint is looked for.")
     raise ValueError(
@@ -52,15 +56,18 @@ def last_complete_checkpoint(folder: str | Path) -> str:
     )
 
 
-def _is_complete(path: Path) -> bool:
-    """Whether the file that is written last is there and whole."""
+def _is_complete(path: Path, processes: int) -> bool:
+    """Whether the file that is written last is there and whole; with several processes, each one's is."""
     if (path / _INCOMPLETE).exists():
         return False
     try:
         json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return False
-    return True
+    if not list(path.glob("rng_state_*.pth")):  # of one process, or only the model was saved
+        return True
+    # The first process writes `trainer_state.json`, and does not wait for the others' generators.
+    return all(is_zipfile(path / f"rng_state_{rank}.pth") for rank in range(processes))
 
 
 def trained_beside(model: Any) -> dict[str, nn.Parameter]:

@@ -79,7 +79,7 @@ def evaluate(
     raw: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Exact match of generated answers, after stripping white space at both ends.
+    """Exact match of generated answers, after stripping white space at both ends; one that is cut is never right.
 
     Args:
         items: Each with the strings `prompt` and `target`, and optionally `group`.
@@ -99,7 +99,10 @@ def evaluate(
     prompts = [item["prompt"] for item in items]
     answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
     seconds = time.perf_counter() - start
-    right = [answer.strip() == item["target"].strip() for item, (answer, *_) in zip(items, answers, strict=True)]
+    right = [  # `579` cut from `5791` is no match for `579`
+        not cut and answer.strip() == item["target"].strip()
+        for item, (answer, cut, _) in zip(items, answers, strict=True)
+    ]
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
         if item.get("group") is not None:

@@ -114,6 +114,27 @@ def calculator_matrices(model: nn.Module) -> list[nn.Parameter]:
     return found
 
 
+def calculator_weights(model: Any) -> dict[nn.Parameter, torch.Tensor]:
+    """Copies of the trainable weights of all calculators in a 4 or 8 bit model, by parameter; of others none."""
+    if not (getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False)):
+        return {}
+    layers = [module for module in model.modules() if isinstance(module, IGCLayer)]
+    return {p: p.detach().clone() for layer in layers for p in layer.parameters() if p.requires_grad}
+
+
+def undo_bfloat16(model: nn.Module, before: dict[nn.Parameter, torch.Tensor]) -> None:
+    """Gives the calculators of a 4 or 8 bit model their float32 back.
+
+    TRL (1.16) casts all that is trained there to bfloat16, which cannot hold the small steps of a norm's weight.
+
+    Args:
+        model: With a calculator.
+        before: Of `calculator_weights` before the cast; a calculator that was added since then becomes float32.
+    """
+    for parameter in calculator_weights(model):
+        parameter.data = before.get(parameter, parameter.data.float()).to(parameter.device)
+
+
 def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
     """The trainable parameters of each reading and each writing in a model."""
     layers = [module for module in model.modules() if isinstance(module, IGCLayer)]

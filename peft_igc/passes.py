@@ -21,7 +21,7 @@ from .outputs import Fields
 from .state import ReadingDone, reading_alone
 
 
-__all__ = ["Recorder", "check_reading_alone", "read_alone", "reads_alone"]
+__all__ = ["Recorder", "check_reading_alone", "check_writing_comes", "read_alone", "reads_alone"]
 
 # The options whose steps end behind the reading, and the value of each that asks for none.
 _OPTIONS = {"igc_writing_every": 1, "igc_reading_steps": 0}
@@ -35,6 +35,21 @@ def reads_alone(args: Any, step: int) -> bool:
         step: The number of steps done.
     """
     return step < getattr(args, "igc_reading_steps", 0) or bool(step % getattr(args, "igc_writing_every", 1))
+
+
+def check_writing_comes(args: Any, steps: int) -> None:
+    """Refuses a run of so many steps if `igc_reading_steps` leaves none for the writing.
+
+    Raises:
+        ValueError: So it is.
+    """
+    reading, every = args.igc_reading_steps, args.igc_writing_every
+    first = -(-reading // every) * every  # the first step of the writing, counted from 0
+    if 0 < steps <= first:  # outside of training no steps are planned
+        raise ValueError(
+            f"`igc_reading_steps={reading}` leaves none of the {steps} planned steps for the writing, which is first "
+            f"trained in step {first + 1}. Train for more steps or epochs, or set `igc_reading_steps` lower."
+        )
 
 
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:

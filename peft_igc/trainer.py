@@ -29,7 +29,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
 from .adapters import check_tokenizer
-from .card import training_record, write_quick_start, write_record
+from .card import annotated_rows, training_record, write_quick_start, write_record
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, trained_beside
 from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
@@ -38,9 +38,9 @@ from .curves import FILE_NAME, draw_curves
 from .exact_match import ExactMatch
 from .hooks import active_config
 from .model import innermost_model
-from .optimizer import muon_adamw
+from .optimizer import calculator_weights, muon_adamw, undo_bfloat16
 from .outputs import Fields
-from .passes import Recorder, check_reading_alone, read_alone, reads_alone
+from .passes import Recorder, check_reading_alone, check_writing_comes, read_alone, reads_alone
 from .sft_config import IGCSFTConfig
 
 
@@ -97,7 +97,9 @@ class IGCTrainer(SFTTrainer):
         if self._igc_config is not None:
             self._tag_names = [*self._tag_names, "igc"]
             _refuse_packing(args)
+        before = calculator_weights(model)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        undo_bfloat16(self.model, before)
         _put_fused_head_on_the_base(self.model)
         self._igc_config = active_config(self.model)
         self._igc_in_window: torch.Tensor | None = None
@@ -107,8 +109,9 @@ class IGCTrainer(SFTTrainer):
         self._igc_kept_step: int | None = None
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
         has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in COLUMNS)
+        has_operands = has_columns and annotated_rows(self.train_dataset) != 0
         # A collator of one's own may know the operands from elsewhere; whether it does shows in a batch.
-        check_reading_alone(self.args, self._igc_config is not None, has_columns or data_collator is not None)
+        check_reading_alone(self.args, self._igc_config is not None, has_operands or data_collator is not None)
         if self._igc_config is None:
             if has_columns:
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
@@ -120,10 +123,11 @@ class IGCTrainer(SFTTrainer):
                 "part of it only. Train with DDP, or the calculator alone, as the adapter `default`."
             )
         check_tokenizer(self._igc_config, self._tokenizer)
-        if not has_columns:
+        if not has_operands:
+            lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
             logger.warning(
-                "The training dataset has no column `igc_operator`, so the reading is not trained. "
-                "Add the operand columns, or go on if only the writing is to learn."
+                f"The training dataset has {lack}, so the reading is not trained. "
+                "Add operands, or go on if only the writing is to learn."
             )
         if type(self.data_collator) is DataCollatorForLanguageModeling:
             fields = {f.name: getattr(self.data_collator, f.name) for f in dataclasses.fields(self.data_collator)}
@@ -213,6 +217,7 @@ class IGCTrainer(SFTTrainer):
                 check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if alone:
+            check_writing_comes(self.args, self.state.max_steps)
             report = read_alone(model, inputs)
             self._log_reading(report, inputs["igc_operator"], written=False)
             loss = self._weighted(report, num_items_in_batch)
@@ -293,7 +298,7 @@ class IGCTrainer(SFTTrainer):
         """As the parent's, and resumes from the last checkpoint that is whole; at the end the curves are drawn."""
         self._igc_kept_step = None
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         result = super().train(resume_from_checkpoint, *args, **kwargs)
         if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
             draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)

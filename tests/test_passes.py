@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 import torch
 from datasets import Dataset
@@ -163,6 +165,30 @@ def test_a_collator_of_ones_own_that_makes_no_operands_is_refused_at_the_first_s
 def test_reading_steps_leave_steps_for_the_writing(tmp_path):
     with pytest.raises(ValueError, match="`igc_reading_steps=2` leaves none of the `max_steps=2` for the writing"):
         trainer(tmp_path, igc_reading_steps=2, max_steps=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "planned"),
+    [({"igc_reading_steps": 4, "num_train_epochs": 2}, 4), ({"igc_reading_steps": 3, "igc_writing_every": 4}, 4)],
+)
+def test_a_plan_that_ends_before_the_first_step_of_the_writing_is_refused(tmp_path, options, planned):
+    options = {"max_steps": -1, "num_train_epochs": 2, **options}
+    made = trainer(tmp_path, **options)  # eight rows are two steps
+    before = {name: p.detach().clone() for name, p in made.model.named_parameters()}
+    with pytest.raises(ValueError, match=f"`igc_reading_steps=.` leaves none of the {planned} planned steps"):
+        made.train()
+    assert all(torch.equal(p, before[name]) for name, p in made.model.named_parameters())
+    trainer(tmp_path, **{**options, "num_train_epochs": 3}).train()
+
+
+def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
+    empty = rows(4, unsupervised=(0, 1, 2, 3))
+    for name, value in ALONE:
+        with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
+            trainer(tmp_path, empty, **{name: value})
+    with caplog.at_level(logging.WARNING):
+        trainer(tmp_path, empty)
+    assert "has no row with an annotation, so the reading is not trained" in caplog.text
 
 
 def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):

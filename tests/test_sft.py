@@ -501,6 +501,13 @@ def test_a_base_that_is_trained_too_is_saved_whole_without_the_calculator(base, 
         assert torch.equal(load_adapter(after, out)(ids).logits, made.model.eval()(ids).logits)
 
 
+@pytest.mark.parametrize("name", ["checkpoint_of_mine", "checkpoint-7"])
+def test_a_base_that_is_trained_too_is_saved_whatever_the_folders_name(base, tmp_path, name):
+    data = write(tmp_path / "d", rows(8))
+    trained(arguments(base, tmp_path / name, *SMALL, "--igc_train_base", dataset_name=data, max_steps="1"))
+    assert (tmp_path / name / "base" / "model.safetensors").is_file()
+
+
 @pytest.mark.parametrize("adapter", ["lora", "none"])
 def test_baselines_without_a_calculator_are_trained_by_the_same_program(base, tmp_path, capsys, adapter):
     out = tmp_path / "out"

@@ -23,6 +23,7 @@ from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, train
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.calculator import Status
+from peft_igc.card import training_record
 from peft_igc.collator import CUT, TRUNCATED, IGCDataCollator
 from peft_igc.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
 from peft_igc.config import IGCConfig
@@ -690,14 +691,41 @@ def test_the_card_says_what_was_trained_and_measured(tmp_path):
         text = (tmp_path / "README.md").read_text()
         assert text.count("## Training record") == text.count("## Quick start") == 1
         assert "Trained for 2 steps." in text
-        assert "Data for training: 8 rows with operands." in text
-        assert "Data for evaluation (sums): 3 rows with operands." in text
+        assert "Data for training: 8 rows, 8 annotated." in text
+        assert "Data for evaluation (sums): 3 rows, 3 annotated." in text
         assert "Evaluated after step 2:" in text
         for name in ("eval_sums_loss", "eval_more_loss", "eval_sums_igc/read_accuracy"):
             assert f"| `{name}` | {metrics[name]:.6g} |" in text
         assert "runtime" not in text
         assert "PATH_OF_THIS_FOLDER" in text
     assert text.index("## Quick start") < text.index("## Training record")
+
+
+def test_the_card_counts_annotated_rows_and_says_of_streams_what_is_known():
+    data = to_dataset(
+        [*rows(3, unsupervised=(1,)), {**rows(1)[0], "igc_operator": "none", "igc_operands": None, "igc_result": None}]
+    )
+    several = Dataset.from_list([{"igc_operator": ["+", None]}, {"igc_operator": [None]}, {"igc_operator": None}])
+    sets = {
+        "a": data,
+        "b": several,
+        "c": Dataset.from_list([{"text": "x"}] * 1000),
+        "d": data.to_iterable_dataset(),
+        "e": Dataset.from_list([{"text": "x"}]).to_iterable_dataset(),
+        "f": iter([]),
+        "g": [1, 2],
+    }
+    text = training_record([], 1, None, sets)
+    for name, said in (
+        ("a", "4 rows, 3 annotated"),
+        ("b", "3 rows, 1 annotated"),
+        ("c", "1,000 rows, 0 annotated"),
+        ("d", "a stream of rows with operand columns"),
+        ("e", "a stream of rows without operand columns"),
+        ("f", "a stream of rows"),
+        ("g", "2 rows"),
+    ):
+        assert f"Data for {name}: {said}.\n" in text
 
 
 def test_the_card_names_the_licence_of_the_package(tmp_path):
