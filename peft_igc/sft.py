@@ -80,7 +80,7 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
         )
     except (TypeError, ValueError) as error:  # of the dataclasses; argparse's own errors end the program
         raise ValueError(f"The arguments cannot be used: {error}") from error
-    check(*arguments, given=given)
+    check(*arguments, given)
     if arguments[2].model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     for_launch = with_flags([*from_file, *from_line])
@@ -129,7 +129,7 @@ def main(
         ValueError: anything that does not go together, before training begins.
     """
     if igc_args.has_igc and training_args.n_gpu > 1:
-        training_args._n_gpu = 1  # one process uses one GPU: the calculator refuses `nn.DataParallel`
+        training_args._n_gpu = 1  # one process uses one GPU: TRL and the calculator refuse `nn.DataParallel`
     source = str(find_base(model_args.model_name_or_path))
     resume = _checkpoint(training_args.resume_from_checkpoint)
     tokenizer = _tokenizer(source, training_args, model_args)
