@@ -104,7 +104,10 @@ def tested_turns(n: int) -> list[dict[str, Any]]:
 
 
 def train(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """Trains one adapter and saves it: first mostly the reading, on all rows; then the writing in longer texts."""
+    """Trains one adapter and saves it: first mostly the reading, on all rows; then the writing alone, in longer texts.
+
+    A reading that goes on learning from a few rows of few kinds forgets the phrasings of the others.
+    """
     base, tokenizer = loading.load_base(arguments.base, "float32")
     set_seed(seed)
     first: DemoSettings = dataclasses.replace(
@@ -125,6 +128,9 @@ def train(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]]
 
     seconds, history = 0.0, []
     for settings, counts in ((first, {kind: len(made) for kind, made in rows.items()}), (second, few)):
+        if settings is second:
+            for name, weight in model.named_parameters():
+                weight.requires_grad_(weight.requires_grad and ".igc_input_mapping." not in name)
         chosen = [row for kind, made in rows.items() for row in made[: counts[kind]]]
         random.Random(seed).shuffle(chosen)
         progress = Progress(lambda line: print(f"seed {seed}  {line}", flush=True), check, checks=1)
@@ -301,12 +307,12 @@ def main() -> None:
     parser.add_argument("--with", type=Path, nargs="+", default=[], metavar="FILE", dest="others")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the adapters (default: not kept)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=720)
     parser.add_argument("--more-steps", type=int, default=240)
     parser.add_argument("--rows", type=int, default=96, help="rows per step (default: %(default)s)")
-    parser.add_argument("--single", type=int, default=30_000, help="single questions (default: %(default)s)")
-    parser.add_argument("--chats", type=int, default=6_000, help="training chats (default: %(default)s)")
-    parser.add_argument("--solutions", type=int, default=8_000, help="training solutions (default: %(default)s)")
+    parser.add_argument("--single", type=int, default=10_000, help="single questions (default: %(default)s)")
+    parser.add_argument("--chats", type=int, default=1_500, help="training chats (default: %(default)s)")
+    parser.add_argument("--solutions", type=int, default=2_500, help="training solutions (default: %(default)s)")
     parser.add_argument("--n", type=int, default=1_200, help="test solutions (default: %(default)s)")
     parser.add_argument("--n-chats", type=int, default=200, help="test chats (default: %(default)s)")
     arguments = parser.parse_args()
