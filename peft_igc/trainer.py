@@ -61,6 +61,9 @@ class IGCTrainer(SFTTrainer):
     dropped because `max_length` cut what would have been read. With `igc_exact_match`, generated answers are compared
     at every evaluation: `exact_match`, `exact_match_skipped` and `exact_match_cut`.
 
+    Checkpoints hold all that is trained, a LoRA or the base beside the calculator included, and it is all resumed and
+    brought back as the best model. `save_model` saves adapters only; save a base that was trained too by itself.
+
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
             As in [`~trl.SFTTrainer`]. Its IGC adapter, if it has one, is the one that is active now.
