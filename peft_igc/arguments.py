@@ -1,7 +1,8 @@
 """`IGCArguments`: what `peft-igc sft` asks about the calculator and its data, besides TRL's own arguments.
 
 In: values from a command line or a YAML file. Out: an `IGCConfig` (`igc_config`). A field that is not set is not
-passed on, so that the config's own default holds; and one that would have no effect is refused (`check`).
+passed on, so that the config's own default holds; one that would have no effect is refused (`check`), and so are TRL's
+about LoRA, quantization and data sets, but not its training arguments.
 Nothing is loaded here. Try it: `pytest tests/test_sft.py -k arguments`.
 """
 

@@ -4,7 +4,7 @@
 
 In: the arguments of `trl sft` (model, LoRA, quantisation, data, training) and those of `IGCArguments`; a YAML file
 holds any of them, and the command line overrides it. Arguments of `accelerate launch` start several processes. Out:
-the adapter, its card, and one line that says how to try it. Whatever would have no effect is refused.
+the adapter, its card, and one line that says how to try it. What would have no effect is refused (`arguments.check`).
 It has no training of its own: that is `IGCTrainer`. Try it: `peft-igc sft --help`, `pytest tests/test_sft.py`.
 """
 
@@ -80,8 +80,9 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
         )
     except (TypeError, ValueError) as error:  # of the dataclasses; argparse's own errors end the program
         raise ValueError(f"The arguments cannot be used: {error}") from error
-    check(*arguments, given)
-    if arguments[2].model_name_or_path is None:
+    script_args, training_args, model_args, dataset_args, igc_args = arguments
+    check(script_args, training_args, model_args, dataset_args, igc_args, given)
+    if model_args.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     for_launch = with_flags([*from_file, *from_line])
     refuse_unknown(for_launch)
