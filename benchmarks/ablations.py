@@ -2,9 +2,11 @@
 
 All methods see the same rows (a fixed set, each seed its own), the same batches, steps and schedule, and are tested on
 the same items, BIG-bench's form, by greedy generation of whole answers. IGC is the hidden interface, with the settings
-of `peft-igc demo --interface hidden`. LoRA is put on every linear layer; its rank is the one that comes nearest to
-IGC's number of parameters, and its learning rate is the best of three, told by a shorter run (seed of its own) on
-items that are in no test. What is learned in passing is kept, for a figure: exact match against rows seen.
+of `peft-igc demo --interface hidden`, which were chosen for IGC before. LoRA is put on every linear layer, with
+alpha twice the rank; its rank is the one that comes nearest to IGC's number of parameters. LoRA and the shortcut alone
+each take the best of several learning rates, told by a run of as many steps (seed of its own) on items that are in no
+test; where the best is the highest or the lowest, the search goes on beyond it. What is learned in passing is kept,
+for a figure: exact match against rows seen.
 
     python benchmarks/ablations.py --output benchmarks/results/ablations.json --figure benchmarks/results/ablations.png
 """
@@ -40,7 +42,8 @@ IGC: dict[str, dict[str, Any]] = {
     "shortcut_only": {"shortcut": "only"},
 }
 LORA = "lora"
-LORA_RATES = (5e-4, 1e-3, 3e-3)
+RATES = {LORA: [5e-4, 1e-3, 3e-3], "shortcut_only": [1e-3, 3e-3, 1e-2]}  # where a search begins
+BEYOND = 3.0  # by what factor a search goes on
 VALIDATION_SEED, SEARCH_SEED, TEST_SEED = 1, 1_000_000, 0
 VALIDATION_ITEMS = 20  # per subtask, of what chooses the learning rate
 
@@ -55,7 +58,8 @@ def settings_of(arguments: argparse.Namespace) -> DemoSettings:
 def attached(method: str, base: Any, tokenizer: Any, settings: DemoSettings) -> Any:
     """The base model with a fresh adapter."""
     if method == LORA:
-        return get_peft_model(base, LoraConfig(r=lora_rank(settings), target_modules="all-linear"))
+        rank = lora_rank(settings)
+        return get_peft_model(base, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
     return get_peft_model(base, demo_config(tokenizer, settings, **IGC[method]))
 
 
@@ -96,19 +100,31 @@ def train(method: str, seed: int, settings: DemoSettings, validation: list[Any],
     return model, tokenizer, told
 
 
-def lora_rate(settings: DemoSettings, steps: int, validation: list[Any], tested: list[Any]) -> dict[str, Any]:
-    """The learning rate of LoRA: exact match on validation items after a shorter run at each rate."""
-    found = {}
-    for rate in LORA_RATES:
-        short = dataclasses.replace(lora_settings(settings, rate), steps=steps, checks=1)
-        *_, told = train(LORA, SEARCH_SEED, short, validation, tested)
+def searched(
+    method: str, settings: DemoSettings, steps: int, validation: list[Any], tested: list[Any]
+) -> dict[str, Any]:
+    """The learning rate of a method: exact match on validation items after a run of `steps` at each rate."""
+    found: dict[float, float] = {}
+    waiting = list(RATES[method])
+    while waiting:
+        rate = waiting.pop(0)
+        short = dataclasses.replace(with_rate(method, settings, rate), steps=steps, checks=1)
+        *_, told = train(method, SEARCH_SEED, short, validation, tested)
         found[rate] = told["checks"][-1]["exact_match"]
+        best = max(found, key=lambda rate: found[rate])
+        if not waiting and len(found) < 2 * len(RATES[method]):  # a search has an end
+            waiting = [best * BEYOND] if best == max(found) else [best / BEYOND] if best == min(found) else []
     return {"steps": steps, "exact_match": found, "chosen": max(found, key=lambda rate: found[rate])}
 
 
-def lora_settings(settings: DemoSettings, rate: float) -> DemoSettings:
-    """Without what only a calculator has."""
-    return dataclasses.replace(settings, learning_rate=rate, muon_learning_rate=None, weight_decay=0.0)
+def with_rate(method: str, settings: DemoSettings, rate: float) -> DemoSettings:
+    """Settings with another learning rate; for LoRA without what only a calculator has."""
+    if method == LORA:
+        return dataclasses.replace(settings, learning_rate=rate, muon_learning_rate=None, weight_decay=0.0)
+    scale = rate / settings.learning_rate
+    return dataclasses.replace(
+        settings, learning_rate=rate, muon_learning_rate=scale * (settings.muon_learning_rate or 0.0)
+    )
 
 
 def measure(
@@ -172,7 +188,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=1200, help="of 128 rows (default: %(default)s)")
-    parser.add_argument("--search-steps", type=int, default=300, help="of LoRA's learning rate (default: %(default)s)")
+    parser.add_argument("--search-steps", type=int, help="of a search for a learning rate (default: as --steps)")
     parser.add_argument("--per-group", type=int, default=100, help="test items per subtask (default: %(default)s)")
     parser.add_argument("--checks", type=int, default=12, help="measurements on the way (default: %(default)s)")
     arguments = parser.parse_args()
@@ -184,7 +200,8 @@ def main() -> None:
         "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
         "versions": versions(),
         "threads": torch.get_num_threads(),
-        "settings": dataclasses.asdict(settings) | {"per_group": arguments.per_group},
+        "settings": dataclasses.asdict(settings)
+        | {"per_group": arguments.per_group, "lora_rank": lora_rank(settings)},
     }
     base, tokenizer = loading.tiny_base()
     report = evaluate(base, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
@@ -194,10 +211,10 @@ def main() -> None:
     results["runs"] = runs
     for method in arguments.methods:
         chosen = settings
-        if method == LORA:
-            search = lora_rate(settings, arguments.search_steps, validation, tested)
-            results["lora"] = {"rank": lora_rank(settings), "learning_rate": search}
-            chosen = lora_settings(settings, search["chosen"])
+        if method in RATES:
+            search = searched(method, settings, arguments.search_steps or arguments.steps, validation, tested)
+            results.setdefault("learning_rates", {})[method] = search
+            chosen = with_rate(method, settings, search["chosen"])
         for seed in arguments.seeds:
             runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
             arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

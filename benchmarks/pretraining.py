@@ -9,6 +9,8 @@ arithmetic rows, of which a part is annotated.
   arithmetic batches in the same order, once each. So both calculators have seen the same rows; this arm takes more
   steps in all.
 
+What is not equal: `together` clips the gradients of base and calculator by one norm, `afterwards` each by its own.
+
 Out, for each arm and seed: exact match in BIG-bench's form (whole answers, greedy), with IGC and of the base alone,
 bits per byte of held-out prose, and how well the base copies.
 

@@ -25,7 +25,7 @@ from .calculator import Status
 from .columns import COLUMNS, NO_ARITHMETIC, label
 from .config import IGCConfig
 from .digits import PAD, decode
-from .marks import CURRENCY, Mark, plain, read_marks
+from .marks import CURRENCY, INTEGER, Mark, plain, read_marks
 from .runs import NumberTokens, find_runs
 from .tokens import TokenTable
 
@@ -36,8 +36,6 @@ EXAMPLES = 5  # wrong annotations that a report shows
 
 _BETWEEN = re.compile(rf"\s*[{CURRENCY}]?\s*")  # an anchor and the mark
 _FUSED = re.compile(r" ?[-\u2212]?")  # the mark and the end of its anchor's token, as in `=-`
-# An integer as `runs` sees it: what touches a letter, a decimal point or a percent sign is none.
-_INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
 
 
 @dataclass
@@ -219,7 +217,7 @@ class _Chats:
         reads = self._numbers(ids, places, since, marks)
         spans = row["offset_mapping"]
         if self.numbers is None:
-            reads = [_INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+            reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
         anchors = []
         for place, read in zip(places, reads, strict=True):
             start, end = (at - begin for at in spans[place])

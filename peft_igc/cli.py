@@ -1,10 +1,11 @@
-"""The command line: `peft-igc demo`, `eval`, `trace` and `profile`; the same as `python -m peft_igc.cli`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; as `python -m peft_igc.cli`.
 
 In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
 stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
 keeps its traceback.
-Parsing only: the work is in `demo`, `evaluation`, `tracing` and `profile`, which the commands import when they run:
-`--help` and errors in arguments need no trainer. Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+Parsing only: the work is in `demo`, `sft`, `evaluation`, `tracing`, `profile` and `self_annotation`, which the
+commands import when they run: `--help` and errors in arguments need no trainer (`sft` does: all its arguments are
+TRL's to parse). Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import logging as python_logging
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -27,11 +29,13 @@ __all__ = ["build_parser", "main"]
 EXAMPLES = """\
 examples:
   peft-igc demo --output demo-output
+  peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
   peft-igc profile tiny                                                # how a tokenizer splits numbers
   peft-igc profile tiny --anchors "="                                  # and where texts are anchors
+  peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
 """
 
 
@@ -57,6 +61,11 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--minutes", type=float, metavar="CAP", help="stop the training early after so long")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
     demo.set_defaults(run=_demo)
+
+    # All that follows is TRL's to parse: without prefix characters every argument is a value to this parser.
+    sft = commands.add_parser("sft", help="fine-tune with TRL, from a YAML file", prefix_chars="\0", add_help=False)
+    sft.add_argument("arguments", nargs="*")
+    sft.set_defaults(run=_sft)
 
     evaluate = commands.add_parser("eval", help="exact match of generated answers on a JSONL file")
     _add_model(evaluate, adapter_required=False)
@@ -84,7 +93,33 @@ def build_parser() -> argparse.ArgumentParser:
     )
     profile.add_argument("--json", action="store_true", help="print JSON")
     profile.set_defaults(run=_profile)
+    _add_annotate(commands.add_parser("annotate", help="operand columns for training rows, found by a model itself"))
     return parser
+
+
+def _add_annotate(annotate: argparse.ArgumentParser) -> None:
+    """The arguments of `peft-igc annotate`; the defaults are those of `self_annotation.Settings`."""
+    annotate.add_argument(
+        "--model", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
+    )
+    annotate.add_argument(
+        "--data", required=True, metavar="FILE", help="one row per line: `prompt` and `completion`, or `messages`"
+    )
+    annotate.add_argument("--output", required=True, metavar="FILE", help="rows as JSONL; a report comes beside it")
+    options: dict[str, tuple[Any, str, str]] = {
+        "--margin": (float, "NATS", "per token by which a result has to lower the answer's loss (default: 1.0)"),
+        "--max-numbers": (int, "N", "last numbers of a prompt to pair; 0: none (default: 4)"),
+        "--proposals": (int, "K", "calculations to ask of the model itself for each row (default: 0)"),
+        "--num-digits": (int, "D", "longest operand and result, as the adapter's (default: 10)"),
+        "--batch-size": (_positive, "N", "(default: 32)"),
+        "--seed": (int, "N", "of the rows that the report shows (default: 0)"),
+    }
+    for name, (kind, metavar, text) in options.items():
+        annotate.add_argument(name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text)
+    annotate.add_argument(
+        "--check", action="store_true", help="the rows have operand columns: hide them, then compare with them"
+    )
+    annotate.set_defaults(run=_annotate)
 
 
 def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
@@ -126,6 +161,14 @@ def _demo(arguments: argparse.Namespace) -> int:
     _say(f"Written: {files}")
     _say(f'Now try: peft-igc trace --base tiny --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
     return 1 if outcome.missed and not outcome.results["training"]["stopped_early"] else 0
+
+
+def _sft(arguments: argparse.Namespace) -> int:
+    """`peft-igc sft`."""
+    _need_training_packages()
+    from .sft import run
+
+    return run(arguments.arguments, prog="peft-igc sft")
 
 
 def _need_training_packages() -> None:
@@ -200,6 +243,29 @@ def _profile(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _annotate(arguments: argparse.Namespace) -> int:
+    """`peft-igc annotate`."""
+    import torch
+
+    from .data import read_rows
+    from .loading import load_base
+    from .self_annotation import Settings, annotate, report_path, write
+
+    output = Path(arguments.output)
+    _check_output(output)
+    names = [field.name for field in dataclasses.fields(Settings)]
+    settings = Settings(**{name: getattr(arguments, name) for name in names if hasattr(arguments, name)})
+    rows = read_rows(arguments.data)
+    model, tokenizer = load_base(arguments.model)
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    annotated = annotate(rows, model, tokenizer, settings, check=arguments.check, progress=_Counter())
+    facts = {"model": arguments.model, "data": arguments.data, "settings": dataclasses.asdict(settings)}
+    write(annotated, output, facts)
+    _say(annotated.report.format())
+    _say(f"Written: `{output}`, `{report_path(output)}`")
+    return 0
+
+
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The model that the arguments name, on an accelerator if there is one, and its tokenizer."""
     import torch
@@ -224,11 +290,18 @@ def _check_output(path: Path) -> None:
 
 
 class _Counter:
-    """Prompts done, on one line of a terminal; silent where nobody watches."""
+    """Prompts or rows done and the time left, on one line of a terminal; silent where nobody watches."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
+        from .progress import duration
+
         if sys.stderr.isatty():
-            print(f"\r{done:,}/{total:,}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+            left = duration((time.perf_counter() - self.begin) / done * (total - done))
+            end = "\n" if done == total else ""
+            print(f"\r{done:,}/{total:,}  {left} left   ", end=end, file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:

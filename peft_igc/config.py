@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 
 from .anchor_rules import assistant_header, text_rule
 from .profile import TokenizerProfile
+from .sizes import fill_sizes
 from .tokens import TokenTable
 
 
@@ -35,22 +36,9 @@ IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPe
 DIVISIONS = ("exact", "floor", "trunc")
 INTERFACES = ("hidden", "tokens")
 PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
+LEFT, RIGHT = ALIGNMENTS = ("left", "right")
+BESIDE, ONLY = SHORTCUTS = ("beside", "only")
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
-
-# Sizes that are not given, by interface; a size that an interface does not name has no meaning there. Both have about
-# 17 M parameters on Llama-3.1-8B.
-_SIZES: dict[str, dict[str, int]] = {
-    "hidden": {
-        "num_digits": 10,
-        "reading_layers": 1,
-        "reading_ffn": 2048,
-        "max_distance": 256,
-        "writing_dim": 512,
-        "writing_ffn": 1024,
-        "max_offset": 64,
-    },
-    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
-}
 
 
 @dataclass
@@ -106,6 +94,16 @@ class IGCConfig(PeftConfig):
             hidden states. It keeps the reading from relying on states that change with the length of the numbers.
         confidence (`float`, *optional*, defaults to `0.0`):
             Least probability of a reading (operands, signs and operator together); below it the status is `none`.
+        alignment (`str`, *optional*, defaults to `"left"`):
+            Hidden interface, an ablation (paper, "Tokenization"): the digit that has a fixed place, in what is read
+            and in what is written. `"left"`: the first one. `"right"`: the last one, zeros in front; often fails to
+            converge where tokens hold several digits. A placeholder read in front of all digits counts as a zero; any
+            other gives the status `undefined`.
+        fixed_inputs (`int`, *optional*):
+            Hidden interface, an ablation (paper, "Dependency on Multiple Tokens"): read only so many tokens, the
+            anchor included, each at a fixed place, by an MLP (`reading_ffn` wide, 256 if not given) instead of encoder
+            and attention. The paper found it much worse. Numbers cut by the limit are misread: choose it longer than
+            every question.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of reading and writing; divides `reading_dim` and `writing_dim`.
         max_distance (`int`, *optional*):
@@ -134,6 +132,12 @@ class IGCConfig(PeftConfig):
             Hidden width of the gate.
         max_offset (`int`, *optional*):
             Hidden interface: tokens after the anchor that are told apart by their offset, 64 if not given.
+        shortcut (`str`, *optional*):
+            Hidden interface, an ablation (paper, "Ablations"): the reading also hands vectors to the writing, past the
+            calculator, so that the language-model loss trains both. `"beside"`: calculator and shortcut. `"only"`: no
+            calculator, like other finetuning; operand columns then train nothing, and every status is `none`. With
+            either, text behind an anchor is written whatever the status: the promise that nothing changes where the
+            status is not `ok` does not hold.
 
     > Train
 
@@ -167,6 +171,8 @@ class IGCConfig(PeftConfig):
     reading_ffn: int | None = field(default=None, metadata={"help": "width of the reading's feed-forward layers"})
     reading_dropout: float = field(default=0.0, metadata={"help": "rows trained on token embeddings alone"})
     confidence: float = field(default=0.0, metadata={"help": "least probability of a reading that is used"})
+    alignment: str = field(default=LEFT, metadata={"help": "digit places, one of " + ", ".join(ALIGNMENTS)})
+    fixed_inputs: int | None = field(default=None, metadata={"help": "tokens read at fixed places; None: attention"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of reading and writing"})
     max_distance: int | None = field(default=None, metadata={"help": "distances to the anchor that are told apart"})
 
@@ -180,6 +186,9 @@ class IGCConfig(PeftConfig):
     writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the map to the hidden state"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate"})
     max_offset: int | None = field(default=None, metadata={"help": "offsets from the anchor that are told apart"})
+    shortcut: str | None = field(
+        default=None, metadata={"help": "a way past the calculator, one of " + ", ".join(SHORTCUTS)}
+    )
 
     teacher_forcing: bool = field(
         default=True, metadata={"help": "give the correct result to the writing in training"}
@@ -206,18 +215,8 @@ class IGCConfig(PeftConfig):
                     "Set `IGCConfig(layer=...)`."
                 )
         self._check_interface()
-        for name in {name for sizes in _SIZES.values() for name in sizes}:
-            size = _SIZES[self.interface].get(name)
-            if getattr(self, name) is None:
-                setattr(self, name, size)
-            elif size is None:
-                raise ValueError(
-                    f"`{name}={getattr(self, name)!r}` has no meaning for `interface={self.interface!r}`. "
-                    "Leave it out."
-                )
-        if self.result_digits is None:
-            self.result_digits = self.num_digits
-        self._check_sizes()
+        self._check_ablations()
+        fill_sizes(self)
         self._check_choices()
         self._check_anchors()
 
@@ -241,24 +240,18 @@ class IGCConfig(PeftConfig):
                 f"`reading_dropout={self.reading_dropout!r}` has no meaning for `interface='hidden'`. Leave it out."
             )
 
-    def _check_sizes(self) -> None:
-        """Integers within their range, heads dividing the widths."""
-        least = {"layer": 0, "reading_layers": 0}
-        sizes = ["layer", "num_digits", "result_digits", "reading_dim", "reading_layers", "reading_ffn", "num_heads"]
-        for name in [*sizes, "max_distance", "writing_dim", "writing_ffn", "gate_dim", "max_offset"]:
-            value = getattr(self, name)
-            if value is None and name not in _SIZES[self.interface]:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least.get(name, 1):
+    def _check_ablations(self) -> None:
+        """The variants of the paper's experiments, which the hidden interface alone has."""
+        for name, choices in (("alignment", ALIGNMENTS), ("shortcut", (None, *SHORTCUTS))):
+            if getattr(self, name) not in choices:
                 raise ValueError(
-                    f"`{name}={value!r}` is not an integer of at least {least.get(name, 1)}. "
-                    f"Set `IGCConfig({name}=...)` to one."
+                    f"`{name}={getattr(self, name)!r}` is unknown. Choose one of {', '.join(map(str, choices))}."
                 )
-        for name in ("reading_dim", "writing_dim"):
-            if getattr(self, name) is not None and getattr(self, name) % self.num_heads:
+        for name, default in (("alignment", LEFT), ("fixed_inputs", None), ("shortcut", None)):
+            if self.interface != "hidden" and getattr(self, name) != default:
                 raise ValueError(
-                    f"`{name}={getattr(self, name)}` is not a multiple of `num_heads={self.num_heads}`. "
-                    "Change one of them."
+                    f"`{name}={getattr(self, name)!r}` has no meaning for `interface={self.interface!r}`: it is a "
+                    "variant of the hidden interface. Leave it out, or set `interface='hidden'`."
                 )
 
     def _check_choices(self) -> None:

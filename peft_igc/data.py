@@ -1,8 +1,9 @@
 """Data in one place: training rows, the BIG-bench task, datasets with operand columns, evaluation files.
 
 Rows come from `ArithmeticRows` (training) or `bigbench_items`, `bigbench_test_set`, `load_bigbench` (tests);
-`to_dataset` and `to_iterable_dataset` turn rows into `datasets` objects with explicit features, and `read_jsonl` reads
-the files of `peft-igc eval`. Nothing here tokenizes; `datasets` is imported only inside the functions that need it.
+`to_dataset` and `to_iterable_dataset` turn rows into `datasets` objects with explicit features; `read_jsonl` reads
+the files of `peft-igc eval`, `read_rows` those of training rows. Nothing here tokenizes; `datasets` is imported only
+inside the functions that need it.
 Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows().take(100)))"`.
 """
 
@@ -36,6 +37,7 @@ __all__ = [
     "load_bigbench",
     "parse_question",
     "read_jsonl",
+    "read_rows",
     "to_dataset",
     "to_iterable_dataset",
 ]
@@ -154,6 +156,23 @@ def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
         FileNotFoundError: No such file.
         ValueError: An empty file, or a line that is no such object; names file and line.
     """
+    items = read_rows(path, wanted='with "prompt" and "target"')
+    for number, item in enumerate(items, start=1):
+        _check_item(item, f"`{path}`, line {number}")
+    return items
+
+
+def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
+    """The objects of a file with one JSON object per line; nothing is known of their fields.
+
+    Args:
+        path: Of the file.
+        wanted: What an object should be, for messages.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: An empty file, or a line that is no object; names file and line.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"The data file `{path}` does not exist. Pass a JSONL file.")
@@ -161,12 +180,12 @@ def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
     if lines[-1] in (b"", b"\r"):
         lines.pop()  # what follows the last line's end is no line
     if not lines:
-        raise ValueError(f'`{path}` is empty: expected one JSON object with "prompt" and "target" per line.')
-    return [_parse_line(line, f"`{path}`, line {number}") for number, line in enumerate(lines, start=1)]
+        raise ValueError(f"`{path}` is empty: expected one JSON object {wanted} per line.")
+    return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
 
 
-def _parse_line(line: bytes, where: str) -> dict[str, Any]:
-    """One evaluation item."""
+def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
+    """One object."""
     if not line.strip():
         raise ValueError(f"{where}: the line is empty. Remove it, or check what was lost there.")
     try:
@@ -174,7 +193,12 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     except ValueError as error:  # bad JSON or bad UTF-8
         raise ValueError(f"{where}: no JSON: {error}. Write one object per line.") from error
     if not isinstance(item, dict):
-        raise ValueError(f'{where}: expected an object with "prompt" and "target", got {item!r}.')
+        raise ValueError(f"{where}: expected an object {wanted}, got {item!r}.")
+    return item
+
+
+def _check_item(item: dict[str, Any], where: str) -> None:
+    """Refuses what is no evaluation item."""
     for name in ("prompt", "target"):
         if name not in item:
             raise ValueError(f'{where}: the field "{name}" is missing; there are {sorted(item)}.')
@@ -183,4 +207,3 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
             raise ValueError(f'{where}: "{name}" must be a string, got {item[name]!r}. Put it in quotation marks.')
     if not item["prompt"].strip():
         raise ValueError(f'{where}: "prompt" is empty.')
-    return item

@@ -25,6 +25,7 @@ __all__ = [
     "is_number",
     "length",
     "parse_number",
+    "read_right_aligned",
     "to_left_aligned",
     "to_right_aligned",
 ]
@@ -190,3 +191,19 @@ def to_left_aligned(right: Tensor) -> Tensor:
     leading_zeros = ((right != 0).cumsum(-1) == 0).sum(-1).clamp(max=width - 1)  # [...]; zero keeps one digit
     source = torch.arange(width, device=right.device) + leading_zeros.unsqueeze(-1)  # [..., W]
     return torch.where(source < width, right.gather(-1, source.clamp(max=width - 1)), PAD)
+
+
+def read_right_aligned(right: Tensor) -> Tensor:
+    """Moves numbers back to the left that were read digit by digit, so that any class may stand anywhere.
+
+    A placeholder counts as a zero in front of all digits. Anywhere else the number is malformed: what stands behind a
+    place without a digit has no known magnitude.
+
+    Args:
+        right: [..., W] integer in 0..9 or `PAD`, least significant digit last.
+
+    Returns:
+        [..., W] of the same dtype, left-aligned, without leading zeros; malformed (all `PAD`) where `right` is.
+    """
+    left = to_left_aligned(torch.where(right == PAD, 0, right))
+    return torch.where(is_number(right.flip(-1)).unsqueeze(-1), left, PAD)

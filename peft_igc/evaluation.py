@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from . import state
 from .adapters import check_tokenizer
@@ -26,7 +25,16 @@ from .hooks import active_config
 from .steps import Step, Writing
 
 
-__all__ = ["Progress", "accuracy_table", "evaluate", "generate_answers", "versions"]
+__all__ = [
+    "Progress",
+    "accuracy_table",
+    "answer_tokens",
+    "decode_answer",
+    "evaluate",
+    "generate_answers",
+    "longest_text",
+    "versions",
+]
 
 Progress = Callable[[int, int], None]  # (prompts done, prompts in all)
 
@@ -71,7 +79,7 @@ def evaluate(
     raw: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Exact match of generated answers, after stripping white space at both ends.
+    """Exact match of generated answers, after stripping white space at both ends; one that is cut is never right.
 
     Args:
         items: Each with the strings `prompt` and `target`, and optionally `group`.
@@ -91,7 +99,10 @@ def evaluate(
     prompts = [item["prompt"] for item in items]
     answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
     seconds = time.perf_counter() - start
-    right = [answer.strip() == item["target"].strip() for item, (answer, *_) in zip(items, answers, strict=True)]
+    right = [  # `579` cut from `5791` is no match for `579`
+        not cut and answer.strip() == item["target"].strip()
+        for item, (answer, cut, _) in zip(items, answers, strict=True)
+    ]
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
         if item.get("group") is not None:
@@ -147,11 +158,42 @@ def _answer(
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
+    tokens = prompt_tokens(tokenizer, prompts, raw)
+    limit = longest_text(model)
+    for index, row in enumerate(tokens):
+        if limit is not None and len(row) + max_new_tokens > limit:
+            raise ValueError(
+                f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
+                f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
+            )
+    return answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
+
+
+def longest_text(model: Any) -> int | None:
+    """The number of the model's positions, if it has a limit: past it, learned ones crash and rotary ones drift."""
+    limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return limit
+
+
+def answer_tokens(
+    model: Any,
+    tokenizer: Any,
+    tokens: Sequence[Sequence[int]],
+    batch_size: int,
+    max_new_tokens: int,
+    progress: Progress | None = None,
+) -> list[tuple[str, bool, bool]]:
+    """As `generate_answers`, for prompts that are tokens already and fit the model.
+
+    Returns:
+        For each prompt the answer, whether it was cut at `max_new_tokens`, and whether a calculator found an anchor.
+
+    Raises:
+        ValueError: The tokenizer is not the adapter's.
+    """
     config = active_config(model)
     if config is not None:
         check_tokenizer(config, tokenizer)
-    tokens = prompt_tokens(tokenizer, prompts, raw)
-    _check_lengths(model, tokens, max_new_tokens)
     # The longest first: if the memory does not suffice, that shows at once.
     order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
     answers: dict[int, tuple[str, bool, bool]] = {}
@@ -163,17 +205,6 @@ def _answer(
             if progress is not None:
                 progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
-
-
-def _check_lengths(model: Any, tokens: Sequence[Sequence[int]], max_new_tokens: int) -> None:
-    """Refuses prompts that run past the model's positions: learned positions would crash, rotary ones drift."""
-    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)  # architectures differ here
-    for index, row in enumerate(tokens):
-        if limit is not None and len(row) + max_new_tokens > limit:
-            raise ValueError(
-                f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
-                f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
-            )
 
 
 def _answer_batch(
@@ -203,15 +234,14 @@ def _answer_batch(
     finally:
         state.thread.observers.remove(watch)
     ends = end_tokens(model, tokenizer)
-    made = [_decode(tokenizer, row, ends) for row in output[:, longest:].cpu()]  # [B, N]
+    made = [decode_answer(tokenizer, row.tolist(), ends) for row in output[:, longest:].cpu()]  # [B, N]
     return [(text, cut, found) for (text, cut), found in zip(made, anchored.tolist(), strict=True)]
 
 
-def _decode(tokenizer: Any, tokens: Tensor, ends: Sequence[int]) -> tuple[str, bool]:
-    """The text up to the first end token [N], and whether there was none."""
-    new = tokens.tolist()
-    length = next((index for index, token in enumerate(new) if token in ends), None)
-    text = tokenizer.decode(new[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:
+    """The text of an answer's N tokens up to the first end token, and whether there was none."""
+    length = next((index for index, token in enumerate(tokens) if token in ends), None)
+    text = tokenizer.decode(tokens[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text, length is None
 
 

@@ -70,6 +70,7 @@ def made_trainer(
         use_cpu=True,
         save_strategy="no",
         report_to="none",
+        igc_curves=False,
         disable_tqdm=True,
         dataloader_pin_memory=False,
     )

@@ -23,7 +23,8 @@ from torch import nn
 
 from .attention import Block
 from .digits import NUM_CLASSES, PAD
-from .reading import NEVER, Pointing, Reading, joined, two_places
+from .fixed_inputs import FixedInputs
+from .reading import NEVER, Pointing, Reading, RightAlignedReading, joined, two_places
 from .runs import NumberTokens, find_runs, numbers_aside, sentences
 
 
@@ -39,6 +40,9 @@ class HiddenInputMapping(nn.Module):
         num_heads: attention heads.
         ffn: hidden width of the feed-forward layers.
         max_distance: distances to the anchor that are told apart.
+        right_aligned: the digit places are counted from the last digit.
+        fixed_inputs: read so many tokens at fixed places, without encoder and attention; None: all of them, with both.
+        shortcut: further slots whose vectors are handed out as they are.
     """
 
     def __init__(
@@ -52,30 +56,38 @@ class HiddenInputMapping(nn.Module):
         num_heads: int,
         ffn: int,
         max_distance: int,
+        right_aligned: bool = False,
+        fixed_inputs: int | None = None,
+        shortcut: int = 0,
     ) -> None:
         super().__init__()
-        self.num_digits = num_digits
+        self.num_digits, self.right_aligned, self.num_shortcuts = num_digits, right_aligned, shortcut
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim)
-        self.distance = nn.Embedding(max_distance, dim)
-        self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
-        self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
-        self.anchor_query = nn.Linear(dim, dim)
-        self.slots = nn.Parameter(torch.empty(2 * (num_digits + 1) + 3, dim))  # digits, two signs, operator
-        self.reader = Block(dim, num_heads, ffn)
+        num_slots = 2 * (num_digits + 1) + 3 + shortcut  # digits, two signs, operator
+        self.fixed = None if fixed_inputs is None else FixedInputs(fixed_inputs, num_slots, dim=dim, ffn=ffn)
+        if self.fixed is None:
+            self.distance = nn.Embedding(max_distance, dim)
+            self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
+            self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
+            self.anchor_query = nn.Linear(dim, dim)
+            self.slots = nn.Parameter(torch.empty(num_slots, dim))
+            self.reader = Block(dim, num_heads, ffn)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.digit_head = nn.Linear(dim, NUM_CLASSES)
         self.digit_bias = nn.Parameter(torch.zeros(2, num_digits + 1, NUM_CLASSES))  # numbers are short: a prior each
         self.sign_head = nn.Linear(dim, 2)
         self.operator_head = nn.Linear(dim, num_operations + 1)
-        nn.init.normal_(self.distance.weight, std=0.3)
-        nn.init.normal_(self.slots, std=0.5)
+        if self.fixed is None:
+            nn.init.normal_(self.distance.weight, std=0.3)
+            nn.init.normal_(self.slots, std=0.5)
 
     def read_two_digits(self) -> None:
         """Bias the classifiers so that random weights read two digits and one of the first operations (for tests)."""
         with torch.no_grad():
-            self.digit_bias[:, :2, PAD] = -100
-            self.digit_bias[:, 2:, PAD] = 100
+            self.digit_bias[..., PAD] = 100
+            two = slice(-2, None) if self.right_aligned else slice(2)
+            self.digit_bias[:, two, PAD] = -100
             # 7 and 7 rather than 0: the result of any of the usual operations then is a number
             self.operator_head.bias[1:] -= 100
 
@@ -94,7 +106,7 @@ class HiddenInputMapping(nn.Module):
         anchors: torch.Tensor,
         ids: torch.Tensor | None = None,
         since: torch.Tensor | None = None,
-    ) -> Reading:
+    ) -> Reading | tuple[Reading, torch.Tensor]:
         """Read what is asked for at each anchor.
 
         Args:
@@ -103,29 +115,39 @@ class HiddenInputMapping(nn.Module):
             anchors: [B, A] int64 in 0..T-1, or -1 for none (its reading then means nothing).
             ids: have no use here.
             since: [B, A] int64, the first token that is read at each anchor; None: that of the row.
+
+        Returns:
+            What was read; with a shortcut a pair, whose second is its vectors [B, A, P, d].
         """
-        (b, t, d), a = kept.shape, anchors.shape[1]
         anchor = anchors.clamp(min=0)
-        place = torch.arange(t, device=kept.device)
+        place = torch.arange(kept.shape[1], device=kept.device)
         # a missing anchor sees the first token: attention over nothing would be NaN
         visible = (place <= anchor[..., None]) & (valid[:, None] | (anchors < 0)[..., None])  # [B, A, T]
         if since is not None:
             visible &= place >= since.minimum(anchor)[..., None]
         rank = valid.cumsum(1)  # distances count real tokens, so padding anywhere changes nothing
         distance = rank.gather(1, anchor)[..., None] - rank[:, None]  # [B, A, T]
-        x = kept.to(self.compression.weight.dtype)[:, None] + self.distance(
-            distance.clamp(0, self.distance.num_embeddings - 1)
-        )
+        x = kept.to(self.compression.weight.dtype)
+        found = self._attend(x, visible, distance, anchor) if self.fixed is None else self.fixed(x, visible, distance)
+        slots = self.slot_norm(found)
+        # Names of what each slot holds; in float32 whatever the weights, because the choice between classes is exact.
+        with torch.autocast(kept.device.type, enabled=False):
+            reading = self._classify(slots.float())
+        return (reading, slots[:, :, -self.num_shortcuts :]) if self.num_shortcuts else reading
+
+    def _attend(
+        self, x: torch.Tensor, visible: torch.Tensor, distance: torch.Tensor, anchor: torch.Tensor
+    ) -> torch.Tensor:
+        """What the slots find [B, A, S, d] in the tokens x [B, T, d]; `visible` and `distance` are [B, A, T]."""
+        (b, a, t), d = visible.shape, x.shape[-1]
+        x = x[:, None] + self.distance(distance.clamp(0, self.distance.num_embeddings - 1))
         x, visible = x.reshape(b * a, t, d), visible.reshape(b * a, 1, t)
         for layer in self.encoder:
             x = layer(x, visible=visible)
         memory = self.memory_norm(x)
         at_anchor = memory[torch.arange(b * a, device=x.device), anchor.reshape(-1)]  # [B * A, d]
         slots = self.anchor_query(at_anchor)[:, None] + self.slots  # [B * A, S, d]
-        slots = self.slot_norm(self.reader(slots, memory, visible)).view(b, a, -1, d)
-        # Names of what each slot holds; in float32 whatever the weights, because the choice between classes is exact.
-        with torch.autocast(kept.device.type, enabled=False):
-            return self._classify(slots.float())
+        return self.reader(slots, memory, visible).view(b, a, -1, d)
 
     def _classify(self, slots: torch.Tensor) -> Reading:
         """Logits of the slots [B, A, S, d] float32."""
@@ -135,7 +157,8 @@ class HiddenInputMapping(nn.Module):
 
         n = 2 * (self.num_digits + 1)
         digits = logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
-        return Reading(
+        kind = RightAlignedReading if self.right_aligned else Reading
+        return kind(
             digits + self.digit_bias.float(),
             logits(self.sign_head, slots[:, :, n : n + 2]),
             logits(self.operator_head, slots[:, :, n + 2]),

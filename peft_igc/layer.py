@@ -24,15 +24,12 @@ from . import state
 from .anchors import Rules, anchors_of_call, context_starts
 from .calculator import Status
 from .config import IGCConfig
-from .input_mapping import HiddenInputMapping, TokenInputMapping
-from .output_mapping import HiddenOutputMapping, TokenOutputMapping
+from .mappings import make_mappings, shortcut_places
 from .reading import Pointing, Reading
-from .runs import NumberTokens
-from .spelling import ENDS, continue_result
-from .spelling import State as Spelled
-from .state import Call, Record
+from .record import Record
+from .spelling import continue_result
+from .state import Call
 from .steps import Step, Writing, calculate_step, supervise
-from .tokens import TokenTable
 
 
 logger = logging.getLogger(__name__)
@@ -78,7 +75,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def update_layer(self, adapter_name: str, config: IGCConfig, inference_mode: bool = False) -> None:
         """Adds the adapter `adapter_name`."""
-        reader, writer = _mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
+        reader, writer = make_mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
         if config.init_weights:
             writer.close()
         else:
@@ -196,18 +193,21 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if anchors is not None:
             text = record.ids, record.valid, anchors, record.anchors
             since = context_starts(config.reading_context, rules, *text)
-            reading = reader(record.kept, record.valid, anchors, record.ids, since)
+            read = reader(record.kept, record.valid, anchors, record.ids, since)
+            reading, shortcut = read if config.shortcut else (read, None)
             choice = reading.choose()
             result = calculate_step(config, choice, anchors)
             for observer in state.thread.observers:
                 observer(Step(anchors, reading, choice, result))
             if call.targets is not None:
-                right, call.report = supervise(call.targets, reading, choice, result, anchors)
+                right, call.report = supervise(config, call.targets, reading, choice, result, anchors)
                 if state.thread.reading_alone:
                     raise state.ReadingDone(call.report)
                 # In eval mode the truth serves the loss and the metrics, never the result.
                 result = right if self.training and config.teacher_forcing else result
             steps = {"digits": result.digits, "signs": result.sign, "status": result.status}
+            if shortcut is not None:
+                steps["shortcut"] = shortcut.to(kept.dtype)
             record = record.extended(anchors=anchors, told=torch.full_like(anchors, -1), **steps)
         # 4 writing
         if record.anchors.shape[1]:
@@ -232,8 +232,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def _text_before(self, name: str, kept: torch.Tensor, cache: Cache | None) -> Record:
         """The record of the text before this call's tokens [B, T, d]."""
         rows, new, width = kept.shape
-        assert self.igc_config[name].result_digits is not None
-        empty = Record.empty(rows, width, self.igc_config[name].result_digits or 0, like=kept)
+        config = self.igc_config[name]
+        empty = Record.empty(rows, width, config.result_digits or 0, kept, shortcut_places(config))
         if cache is None:
             return empty
         record = state.records_of(cache, self.layer_index).by_adapter.get(name)
@@ -253,14 +253,14 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         reading: Reading | Pointing | None,
         call: Call,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """h [B, T, H] with the update added behind every anchor whose step is ok, bit for bit h elsewhere; and where
-        results have been told by now [B, A]."""
+        """h [B, T, H] with the update added behind every anchor whose step is ok (with a shortcut: behind every one),
+        bit for bit h elsewhere; and where results have been told by now [B, A]."""
         place = torch.arange(start, record.length, device=h.device)[:, None]  # [T, 1]
         at = record.anchors[:, None]  # [B, 1, A]
         governing = at.masked_fill(at > place, -1)  # [B, T, A]: anchors at or before each position
         anchor, step = governing.max(-1)  # the latest one governs
         ok = record.status.gather(1, step) == int(Status.OK)  # not the enum, which `torch.compile` finds unequal
-        active = (anchor >= 0) & ok
+        active = (anchor >= 0) if self.igc_config[name].shortcut else (anchor >= 0) & ok
         update, gate, possible, complete = self._update(name, h, record, anchor, step)
         active = active & possible
         complete = (complete & ok)[..., None] & (step[..., None] == torch.arange(at.shape[2], device=h.device))
@@ -292,7 +292,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             rank = record.valid.cumsum(1)
             offset = rank[:, -h.shape[1] :] - rank.gather(1, anchor.clamp(min=0))
             everywhere = torch.ones_like(anchor, dtype=torch.bool)
-            return *writer(h, record.digits, record.signs, step, offset), everywhere, ~everywhere
+            return *writer(h, record.digits, record.signs, step, offset, record.shortcut), everywhere, ~everywhere
         digits = record.digits.gather(1, step[..., None].expand(-1, -1, record.digits.shape[-1]))  # [B, T, R]
         tokens: Any = self.igc_input_mapping[name].tokens
         signs, told = record.signs.gather(1, step), record.told.gather(1, step)
@@ -305,60 +305,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         device = next(table.parameters()).device  # on several devices it may be another than ours
         with torch.no_grad():
             return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
-
-
-def _mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
-    """Reading and writing of a new adapter, for a base model of that hidden size and with those token embeddings.
-
-    `config` is an `IGCConfig`, whose sizes that the interface has are all integers.
-    """
-    sizes: dict[str, Any] = {
-        "dim": config.reading_dim,
-        "num_layers": config.reading_layers,
-        "num_heads": config.num_heads,
-        "ffn": config.reading_ffn,
-        "max_distance": config.max_distance,
-    }
-    if config.interface == "tokens":
-        tokens = NumberTokens(TokenTable.from_json(config.number_tokens))
-        return (
-            TokenInputMapping(
-                hidden_size,
-                tokens,
-                config.num_digits,
-                len(config.operations),
-                dropout=config.reading_dropout,
-                whole_sentences=isinstance(config.reading_context, int),
-                **sizes,
-            ),
-            TokenOutputMapping(
-                hidden_size,
-                _width(embeddings),
-                ffn=config.writing_ffn,
-                gate_dim=config.gate_dim,
-                num_states=len(Spelled),
-                num_ends=len(ENDS),
-            ),
-        )
-    reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
-    writer = HiddenOutputMapping(
-        hidden_size,
-        config.result_digits,
-        dim=config.writing_dim,
-        num_heads=config.num_heads,
-        ffn=config.writing_ffn,
-        gate_dim=config.gate_dim,
-        max_offset=config.max_offset,
-    )
-    return reader, writer
-
-
-def _width(embeddings: Any) -> int:
-    """E, the width of a table of embeddings, also of one that another adapter has wrapped."""
-    if isinstance(embeddings, BaseTunerLayer):
-        embeddings = embeddings.get_base_layer()
-    width = getattr(embeddings, "embedding_dim", None)
-    return int(embeddings.weight.shape[-1] if width is None else width)
 
 
 CANNOT_MERGE = (

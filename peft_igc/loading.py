@@ -17,7 +17,7 @@ TINY = "tiny"
 _TINY_FOLDER = Path(__file__).parent / "tiny_base"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 
-__all__ = ["TINY", "load_base", "tiny_base"]
+__all__ = ["TINY", "find_base", "load_base", "tiny_base"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -49,13 +49,11 @@ def load_base(
             that cannot pad.
         OSError: a hub id that cannot be fetched.
     """
-    source = _TINY_FOLDER if str(name_or_path) == TINY else _find(name_or_path)
+    source = find_base(name_or_path)
     if dtype is None:
         dtype = torch.float32 if source is _TINY_FOLDER else "auto"
     elif isinstance(dtype, str):
         dtype = _parse_dtype(dtype)
-    if isinstance(source, Path):
-        _check_folder(source)
     try:
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(source)
@@ -72,8 +70,24 @@ def load_base(
     return model.eval(), tokenizer
 
 
+def find_base(name_or_path: str | Path) -> Path | str:
+    """Where a base model is: a `Path` for what is on this machine, a string for what may be on the hub.
+
+    Args:
+        name_or_path: As for `load_base`.
+
+    Raises:
+        FileNotFoundError: a path that does not exist, or a folder without a model.
+        ValueError: a folder that holds an adapter.
+    """
+    source = _TINY_FOLDER if str(name_or_path) == TINY else _find(name_or_path)
+    if isinstance(source, Path):
+        _check_folder(source)
+    return source
+
+
 def _find(name_or_path: str | Path) -> Path | str:
-    """A `Path` for what is on this machine, a string for what may be on the hub."""
+    """A folder on this machine, or what may be an id on the hub."""
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return path

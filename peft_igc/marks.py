@@ -15,21 +15,23 @@ from .calculator import evaluate_exactly
 from .config import IGCConfig
 
 
-__all__ = ["CURRENCY", "NUMBER", "Mark", "plain", "read_marks"]
+__all__ = ["CURRENCY", "INTEGER", "Mark", "plain", "read_marks"]
 
 LONGEST_MARK = 200  # characters; each bracket is a call, so longer ones could exhaust the stack
 
 CURRENCY = "$€£¥₹"
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
-NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
+_NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
+# An integer as `runs` sees it: what touches a letter, a decimal point or a percent sign is none.
+INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
 _MARK = re.compile(r"<<((?:(?!<<).)*?)>>")
-_STATED = re.compile(rf"\s*(-?{NUMBER})\s*(%?)\s*")
+_STATED = re.compile(rf"\s*(-?{_NUMBER})\s*(%?)\s*")
 _TWO_INTEGERS = re.compile(rf"\s*(-?{_DIGITS})\s*([-+*/])\s*(-?{_DIGITS})\s*")
-_RESULT = re.compile(rf"[^\S\n]*([-\u2212]?)[{CURRENCY}]?[^\S\n]?([-\u2212]?)({NUMBER})")
+_RESULT = re.compile(rf"[^\S\n]*([-\u2212]?)[{CURRENCY}]?[^\S\n]?([-\u2212]?)({_NUMBER})")
 _SIGN = r"[^\S\n]*[-+*/x×÷·\u2212][^\S\n]*"
 # Text up to a mark: two numbers and a sign between them, and before those a number and a sign, all on one line.
 _LONGER = re.compile(
-    rf"[\d)%]{_SIGN}[{CURRENCY}]?{NUMBER}[%)]?{_SIGN}[-\u2212]?[{CURRENCY}]?{NUMBER}[^\S\n]*=?[^\S\n]*[{CURRENCY}]?\s*$"
+    rf"[\d)%]{_SIGN}[{CURRENCY}]?{_NUMBER}[%)]?{_SIGN}[-\u2212]?[{CURRENCY}]?{_NUMBER}[^\S\n]*=?[^\S\n]*[{CURRENCY}]?\s*$"
 )
 _PLAIN = str.maketrans({"×": "*", "÷": "/", "\u2212": "-"} | dict.fromkeys(CURRENCY))
 _APPLY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
@@ -104,7 +106,7 @@ def _agrees(value: Fraction, stated: str, is_percent: bool) -> bool:
 
 def _evaluate(expression: str) -> Fraction:
     """The value of an expression of numbers, percent signs, brackets and `+ - * /`; a ValueError if it is none."""
-    tokens = ["end", *re.findall(rf"{NUMBER}|\S", expression)[::-1]]  # the next one is the last
+    tokens = ["end", *re.findall(rf"{_NUMBER}|\S", expression)[::-1]]  # the next one is the last
 
     def take(level: int) -> Fraction:
         """A sum (0), a product (1) or a factor (2)."""

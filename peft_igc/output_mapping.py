@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .attention import Attention
-from .digits import NUM_CLASSES
+from .digits import NUM_CLASSES, is_number, to_right_aligned
 
 
 class HiddenOutputMapping(nn.Module):
@@ -39,6 +39,8 @@ class HiddenOutputMapping(nn.Module):
         ffn: hidden width of the map to H.
         gate_dim: hidden width of the gate.
         max_offset: offsets from the anchor that are told apart.
+        right_aligned: the digits are looked at from the last one, with zeros in front.
+        shortcut: width of further vectors that are attended to beside the digits; None: there are none.
     """
 
     def __init__(
@@ -51,8 +53,11 @@ class HiddenOutputMapping(nn.Module):
         ffn: int,
         gate_dim: int,
         max_offset: int,
+        right_aligned: bool = False,
+        shortcut: int | None = None,
     ) -> None:
         super().__init__()
+        self.right_aligned = right_aligned
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.query = nn.Linear(hidden_size, dim)
         self.offset = nn.Embedding(max_offset, dim)
@@ -66,6 +71,7 @@ class HiddenOutputMapping(nn.Module):
         self.gate_down = nn.Linear(gate_dim, 1)
         for weight in (self.offset.weight, self.digit.weight, self.sign.weight, self.place):
             nn.init.normal_(weight, std=0.3)
+        self.shortcut = None if shortcut is None else nn.Linear(shortcut, dim)
 
     def close(self) -> None:
         """Make the update zero, so that a fresh adapter changes nothing; it learns all the same."""
@@ -79,15 +85,17 @@ class HiddenOutputMapping(nn.Module):
         signs: torch.Tensor,
         step: torch.Tensor,
         offset: torch.Tensor,
+        shortcut: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The update of every position, as if each one were written.
 
         Args:
             h: [B, T, H].
-            digits: [B, A, R] int64 digit classes.
+            digits: [B, A, R] int64 digit classes, left-aligned; all PAD where there is no result.
             signs: [B, A] int64.
             step: [B, T] int64 in 0..A-1, the step that governs a position.
             offset: [B, T] int64, tokens since that step's anchor.
+            shortcut: [B, A, P, width] float, the further vectors of each step.
 
         Returns:
             update [B, T, H] in the weights' dtype (Eq. 3), gate [B, T] (Eq. 2).
@@ -95,15 +103,20 @@ class HiddenOutputMapping(nn.Module):
         (b, a, _), t = digits.shape, h.shape[1]
         h = h.to(self.query.weight.dtype)
         x = self.norm(h)
+        if self.right_aligned:  # "no result" does not become the number 0
+            digits = torch.where(is_number(digits)[..., None], to_right_aligned(digits), digits)
         memory = torch.cat([self.sign(signs)[:, :, None], self.digit(digits)], 2) + self.place  # [B, A, R + 1, d]
+        if self.shortcut is not None:
+            assert shortcut is not None
+            memory = torch.cat([memory, self.shortcut(shortcut.to(h.dtype))], 2)  # [B, A, R + 1 + P, d]
         visible = None
         if a > 1:  # one memory for all steps; a position sees the slots of its own
             owner = torch.arange(a, device=h.device).repeat_interleave(memory.shape[2])
-            visible = step[..., None] == owner  # [B, T, A * (R + 1)]
+            visible = step[..., None] == owner  # [B, T, A * (R + 1 + P)]
         query = self.query(x) + self.offset(offset.clamp(0, self.offset.num_embeddings - 1))
         c = self.attention(query, memory.flatten(1, 2), visible)  # [B, T, d], Eq. 1
         gate = torch.sigmoid(self.gate_down(F.gelu(self.gate_up(torch.cat([x, c], -1)))))  # [B, T, 1], Eq. 2
-        size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
+        size = _rms(h)
         update = gate * size * self.write_down(F.gelu(self.write_up(c)))  # Eq. 3
         return update, gate.view(b, t)
 
@@ -160,6 +173,14 @@ class TokenOutputMapping(nn.Module):
         c = torch.where((end >= 0)[..., None], self.end[end.clamp(min=0)].to(h.dtype), c)  # [B, T, E]
         seen = F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state))  # [B, T, gate_dim]
         gate = torch.sigmoid(self.gate_down(seen))  # [B, T, 1]
-        size = h.float().pow(2).mean(-1, keepdim=True).sqrt().to(h.dtype)
+        size = _rms(h)
         written = self.write_down(F.gelu(self.write_up(c) + self.context(seen)))
         return gate * size * written, gate.squeeze(-1)
+
+
+def _rms(h: torch.Tensor) -> torch.Tensor:
+    """Root mean square of states [..., H], as [..., 1] in their dtype.
+
+    A state of zeros, as a padding token may have one, gets no gradient: the square root's would be infinite there.
+    """
+    return h.float().pow(2).mean(-1, keepdim=True).clamp(min=1e-30).sqrt().to(h.dtype)

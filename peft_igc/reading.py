@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from .digits import PAD
+from .digits import PAD, read_right_aligned, to_right_aligned
 
 
 IGNORE = -100  # the label that no loss counts
@@ -94,6 +94,23 @@ class Reading(NamedTuple):
     def logits(self) -> tuple[torch.Tensor, ...]:
         """What gradients flow into."""
         return tuple(self)
+
+
+class RightAlignedReading(Reading):
+    """A `Reading` whose last digit place is the least significant one, with zeros in front (paper, "Tokenization").
+
+    Choices and targets are left-aligned here as everywhere; they are converted on the way. An operand whose first of
+    D + 1 places holds more than a zero is too long. One that `read_right_aligned` finds malformed is no number.
+    """
+
+    def choose(self) -> Choice:
+        """The most probable class of every slot, the digits moved to the left."""
+        choice = super().choose()
+        return choice._replace(digits=read_right_aligned(choice.digits))
+
+    def operand_loss(self, targets: Targets) -> torch.Tensor:
+        """As for a `Reading`. Of an operand longer than D + 1 the first D + 1 digits are known, the first no zero."""
+        return super().operand_loss(targets._replace(operands=to_right_aligned(targets.operands)))
 
 
 class Pointing(NamedTuple):

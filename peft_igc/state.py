@@ -3,10 +3,10 @@
 * `Call` is what one forward pass of one causal LM knows (ids, mask, labels, targets) and what it reports. Hooks on
   that model push and pop it on a stack per thread.
 * `Generation` is what one `generate` of one model knows: where its prompt's anchors are.
-* `Record` is what a text has left behind so far, row by row: what reading keeps of its tokens, and all its steps. It
-  rides on the KV cache's own layer object, so it follows beams, repeats, selections, crops and resets.
+* `Records` hold what the texts have left behind so far, a `Record` per adapter. They ride on the KV cache's own layer
+  object, so they follow beams, repeats, selections, crops and resets.
 
-Shapes: B rows, L tokens of the text, d reading width, A steps, R digits. Try it: `pytest tests/test_state.py`
+Shapes: B rows, A steps. Try it: `pytest tests/test_state.py`
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from transformers.cache_utils import Cache, EncoderDecoderCache
 
 from .outputs import Fields
 from .reading import Targets
+from .record import Record
 
 
 @dataclass(eq=False)  # two are the same only if they are one: comparing tensors has no single answer
@@ -222,79 +223,6 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
 
 
 # ---------------------------------------------------------------------------------------------- state of a text
-@dataclass
-class Record:
-    """What a text has left behind so far, batch first. Rows keep all their steps, in the order of their anchors.
-
-    Attributes:
-        kept: [B, L, d] what reading keeps of each token, in the base model's dtype.
-        valid: [B, L] bool, False for padding and for tokens that this adapter has not seen.
-        ids: [B, L] int64 token ids, -1 if unknown.
-        anchors: [B, A] int64 positions in 0..L-1, -1 for none.
-        digits: [B, A, R] int64 digit classes of the results.
-        signs: [B, A] int64 signs of the results.
-        status: [B, A] int64, a `calculator.Status` each.
-        told: [B, A] int64, where the result first stood, if only as a number's beginning; -1: not yet.
-    """
-
-    kept: torch.Tensor
-    valid: torch.Tensor
-    ids: torch.Tensor
-    anchors: torch.Tensor
-    digits: torch.Tensor
-    signs: torch.Tensor
-    status: torch.Tensor
-    told: torch.Tensor
-
-    @classmethod
-    def empty(cls, rows: int, width: int, result_digits: int, like: torch.Tensor) -> Record:
-        """The record of texts without a token, on the device and in the dtype of `like`."""
-        integers = like.new_empty(rows, 0, dtype=torch.int64)
-        return cls(
-            kept=like.new_empty(rows, 0, width),
-            valid=integers.bool(),
-            ids=integers,
-            anchors=integers,
-            digits=like.new_empty(rows, 0, result_digits, dtype=torch.int64),
-            signs=integers,
-            status=integers,
-            told=integers,
-        )
-
-    @property
-    def length(self) -> int:
-        """L, a Python int: no synchronisation."""
-        return self.kept.shape[1]
-
-    def extended(self, **more: torch.Tensor) -> Record:
-        """A record with tensors [B, n, ...] appended along the second dimension."""
-        return replace(self, **{name: torch.cat([getattr(self, name), x], 1) for name, x in more.items()})
-
-    def skipped(self, tokens: int) -> Record:
-        """A record with `tokens` unknown tokens appended, which no reading sees."""
-        rows, _, width = self.kept.shape
-        return self.extended(
-            kept=self.kept.new_zeros(rows, tokens, width),
-            valid=self.valid.new_zeros(rows, tokens),
-            ids=self.ids.new_full((rows, tokens), -1),
-        )
-
-    def with_rows(self, select: Any) -> Record:
-        """A record whose rows are `select(tensor)` for each tensor."""
-        return Record(**{f.name: select(getattr(self, f.name)) for f in fields(self)})
-
-    def cropped(self, length: int) -> Record:
-        """A record of the first `length` tokens. Steps behind the end are dead; earlier ones govern again."""
-        return replace(
-            self,
-            kept=self.kept[:, :length],
-            valid=self.valid[:, :length],
-            ids=self.ids[:, :length],
-            anchors=self.anchors.masked_fill(self.anchors >= length, -1),
-            told=self.told.masked_fill(self.told >= length, -1),
-        )
-
-
 @dataclass
 class Records:
     """The records on one cache layer, one per adapter."""

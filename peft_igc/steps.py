@@ -15,10 +15,10 @@ from typing import NamedTuple
 import torch
 
 from .calculator import Result, Status, calculate
-from .config import IGCConfig
+from .config import ONLY, IGCConfig
 from .digits import PAD
 from .outputs import Fields
-from .reading import Choice, Pointing, Reading, Targets, reading_loss
+from .reading import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
 
 
 class Step(NamedTuple):
@@ -70,22 +70,32 @@ def calculate_step(config: IGCConfig, choice: Choice, anchors: torch.Tensor) -> 
     )
     too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))
     status = torch.where(too_long, int(Status.OVERFLOW), result.status)
-    absent = (anchors < 0) | (choice.probability < config.confidence)
+    # Without a calculator nothing is asked of it, and its digits are all absent.
+    absent = (anchors < 0) | (choice.probability < config.confidence) | (config.shortcut == ONLY)
     status = torch.where(absent, int(Status.NONE), status)
     ok = status == int(Status.OK)  # nothing of a result that does not count stays
     return Result(torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0), status)
 
 
 def supervise(
-    targets: Targets, reading: Reading | Pointing, choice: Choice, result: Result, anchors: torch.Tensor
+    config: IGCConfig,
+    targets: Targets,
+    reading: Reading | Pointing,
+    choice: Choice,
+    result: Result,
+    anchors: torch.Tensor,
 ) -> tuple[Result, Fields]:
     """The right results where they are known, the calculator's elsewhere; and the reading's loss and metrics.
+
+    Without a calculator (`shortcut="only"`) no step counts as supervised: the loss is a zero that gradients reach.
 
     Raises:
         ValueError: targets of another shape than what they are compared with.
     """
     targets = Targets(*(t.to(anchors.device) for t in targets))
     _check_targets(targets, anchors, choice, result)
+    if config.shortcut == ONLY:
+        targets = targets._replace(operator=torch.full_like(targets.operator, IGNORE))
     loss, supervised, correct = reading_loss(reading, targets, anchors, choice)
     report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
     right = Result(

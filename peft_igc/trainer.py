@@ -4,7 +4,7 @@
 
 In: a dataset as for `SFTTrainer`, with the operand columns of `columns`. The reading loss comes out of the model as a
 field of its output; here it is weighted, added to the language-model loss and logged. For a model without an IGC
-adapter the class is `SFTTrainer`. It does not evaluate generated answers (see `evaluation`).
+adapter the class is `SFTTrainer`. What generated answers are asked for and compared is in `exact_match`.
 
 Try it: `pytest tests/test_trainer.py`
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from dataclasses import dataclass, field
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,82 +22,31 @@ from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftModel
 from torch import nn
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
 from .adapters import check_tokenizer
-from .card import write_quick_start
+from .card import annotated_rows, training_record, write_quick_start, write_record
+from .checkpoints import last_complete_checkpoint, load_trained, save_trained, trained_beside
 from .collator import CUT, ROW_COLUMNS, TRUNCATED, IGCDataCollator, RowCheck, warn_of_cut
 from .columns import COLUMNS
 from .config import IGCConfig
+from .curves import FILE_NAME, draw_curves
+from .exact_match import ExactMatch
 from .hooks import active_config
 from .model import innermost_model
-from .optimizer import MuonAdamW, calculator_matrices
+from .optimizer import calculator_weights, muon_adamw, undo_bfloat16
 from .outputs import Fields
-from .passes import Recorder, read_alone
+from .passes import Recorder, check_reading_alone, check_writing_comes, read_alone, reads_alone
+from .sft_config import IGCSFTConfig
 
+
+__all__ = ["IGCSFTConfig", "IGCTrainer"]
 
 logger = get_logger(__name__)
-
-
-@dataclass
-class IGCSFTConfig(SFTConfig):
-    r"""
-    Configuration class for the [`IGCTrainer`].
-
-    This class includes only the parameters that are specific to IGC. For a full list of training arguments, please
-    refer to the [`~trl.SFTConfig`] documentation. All defaults are those of [`~trl.SFTConfig`], so that the trainer
-    behaves alike without a calculator. With one, set `learning_rate` as for new modules, not as for a trained model:
-    `3e-3` was good on the embedded base, and TRL's `2e-5` learns next to nothing. Where memory allows, also set
-    `gradient_checkpointing=False`: it saves the second forward pass.
-
-    Parameters:
-        > Parameters that control the calculator
-
-        igc_loss_weight (`float`, *optional*, defaults to `1.0`):
-            Weight of the reading loss (the cross-entropy of operator, operands and signs, mean over the supervised
-            steps) in the training loss. The reading learns from nothing else: `0.0` leaves it as it is.
-        igc_muon_learning_rate (`float`, *optional*):
-            Learning rate of Muon for the calculator's weight matrices; everything else keeps `optim` AdamW with
-            `learning_rate`. `None`: AdamW for all. The reading learns faster with it (`benchmarks/optimizers.py`);
-            `4e-3` beside a `learning_rate` of `3e-3` was good on the embedded base. Not for sharded parameters (FSDP,
-            DeepSpeed).
-        igc_writing_every (`int`, *optional*, defaults to `1`):
-            Compute the language-model loss, from which the writing learns, in one step of so many. The other steps
-            end behind the reading: no later layer is run, which is several times as fast, and the reading needs more
-            steps than the writing. On one process only.
-    """
-
-    igc_loss_weight: float = field(
-        default=1.0,
-        metadata={
-            "help": "Weight of the reading loss (the cross-entropy of operator, operands and signs, mean over the "
-            "supervised steps) in the training loss. The reading learns from nothing else: `0.0` leaves it as it is."
-        },
-    )
-
-    igc_muon_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "Learning rate of Muon for the calculator's weight matrices. None: AdamW for all."},
-    )
-
-    igc_writing_every: int = field(
-        default=1,
-        metadata={"help": "The language-model loss is computed in one step of so many; others train the reading."},
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.igc_writing_every < 1:
-            raise ValueError(f"`igc_writing_every={self.igc_writing_every}` is not at least 1. Leave it out for 1.")
-        if not self.igc_loss_weight >= 0:
-            raise ValueError(f"`igc_loss_weight={self.igc_loss_weight}` is negative. Set it to 0 or more.")
-        if self.igc_muon_learning_rate is not None and not self.igc_muon_learning_rate > 0:
-            raise ValueError(
-                f"`igc_muon_learning_rate={self.igc_muon_learning_rate}` is not above 0. Leave it out for AdamW alone."
-            )
 
 
 class IGCTrainer(SFTTrainer):
@@ -109,7 +58,11 @@ class IGCTrainer(SFTTrainer):
     long as the row has an anchor: a prompt and a completion, or a conversation. Logged besides its metrics, over the
     supervised steps since the last log: `igc/loss_read`, `igc/read_accuracy` (operator, operands and signs all right),
     `igc/gate_mean` (over the positions written), and `igc/truncated_rows`, the number of rows whose supervision was
-    dropped because `max_length` cut what would have been read.
+    dropped because `max_length` cut what would have been read. With `igc_exact_match`, generated answers are compared
+    at every evaluation: `exact_match`, `exact_match_skipped` and `exact_match_cut`.
+
+    Checkpoints hold all that is trained, a LoRA or the base beside the calculator included, and it is all resumed and
+    brought back as the best model. `save_model` saves adapters only; save a base that was trained too by itself.
 
     Args:
         model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
@@ -120,7 +73,8 @@ class IGCTrainer(SFTTrainer):
             As in [`~trl.SFTTrainer`]. A collator of your own has to make the `igc_*` tensors itself.
 
     Raises:
-        ValueError: if the model has an IGC adapter and rows would be packed, or a row's operand columns are faulty.
+        ValueError: if the model has an IGC adapter and rows would be packed, or a row's operand columns are faulty; if
+            an option asks for what cannot be done with this model, these rows or several processes.
     """
 
     # Declared for the type checker: TRL's are not typed.
@@ -146,24 +100,37 @@ class IGCTrainer(SFTTrainer):
         if self._igc_config is not None:
             self._tag_names = [*self._tag_names, "igc"]
             _refuse_packing(args)
+        before = calculator_weights(model)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        undo_bfloat16(self.model, before)
         _put_fused_head_on_the_base(self.model)
         self._igc_config = active_config(self.model)
         self._igc_in_window: torch.Tensor | None = None
         self._igc_totals: dict[str, torch.Tensor] = {}
         self._igc_truncated = {"train": 0, "eval": 0}
         self._igc_eval_set = ""
+        self._igc_kept_step: int | None = None
+        self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
         has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in COLUMNS)
+        has_operands = has_columns and annotated_rows(self.train_dataset) != 0
+        # A collator of one's own may know the operands from elsewhere; whether it does shows in a batch.
+        check_reading_alone(self.args, self._igc_config is not None, has_operands or data_collator is not None)
         if self._igc_config is None:
             if has_columns:
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
         _refuse_sharded_sequences(self.accelerator.parallelism_config)
+        if trained_beside(self.model) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            raise ValueError(
+                "Something is trained beside the calculator, and under FSDP or DeepSpeed a checkpoint would hold a "
+                "part of it only. Train with DDP, or the calculator alone, as the adapter `default`."
+            )
         check_tokenizer(self._igc_config, self._tokenizer)
-        if not has_columns:
+        if not has_operands:
+            lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
             logger.warning(
-                "The training dataset has no column `igc_operator`, so the reading is not trained. "
-                "Add the operand columns, or go on if only the writing is to learn."
+                f"The training dataset has {lack}, so the reading is not trained. "
+                "Add operands, or go on if only the writing is to learn."
             )
         if type(self.data_collator) is DataCollatorForLanguageModeling:
             fields = {f.name: getattr(self.data_collator, f.name) for f in dataclasses.fields(self.data_collator)}
@@ -224,27 +191,7 @@ class IGCTrainer(SFTTrainer):
                 f"`igc_muon_learning_rate` goes with torch's AdamW, but `optim={optim!r}`, `optim_args` or "
                 "`optimizer_cls_and_kwargs` ask for something else. Leave out one or the other."
             )
-        matrices = calculator_matrices(opt_model)
-        if not matrices:
-            raise ValueError(
-                "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
-                "Attach an IGC adapter, or leave it out."
-            )
-        taken = {id(p) for p in matrices}
-        decayed = set(self.get_decay_parameter_names(opt_model))
-        others: list[dict[str, Any]] = [{"params": [], "weight_decay": w} for w in (self.args.weight_decay, 0.0)]
-        for name, parameter in opt_model.named_parameters():
-            if parameter.requires_grad and id(parameter) not in taken:
-                others[name not in decayed]["params"].append(parameter)
-        self.optimizer = MuonAdamW(
-            matrices,
-            [group for group in others if group["params"]],
-            muon_lr=rate,
-            lr=self.args.learning_rate,
-            betas=(self.args.adam_beta1, self.args.adam_beta2),
-            eps=self.args.adam_epsilon,
-            weight_decay=self.args.weight_decay,
-        )
+        self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
         return self.optimizer
 
     # ------------------------------------------------------------------------------------------ loss
@@ -267,9 +214,13 @@ class IGCTrainer(SFTTrainer):
         In training it is normalised like the tokens' loss, by the supervised steps of the whole accumulation window on
         all ranks, so that neither splitting a batch nor spreading it over processes changes an update.
         """
+        alone = self.model.training and reads_alone(self.args, self.state.global_step)
         if "igc_operator" not in inputs:
+            if alone:
+                check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        if self.model.training and self.state.global_step % getattr(self.args, "igc_writing_every", 1):
+        if alone:
+            check_writing_comes(self.args, self.state.max_steps)
             report = read_alone(model, inputs)
             self._log_reading(report, inputs["igc_operator"], written=False)
             loss = self._weighted(report, num_items_in_batch)
@@ -322,31 +273,86 @@ class IGCTrainer(SFTTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """As the parent's; with a dict of datasets each one keeps its own reading metrics (`eval_NAME_igc/...`)."""
+        """As the parent's, with exact match; with a dict of datasets each keeps its own metrics (`eval_NAME_...`)."""
         # TRL (1.16) puts "eval_" before every metric whatever the set, so those of the last set would stand for all.
         name = metric_key_prefix.removeprefix("eval").removeprefix("_")
         self._igc_eval_set = f"{name}_" if name else ""
         try:
+            self._measure_exact_match(eval_dataset)
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         finally:
             self._igc_eval_set = ""
+
+    def _measure_exact_match(self, dataset: Any) -> None:
+        """Puts exact match where TRL logs from, so that it is in the logs and may choose the best model."""
+        dataset = self.eval_dataset if dataset is None else dataset
+        if isinstance(dataset, str):
+            dataset = self.eval_dataset[dataset]
+        if self._igc_exact_match is None or dataset is None or isinstance(dataset, dict):  # a dict's sets come singly
+            return
+        questions, skipped = self._igc_exact_match.draw(self.model, dataset, self._igc_eval_set.removesuffix("_"))
+        ranks = self.accelerator.process_index, self.accelerator.num_processes
+        counts = torch.tensor(self._igc_exact_match.counts(self.model, questions, *ranks), dtype=torch.float32)
+        right, cut = self.accelerator.gather(counts.to(self.args.device)[None]).sum(0).tolist()
+        for key, value in (("", right / len(questions)), ("_skipped", float(skipped)), ("_cut", cut)):
+            self._metrics["eval"][f"{self._igc_eval_set}exact_match{key}"] = [value]
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As the parent's, and resumes from the last checkpoint that is whole; at the end the curves are drawn."""
+        self._igc_kept_step = None
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
+        result = super().train(resume_from_checkpoint, *args, **kwargs)
+        if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
+            draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
+        return result
+
+    # ------------------------------------------------------------------------------------------ checkpoints
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """As the parent's, which knows adapters only; also what is trained beside the calculator."""
+        if self._igc_config is None or not load_trained(self.model, resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        """As the parent's, which loads one adapter, or warns and leaves all as it was last."""
+        folder = Path(str(self.state.best_model_checkpoint))
+        loaded = self._igc_config is not None and load_trained(self.model, folder)
+        if not loaded:
+            super()._load_best_model()
+        if loaded or self.is_fsdp_enabled or self.is_deepspeed_enabled or any(folder.glob("adapter_model.*")):
+            self._igc_kept_step = self.state.best_global_step
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """As the parent's; with what is trained beside the calculator, and the card of an adapter is extended."""
+        super()._save(output_dir, state_dict)
+        folder = Path(output_dir or self.args.output_dir)
+        if self._igc_config is None:
+            return
+        if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", folder.name) and folder != Path(self.args.output_dir):
+            save_trained(self.model, folder)
+        if (folder / "README.md").is_file():
+            self._extend_card(folder, None)
 
     # ------------------------------------------------------------------------------------------ card
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
     ) -> None:
-        """As the parent's, with a quick start that works: PEFT knows IGC after `import peft_igc` only."""
+        """As the parent's, with a record and a quick start that works: PEFT knows IGC after `import peft_igc` only."""
         super().create_model_card(model_name, dataset_name, tags)
         if self._igc_config is not None and self.is_world_process_zero():
-            adapter = self.hub_model_id or model_name or "PATH_OF_THIS_FOLDER"
-            write_quick_start(Path(self.args.output_dir) / "README.md", self.model.config.name_or_path, adapter)
+            self._extend_card(Path(self.args.output_dir), self.hub_model_id or model_name)
 
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        """As the parent's; the card that PEFT puts beside an adapter says how to load it, too."""
-        super()._save(output_dir, state_dict)
-        card = Path(output_dir or self.args.output_dir) / "README.md"
-        if self._igc_config is not None and card.is_file() and "import peft_igc" not in card.read_text("utf-8"):
-            write_quick_start(card, self.model.config.name_or_path, "PATH_OF_THIS_FOLDER")
+    def _extend_card(self, folder: Path, adapter: str | None) -> None:
+        """Says in a folder's card how to load the adapter, and what was trained and measured."""
+        card = folder / "README.md"
+        if adapter is not None or "import peft_igc" not in card.read_text("utf-8"):
+            write_quick_start(card, self.model.config.name_or_path, adapter or "PATH_OF_THIS_FOLDER")
+        sets = {"training": self.train_dataset}
+        if isinstance(self.eval_dataset, dict):
+            sets |= {f"evaluation ({name})": dataset for name, dataset in self.eval_dataset.items()}
+        elif self.eval_dataset is not None:
+            sets["evaluation"] = self.eval_dataset
+        write_record(card, training_record(self.state.log_history, self.state.global_step, self._igc_kept_step, sets))
 
 
 def _put_fused_head_on_the_base(model: nn.Module) -> None:

@@ -46,13 +46,15 @@ def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel
         points = layer.igc_config[name].interface == "tokens"
         with torch.no_grad():
             heads = (reader.pointer if points else reader.digit_head, reader.sign_head, reader.operator_head)
-            inner = (reader.anchor_query, reader.compression)
+            attends = getattr(reader, "fixed", None) is None
+            inner = (reader.anchor_query, reader.compression) if attends else (reader.compression,)
             inner += (reader.embedded_compression,) if points else ()
             for linear in (*heads, *inner, writer.write_down):
                 linear.weight.copy_(torch.randn(linear.weight.shape, generator=generator))
             for linear in heads:
                 linear.weight.mul_(3)
-            reader.slots.copy_(4 * torch.randn(reader.slots.shape, generator=generator))
+            if attends:
+                reader.slots.copy_(4 * torch.randn(reader.slots.shape, generator=generator))
             reader.operator_head.bias[:3] = 0  # +, - and *: a number comes out, whatever is read
             if points:
                 for relative in reader.relative:  # without which two numbers look alike

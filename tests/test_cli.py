@@ -18,6 +18,7 @@ from peft_igc.adapters import load_adapter
 from peft_igc.demo import demo_config, run_demo
 from peft_igc.demo_settings import SETTINGS, DemoSettings
 from peft_igc.evaluation import evaluate
+from peft_igc.self_annotation import Settings
 
 
 ROOT = Path(__file__).parent.parent
@@ -428,6 +429,66 @@ def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path)
     assert capsys.readouterr().err == "Interrupted: results are written at the end only.\n"
 
 
+# ---------------------------------------------------------------------------------------------- annotate
+@pytest.fixture
+def rows(tmp_path):
+    """Two training rows in a file."""
+    path = tmp_path / "rows.jsonl"
+    given = [{"prompt": "6/3=", "completion": "2", "igc_operator": "/", "igc_operands": ["6", "3"], "igc_result": "2"}]
+    given.append({"prompt": "Hi", "completion": "Hi", "igc_operator": "none"})
+    path.write_text("".join(json.dumps(row) + "\n" for row in given))
+    return str(path)
+
+
+def test_annotate_writes_rows_and_a_report_that_names_its_inputs(base, rows, tmp_path, capsys):
+    output = tmp_path / "made.jsonl"
+    arguments = ["--model", base, "--data", rows, "--output", str(output), "--check", "--margin", "0", "--seed", "3"]
+    assert cli.main(["annotate", *arguments, "--max-numbers", "0", "--proposals", "1"]) == 0
+    made = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["prompt"] for row in made] == ["6/3=", "Hi"]
+    assert made[1]["igc_operator"] is None
+    report = json.loads((tmp_path / "made.report.json").read_text())
+    assert (report["model"], report["data"], report["rows"], report["check"]["asking"]) == (base, rows, 2, 1)
+    assert report["settings"] == dataclasses.asdict(Settings(margin=0, seed=3, max_numbers=0, proposals=1))
+    assert (report["rows_not_asked"], report["proposed"]) == (1, {})  # 256 positions do not hold the few-shot prompt
+    shown = capsys.readouterr().out
+    assert "precision" in shown
+    assert "made.report.json`" in shown
+
+
+def test_annotate_names_the_defaults_of_its_settings(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["annotate", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for field in dataclasses.fields(Settings):
+        option = shown[shown.rindex("--" + field.name.replace("_", "-")) :]
+        assert f"(default: {field.default})" in option.split(" --")[0], field.name
+
+
+def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, rows, tmp_path):
+    output = ["--output", str(tmp_path / "made.jsonl")]
+    assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, "--data", rows, *output)
+    given = ["--model", base, "--data", rows, "--check", *output]
+    assert "`margin=-1.0` must be at least 0" in refused(capsys, "annotate", *given, "--margin", "-1")
+    (tmp_path / "text.jsonl").write_text('{"text": "2 + 3 = 5"}\n')
+    line = refused(capsys, "annotate", "--model", base, "--data", str(tmp_path / "text.jsonl"), *output)
+    assert "row 0 has `text`: where its answer begins is not known" in line
+    (tmp_path / "text.jsonl").write_text("[1]\n")
+    line = refused(capsys, "annotate", "--model", base, "--data", str(tmp_path / "text.jsonl"), *output)
+    assert "line 1: expected an object that is a training row" in line
+    assert not [path for path in tmp_path.iterdir() if "made" in path.name]
+
+
+def test_progress_shows_the_time_left(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    times = iter((0.0, 50.0, 200.0))
+    monkeypatch.setattr(cli.time, "perf_counter", lambda: next(times))
+    counter = cli._Counter()
+    counter(1_000, 4_000)
+    counter(4_000, 4_000)
+    assert capsys.readouterr().err == "\r1,000/4,000  2 min 30 s left   \r4,000/4,000  0 s left   \n"
+
+
 # ---------------------------------------------------------------------------------------------- new processes
 def run_program(program, *arguments):
     """The last line that a program in a new process prints."""
@@ -443,7 +504,7 @@ def test_help_answers_without_loading_a_trainer():
     program = "import sys, peft_igc.cli as cli; print(cli.build_parser().format_help(), 'trl' in sys.modules)"
     shown = run_program(["-c", program])
     assert shown.split()[-1] == "False"
-    for command in ("demo", "eval", "trace", "profile"):
+    for command in ("demo", "eval", "trace", "profile", "annotate"):
         assert command in shown
 
 

@@ -130,6 +130,15 @@ def test_widths_that_the_heads_do_not_divide_are_refused(name):
         ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
         ({"exclude_modules": "lm_head"}, "`exclude_modules='lm_head'` has no meaning for IGC"),
         ({"trainable_token_indices": [1]}, r"`trainable_token_indices=\[1\]` has no meaning for IGC"),
+        ({"alignment": "center"}, "`alignment='center'` is unknown. Choose one of left, right"),
+        ({"alignment": None}, "`alignment=None` is unknown"),
+        ({"shortcut": "both"}, "`shortcut='both'` is unknown. Choose one of None, beside, only"),
+        ({"shortcut": True}, "`shortcut=True` is unknown"),
+        ({"fixed_inputs": 0}, r"`fixed_inputs=0` is not an integer of at least 1. Set `IGCConfig\(fixed_inputs="),
+        ({"fixed_inputs": True}, "`fixed_inputs=True` is not an integer of at least 1"),
+        ({"fixed_inputs": 8, "reading_layers": 1}, "`reading_layers=1` has no meaning for `fixed_inputs=8`. Leave it"),
+        ({"fixed_inputs": 8, "max_distance": 9}, "`max_distance=9` has no meaning for `fixed_inputs=8`. Leave it"),
+        ({"fixed_inputs": 8, "reading_ffn": 0}, "`reading_ffn=0` is not an integer of at least 1"),
         ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
     ],
 )
@@ -161,6 +170,18 @@ TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
         ({"reading_dropout": 0.5}, "`reading_dropout=0.5` has no meaning for `interface='hidden'`"),
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
         ({**TOKENS, "reading_context": 0}, "`reading_context=0` is neither"),
+        (
+            {**TOKENS, "alignment": "right"},
+            "`alignment='right'` has no meaning for `interface='tokens'`: it is a varia",
+        ),
+        (
+            {**TOKENS, "fixed_inputs": 8},
+            "`fixed_inputs=8` has no meaning for `interface='tokens'`.*or set `interface=",
+        ),
+        (
+            {**TOKENS, "shortcut": "only"},
+            "`shortcut='only'` has no meaning for `interface='tokens'`.* Leave it out, or",
+        ),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": True}, r"`confidence=True` is not in 0..1"),
         ({"confidence": "high"}, r"`confidence='high'` is not in 0..1"),
@@ -205,6 +226,25 @@ def test_a_step_reads_since_the_last_anchor_unless_told():
     assert IGCConfig(**TOKENS, reading_context=64).reading_context == 64
 
 
+def test_a_config_saved_before_there_were_ablations_has_none(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    saved = json.loads(path.read_text())
+    older = {k: v for k, v in saved.items() if k not in ("alignment", "fixed_inputs", "shortcut")}
+    assert len(older) == len(saved) - 3
+    path.write_text(json.dumps(older))
+    config = IGCConfig.from_pretrained(str(tmp_path))
+    assert (config.alignment, config.fixed_inputs, config.shortcut) == ("left", None, None)
+    assert config == IGCConfig()
+
+
+def test_fixed_inputs_have_sizes_of_their_own():
+    config = IGCConfig(fixed_inputs=8)
+    assert (config.reading_layers, config.max_distance, config.reading_ffn) == (None, None, 256)
+    assert IGCConfig(fixed_inputs=8, reading_ffn=64).reading_ffn == 64
+    assert (config.num_digits, config.writing_dim) == (IGCConfig().num_digits, IGCConfig().writing_dim)
+
+
 def test_a_config_saved_before_anchors_within_texts_has_the_anchors_it_had(tmp_path):
     for fields in ({}, {"anchor_token_ids": [[5, 6]]}):
         IGCConfig(**fields).save_pretrained(tmp_path)
@@ -236,7 +276,10 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("fields", [{}, FULL], ids=["defaults", "full"])
+ABLATIONS = {"alignment": "right", "fixed_inputs": 16, "shortcut": "beside"}
+
+
+@pytest.mark.parametrize("fields", [{}, FULL, {**FULL, **ABLATIONS}], ids=["defaults", "full", "ablations"])
 def test_a_saved_config_comes_back_the_same(fields, tmp_path):
     config = IGCConfig(**fields)
     config.save_pretrained(tmp_path)

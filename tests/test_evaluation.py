@@ -235,6 +235,14 @@ def test_an_answer_that_is_cut_is_counted_and_is_no_match(tokenizer):
     assert found["mistakes"][-1] == {"prompt": "hi", "target": "hello, hello", "answer": "hell"}
 
 
+def test_a_cut_answer_is_not_right_even_where_what_is_left_is_the_target(tokenizer):
+    items = [{"prompt": "a", "target": "579", "group": "g"}, {"prompt": "b", "target": "57", "group": "g"}]
+    model = Scripted(tokenizer, {"a": "5791", "b": "57"})  # the second just fits with its end
+    found = evaluate(model, tokenizer, items, max_new_tokens=3)
+    assert (found["exact_match"], found["truncated"], found["groups"]["g"]["exact_match"]) == (0.5, 1, 0.5)
+    assert found["mistakes"] == [{"prompt": "a", "target": "579", "answer": "579"}]
+
+
 def test_only_the_prompt_reaches_the_model(tokenizer):
     _, model = report(tokenizer)
     assert "<|user|>1+1<|end|><|assistant|>" in model.seen

@@ -297,6 +297,23 @@ def test_the_same_token_is_written_differently_in_another_place_and_another_stat
     assert all(torch.equal(direction(h, state), end) for state, end in zip(ENDS, ends, strict=True))
 
 
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_a_state_of_zeros_leaves_every_gradient_finite(interface):
+    # as that of a padding token whose embedding is zero, where a trained base begins as the identity
+    h = torch.randn(1, 3, H)
+    h[0, 0] = 0
+    h.requires_grad_()
+    if interface == "hidden":
+        nothing = torch.zeros(1, 3, dtype=torch.int64)
+        update, _ = writer()(h, torch.ones(1, 1, R).long(), nothing[:, :1], nothing, nothing)
+    else:
+        mapping = TokenOutputMapping(H, 8, ffn=32, gate_dim=8, num_states=len(State), num_ends=len(ENDS))
+        update, _ = mapping(h, torch.randn(1, 3, 8), torch.full((1, 3), int(State.MIDDLE)))
+    torch.where(torch.tensor([False, True, True])[:, None], h + update, h).sum().backward()
+    assert h.grad.isfinite().all()
+    assert h.grad[0, 0].tolist() == [1.0] * H
+
+
 def test_the_default_adapter_has_17_million_parameters_on_llama_3_1_8b():
     config = IGCConfig()
     with torch.device("meta"):

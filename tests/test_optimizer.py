@@ -5,12 +5,13 @@ import copy
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tiny_models import small_igc, tiny_model
-from tiny_training import WARNINGS, arguments, trainer
+from tiny_models import small_config, small_igc, tiny_model
+from tiny_training import WARNINGS, arguments, igc_model, rows, trainer
 from torch import nn
+from transformers import TrainerCallback
 
 from peft_igc import IGCConfig
-from peft_igc.optimizer import MuonAdamW, calculator_matrices
+from peft_igc.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
@@ -88,6 +89,98 @@ def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_we
     assert len(chosen) == 22
     tables = ("head", "slots", "place", "distance", "gate_down")
     assert not [name for name in chosen if any(table in name for table in tables)]
+
+
+def test_parameters_rest_together_in_a_step_where_all_their_gradients_are_zero():
+    matrix, vector = _two()
+    matrices, vectors = [matrix], [vector]
+    for seed in (1, 2):
+        more = _two(seed)
+        matrices.append(more[0])
+        vectors.append(more[1])
+    groups = [{"params": vectors, "weight_decay": 0.1}]
+    resting = [[matrices[0], vectors[0]], [matrices[1], vectors[1]]]
+    optimizer = MuonAdamW(matrices, groups, muon_lr=0.02, lr=0.03, weight_decay=0.1, resting=resting)
+    _run(optimizer, (*matrices, *vectors), 2)
+    before = [p.detach().clone() for p in (*matrices, *vectors)]
+    state = copy.deepcopy(optimizer.state_dict()["state"])
+    weights = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])  # of the second list a part is not zero
+    optimizer.zero_grad()
+    sum(w * (p**2).sum() for w, p in zip(weights, (*matrices, *vectors), strict=True)).backward()
+    optimizer.step()
+    same = [torch.equal(p, old) for p, old in zip((*matrices, *vectors), before, strict=True)]
+    assert same == [True, False, False, True, False, False]  # the third pair is in no list, and its momentum goes on
+    after = optimizer.state_dict()["state"]
+    assert torch.equal(after[0]["momentum_buffer"], state[0]["momentum_buffer"])
+    assert after[3]["step"] == state[3]["step"]
+
+
+def test_the_lists_that_rest_are_each_reading_and_each_writing():
+    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    names = {id(p): name for name, p in model.named_parameters()}
+    found = [{names[id(p)].split("igc.")[1].split(".")[0] for p in mapping} for mapping in calculator_mappings(model)]
+    assert found == [{"igc_input_mapping"}, {"igc_output_mapping"}]
+    assert sum(map(len, calculator_mappings(model))) == sum(p.requires_grad for p in model.parameters())
+
+
+def _reading(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters() if "igc_input_mapping" in name}
+
+
+def test_batches_without_annotation_leave_the_reading_as_it_is_after_annotated_ones_too(tmp_path):
+    model = igc_model()
+    options = {"igc_muon_learning_rate": 0.02, "weight_decay": 0.1, "lr_scheduler_type": "constant", "max_steps": 4}
+    data = rows(16, unsupervised=tuple(range(8, 16)))
+    made = trainer(tmp_path, data, model, train_sampling_strategy="sequential", **options)
+    after = []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            after.append(_reading(model))
+
+    made.add_callback(Watch())
+    made.train()
+    assert all(not torch.equal(after[0][name], value) for name, value in after[1].items())
+    for later in after[2:]:
+        assert [name for name, value in later.items() if not torch.equal(after[1][name], value)] == []
+
+
+def test_where_all_rows_are_annotated_resting_changes_no_bit(tmp_path):
+    ends = []
+    for rests in (True, False):
+        made = trainer(tmp_path, igc_muon_learning_rate=0.02, weight_decay=0.1, max_steps=3)
+        if not rests:
+            made.create_optimizer().resting = ()
+        made.train()
+        ends.append({name: p.detach().clone() for name, p in made.model.named_parameters()})
+    assert [name for name, value in ends[0].items() if not torch.equal(ends[1][name], value)] == []
+
+
+@pytest.mark.parametrize("by_trl", [True, False])
+def test_the_calculator_on_a_quantized_base_stays_in_float32_to_the_bit(tmp_path, by_trl):
+    model = tiny_model("llama") if by_trl else igc_model()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    base = model if by_trl else model.get_base_model()
+    base.is_loaded_in_4bit = True  # what TRL looks at
+    made = trainer(tmp_path, model=model, **({"peft_config": small_config(init_weights=True)} if by_trl else {}))
+    learning = {name: p for name, p in made.model.named_parameters() if p.requires_grad}
+    assert {p.dtype for p in learning.values()} == {torch.float32}
+    assert by_trl or all(torch.equal(p, before[name]) for name, p in learning.items())
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+def test_a_calculator_on_a_quantized_base_that_was_in_bfloat16_stays_so_and_a_lora_is_trls(tmp_path):
+    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")
+    model = get_peft_model(model, small_config(init_weights=True))
+    half = next(p for name, p in model.named_parameters() if "compression" in name)
+    half.data = half.data.bfloat16()
+    model.get_base_model().get_base_model().is_loaded_in_4bit = True
+    made = trainer(tmp_path, model=model)
+    kinds = {name: p.dtype for name, p in made.model.named_parameters() if p.requires_grad}
+    assert half.dtype == torch.bfloat16
+    assert {dtype for name, dtype in kinds.items() if "lora_" in name} == {torch.bfloat16}
+    assert {d for name, d in kinds.items() if ".igc." in name and "compression" not in name} == {torch.float32}
 
 
 def test_a_torch_without_muon_is_refused_with_the_cure(monkeypatch):

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 import torch
-from tiny_training import WARNINGS, igc_model, trainer
+from datasets import Dataset
+from tiny_models import tiny_model
+from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from transformers import TrainerCallback
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc import state
+from peft_igc.data import to_dataset
 from peft_igc.passes import read_alone
+from peft_igc.trainer import IGCTrainer
 
 
 pytestmark = pytest.mark.filterwarnings(*WARNINGS)
@@ -91,6 +99,96 @@ def test_a_wrapped_model_is_refused(tmp_path):
 def test_a_step_of_none_is_refused(tmp_path, every):
     with pytest.raises(ValueError, match=f"`igc_writing_every={every}` is not at least 1"):
         trainer(tmp_path, igc_writing_every=every)
+
+
+PARTS = ("input", "output")
+
+
+def test_the_first_steps_train_the_reading_alone_and_run_no_later_layer(tmp_path):
+    model = igc_model()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    made = trainer(tmp_path, model=model, igc_reading_steps=3, max_steps=5, learning_rate=1e-2)
+    ran = {index: [] for index in range(3)}
+    for index, layer in enumerate(decoder_layers(model)):
+        layer.register_forward_pre_hook(lambda *_, index=index: ran[index].append(made.state.global_step))
+    moved = {}
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            changed = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+            moved[state.global_step] = {part: any(f"{part}_mapping" in n for n in changed) for part in PARTS}
+
+    made.add_callback(Watch())
+    made.train()
+    assert set(ran[0]) == set(ran[1]) == {0, 1, 2, 3, 4}  # the adapter is on layer 1
+    assert set(ran[2]) == {3, 4}
+    assert moved[1] == moved[3] == {"input": True, "output": False}
+    assert moved[4] == moved[5] == {"input": True, "output": True}
+
+
+def test_both_ways_of_reading_alone_go_together(tmp_path):
+    made = trainer(tmp_path, igc_reading_steps=3, igc_writing_every=2, max_steps=6)
+    at = []
+    decoder_layers(made.model)[-1].register_forward_hook(lambda *_: at.append(made.state.global_step))
+    made.train()
+    assert set(at) == {4}
+
+
+ALONE = [("igc_writing_every", 2), ("igc_reading_steps", 1)]
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE)
+def test_reading_alone_is_refused_where_it_could_learn_nothing(tmp_path, name, value):
+    data = Dataset.from_list([{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(4)])
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands to learn"):
+        trainer(tmp_path, data, **{name: value})
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* but the model has no IGC adapter"):
+        trainer(tmp_path, model=tiny_model("llama"), **{name: value})
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* but `igc_loss_weight=0` lets it learn nothing"):
+        trainer(tmp_path, igc_loss_weight=0.0, **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE)
+def test_a_collator_of_ones_own_that_makes_no_operands_is_refused_at_the_first_such_step(tmp_path, name, value):
+    made = IGCTrainer(
+        igc_model(),
+        arguments(tmp_path, **{name: value}),
+        DataCollatorForLanguageModeling(pad_token_id=0),
+        to_dataset(rows(8)),
+        processing_class=tokenizer(),
+    )
+    made.data_collator = DataCollatorForLanguageModeling(pad_token_id=0)
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
+        made.train()
+
+
+def test_reading_steps_leave_steps_for_the_writing(tmp_path):
+    with pytest.raises(ValueError, match="`igc_reading_steps=2` leaves none of the `max_steps=2` for the writing"):
+        trainer(tmp_path, igc_reading_steps=2, max_steps=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "planned"),
+    [({"igc_reading_steps": 4, "num_train_epochs": 2}, 4), ({"igc_reading_steps": 3, "igc_writing_every": 4}, 4)],
+)
+def test_a_plan_that_ends_before_the_first_step_of_the_writing_is_refused(tmp_path, options, planned):
+    options = {"max_steps": -1, "num_train_epochs": 2, **options}
+    made = trainer(tmp_path, **options)  # eight rows are two steps
+    before = {name: p.detach().clone() for name, p in made.model.named_parameters()}
+    with pytest.raises(ValueError, match=f"`igc_reading_steps=.` leaves none of the {planned} planned steps"):
+        made.train()
+    assert all(torch.equal(p, before[name]) for name, p in made.model.named_parameters())
+    trainer(tmp_path, **{**options, "num_train_epochs": 3}).train()
+
+
+def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
+    empty = rows(4, unsupervised=(0, 1, 2, 3))
+    for name, value in ALONE:
+        with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
+            trainer(tmp_path, empty, **{name: value})
+    with caplog.at_level(logging.WARNING):
+        trainer(tmp_path, empty)
+    assert "has no row with an annotation, so the reading is not trained" in caplog.text
 
 
 def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):

@@ -40,10 +40,35 @@ def test_the_commands_are_those_of_the_command_line():
     from peft_igc.cli import build_parser
 
     lines = re.findall(r"^peft-igc (\w+)(.*)$", README, re.MULTILINE)
-    assert {name for name, _ in lines} == {"demo", "eval", "trace", "profile"}
+    assert {name for name, _ in lines} == {"demo", "sft", "eval", "trace", "profile", "annotate"}
     for name, rest in lines:
         arguments = re.findall(r'"[^"]*"|\S+', re.sub(r"\[[^]]*\]", "", rest))
         build_parser().parse_args([name, *(a.strip('"') for a in arguments)])
+
+
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_the_commands_of_fine_tuning_are_understood(monkeypatch):
+    from peft_igc.sft import parse
+
+    monkeypatch.chdir(ROOT)
+    lines = re.findall(r"^peft-igc sft (.*)$", README, re.MULTILINE)
+    assert len(lines) == 2
+    for line in lines:
+        assert parse(line.split()).launch == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_the_command_of_fine_tuning_runs_as_it_stands(tmp_path, monkeypatch):
+    from peft_igc import sft
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sft, "has_default", lambda: False)
+    (line,) = re.findall(r"^peft-igc sft (.*--output_dir build/sft)$", README, re.MULTILINE)
+    assert sft.run(line.split()) == 0
+    assert (tmp_path / "build" / "sft" / "adapter_model.safetensors").is_file()
+    config = json.loads((tmp_path / "build" / "sft" / "adapter_config.json").read_text(encoding="utf-8"))
+    assert config["base_model_name_or_path"] == "tiny"  # no path of this machine
 
 
 def test_the_results_are_those_of_the_recorded_runs():

@@ -9,6 +9,7 @@ import json
 import logging
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, train
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.calculator import Status
+from peft_igc.card import training_record
 from peft_igc.collator import CUT, TRUNCATED, IGCDataCollator
 from peft_igc.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
 from peft_igc.config import IGCConfig
@@ -593,13 +595,14 @@ def test_no_default_of_trls_config_is_changed_and_new_ones_are_documented_as_the
     from trl import SFTConfig
 
     ours, theirs = ({f.name: f for f in dataclasses.fields(c)} for c in (IGCSFTConfig, SFTConfig))
-    assert all(ours[name].default == theirs[name].default for name in theirs)
+    assert ours["report_to"].default is None  # see the test of what it stands for
+    assert all(ours[name].default == theirs[name].default for name in theirs if name != "report_to")
     new = set(ours) - set(theirs)
     assert "igc_loss_weight" in new
     for name in new:
         default = ours[name].default
         said = "" if default is None else f", defaults to `{default}`"
-        kind = "int" if isinstance(default, int) else "float"
+        kind = type(default).__name__ if isinstance(default, int) else "float"
         assert f"{name} (`{kind}`, *optional*{said}):" in IGCSFTConfig.__doc__
 
 
@@ -675,6 +678,60 @@ def test_a_card_is_not_given_a_second_quick_start(tmp_path):
     text = (tmp_path / "README.md").read_text()
     assert text.count("## Quick start") == text.count("```python") == 1
     assert "library_name: peft" in text  # PEFT has gone over the card in between
+
+
+def test_the_card_says_what_was_trained_and_measured(tmp_path):
+    made = trainer(tmp_path, eval_dataset={"sums": to_dataset(rows(3)), "more": to_dataset(rows(2))})
+    made.create_model_card("adder")
+    assert "It has not been evaluated." in (tmp_path / "README.md").read_text()
+    made.train()
+    metrics = made.evaluate()
+    for write in (made.create_model_card, made.save_model):
+        write()
+        text = (tmp_path / "README.md").read_text()
+        assert text.count("## Training record") == text.count("## Quick start") == 1
+        assert "Trained for 2 steps." in text
+        assert "Data for training: 8 rows, 8 annotated." in text
+        assert "Data for evaluation (sums): 3 rows, 3 annotated." in text
+        assert "Evaluated after step 2:" in text
+        for name in ("eval_sums_loss", "eval_more_loss", "eval_sums_igc/read_accuracy"):
+            assert f"| `{name}` | {metrics[name]:.6g} |" in text
+        assert "runtime" not in text
+        assert "PATH_OF_THIS_FOLDER" in text
+    assert text.index("## Quick start") < text.index("## Training record")
+
+
+def test_the_card_counts_annotated_rows_and_says_of_streams_what_is_known():
+    data = to_dataset(
+        [*rows(3, unsupervised=(1,)), {**rows(1)[0], "igc_operator": "none", "igc_operands": None, "igc_result": None}]
+    )
+    several = Dataset.from_list([{"igc_operator": ["+", None]}, {"igc_operator": [None]}, {"igc_operator": None}])
+    sets = {
+        "a": data,
+        "b": several,
+        "c": Dataset.from_list([{"text": "x"}] * 1000),
+        "d": data.to_iterable_dataset(),
+        "e": Dataset.from_list([{"text": "x"}]).to_iterable_dataset(),
+        "f": iter([]),
+        "g": [1, 2],
+    }
+    text = training_record([], 1, None, sets)
+    for name, said in (
+        ("a", "4 rows, 3 annotated"),
+        ("b", "3 rows, 1 annotated"),
+        ("c", "1,000 rows, 0 annotated"),
+        ("d", "a stream of rows with operand columns"),
+        ("e", "a stream of rows without operand columns"),
+        ("f", "a stream of rows"),
+        ("g", "2 rows"),
+    ):
+        assert f"Data for {name}: {said}.\n" in text
+
+
+def test_the_card_names_the_licence_of_the_package(tmp_path):
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    trainer(tmp_path).create_model_card("adder")
+    assert f"That\npackage is licensed under {project['license']};" in (tmp_path / "README.md").read_text()
 
 
 def test_nothing_of_a_call_is_left_in_the_inputs_of_the_next(tmp_path):

@@ -14,6 +14,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import LAYERS, small_config, tiny_model
 from tiny_training import WARNINGS, igc_model, rows, trainer
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from peft_igc.data import to_dataset
@@ -284,3 +286,64 @@ def test_two_processes_train_what_one_does(tmp_path, find_unused):
     for name in ("loss", "igc/loss_read", "igc/read_accuracy", "igc/truncated_rows"):
         assert log[name] == pytest.approx(one[name], rel=1e-5), name
     assert metrics["eval_igc/loss_read"] == pytest.approx(made.evaluate()["eval_igc/loss_read"], rel=1e-5)
+
+
+def _shard(model):
+    """FSDP2 as accelerate applies it: a unit for each decoder layer, with its calculator, and one for the rest."""
+    for module in list(model.modules()):
+        if type(module).__name__ == "LlamaDecoderLayer":
+            fully_shard(module)
+    return fully_shard(model)
+
+
+def _two_steps(model, batches):
+    """Plain gradient descent on the language-model loss and the reading loss."""
+    model.train()
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.1)
+    for batch in batches:
+        model(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    whole = lambda p: p.full_tensor() if isinstance(p, DTensor) else p  # noqa: E731
+    return {name: whole(p.detach()).clone() for name, p in model.named_parameters()}
+
+
+def _batches(folder):
+    """Two batches of eight rows with one label each, so that halves weigh the same."""
+    made = trainer(folder, [{**row, "prompt": row["prompt"].rjust(6, "0")} for row in rows(16)])
+    batches = [made.data_collator([dict(row) for row in made.train_dataset.select(range(i, i + 8))]) for i in (0, 8)]
+    for batch in batches:
+        batch["labels"][:, 7:] = -100  # the prompts have six tokens
+    return batches
+
+
+def _shard_as_rank(rank, port, folder):
+    """One process of two, each with a half of every batch and of every parameter."""
+    torch.set_num_threads(1)
+    batches = _batches(folder / str(rank))  # before there is a group, which the trainer would take part in
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    halves = [{name: tensor[4 * rank : 4 * rank + 4] for name, tensor in batch.items()} for batch in batches]
+    model = _shard(igc_model(init_weights=False))
+    sharded = all(isinstance(p, DTensor) for p in model.parameters())
+    end = _two_steps(model, halves)
+    if rank == 0:
+        torch.save((end, sharded), folder / "end.pt")
+    torch.distributed.barrier()
+    os._exit(0)  # as above
+
+
+@pytest.mark.slow
+def test_two_processes_with_a_half_of_each_parameter_train_what_one_does(tmp_path):
+    """The model under FSDP2. accelerate (1.15) knows no FSDP among CPU processes, so the trainer cannot be had so."""
+    torch.multiprocessing.spawn(_shard_as_rank, (_free_port(), tmp_path), nprocs=2)
+    two, sharded = torch.load(tmp_path / "end.pt", weights_only=True)
+    assert sharded
+    before = weights(igc_model(init_weights=False))
+    one = _two_steps(igc_model(init_weights=False), _batches(tmp_path))
+    assert_equal_weights(one, two, 1e-5)
+    moved = {name for name in one if not torch.equal(one[name], before[name])}
+    assert {part for part in ("input_mapping", "output_mapping") if any(part in name for name in moved)} == {
+        "input_mapping",
+        "output_mapping",
+    }

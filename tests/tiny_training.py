@@ -84,6 +84,7 @@ def arguments(folder: Path, **overrides: Any) -> IGCSFTConfig:
         "logging_steps": 1,
         "save_strategy": "no",
         "report_to": "none",
+        "igc_curves": False,
         "disable_tqdm": True,
         "gradient_checkpointing": False,
         "dataloader_pin_memory": False,
