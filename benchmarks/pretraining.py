@@ -45,7 +45,7 @@ from peft_igc.data import bigbench_test_set
 from peft_igc.demo import demo_config, training_rows
 from peft_igc.demo_settings import SETTINGS, DemoSettings
 from peft_igc.evaluation import evaluate, versions
-from peft_igc.optimizer import MuonAdamW, calculator_matrices
+from peft_igc.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
 from peft_igc.streaming import tokenized_rows
 
 
@@ -96,6 +96,7 @@ def optimizers_of_igc(model: Any, settings: DemoSettings) -> MuonAdamW:
         lr=settings.learning_rate,
         betas=(settings.adam_beta1, settings.adam_beta2),
         weight_decay=settings.weight_decay,
+        resting=calculator_mappings(model),
     )
     for group in made.param_groups:
         group["peak"] = group["lr"]

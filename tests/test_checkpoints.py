@@ -3,9 +3,9 @@
 import pytest
 import torch
 from datasets import Dataset
-from peft import LoraConfig, get_peft_model
+from peft import get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import WARNINGS, igc_model, rows, trainer
+from tiny_training import WARNINGS, beside_lora, igc_model, rows, trainer
 
 from peft_igc.checkpoints import TRAINED
 from peft_igc.data import to_dataset
@@ -19,17 +19,6 @@ pytestmark = [
 ]
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "per_device_train_batch_size": 2}
-
-
-def beside_lora(outside):
-    """A model with a LoRA `style` and a calculator `adder`; the one named is outside."""
-    lora = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    methods = {"style": lora, "adder": small_config(init_weights=True)}
-    torch.manual_seed(0)
-    model = tiny_model("llama")
-    for name in sorted(methods, key=lambda name: name == outside):
-        model = get_peft_model(model, methods[name], adapter_name=name)
-    return model
 
 
 def with_base():

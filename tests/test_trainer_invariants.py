@@ -10,9 +10,9 @@ import socket
 import pytest
 import torch
 import torch.multiprocessing
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model
 from tiny_models import LAYERS, small_config, tiny_model
-from tiny_training import WARNINGS, igc_model, rows, trainer
+from tiny_training import WARNINGS, beside_lora, igc_model, rows, trainer
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -135,17 +135,6 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ beside LoRA
-def beside_lora(outside):
-    """A model with both methods; `outside` is the adapter that came last: "adder" calculates."""
-    lora = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    methods = {"style": lora, "adder": small_config(init_weights=True)}
-    torch.manual_seed(0)
-    model = tiny_model("llama")
-    for name in sorted(methods, key=lambda name: name == outside):
-        model = get_peft_model(model, methods[name], adapter_name=name)
-    return model
-
-
 @pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
 @pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
 @pytest.mark.parametrize("outside", ["adder", "style"])

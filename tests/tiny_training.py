@@ -12,7 +12,7 @@ from typing import Any
 
 import datasets
 import torch
-from peft import get_peft_model
+from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -111,3 +111,14 @@ def trainer(folder: Path, data: Any = None, model: Any = None, **overrides: Any)
         processing_class=tokenizer(),
         **kwargs,
     )
+
+
+def beside_lora(outside):
+    """A model with a LoRA `style` and a calculator `adder`; the one named is outside."""
+    lora = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    methods = {"style": lora, "adder": small_config(init_weights=True)}
+    torch.manual_seed(0)
+    model = tiny_model("llama")
+    for name in sorted(methods, key=lambda name: name == outside):
+        model = get_peft_model(model, methods[name], adapter_name=name)
+    return model
