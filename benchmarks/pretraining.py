@@ -227,7 +227,7 @@ def main() -> None:
     results: dict[str, Any] = {
         "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
         "versions": versions(),
-        "settings": {key: value for key, value in vars(arguments).items() if key != "output"},
+        "settings": {key: value for key, value in vars(arguments).items() if key not in ("output", "seeds")},
         "runs": {"together": {}, "afterwards": {}},
     }
     for seed in arguments.seeds:

@@ -7,15 +7,15 @@ annotated solutions, whose numbers are drawn; then, all by greedy generation:
 * worked solutions to new stories (same wordings, other numbers): a text is right if it is equal to the solution, a
   step if its line's calculation is. The base model alone answers the same.
 * chats of six turns, each turn answered behind the model's own earlier answers: right answers (whole ones; where a
-  sentence is asked for, its numbers); and in one pass over each finished chat whether everything before the first ok
-  step is bit for bit the base model's, and whether any turn without an ok step was written to. `plain`: requests in
-  trained phrasings, half of them in BIG-bench's form, and a third of the turns without arithmetic; `full`: with all
-  that training rows have around and in them, refusals too.
+  sentence is asked for, all of its numbers), and `told`: the result, whatever form was asked for. Then, in one pass
+  over each finished chat, whether everything before the first ok step is bit for bit the base model's, and whether any
+  turn without an ok step was written to. `plain`: requests in trained phrasings, half of them in BIG-bench's form, and
+  a third of the turns without arithmetic; `full`: with all that training rows have around and in them, refusals too.
 * BIG-bench's form, single questions, on the same adapter.
 
 Training rows and chats are drawn without the calculations of the test chats and of BIG-bench's items (but those of
 two one-digit numbers; a turn that goes on from a result is drawn freely), solutions without the questions of the test.
-Seeds can be measured apart and joined: `--with` takes the runs of other results, if all but the seeds is equal.
+Seeds can be measured apart and joined (`join.py`).
 
     python recipes/extend_tiny_base.py --output build/tiny_solutions
     python benchmarks/worked_solutions.py --base build/tiny_solutions --output benchmarks/results/worked_solutions.json
@@ -61,7 +61,7 @@ LONGEST_SOLUTION, LONGEST_ANSWER = 320, 32  # tokens
 BATCH = 48
 NUMBER = re.compile(r"-?\d+")
 SUBTASK = 50  # items of each BIG-bench subtask
-NOT_SETTINGS = ("base", "output", "others", "seeds", "keep")
+NOT_SETTINGS = ("base", "output", "seeds", "keep")
 TEST_SEED = 1_000_000  # of solutions and chats; training takes seeds below it
 CHATS = {"plain": Mixture(none=0.33, overflow=0, undefined=0, inexact=0, bigbench=0.5), "full": TOKENS_MIXTURE}
 SECOND_STAGE = {"single": 8, "chats": 7, "solutions": 25}  # rows, in per cent of the single questions of the first
@@ -206,7 +206,7 @@ def chats(model: Any, tokenizer: Any, n: int, mixture: Mixture) -> dict[str, Any
     """Six turns, each behind the model's own answers; then one pass over each finished chat."""
     made = asked_chats(n, mixture)
     live: list[list[dict[str, str]]] = [[] for _ in made]
-    asked = right = 0
+    asked = right = results_told = 0
     mistakes = []
     for turn in range(TURNS):
         for chat, row in zip(live, made, strict=True):
@@ -219,12 +219,20 @@ def chats(model: Any, tokenizer: Any, n: int, mixture: Mixture) -> dict[str, Any
             if wanted is not None and wanted.lstrip("-").isdigit():
                 told = [m["content"] for m in row["messages"] if m["role"] == "assistant"][turn]
                 # where a sentence is asked for, what stands around its numbers is the base model's
-                hit = answer == wanted if told == wanted else NUMBER.findall(answer) == NUMBER.findall(told)
+                numbers, due = NUMBER.findall(answer), NUMBER.findall(told)
+                hit = answer == wanted if told == wanted else numbers == due
                 asked, right = asked + 1, right + hit
+                results_told += wanted in numbers and set(numbers) <= set(due)
                 if not hit:
                     mistakes.append({"turn": turn, "chat": chat[-3:], "target": wanted, "answer": answer})
             chat.append({"role": "assistant", "content": answer})
-    found: dict[str, Any] = {"n": n, "asked": asked, "right": right / asked, "mistakes": mistakes[:20]}
+    found: dict[str, Any] = {
+        "n": n,
+        "asked": asked,
+        "right": right / asked,
+        "told": results_told / asked,
+        "mistakes": mistakes[:20],
+    }
     return found | untouched(model, tokenizer, live, made)
 
 
@@ -287,24 +295,11 @@ def measure(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any
     return found
 
 
-def runs_of(others: list[Path], results: dict[str, Any]) -> dict[str, Any]:
-    """The runs of other results, which must be made as these are."""
-    runs: dict[str, Any] = {}
-    for path in others:
-        other = json.loads(path.read_text(encoding="utf-8"))
-        for key, mine in results.items():
-            if json.loads(json.dumps(mine)) != other[key]:
-                raise SystemExit(f"`{path}` was made otherwise: its {key!r} is {other[key]!r}, here it is {mine!r}.")
-        runs |= other["runs"]
-    return runs
-
-
 def main() -> None:
     """Runs all seeds and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--with", type=Path, nargs="+", default=[], metavar="FILE", dest="others")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="folder for the adapters (default: not kept)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--steps", type=int, default=1000)
@@ -324,13 +319,13 @@ def main() -> None:
         "base_sha256": hashlib.sha256((arguments.base / "model.safetensors").read_bytes()).hexdigest(),
         "settings": {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS},
     }
-    runs = runs_of(arguments.others, results)
     base, tokenizer = loading.load_base(arguments.base, "float32")
     results["base"] = solutions(base, tokenizer, tested)
     print("base", {k: v for k, v in results["base"].items() if k != "mistakes"}, flush=True)
-    runs |= {str(seed): measure(seed, arguments, tested) for seed in arguments.seeds}
-    results["runs"] = dict(sorted(runs.items()))
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    results["runs"] = {}
+    for seed in arguments.seeds:
+        results["runs"][str(seed)] = measure(seed, arguments, tested)
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
