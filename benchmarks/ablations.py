@@ -91,14 +91,22 @@ def train(method: str, seed: int, settings: DemoSettings, validation: list[Any],
 
 
 def fitted(
-    title: str, model: Any, tokenizer: Any, rows: Any, seed: int, settings: DemoSettings, check: Callable[[], float]
+    title: str,
+    model: Any,
+    tokenizer: Any,
+    rows: Any,
+    seed: int,
+    settings: DemoSettings,
+    check: Callable[[], float],
+    attention: str = "eager",
 ) -> dict[str, Any]:
     """Trains a model on `rows`, as `fitting.made_trainer` takes them, and tells how it went; `title` begins its lines.
 
-    `check` measures exact match on the way, `settings.checks` times.
+    `check` measures exact match on the way, `settings.checks` times. Eager attention is the fastest for short rows;
+    for long ones it takes memory by the square of their length.
     """
     progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation(attention)
     with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
         made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress).train()
     model.set_attn_implementation("sdpa")

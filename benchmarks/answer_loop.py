@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -81,14 +82,14 @@ def answered(
     ids, mask = batch["input_ids"], batch["attention_mask"]
     answers = [Answer() for _ in prompts]
     reply = None if tool is None else replier(tool, tokenizer)
-    cache, seen = None, 0
+    past, seen = None, 0
     while True:
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         output = model(
             input_ids=ids[:, seen:],
             attention_mask=mask,
             position_ids=positions[:, seen:],
-            past_key_values=cache,
+            past_key_values=past,
             use_cache=cached,
             logits_to_keep=1,
         )
@@ -98,7 +99,7 @@ def answered(
         if not open_ones:
             return answers
         if cached:
-            cache, seen = output.past_key_values, ids.shape[1]
+            past, seen = output.past_key_values, ids.shape[1]
         count = min(len(answer.waiting) for answer in open_ones)
         fed = torch.tensor([answer.feed(count, padding) for answer in answers])  # [B, count]
         ids, mask = torch.cat([ids, fed], 1), torch.cat([mask, torch.ones_like(fed)], 1)
@@ -106,9 +107,7 @@ def answered(
 
 def replier(tool: Any, tokenizer: Any) -> Callable[[Answer], list[int]]:
     """What the tool has to say to a text so far, as tokens; none unless a call has just ended."""
-    closing = frozenset(
-        token for token in range(len(tokenizer)) if tokenizer.decode([token]).endswith(tool.last_character)
-    )  # so that not every token costs a decoded text
+    closing = tokens_ending_in(tool.last_character, tokenizer)  # so that not every token costs a decoded text
 
     def reply(answer: Answer) -> list[int]:
         if answer.tokens[-1] not in closing:
@@ -120,6 +119,12 @@ def replier(tool: Any, tokenizer: Any) -> Callable[[Answer], list[int]]:
         return tokenizer(tool.reply(call), add_special_tokens=False)["input_ids"]
 
     return reply
+
+
+@cache
+def tokens_ending_in(character: str, tokenizer: Any) -> frozenset[int]:
+    """The tokens whose text ends in a character."""
+    return frozenset(token for token in range(len(tokenizer)) if tokenizer.decode([token]).endswith(character))
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def scored(
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """Counts of one cell, and its mistakes. An answer that was cut is never right."""
     right = [text == item["target"] and not made.cut for item, (text, made) in zip(items, answers, strict=True)]
-    targets = [len(method.tokenizer(item["target"], add_special_tokens=False)["input_ids"]) for item in items]
+    targets = [target_tokens(method, item) for item in items]
     made = [answer for _, answer in answers]
     beyond = [answer.generated - tokens - 1 for answer, tokens, hit in zip(made, targets, right, strict=True) if hit]
     counts = {
@@ -115,6 +115,11 @@ def scored(
     return counts, mistakes
 
 
+def target_tokens(method: Method, item: Mapping[str, Any]) -> int:
+    """How many tokens the tokenizer makes of a target."""
+    return len(method.tokenizer(item["target"], add_special_tokens=False)["input_ids"])
+
+
 def method_text(method: Method, answer: Answer) -> str:
     """Everything that was written, steps and calls too."""
     return method.tokenizer.decode(answer.tokens)
@@ -133,6 +138,7 @@ def total(found: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, 
         "generated_tokens": sum(part["generated_tokens"] for part in parts) / n,
         "target_tokens_and_end": sum(part["target_tokens_and_end"] for part in parts) / n,
         "most_tokens_beyond_target": max(beyond, default=None),
+        "calls": sum(part["calls"] for part in parts) / n,
         "malformed_calls": sum(part["malformed_calls"] for part in parts),
     }
 

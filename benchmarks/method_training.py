@@ -154,10 +154,20 @@ def fresh(kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any]:
     return attached(LORA if kind.trains == LORA else "igc", base, tokenizer, settings), tokenizer
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What every training gets: steps, those of a run that tries a learning rate, rows per step, rows in all."""
+
+    steps: int
+    search_steps: int
+    batch_size: int
+    rows: int
+
+
 def trained(
     name: str,
     seed: int,
-    sizes: tuple[int, int, int, int],
+    budget: Budget,
     rows: Callable[[int], list[dict[str, Any]]],
     check: Callable[[str, Any, Any], float],
     keep: Path | None = None,
@@ -167,51 +177,63 @@ def trained(
     Args:
         name: One of `KINDS`.
         seed: Of the adapter's first weights, the rows and their order.
-        sizes: Steps, steps of a search, batch size, rows.
+        budget: The same for all.
         rows: From a seed to the training set.
         check: Exact match on validation items, of a method by name, its model and tokenizer.
         keep: A folder for trained weights.
     """
     kind = KINDS[name]
-    steps, search_steps, batch_size, count = sizes
-    settings = settings_of(kind.trains, steps, batch_size, count)
+    settings = settings_of(kind.trains, budget.steps, budget.batch_size, budget.rows)
     file = None if keep is None else keep / f"{name}-{seed}.pt"
-    made = {"name": name, "seed": seed, "settings": dataclasses.asdict(settings), "search_steps": search_steps}
+    made = json.dumps({"settings": dataclasses.asdict(settings), "search_steps": budget.search_steps})
     if file is not None and file.exists():
         return _kept(file, made, kind, settings, seed)
-
-    def run(rate: float | None, seed: int, steps: int) -> tuple[Any, Any, dict[str, Any]]:
-        chosen = settings_of(kind.trains, steps, batch_size, count)
-        if rate is not None:
-            chosen = dataclasses.replace(with_rate(LORA, chosen, rate), writing_every=1)
-        model, tokenizer = fresh(kind, chosen, seed)
-        taken = rows(seed)
-        stream = (
-            Shuffled(taken, seed) if kind.form == DIRECT else Endless(written_out(taken, kind.form, tokenizer), seed)
-        )
-        title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
-        told = fitted(title, model, tokenizer, stream, seed, chosen, lambda: check(name, model, tokenizer))
-        return model, tokenizer, told
-
-    search = None
+    rate, search = None, None
     if kind.trains in RATES:
-        search = best_rate(
-            RATES[kind.trains], lambda rate: run(rate, SEARCH_SEED, search_steps)[2]["checks"][-1]["exact_match"]
-        )
-    model, tokenizer, told = run(None if search is None else search["chosen"], seed, steps)
-    told["learning_rate"] = settings.learning_rate if search is None else search["chosen"]
-    told["search"] = None if search is None else {"steps": search_steps, **search}
+        short = settings_of(kind.trains, budget.search_steps, budget.batch_size, budget.rows)
+
+        def exact_match(rate: float) -> float:
+            return one_training(name, SEARCH_SEED, rate, short, rows, check)[2]["checks"][-1]["exact_match"]
+
+        search = {"steps": budget.search_steps, **best_rate(RATES[kind.trains], exact_match)}
+        rate = search["chosen"]
+    model, tokenizer, told = one_training(name, seed, rate, settings, rows, check)
+    told |= {"learning_rate": rate or settings.learning_rate, "search": search}
     if file is not None:
         weights = {key: p.detach() for key, p in model.named_parameters() if p.requires_grad}
-        torch.save({"weights": weights, "made": json.dumps(made), "told": json.dumps(told)}, file)
+        torch.save({"weights": weights, "made": made, "told": json.dumps(told)}, file)
     return _ready(model, kind), tokenizer, told
 
 
-def _kept(file: Path, made: dict[str, Any], kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any, Any]:
+def one_training(
+    name: str,
+    seed: int,
+    rate: float | None,
+    settings: DemoSettings,
+    rows: Callable[[int], list[dict[str, Any]]],
+    check: Callable[[str, Any, Any], float],
+) -> tuple[Any, Any, dict[str, Any]]:
+    """One run; without a rate with the settings' own, as a calculator trains."""
+    kind = KINDS[name]
+    if rate is not None:
+        settings = dataclasses.replace(with_rate(LORA, settings, rate), writing_every=1)
+    model, tokenizer = fresh(kind, settings, seed)
+    stream: Any = Shuffled(rows(seed), seed)
+    if kind.form != DIRECT:
+        stream = Endless(written_out(rows(seed), kind.form, tokenizer), seed)
+    title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
+    attention = "sdpa" if kind.form.scratchpad else "eager"  # its rows are long
+    told = fitted(
+        title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer), attention=attention
+    )
+    return model, tokenizer, told
+
+
+def _kept(file: Path, made: str, kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any, Any]:
     """What was trained before, if it was trained alike."""
     found = torch.load(file)
-    if found["made"] != json.dumps(made):
-        raise SystemExit(f"`{file}` was trained otherwise: {found['made']}, here it is {json.dumps(made)}.")
+    if found["made"] != made:
+        raise SystemExit(f"`{file}` was trained otherwise: {found['made']}, here it is {made}.")
     model, tokenizer = fresh(kind, settings, seed)
     unexpected = model.load_state_dict(found["weights"], strict=False).unexpected_keys
     assert not unexpected, unexpected
