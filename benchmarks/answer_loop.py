@@ -5,11 +5,12 @@ stop, call and go on at different times; what the tool replies is fed as tokens 
 where all rows that are not done have as many tokens to feed (a single row always has). `cached=False` reads the whole
 text again for every token: the check of the other. No sampling, no beams, no thread or process beside the loop.
 
-Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/test_benchmarks_methods.py -k loop`.
+Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/test_benchmarks_answers.py -k loop`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ class Answer:
         tokens: All of it, what the tool replied included, without the end token.
         generated: Tokens that the model chose, the end token included.
         calls: Each call as the tool took it apart, None for one that it could not read.
+        seconds: What the tool took, from the call's last token to its reply as tokens.
         done: Whether it has ended.
         cut: Whether it ended because of the limit.
     """
@@ -37,6 +39,7 @@ class Answer:
     tokens: list[int] = field(default_factory=list)
     generated: int = 0
     calls: list[Any] = field(default_factory=list)
+    seconds: float = field(default=0.0, compare=False)
     done: bool = False
     cut: bool = False
     waiting: list[int] = field(default_factory=list)  # chosen or replied, and not fed yet
@@ -112,11 +115,14 @@ def replier(tool: Any, tokenizer: Any) -> Callable[[Answer], list[int]]:
     def reply(answer: Answer) -> list[int]:
         if answer.tokens[-1] not in closing:
             return []
+        begin = time.perf_counter()
         found, call = tool.call(tokenizer.decode(answer.tokens))
         if not found:
             return []
+        told = tokenizer(tool.reply(call), add_special_tokens=False)["input_ids"]
         answer.calls.append(call)
-        return tokenizer(tool.reply(call), add_special_tokens=False)["input_ids"]
+        answer.seconds += time.perf_counter() - begin
+        return told
 
     return reply
 

@@ -3,7 +3,7 @@
 In: a question. Out: the result as text, "" where no calculation was recognised. It holds rules for the forms that
 training rows have; which phrasings are held out from training was not looked at. No model, no learning: beside models
 that read, it shows how much of the questions can be told by rules. Try it:
-`pytest tests/test_benchmarks_methods.py -k parser`.
+`pytest tests/test_benchmarks_answers.py -k parser`.
 """
 
 from __future__ import annotations

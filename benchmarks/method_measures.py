@@ -3,7 +3,7 @@
 A `Method` answers questions as text, with whatever it has: a model, a model and a tool, or rules. `by_cell` compares
 whole answers and counts tokens; `timed` asks methods in turn, question by question, so that what else the machine does
 meets all of them. Nothing is trained here, and no method is shown more than a question.
-Try it: `pytest tests/test_benchmarks_methods.py -k measures`.
+Try it: `pytest tests/test_benchmarks_methods.py -k counts`.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def scored(
         "cut": sum(answer.cut for answer in made),
         "calls": sum(len(answer.calls) for answer in made),
         "malformed_calls": sum(call is None for answer in made for call in answer.calls),
+        "seconds_in_tool": sum(answer.seconds for answer in made),
     }
     mistakes = [
         {"prompt": item["prompt"], "target": item["target"], "answer": text, "tokens": method_text(method, answer)}
@@ -140,6 +141,7 @@ def total(found: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, 
         "most_tokens_beyond_target": max(beyond, default=None),
         "calls": sum(part["calls"] for part in parts) / n,
         "malformed_calls": sum(part["malformed_calls"] for part in parts),
+        "seconds_in_tool": sum(part["seconds_in_tool"] for part in parts) / n,
     }
 
 

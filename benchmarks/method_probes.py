@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import fixed_parser
 import scratchpads
 import torch
 from answer_loop import answered
@@ -44,7 +45,7 @@ Items = Sequence[Mapping[str, Any]]
 def calculation_shown(method: Method, items: Items) -> float | None:
     """How often the calculation that was done can be told, and is the right one."""
     if method.model is None:
-        return None
+        return _share(fixed_parser.parsed(item["prompt"]) == _asked(item) for item in items)
     if active_config(method.model) is not None:
         return _share(_traced(method, item) == _asked(item) for item in items)
     made = [method.ask([item["prompt"]], method.limit([item]))[0][1] for item in items]
@@ -71,14 +72,15 @@ def _traced(method: Method, item: Mapping[str, Any]) -> tuple[str, str, str] | N
 
 def result_followed(method: Method, items: Items) -> float | None:
     """How often the answer is another number than the right one where that number is put in the result's place."""
-    if method.model is None:
-        return None
     return _share_or_none([_follows(method, item, _other(item["target"])) for item in items])
 
 
 def _follows(method: Method, item: Mapping[str, Any], other: str) -> bool | None:
     """Whether one answer follows; None where there is no place for a result."""
     limit = method.limit([item]) + 4  # the other number may be longer
+    if method.model is None:
+        with patch.object(fixed_parser, "evaluate_exactly", lambda *call: other):
+            return fixed_parser.answer(item["prompt"]) == other
     config = active_config(method.model)
     if config is not None:
         with patch.object(layer, "calculate_step", _forced(other)):

@@ -5,7 +5,7 @@ which form an answer is written (`Form`: at once, behind a scratchpad, through a
 rows once; `trained` gives the model, merged where that is possible, and how it went. The learning rate of everything
 but IGC is the best of three or more on validation items (`ablations.best_rate`); IGC has that of the demonstrations,
 which was chosen before. With a folder, trained weights are kept there and taken again if they were made alike.
-Nothing is tested here. Try it: `pytest tests/test_benchmarks_methods.py -k training`.
+Nothing is tested here. Try it: `pytest tests/test_benchmarks_answers.py -k training`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ablations
 import scratchpads
 import torch
 from ablations import LORA, SEARCH_SEED, attached, best_rate, fitted, with_rate
@@ -32,7 +33,7 @@ from peft_igc.demo_settings import SETTINGS, DemoSettings
 
 
 ALL_WEIGHTS = "all weights"
-RATES = {LORA: (1e-3, 3e-3, 1e-2), ALL_WEIGHTS: (1e-4, 3e-4, 1e-3)}  # where a search begins
+RATES = {LORA: ablations.RATES[LORA], ALL_WEIGHTS: [1e-4, 3e-4, 1e-3]}  # where a search begins
 WARM = 0.14  # part of the steps in which the learning rate rises, as in the demonstrations
 LONGEST = 5  # digits of a trained operand, as in BIG-bench; a test asks for longer ones
 
@@ -184,7 +185,7 @@ def trained(
     """
     kind = KINDS[name]
     settings = settings_of(kind.trains, budget.steps, budget.batch_size, budget.rows)
-    file = None if keep is None else keep / f"{name}-{seed}.pt"
+    file = None if keep is None else kept_file(keep, name, seed)
     made = json.dumps({"settings": dataclasses.asdict(settings), "search_steps": budget.search_steps})
     if file is not None and file.exists():
         return _kept(file, made, kind, settings, seed)
@@ -227,6 +228,11 @@ def one_training(
         title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer), attention=attention
     )
     return model, tokenizer, told
+
+
+def kept_file(folder: Path, name: str, seed: int) -> Path:
+    """Where a method's trained weights are kept."""
+    return folder / f"{name}-{seed}.pt"
 
 
 def _kept(file: Path, made: str, kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any, Any]:

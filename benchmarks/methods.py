@@ -32,7 +32,7 @@ from method_gates import before_training, cached_alike
 from method_items import LONGER, NAMES, TRAINED, cells
 from method_measures import Method, by_cell, target_tokens, timed, total
 from method_probes import calculation_shown, host_reads, new_operation, result_followed, unharmed
-from method_training import KINDS, Budget, trained, training_set
+from method_training import KINDS, Budget, kept_file, trained, training_set
 from method_traits import QUOTED_ACCURACY, QUOTED_TRAITS, UPPER_BOUND, table, traits, verdict
 
 from peft_igc import loading
@@ -83,6 +83,13 @@ class Comparison:
         """Refuses to go on where a gate is red."""
         few = random.Random("few").sample(self.items, min(FEW, len(self.items)))
         refuse(before_training(self.base.tokenizer, self.rows(self.arguments.seed), self.items, few))
+
+    def is_at_hand(self, name: str) -> bool:
+        """Whether a method needs no training, or its weights were kept."""
+        keep = self.arguments.keep
+        return name in (BASE, UPPER_BOUND) or (
+            keep is not None and kept_file(keep, name, self.arguments.seed).exists()
+        )
 
     def method(self, name: str) -> tuple[Method, dict[str, Any] | None]:
         """A method, trained where it has to be, and how its training went."""
@@ -171,7 +178,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
                 keys = {d: f"{phrasing}/{d}_digit_{name}" for d in (*TRAINED, *LONGER)}
                 points = [(d, 100 * found[key]["exact_match"]) for d, key in keys.items() if key in found]
                 label = method.replace("_", " ") if phrasing == "seen" else None
-                axes.plot(*zip(*points, strict=True), f"C{colour}{style}", label=label)
+                axes.plot([d for d, _ in points], [y for _, y in points], f"C{colour}{style}", label=label)
     *_, times, legend = panels
     legend.axis("off")
     legend.legend(
@@ -195,7 +202,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=1000, help="of a training (default: %(default)s)")
-    parser.add_argument("--search-steps", type=int, default=150, help="at each learning rate (default: %(default)s)")
+    parser.add_argument("--search-steps", type=int, default=250, help="at each learning rate (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="rows of a step (default: %(default)s)")
     parser.add_argument("--per-cell", type=int, default=25, help="test items (default: %(default)s)")
     parser.add_argument("--longest", type=int, default=LONGER[-1], help="digits of an operand (default: %(default)s)")
@@ -227,7 +234,8 @@ def main() -> None:
     results["timing"] = {}
     for name in arguments.methods:
         if name in results["runs"]:
-            comparison.ready.append(comparison.method(name)[0])
+            if comparison.is_at_hand(name):
+                comparison.ready.append(comparison.method(name)[0])
             continue
         results["runs"][name] = comparison.measure(name)
         write(arguments.output, results)

@@ -10,7 +10,7 @@ three digits:
     5824/7    `5 8 2 4/7;5=0*7+5 58=8*7+2 22=3*7+1 14=2*7+0;0 8 3 2#832`: long division
 
 No calculation of the model's own is corrected. A division by zero has no steps. `false_steps` is the check: it finds
-equations in a text that are not true. Try it: `pytest tests/test_benchmarks_methods.py -k scratchpad`.
+equations in a text that are not true. Try it: `pytest tests/test_benchmarks_answers.py -k scratchpad`.
 """
 
 from __future__ import annotations
