@@ -12,6 +12,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +150,7 @@ def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: 
     """Seconds per answer: one question at a time, methods in turn and in another order each time; then in batches."""
     rng = random.Random("timed")
     single: dict[str, list[float]] = {method.name: [] for method in methods}
-    passes: dict[str, list[int]] = {method.name: [] for method in methods}
+    counted: dict[str, list[tuple[int, bool]]] = {method.name: [] for method in methods}
     together: dict[str, list[float]] = {method.name: [] for method in methods}
     for method in methods:  # what is made once is made here
         method.ask([items[0]["prompt"]], method.limit(items[:1]))
@@ -157,7 +158,7 @@ def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: 
         for method in rng.sample(methods, len(methods)):
             limit = method.limit([item])
             single[method.name].append(_seconds(method, [item], limit))
-            passes[method.name].append(_passes(method, item, limit))
+            counted[method.name].append(_passes(method, item, limit))
     for _ in range(rounds):
         chosen = rng.sample(list(items), min(batch, len(items)))
         for method in rng.sample(methods, len(methods)):
@@ -165,7 +166,8 @@ def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: 
     return {
         name: {
             "seconds": quartiles(single[name]),
-            "passes": statistics.mean(passes[name]),
+            "passes": statistics.mean(passes for passes, _ in counted[name]),
+            "exact_match": statistics.mean(right for _, right in counted[name]),
             "seconds_in_batches": quartiles(together[name]) | {"rows": min(batch, len(items))},
             "all_seconds": single[name],
         }
@@ -180,13 +182,11 @@ def _seconds(method: Method, items: Sequence[Mapping[str, Any]], limit: int) -> 
     return time.perf_counter() - begin
 
 
-def _passes(method: Method, item: Mapping[str, Any], limit: int) -> int:
-    """Forward passes of one answer, counted where they happen."""
-    if method.model is None:
-        return 0
-    with counted_passes(method.model) as passes:
-        method.ask([item["prompt"]], limit)
-    return len(passes)
+def _passes(method: Method, item: Mapping[str, Any], limit: int) -> tuple[int, bool]:
+    """Forward passes of one answer, counted where they happen, and whether it is right."""
+    with counted_passes(method.model) if method.model is not None else nullcontext([]) as passes:
+        ((text, _),) = method.ask([item["prompt"]], limit)
+    return len(passes), text == item["target"]
 
 
 def quartiles(values: Sequence[float]) -> dict[str, float]:
