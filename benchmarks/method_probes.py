@@ -5,7 +5,7 @@ Each takes a `Method` and gives a share of 0..1, or None where the method has no
 * `calculation_shown`: operator and operands can be told from its text (a call, the head of a scratchpad) or from its
   calculator (`tracing`), and are those that the question asks for
 * `result_followed`: another result in the place of the right one changes the answer into that one
-* `unharmed`: questions without arithmetic get the base model's text, character by character
+* `unharmed`: questions without arithmetic get the base model's answer, token by token
 * `host_reads`: values that a forward pass brings to the host, per pass, beyond the base model's
 * `new_operation`: the calculator takes a fifth operation, registered as a user would, and is exact
 

@@ -44,7 +44,6 @@ from peft_igc.suites import suites
 
 
 TEST_SEED, VALIDATION_SEED = 0, 1
-VALIDATION_ITEMS = 10  # per subtask, of what chooses the learning rate
 FEW, SOME_TOKENS = 12, 64  # items of a gate, and tokens of an answer that is written again without a cache
 PROBED = 40  # items of a probe
 ROUNDS = 10  # batches whose time is taken
@@ -66,7 +65,7 @@ class Comparison:
         self.tested = cells(arguments.per_cell, TEST_SEED, range(1, arguments.longest + 1))
         self.items = [item for items in self.tested.values() for item in items]
         self.validation = {
-            group: bigbench_items(group, min(VALIDATION_ITEMS, bigbench_size(group)), VALIDATION_SEED)
+            group: bigbench_items(group, min(arguments.validation, bigbench_size(group)), VALIDATION_SEED)
             for group in GROUPS
         }
         self.silent = [item["prompt"] for item in suites(arguments.silent, TEST_SEED)["silent"]]
@@ -205,6 +204,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--search-steps", type=int, default=250, help="at each learning rate (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="rows of a step (default: %(default)s)")
     parser.add_argument("--per-cell", type=int, default=25, help="test items (default: %(default)s)")
+    parser.add_argument("--validation", type=int, default=10, help="items per subtask (default: %(default)s)")
     parser.add_argument("--longest", type=int, default=LONGER[-1], help="digits of an operand (default: %(default)s)")
     parser.add_argument("--timed", type=int, default=60, help="answers whose time is taken (default: %(default)s)")
     parser.add_argument("--probed", type=int, default=PROBED, help="items of a probe (default: %(default)s)")
