@@ -238,7 +238,8 @@ def test_the_table_has_a_line_per_method_and_marks_what_is_quoted():
 @pytest.mark.slow
 def test_the_command_writes_everything_and_takes_kept_weights_and_runs_again(tmp_path):
     names = ["base", "tool", "igc_tokens", "parser"]
-    sizes = "--steps 2 --search-steps 1 --batch-size 8 --rows 40 --per-cell 1 --validation 1 --longest 2 --timed 3 --probed 2 --silent 7"
+    sizes = "--steps 2 --search-steps 1 --batch-size 8 --rows 40 --per-cell 1 --validation 1 --longest 2"
+    sizes += " --timed 3 --probed 2 --silent 7"
     command = [sys.executable, str(FOLDER / "methods.py"), *sizes.split(), "--keep", str(tmp_path / "keep")]
     first, second, figure = (tmp_path / name for name in ("first.json", "second.json", "figure.png"))
     subprocess.run([*command, "--output", str(first), "--methods", *names[:3]], check=True, capture_output=True)
