@@ -6,9 +6,7 @@ Nothing is measured here; the last test runs the command once, on next to nothin
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import answer_loop
 import method_gates
@@ -17,10 +15,10 @@ import method_measures
 import method_probes
 import method_training
 import method_traits
+import methods
 import pytest
 import torch
 from benchmark_questions import QUESTIONS, item, row
-from methods import refuse, totals
 from tiny_training import WARNINGS
 from tool_use import RESTATED
 
@@ -30,7 +28,6 @@ from peft_igc.decoding import prompt_tokens
 from peft_igc.demo import demo_config
 
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
 KINDS = method_training.KINDS
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
@@ -72,9 +69,9 @@ def test_the_gate_of_items_sees_what_is_trained_or_told():
 
 
 def test_a_red_gate_ends_the_command():
-    refuse([])
+    methods.refuse([])
     with pytest.raises(SystemExit, match="a gate is red:\nThe calculation"):
-        refuse(["The calculation of 'What is 58 times 36?' is trained."])
+        methods.refuse(["The calculation of 'What is 58 times 36?' is trained."])
 
 
 def test_the_gates_before_training_pass_on_drawn_rows(base):
@@ -121,7 +118,7 @@ def test_totals_weigh_items_alike_and_keep_lengths_and_phrasings_apart():
             "seen/6_digit_addition": cell | {"n": 2, "right": 0, "most_tokens_beyond_target": None},
         }
     }
-    made = totals(found)
+    made = methods.totals(found)
     shares = {key: one and one["exact_match"] for key, one in made.items()}
     assert shares["all"] == 0.5
     assert (shares["addition"], shares["division"], shares["multiplication"]) == (1.0, 1 / 3, None)
@@ -236,18 +233,20 @@ def test_the_table_has_a_line_per_method_and_marks_what_is_quoted():
 
 # ------------------------------------------------------------------------------------------ the command
 @pytest.mark.slow
-def test_the_command_writes_everything_and_takes_kept_weights_and_runs_again(tmp_path):
+def test_the_command_writes_everything_and_takes_kept_weights_and_runs_again(tmp_path, monkeypatch):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["methods.py", *sizes.split(), *map(str, arguments)])
+        methods.main()
+
     names = ["base", "tool", "igc_tokens", "parser"]
-    sizes = "--steps 2 --search-steps 1 --batch-size 8 --rows 40 --per-cell 1 --validation 1 --longest 2"
-    sizes += " --timed 3 --probed 2 --silent 7"
-    command = [sys.executable, str(FOLDER / "methods.py"), *sizes.split(), "--keep", str(tmp_path / "keep")]
+    sizes = "--steps 2 --search-steps 1 --batch-size 8 --rows 40 --per-cell 1 --validation 1 --longest 1"
+    sizes += f" --timed 3 --probed 2 --silent 7 --keep {tmp_path / 'keep'}"
     first, second, figure = (tmp_path / name for name in ("first.json", "second.json", "figure.png"))
-    subprocess.run([*command, "--output", str(first), "--methods", *names[:3]], check=True, capture_output=True)
+    run("--output", first, "--methods", *names[:3])
     made = json.loads(first.read_text())
     assert list(made["runs"]) == names[:3]
     assert {path.name for path in (tmp_path / "keep").iterdir()} == {"tool-0.pt", "igc_tokens-0.pt"}
-    command += ["--output", str(second), "--figure", str(figure), "--with", str(first), "--methods", *names]
-    subprocess.run(command, check=True, capture_output=True)
+    run("--output", second, "--figure", figure, "--with", first, "--methods", *names)
     joined = json.loads(second.read_text())
     assert list(joined["runs"]) == names
     assert {name: joined["runs"][name] for name in names[:3]} == made["runs"]
