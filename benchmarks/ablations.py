@@ -19,12 +19,13 @@ import json
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 
 from peft_igc import loading
 from peft_igc.cpu import head_at_labels_only
@@ -75,8 +76,16 @@ def lora_rank(settings: DemoSettings) -> int:
     return round(counts[0] / counts[1])
 
 
-def train(method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> tuple[Any, ...]:
-    """One run: the trained model, its tokenizer, and how it went."""
+def train(
+    method: str,
+    seed: int,
+    settings: DemoSettings,
+    validation: list[Any],
+    tested: list[Any],
+    name: str | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> tuple[Any, ...]:
+    """One run: the trained model, its tokenizer, and how it went. `name` is for its lines of progress."""
     base, tokenizer = loading.tiny_base()
     set_seed(seed)
     model = attached(method, base, tokenizer, settings)
@@ -86,11 +95,14 @@ def train(method: str, seed: int, settings: DemoSettings, validation: list[Any],
         return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
 
     progress = Progress(
-        lambda line: print(f"{method}, seed {seed}  {line}", flush=True), check, checks=settings.checks
+        lambda line: print(f"{name or method}, seed {seed}  {line}", flush=True), check, checks=settings.checks
     )
     rows = training_rows([*tested, *validation], seed, settings)
     with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
-        made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress).train()
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        trainer.train()
     base.set_attn_implementation("sdpa")
     told = {
         "seconds": round(progress.seconds - progress.check_seconds, 1),
