@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ from typing import Any
 
 import torch
 from harm_texts import KINDS, NUMBERS, Text, texts
+from measuring import facts
 from peft import get_peft_model_state_dict
-from provenance import provenance, write
 from token_interface import left_padded
 
 from peft_igc import loading, state
@@ -349,13 +350,17 @@ def main() -> None:
     folders = named([*arguments.adapter, *arguments.lora])
     adapters: dict[str, Any] = {}
     settings = {"n": arguments.n, "seed": arguments.seed, "scored": SCORED, "control_seed": CONTROL_SEED}
-    results = provenance() | {"settings": settings, "adapters": adapters}
+    results = facts() | {"settings": settings, "adapters": adapters}
     begin = time.perf_counter()
+
+    def write() -> None:
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
     for name, folder in folders.items():
 
         def keep(told: dict[str, Any], name: str = name) -> str:
             adapters[name] = told
-            write(results, arguments.output)
+            write()
             done = sum(len(one["kinds"]) for one in adapters.values())
             return duration((time.perf_counter() - begin) / done * (len(folders) * len(KINDS) - done))
 
@@ -363,7 +368,7 @@ def main() -> None:
             measure(name, folder, arguments, keep)
         except SystemExit:  # a gate is red: nothing of this adapter is reported
             if adapters.pop(name, None) is not None:
-                write(results, arguments.output)
+                write()
             raise
     if arguments.figure is not None:
         draw(adapters, arguments.figure)
