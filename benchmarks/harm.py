@@ -316,7 +316,7 @@ def draw(adapters: dict[str, Any], path: Path) -> None:
         axes.set_xticks(range(len(KINDS)), [kind.replace("_", " ") for kind in KINDS])
         axes.set_title(title)
     panels[0].set_ylabel("prompts (%)")
-    panels[1].legend()
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(adapters))
     figure.suptitle("What adapters do to prompts that ask for no calculation")
     figure.savefig(path, dpi=120)
 
