@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import torch
-from provenance import spread
+from measuring import summary
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from peft_igc.passes import reads_alone
@@ -66,7 +66,7 @@ class StepTimes(TrainerCallback):
             timed = [one["seconds"] for one in steps if one["step"] >= warmup]
             told[kind] = {"steps": len(steps), "seconds": sum(one["seconds"] for one in steps)}
             if timed:
-                told[kind]["steps_per_second"] = spread([1 / seconds for seconds in timed])
+                told[kind]["steps_per_second"] = summary([1 / seconds for seconds in timed])
         return told
 
 

@@ -29,11 +29,10 @@ from typing import Any
 
 import torch
 from ablations import SEARCH_SEED, TEST_SEED, VALIDATION_SEED, train
-from provenance import provenance, spread, write
-from shapes import SHAPES, left_out
+from measuring import facts, summary
 from step_times import ALONE, WHOLE, StepTimes
 from training_cost import TARGET
-from training_steps import METHODS, READS, WRITES, Plan, measure, table
+from training_steps import METHODS, READS, SIZES, WRITES, Plan, left_out, measure, table
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from peft_igc.data import bigbench_test_set
@@ -155,8 +154,8 @@ def savings(runs: dict[str, dict[str, Any]]) -> dict[str, Any]:
         ends = [(one["first_at_target"], other["first_at_target"]) for one, other in pairs]
         reached = [(one["seconds"], other["seconds"]) for one, other in ends if one and other]
         told[arm] = {
-            "seconds_of_both": spread([one["seconds"] / other["seconds"] for one, other in pairs]),
-            "seconds_to_target_of_both": spread([a / b for a, b in reached]) if reached else None,
+            "seconds_of_both": summary([one["seconds"] / other["seconds"] for one, other in pairs]),
+            "seconds_to_target_of_both": summary([a / b for a, b in reached]) if reached else None,
             "seeds_without_target": sum(not (one and other) for one, other in ends),
         }
     return told
@@ -211,7 +210,7 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     stages.add_argument("--per-group", type=int, default=50, help="test items per subtask (default: %(default)s)")
     stages.add_argument("--validation", type=int, default=5, help="items per subtask at a check (%(default)s)")
     step = parser.add_argument_group("step")
-    step.add_argument("--shapes", nargs="+", default=["tiny", "100m", "8b", "8b-4bit"], choices=list(SHAPES))
+    step.add_argument("--shapes", nargs="+", default=["tiny", "100m", "8b", "8b-4bit"], choices=list(SIZES))
     step.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     step.add_argument("--rows", type=int, help="rows of a step (default: as the shape has it)")
     step.add_argument("--length", type=int, help="tokens of a row (default: as the shape has it)")
@@ -226,6 +225,11 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     return arguments
 
 
+def write(results: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """What is there so far, so that an interrupted run leaves it."""
+    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
 def run_stages(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     """All arms with all seeds."""
     gate()
@@ -235,7 +239,7 @@ def run_stages(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
         for arm in arguments.arms:
             runs[arm][str(seed)] = run(arm, seed, arguments)
             results["stages"]["savings"] = savings(runs)
-            write(results, arguments.output)
+            write(results, arguments)
     print(stages_table(runs))
     if arguments.figure is not None:
         draw(runs, arguments.figure)
@@ -251,13 +255,12 @@ def run_steps(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
             found["left_out"][name] = reason
             print(f"{name} is left out: {reason}", flush=True)
             continue
-        shape = SHAPES[name]
-        sizes = arguments.rows or shape.rows, arguments.length or shape.length
+        sizes = [given or usual for given, usual in zip((arguments.rows, arguments.length), SIZES[name], strict=True)]
         plan = Plan(name, *sizes, arguments.warmup, arguments.timed, arguments.repetitions, not arguments.adamw)
 
         def keep(told: dict[str, Any], name: str = name) -> None:
             found["shapes"][name] = told
-            write(results, arguments.output)
+            write(results, arguments)
 
         try:
             measure(plan, arguments.methods, keep)
@@ -266,14 +269,14 @@ def run_steps(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
             print(f"{name} is left out: {found['left_out'][name]}", flush=True)
             continue
         print(table(name, found["shapes"][name]), flush=True)
-    write(results, arguments.output)
+    write(results, arguments)
 
 
 def main() -> None:
     """Runs the parts."""
     arguments = arguments_of()
     settings = {key: value for key, value in vars(arguments).items() if key not in ("output", "figure")}
-    results = provenance() | {"settings": settings}
+    results = facts() | {"settings": settings}
     if "stages" in arguments.part:
         run_stages(arguments, results)
     if "step" in arguments.part:

@@ -1,9 +1,10 @@
-"""One training step of IGC beside LoRA's: steps and tokens per second, and memory, on a base with random weights.
+"""One training step of IGC beside LoRA's: steps and tokens per second, and memory, on bases of several sizes.
 
 The methods take turns in one process, each time with fresh weights on the same base, and train through `IGCTrainer`
 (for LoRA it is TRL's `SFTTrainer`) on rows of equal length that end in arithmetic. `igc_tokens_reading` is the first
 stage of the two-stage option: its passes end behind the reading. LoRA is put on every linear layer, its rank is the
-one that comes nearest to the number of parameters of the token interface. Accuracy is not measured.
+one that comes nearest to the number of parameters of the token interface. Shapes are those of `shapes.py`, with
+random weights but for `tiny`; `-4bit` is the same through bitsandbytes. Accuracy is not measured.
 
 A part of `training_speed.py`, which has the command.
 """
@@ -17,16 +18,16 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from datasets import Dataset
+from measuring import summary
 from peft import LoraConfig, get_peft_model
-from provenance import spread
-from shapes import SHAPES, checksum, device, random_base
+from shapes import LARGEST, TINY, lora_rank, made_base, missing
 from step_times import ALONE, WHOLE, Held, StepTimes
-from torch import nn
-from transformers import PrinterCallback, set_seed
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PrinterCallback, set_seed
 
 from peft_igc import IGCConfig
 from peft_igc.cpu import computes_bf16, head_at_labels_only
@@ -44,6 +45,15 @@ GATE_STEPS, GATE_ROWS = 3, 2  # LoRA's first matrices stand still in the first s
 UNUSED = (".broken",)  # weights for what no row holds: decimals
 FILLER = "The road along the river was quiet, and nobody had lit the lamps yet. "  # before a question; no digits
 MARK = "\u2022"
+FOUR_BIT = "-4bit"  # behind the name of a shape
+SIZES = {  # rows and tokens of a training step
+    TINY: (128, 32),
+    TINY + FOUR_BIT: (128, 32),
+    "100m": (8, 128),
+    LARGEST: (8, 512),
+    LARGEST + FOUR_BIT: (8, 512),
+}
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 BIGBENCH_ONLY = Mixture(none=0.0, overflow=0.0, undefined=0.0, inexact=0.0, bigbench=1.0)
 
 
@@ -72,20 +82,48 @@ def rows_of_length(tokenizer: Any, length: int, n: int, seed: int) -> list[dict[
     filler = tokenizer(FILLER * (1 + length // len(FILLER.split())), add_special_tokens=False)["input_ids"]
     made = tokenized(rows, tokenizer)
     for row in made:
-        missing = length - len(row["input_ids"])
-        if missing < 0:
+        lacking = length - len(row["input_ids"])
+        if lacking < 0:
             raise SystemExit(f"`--length {length}` is too short: a row has {len(row['input_ids'])} tokens by itself.")
-        prose = filler[len(filler) - missing :]  # its end, which is the end of a sentence
+        prose = filler[len(filler) - lacking :]  # its end, which is the end of a sentence
         row["input_ids"] = row["input_ids"][:start] + prose + row["input_ids"][start:]
-        row["labels"] = [-100] * missing + row["labels"]
+        row["labels"] = [-100] * lacking + row["labels"]
     return made
 
 
-def parameters_per_rank(base: Any) -> int:
-    """Parameters of LoRA on every linear layer but the head, for each rank."""
-    head = base.get_output_embeddings()
-    layers = [module for module in base.modules() if isinstance(module, nn.Linear) and module is not head]
-    return sum(layer.in_features + layer.out_features for layer in layers)
+def left_out(shape: str) -> str | None:
+    """Why a shape cannot be trained here, as far as that is known before; None where it may be."""
+    if shape.endswith(FOUR_BIT) and find_spec("bitsandbytes") is None:
+        return "bitsandbytes is not installed"
+    return missing(shape.removesuffix(FOUR_BIT))
+
+
+def base_of(shape: str) -> tuple[Any, Any]:
+    """The base of a shape and its tokenizer."""
+    gc.collect()  # of the base before
+    base, tokenizer = made_base(shape.removesuffix(FOUR_BIT), 0, DEVICE)
+    return (in_four_bits(base) if shape.endswith(FOUR_BIT) else base), tokenizer
+
+
+def in_four_bits(base: Any) -> Any:
+    """A base model as bitsandbytes loads it: from a folder."""
+    dtype = base.dtype
+    bits = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+    with tempfile.TemporaryDirectory() as folder:
+        base.save_pretrained(folder)
+        return AutoModelForCausalLM.from_pretrained(
+            folder, quantization_config=bits, dtype=dtype, device_map={"": DEVICE}
+        )
+
+
+def checksum(base: Any) -> dict[str, int]:
+    """A number of each tensor of a model that any changed weight changes, but for sums that happen to be equal."""
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return {
+        name: int(tensor.detach().contiguous().view(integers[tensor.element_size()]).sum(dtype=torch.int64))
+        for name, tensor in base.state_dict().items()
+        if torch.is_tensor(tensor)
+    }
 
 
 def config_of(method: str, base: Any, tokenizer: Any, plan: Plan) -> Any:
@@ -94,10 +132,10 @@ def config_of(method: str, base: Any, tokenizer: Any, plan: Plan) -> Any:
         model = get_peft_model(base, config_of(TOKENS, base, tokenizer, plan))
         wanted = model.num_parameters(only_trainable=True)
         model.unload()
-        rank = max(1, round(wanted / parameters_per_rank(base)))
+        rank = lora_rank(base, wanted)
         return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
     interface = "hidden" if method == HIDDEN else "tokens"
-    if SHAPES[plan.shape].sizes is None:
+    if plan.shape.startswith(TINY):
         return demo_config(tokenizer, SETTINGS[interface])
     return IGCConfig.from_tokenizer(tokenizer, interface=interface)
 
@@ -121,8 +159,8 @@ def trainer_of(
         logging_nan_inf_filter=False,  # or the gate would not see them
         max_length=None,
         activation_checkpointing=False,
-        bf16=device() == "cuda" or computes_bf16(),
-        use_cpu=device() == "cpu",
+        bf16=DEVICE.type == "cuda" or computes_bf16(),
+        use_cpu=DEVICE.type == "cpu",
         save_strategy="no",
         report_to="none",
         igc_curves=False,
@@ -220,7 +258,7 @@ def turns(methods: list[str], repetitions: int) -> Iterator[str]:
 
 def measure(plan: Plan, methods: list[str], keep: Callable[[dict[str, Any]], None]) -> None:
     """The gate, then all methods in turn; `keep` takes what is known so far after each repetition."""
-    base, tokenizer = random_base(plan.shape)
+    base, tokenizer = base_of(plan.shape)
     configs = {method: config_of(method, base, tokenizer, plan) for method in methods}
     gate(base, tokenizer, configs, plan)
     print(f"{plan.shape}: the gate is green", flush=True)
@@ -242,26 +280,26 @@ def measure(plan: Plan, methods: list[str], keep: Callable[[dict[str, Any]], Non
         middle = statistics.median(seconds[method][-1])
         print(f"{plan.shape}  {method:20s} {middle:8.3f} s per step  {duration(left)} left", flush=True)
         if done % len(methods) == 0:
-            keep(summary(plan, told, seconds))
+            keep(compared(plan, told, seconds))
 
 
-def summary(plan: Plan, told: dict[str, dict[str, Any]], seconds: dict[str, list[list[float]]]) -> dict[str, Any]:
+def compared(plan: Plan, told: dict[str, dict[str, Any]], seconds: dict[str, list[list[float]]]) -> dict[str, Any]:
     """Steps and tokens per second, and how long a step is beside LoRA's of the same repetition."""
     made: dict[str, Any] = {"plan": dataclasses.asdict(plan), "methods": {}}
     for method, repetitions in seconds.items():
-        speeds = spread([1 / one for steps in repetitions for one in steps])
+        speeds = summary([1 / one for steps in repetitions for one in steps])
         made["methods"][method] = found = {**told[method], "steps_per_second": speeds}
         found["tokens_per_second"] = speeds["median"] * plan.rows * plan.length
         if LORA in seconds:
             pairs = zip(repetitions, seconds[LORA], strict=True)
             ratios = [statistics.median(own) / statistics.median(its) for own, its in pairs]
-            found["step_beside_lora"] = spread(ratios)
+            found["step_beside_lora"] = summary(ratios)
     return made
 
 
 def table(shape: str, found: dict[str, Any]) -> str:
     """A line per method."""
-    lines = [f"{shape:<22}{'parameters':>12}{'steps/s':>10}{'tokens/s':>11}{'of LoRA s':>11}{'MiB':>10}"]
+    lines = [f"{shape:<22}{'parameters':>12}{'steps/s':>10}{'tokens/s':>11}{'x LoRA':>11}{'MiB':>10}"]
     for method, told in found["methods"].items():
         held = told["bytes"].get("gpu_peak") or sum(told["bytes"].values())
         beside = told.get("step_beside_lora", {}).get("median", float("nan"))
