@@ -8,7 +8,7 @@ of the four operations, each of which is computed for all rows.
 Bytes moved are those of all operators' inputs and outputs, as they run without a compiler, and those that no
 implementation can avoid: operands in, results out. Both are set against the rate at which this machine copies memory.
 
-    python benchmarks/calculator.py --output benchmarks/results/calculator.json --figure benchmarks/results/speed.png
+    python benchmarks/calculator.py --output DIR/calculator.json --figure DIR/calculator.png  (DIR: benchmarks/results)
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
 CALCULATOR, COMPILED, INT, NUMPY = "calculator", "calculator_compiled", "python", "numpy"
 DIGITS, INTEGERS = "digits", "integers"  # what goes in and comes out
 LEAST = 0.02  # seconds of one measurement
-COPIED = 2**26  # bytes that are copied to learn the rate of the memory
+COPIED = 2**28  # bytes that are copied to learn the rate of the memory
 
 
 class Operands(NamedTuple):

@@ -20,12 +20,23 @@ import functools
 import itertools
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from measuring import Progress, alternating, facts, overhead, seconds, summary
-from overhead_checks import CALCULATION, TEXTS, checked, checked_memory, fed_tokens, record_bytes, text_of
+from overhead_checks import (
+    CALCULATION,
+    TEXTS,
+    check_compiled,
+    checked,
+    checked_memory,
+    fed_tokens,
+    logits_of,
+    record_bytes,
+    text_of,
+)
 from peft import PeftModel
 from shapes import BASE, SHAPES, TINY, Subject, made_base, missing, subjects
 from torch.profiler import ProfilerActivity, profile
@@ -104,16 +115,27 @@ class CompiledDecoding:
 
     @torch.no_grad()
     def __call__(self) -> dict[str, float]:
-        """Seconds of the decoding; the prompt is read before, without a graph."""
+        """Seconds of the decoding; the prompt is read before."""
+        self._prefill()
+        return {DECODE: seconds(lambda: [logits.argmax(-1) for logits in self._decoded()], self.ids.device)}
+
+    @torch.no_grad()
+    def logits(self) -> torch.Tensor:
+        """[B, N, V] behind each token that is fed."""
+        self._prefill()
+        return torch.cat([logits.clone() for logits in self._decoded()], 1)  # a graph writes over its outputs
+
+    def _prefill(self) -> None:
+        """Reads the prompt into an empty cache, without a graph."""
         self.cache.reset()
         self.model(input_ids=self.ids, past_key_values=self.cache, logits_to_keep=1)
-        return {DECODE: seconds(self._decode, self.ids.device)}
 
-    def _decode(self) -> None:
+    def _decoded(self) -> Iterator[torch.Tensor]:
+        """Logits [B, 1, V] of one step after the other."""
         for at in range(self.fed.shape[1]):
             torch.compiler.cudagraph_mark_step_begin()
             token = self.fed[:, at : at + 1].clone()
-            self.step(input_ids=token, past_key_values=self.cache, logits_to_keep=1).logits.argmax(-1)
+            yield self.step(input_ids=token, past_key_values=self.cache, logits_to_keep=1).logits
 
 
 @torch.inference_mode()
@@ -168,8 +190,12 @@ def measured(
             torch.cuda.reset_peak_memory_stats()
         with subject.told(kind == CALCULATION):
             if mode == COMPILED and subject.method not in compiled:
-                compiled[subject.method] = CompiledDecoding(subject, ids, fed, mode="reduce-overhead")
-                compiled[subject.method]()  # the round that does not count is still too early for a graph
+                made_graph = CompiledDecoding(subject, ids, fed, mode="reduce-overhead")
+                compiled[subject.method] = made_graph
+                made_graph()  # the round that does not count is still too early for a graph
+                with torch.inference_mode():
+                    eager = logits_of(subject.model, ids, fed, True)[:, 1:]
+                check_compiled(subject, made_graph.logits(), eager)
             parts = compiled[subject.method]() if mode == COMPILED else eager_parts(subject, ids, fed)
         if device.type == "cuda":
             peaks[subject.method] = torch.cuda.max_memory_allocated()

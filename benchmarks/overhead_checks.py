@@ -25,6 +25,7 @@ CALCULATION, PLAIN = "calculation", "plain"
 TEXTS = {CALCULATION: "What is 58 times 36?", PLAIN: "What is the name of it?"}
 FILLER = "The house was old and it stood in a green garden near the river. "
 STEPS = 3  # decoding steps that are compared
+COMPILED_MOVES = {torch.float32: 1e-3, torch.bfloat16: 0.1}  # what another order of sums may move, of the largest
 
 
 def text_of(tokenizer: Any, kind: str, rows: int, length: int) -> torch.Tensor:
@@ -114,6 +115,13 @@ def checked(subject: Subject, base: Any, tokenizer: Any, length: int = 48) -> di
             )
         found[kind] = {"steps": len(steps), "ok": ok, "cached_against_uncached": difference, "of_the_base": own}
     return found
+
+
+def check_compiled(subject: Subject, compiled: torch.Tensor, eager: torch.Tensor) -> None:
+    """Sees that a compiled graph gives the logits [B, N, V] of the model as it is; `SystemExit` if not."""
+    difference, scale = float((compiled - eager).abs().max()), float(eager.abs().max())
+    if not difference <= COMPILED_MOVES[eager.dtype] * scale:
+        raise SystemExit(f"{subject.method}: compiled, the logits differ by {difference:.1e} of at most {scale:.1e}.")
 
 
 def checked_memory(subject: Subject, base: Any) -> dict[str, Any]:
