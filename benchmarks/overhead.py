@@ -165,9 +165,11 @@ def left_out(base: Any, mode: str, length: int, batch: int, arguments: argparse.
         return f"batch times prompt is over --most-tokens {arguments.most_tokens}"
     heads = config.num_key_value_heads * (config.hidden_size // config.num_attention_heads)
     size = next(base.parameters()).element_size()
-    needed = 3 * 2 * config.num_hidden_layers * heads * size * batch * (length + arguments.steps)
+    caches = 3 if mode == EAGER else 5  # one is copied as it grows; or each method keeps its own
+    needed = caches * 2 * config.num_hidden_layers * heads * size * batch * (length + arguments.steps)
+    needed += 4 * config.intermediate_size * size * batch * length  # within a layer of the prefill
     free = torch.cuda.mem_get_info()[0] if device.type == "cuda" else _free_memory()
-    return f"{needed / 2**30:.1f} GiB for caches, {free / 2**30:.1f} are free" if needed > free else None
+    return f"{needed / 2**30:.1f} GiB are needed, {free / 2**30:.1f} are free" if needed > free else None
 
 
 def _free_memory() -> int:
@@ -182,6 +184,10 @@ def measured(
     device = next(made[0].model.parameters()).device
     ids = text_of(tokenizer, kind, batch, length).to(device)
     fed = fed_tokens(tokenizer, batch, arguments.steps, device)
+    if mode == COMPILED:  # each cell has graphs of its own, and to run without one in silence would be no result
+        torch._dynamo.reset()
+        torch._dynamo.config.recompile_limit = 64
+        torch._dynamo.config.fail_on_recompile_limit_hit = True
     compiled: dict[str, CompiledDecoding] = {}
     peaks: dict[str, int] = {}
 

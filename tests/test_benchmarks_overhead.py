@@ -198,7 +198,7 @@ def test_cells_that_cannot_run_say_why(base, monkeypatch):
     assert overhead.left_out(base, "compiled", 16, 2, arguments) == "CUDA graphs need a GPU"
     assert "the model takes" in overhead.left_out(base, "eager", 10**5, 1, arguments)
     monkeypatch.setattr(overhead, "_free_memory", lambda: 1000)
-    assert "GiB for caches" in overhead.left_out(base, "eager", 16, 2, arguments)
+    assert "GiB are needed, 0.0 are free" in overhead.left_out(base, "eager", 16, 2, arguments)
 
 
 def test_a_decoding_step_without_a_result_runs_no_writing(made, tokenizer):
