@@ -143,4 +143,5 @@ def record_bytes(subject: Subject, tokenizer: Any, length: int = 48) -> dict[str
     cache = subject.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
     records = [r for layer in cache.layers for r in getattr(layer, "_igc", state.Records()).by_adapter.values()]
     own = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) / length
-    return {"cache_bytes_per_token": own, "record_bytes_per_token": sum(r.kept.nbytes for r in records) / length}
+    beside = sum(x.nbytes for record in records for x in (record.kept, record.valid, record.ids)) / length
+    return {"cache_bytes_per_token": own, "record_bytes_per_token": beside}

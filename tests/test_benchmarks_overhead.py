@@ -78,6 +78,18 @@ def test_memory_is_what_is_not_the_bases(base, made):
         assert (held["table_bytes"] > 0) == (method == "igc_tokens")
 
 
+def test_what_rides_on_the_cache_is_counted_per_token(base, made, tokenizer):
+    width = base.config.hidden_size
+    kept = 4 * width + 1 + 8  # what reading keeps, a flag, an id
+    assert checks.record_bytes(made["igc_tokens"], tokenizer)["record_bytes_per_token"] == kept
+    config, found = base.config, checks.record_bytes(made["base"], tokenizer)
+    per_layer = 2 * 4 * config.num_key_value_heads * config.head_dim
+    assert found == {
+        "cache_bytes_per_token": config.num_hidden_layers * per_layer,
+        "record_bytes_per_token": 0,
+    }
+
+
 def test_lora_has_about_as_many_parameters(base, made):
     lora, igc = (shapes.adapter_memory(made[m].model, base)["parameters"] for m in ("lora", "igc_hidden"))
     assert abs(lora / igc - 1) < 0.02
