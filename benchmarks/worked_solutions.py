@@ -30,12 +30,12 @@ import itertools
 import json
 import random
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import facts
 from peft import get_peft_model
 from transformers import set_seed
 
@@ -49,7 +49,7 @@ from peft_igc.data import TOKENS_MIXTURE, Mixture, Shuffled, bigbench_test_set
 from peft_igc.decoding import greedy, padding_token
 from peft_igc.demo import demo_config, training_rows
 from peft_igc.demo_settings import SETTINGS, DemoSettings
-from peft_igc.evaluation import evaluate, versions
+from peft_igc.evaluation import evaluate
 from peft_igc.fitting import made_trainer
 from peft_igc.progress import Progress
 from peft_igc.solutions import MOST_STEPS, WorkedSolutions
@@ -311,11 +311,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1_200, help="test solutions (default: %(default)s)")
     parser.add_argument("--n-chats", type=int, default=200, help="test chats (default: %(default)s)")
     arguments = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     tested = WorkedSolutions(TEST_SEED).take(arguments.n)
     results: dict[str, Any] = {
-        "commit": commit,
-        "versions": versions(),
+        **facts(),
         "base_sha256": hashlib.sha256((arguments.base / "model.safetensors").read_bytes()).hexdigest(),
         "settings": {key: value for key, value in vars(arguments).items() if key not in NOT_SETTINGS},
     }
