@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import set_seed
+from transformers import TrainerCallback, set_seed
 
 from peft_igc import loading
 from peft_igc.cpu import head_at_labels_only
@@ -76,8 +76,16 @@ def lora_rank(settings: DemoSettings) -> int:
     return round(counts[0] / counts[1])
 
 
-def train(method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]) -> tuple[Any, ...]:
-    """One run: the trained model, its tokenizer, and how it went."""
+def train(
+    method: str,
+    seed: int,
+    settings: DemoSettings,
+    validation: list[Any],
+    tested: list[Any],
+    name: str | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> tuple[Any, ...]:
+    """One run: the trained model, its tokenizer, and how it went. `name` is for its lines of progress."""
     base, tokenizer = loading.tiny_base()
     set_seed(seed)
     model = attached(method, base, tokenizer, settings)
@@ -86,7 +94,8 @@ def train(method: str, seed: int, settings: DemoSettings, validation: list[Any],
         return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
 
     rows = training_rows([*tested, *validation], seed, settings)
-    told = fitted(f"{method}, seed {seed}", model, tokenizer, rows, seed, settings, check)
+    title = f"{name or method}, seed {seed}"
+    told = fitted(title, model, tokenizer, rows, seed, settings, check, callbacks=callbacks)
     return model, tokenizer, told
 
 
@@ -99,6 +108,7 @@ def fitted(
     settings: DemoSettings,
     check: Callable[[], float],
     attention: str = "eager",
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> dict[str, Any]:
     """Trains a model on `rows`, as `fitting.made_trainer` takes them, and tells how it went; `title` begins its lines.
 
@@ -108,7 +118,10 @@ def fitted(
     progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
     model.set_attn_implementation(attention)
     with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
-        made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress).train()
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        trainer.train()
     model.set_attn_implementation("sdpa")
     return {
         "seconds": round(progress.seconds - progress.check_seconds, 1),

@@ -14,11 +14,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from measuring import facts
 from peft import get_peft_model
 from transformers import set_seed
 
@@ -28,7 +28,7 @@ from peft_igc.cpu import head_at_labels_only
 from peft_igc.data import Shuffled, bigbench_test_set
 from peft_igc.demo import demo_config, training_rows
 from peft_igc.demo_settings import SETTINGS, DemoSettings
-from peft_igc.evaluation import evaluate, versions
+from peft_igc.evaluation import evaluate
 from peft_igc.fitting import made_trainer
 from peft_igc.progress import Progress
 
@@ -73,7 +73,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=SETTINGS["hidden"].steps, metavar="N", help="(%(default)s)")
     parser.add_argument("--per-group", type=int, default=200, metavar="N", help="items per subtask (%(default)s)")
     arguments = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     settings = dataclasses.replace(
         SETTINGS["hidden"],
         steps=arguments.steps,
@@ -81,15 +80,15 @@ def main() -> None:
         log_every=min(SETTINGS["hidden"].log_every, arguments.steps),
     )
     results: dict[str, Any] = {
-        "commit": commit,
-        "versions": versions(),
+        **facts(),
         "rows": arguments.rows,
         "settings": dataclasses.asdict(settings),
-        "runs": {
-            kind: {seed: measure(kind, arguments.rows, seed, settings) for seed in arguments.seeds} for kind in KINDS
-        },
+        "runs": {kind: {} for kind in KINDS},
     }
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for seed in arguments.seeds:
+        for kind, runs in results["runs"].items():
+            runs[str(seed)] = measure(kind, arguments.rows, seed, settings)
+            arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for kind, runs in results["runs"].items():
         scores = [run["exact_match"] for run in runs.values()]
         print(f"{kind:10s} worst {min(scores):.2%}, mean {sum(scores) / len(scores):.2%}")

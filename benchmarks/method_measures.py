@@ -18,6 +18,7 @@ from typing import Any
 
 import fixed_parser
 from answer_loop import Answer, answered, counted_passes
+from measuring import summary
 from method_training import DIRECT, Form, wanted_tokens
 
 from peft_igc.decoding import prompt_tokens
@@ -165,10 +166,10 @@ def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: 
             together[method.name].append(_seconds(method, chosen, method.limit(chosen)) / len(chosen))
     return {
         name: {
-            "seconds": quartiles(single[name]),
+            "seconds": summary(single[name]),
             "passes": statistics.mean(passes for passes, _ in counted[name]),
             "exact_match": statistics.mean(right for _, right in counted[name]),
-            "seconds_in_batches": quartiles(together[name]) | {"rows": min(batch, len(items))},
+            "seconds_in_batches": summary(together[name]) | {"rows": min(batch, len(items))},
             "all_seconds": single[name],
         }
         for name in single
@@ -187,9 +188,3 @@ def _passes(method: Method, item: Mapping[str, Any], limit: int) -> tuple[int, b
     with counted_passes(method.model) if method.model is not None else nullcontext([]) as passes:
         ((text, _),) = method.ask([item["prompt"]], limit)
     return len(passes), text == item["target"]
-
-
-def quartiles(values: Sequence[float]) -> dict[str, float]:
-    """Median and the quartiles around it."""
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return {"median": middle, "first_quartile": low, "third_quartile": high, "n": len(values)}

@@ -21,13 +21,12 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from join import joined
+from measuring import facts
 from method_gates import before_training, cached_alike
 from method_items import LONGER, NAMES, TRAINED, cells
 from method_measures import Method, by_cell, target_tokens, timed, total
@@ -38,8 +37,6 @@ from method_traits import QUOTED_ACCURACY, QUOTED_TRAITS, UPPER_BOUND, table, tr
 from peft_igc import loading
 from peft_igc.data import GROUPS, bigbench_items, bigbench_size
 from peft_igc.decoding import eval_mode
-from peft_igc.demo import _hardware
-from peft_igc.evaluation import versions
 from peft_igc.suites import suites
 
 
@@ -215,12 +212,8 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     """Runs all methods, times them, and writes results after each part."""
     arguments = parsed()
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     results: dict[str, Any] = {
-        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
-        "versions": versions(),
-        "hardware": _hardware(),
-        "threads": torch.get_num_threads(),
+        **facts(),
         "settings": {key: value for key, value in vars(arguments).items() if key not in RUN_ONLY},
         "quoted": {"accuracy": QUOTED_ACCURACY, "traits": QUOTED_TRAITS},
     }

@@ -14,13 +14,12 @@ import argparse
 import dataclasses
 import json
 import random
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
+from measuring import facts
 from peft import get_peft_model
 from transformers import set_seed
 
@@ -31,7 +30,7 @@ from peft_igc.cpu import head_at_labels_only
 from peft_igc.data import Shuffled, bigbench_test_set
 from peft_igc.demo import demo_config, training_rows
 from peft_igc.demo_settings import SETTINGS, DemoSettings
-from peft_igc.evaluation import evaluate, versions
+from peft_igc.evaluation import evaluate
 from peft_igc.fitting import made_trainer
 from peft_igc.progress import Progress
 from peft_igc.streaming import tokenized
@@ -123,12 +122,9 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = dataclasses.replace(SETTINGS["tokens"], steps=arguments.steps)
     tested = bigbench_test_set(arguments.per_group)
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     runs: dict[str, Any] = {name: {} for name in arguments.variants}
     results = {
-        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
-        "versions": versions(),
-        "threads": torch.get_num_threads(),
+        **facts(),
         "settings": dataclasses.asdict(settings) | {"per_group": arguments.per_group},
         "runs": runs,
     }

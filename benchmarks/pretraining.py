@@ -24,7 +24,6 @@ import dataclasses
 import itertools
 import json
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "recipes"))  # h
 
 import pretrain_tiny_base as pretrain
 import torch
+from measuring import facts
 from peft import get_peft_model
 from tiny_base import corpus, questions, scores
 
@@ -44,7 +44,7 @@ from peft_igc.columns import COLUMNS
 from peft_igc.data import bigbench_test_set
 from peft_igc.demo import demo_config, training_rows
 from peft_igc.demo_settings import SETTINGS, DemoSettings
-from peft_igc.evaluation import evaluate, versions
+from peft_igc.evaluation import evaluate
 from peft_igc.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
 from peft_igc.streaming import tokenized_rows
 
@@ -223,10 +223,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     tested = bigbench_test_set(arguments.per_group)
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     results: dict[str, Any] = {
-        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
-        "versions": versions(),
+        **facts(),
         "settings": {key: value for key, value in vars(arguments).items() if key not in ("output", "seeds")},
         "runs": {"together": {}, "afterwards": {}},
     }

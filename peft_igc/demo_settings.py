@@ -53,6 +53,7 @@ class DemoSettings:
     bf16: bool = True  # autocast, on processors that have it
     reading_loss_weight: float = 1.0
     writing_every: int = 1
+    reading_steps: int = 0  # the first so many are for the reading alone
     log_every: int = 100
     # What is measured: items per subtask in the test and on the way, from different seeds.
     per_group: int = 200

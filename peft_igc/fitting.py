@@ -62,6 +62,7 @@ def made_trainer(
         max_grad_norm=settings.max_grad_norm,
         igc_loss_weight=settings.reading_loss_weight,
         igc_writing_every=settings.writing_every,
+        igc_reading_steps=settings.reading_steps,
         logging_steps=settings.log_every,
         seed=seed,
         max_length=None,

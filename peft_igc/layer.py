@@ -16,13 +16,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
 from . import state
 from .anchors import Rules, anchors_of_call, context_starts
-from .calculator import Status
+from .calculator import Result, Status
 from .config import IGCConfig
 from .mappings import make_mappings, shortcut_places
 from .reading import Pointing, Reading
@@ -190,6 +191,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         anchors = anchors_of_call(call, rules, record.ids, record.valid, h.shape[1])
         if anchors is None:
             anchors = self._no_anchors(h, call)
+        records = state.Records() if cache is None else state.records_of(cache, self.layer_index)
+        first = records.first.get(name, state.NEVER)
         if anchors is not None:
             text = record.ids, record.valid, anchors, record.anchors
             since = context_starts(config.reading_context, rules, *text)
@@ -209,13 +212,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             if shortcut is not None:
                 steps["shortcut"] = shortcut.to(kept.dtype)
             record = record.extended(anchors=anchors, told=torch.full_like(anchors, -1), **steps)
+            first = min(first, _first_to_write(config, rules, call, anchors, result))
         # 4 writing
-        if record.anchors.shape[1]:
-            h, told = self._write(name, h, record, start, reading, call)
+        if record.anchors.shape[1] and first < record.length:
+            h, told = self._write(name, h, record, max(start, first), reading, call)
             record = replace(record, told=told)
         if cache is not None:
-            kept_for_later = record.with_rows(torch.Tensor.detach)
-            state.records_of(cache, self.layer_index).by_adapter[name] = kept_for_later
+            records.by_adapter[name], records.first[name] = record.with_rows(torch.Tensor.detach), first
         return h
 
     # What rides on a cache changes its shape and outlives a compiled graph's buffers: `torch.compile` leaves it alone.
@@ -254,7 +257,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         call: Call,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """h [B, T, H] with the update added behind every anchor whose step is ok (with a shortcut: behind every one),
-        bit for bit h elsewhere; and where results have been told by now [B, A]."""
+        bit for bit h elsewhere; and where results have been told by now [B, A].
+
+        Before the position `start` nothing is to be written, and nothing is computed.
+        """
+        silent = h.shape[1] - (record.length - start)
+        before, h = h[:, :silent], h[:, silent:]
         place = torch.arange(start, record.length, device=h.device)[:, None]  # [T, 1]
         at = record.anchors[:, None]  # [B, 1, A]
         governing = at.masked_fill(at > place, -1)  # [B, T, A]: anchors at or before each position
@@ -272,12 +280,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
             update = update + zero[:, None, None]
         for observer in state.thread.observers:
-            observer(Writing(start, active, gate))
+            observer(Writing(start - silent, *(F.pad(x, (silent, 0)) for x in (active, gate))))
         if call.report is not None:
             mean = (gate.detach().float() * active).sum() / active.sum().clamp(min=1)
             call.report = call.report._replace(gate=mean)
         # Not `h + active * update`: that would turn -0.0 into 0.0 and spread a NaN.
-        return torch.where(active[..., None], h + update.to(h.dtype), h), told
+        written = torch.where(active[..., None], h + update.to(h.dtype), h)
+        return torch.cat([before, written], 1) if silent else written, told
 
     def _update(
         self, name: str, h: torch.Tensor, record: Record, anchor: torch.Tensor, step: torch.Tensor
@@ -319,6 +328,29 @@ def _more_than_one(names: list[str]) -> str:
         f"IGC adapters {names} are active at once, but a text has one calculator. "
         "Activate one of them with `set_adapter(name)`."
     )
+
+
+def _first_to_write(config: IGCConfig, rules: Rules, call: Call, anchors: torch.Tensor, result: Result) -> int:
+    """The first position that the steps of a call may write to, `state.NEVER` for none, as far as the host knows.
+
+    The device is asked where it is asked for anchors anyway, and never in training, where weights without any effect
+    still get a gradient of zero.
+
+    Args:
+        config, rules: the adapter's.
+        call: the forward pass.
+        anchors: [B, A] int64 of its steps, -1 for none.
+        result: of its steps.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return 0
+    if rules.sequences:
+        writes = (anchors >= 0) if config.shortcut else (anchors >= 0) & (result.status == int(Status.OK))
+        return int(torch.where(writes, anchors, state.NEVER).min())
+    generation = call.generation
+    if call.anchors is not None or generation is None or generation.anchors is None:
+        return 0
+    return generation.span[0]
 
 
 def _valid(call: Call, h: torch.Tensor, start: int) -> torch.Tensor:

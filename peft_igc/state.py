@@ -114,6 +114,9 @@ class Call:
     without_grad: bool = False
 
 
+NEVER = 2**62  # a position behind every text
+
+
 class ReadingDone(Exception):  # noqa: N818 - no error: it ends a forward pass behind the reading
     """Carries out what the reading reports of a pass that goes no further (see `reading_alone`)."""
 
@@ -225,9 +228,16 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
 # ---------------------------------------------------------------------------------------------- state of a text
 @dataclass
 class Records:
-    """The records on one cache layer, one per adapter."""
+    """The records on one cache layer, one per adapter.
+
+    Attributes:
+        by_adapter: the record of each.
+        first: the first position that any step of an adapter may have written to, `NEVER` for none. What happens to
+            rows may let it lie too early, which costs time, but never too late.
+    """
 
     by_adapter: dict[str, Record] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
 
     def update(self, change: Any) -> None:
         """Replaces each record by `change(record)`."""
@@ -264,6 +274,7 @@ def _recording_class(cls: type) -> type:
     def reset(self: Any) -> None:
         super(made, self).reset()  # type: ignore[arg-type]
         self._igc.by_adapter.clear()
+        self._igc.first.clear()
 
     def reduce(self: Any) -> Any:
         return _restored, (cls, self.__dict__)  # pickles name classes, and this one's name is its parent's

@@ -1,0 +1,139 @@
+"""Writes the results of benchmarks into the two READMEs: tables between `<!-- NAME -->` and `<!-- /NAME -->`.
+
+In: `results/NAME.json`. Out: the same README with the tables of those files, and nothing else changed. Shares are
+rounded down, so that 100.0 means that nothing was wrong; where a cell holds several numbers, they are the runs of
+several seeds, the worst first. `--check` changes nothing and fails where a table is not the file's
+(`tests/test_benchmarks_tables.py`).
+
+    python benchmarks/tables.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
+
+
+def percent(part: float) -> str:
+    """Per cent with one decimal, rounded down."""
+    return f"{math.floor(1000 * part + 1e-9) / 10:.1f}"
+
+
+def seeds(parts: list[float]) -> str:
+    """Per cent of several seeds, the worst first."""
+    return ", ".join(percent(part) for part in sorted(parts))
+
+
+def lines(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
+
+
+def ablations(found: dict[str, Any]) -> str:
+    """The paper's architectures, as in its table."""
+    rows = [["base model", percent(found["base"]["exact_match"])]]
+    rows[0] += [percent(found["base"]["operations"][name]) for name in OPERATIONS] + ["", ""]
+    for method, runs in found["runs"].items():
+        told = list(runs.values())
+        cells = [seeds([run["exact_match"] for run in told])]
+        cells += [seeds([run["operations"][name] for run in told]) for name in OPERATIONS]
+        rate = found["learning_rates"].get(method, {}).get("chosen", found["settings"]["learning_rate"])
+        rows.append([method.replace("_", " "), *cells, f"{told[0]['training']['parameters']:,}", f"{rate:g}"])
+    return lines(["", "all", *OPERATIONS.values(), "parameters", "learning rate"], rows)
+
+
+def mixed_corpora(found: dict[str, Any]) -> str:
+    """Rows without annotation, and with a wrong one."""
+    rows = []
+    for name, runs in found["runs"].items():
+        told = list(runs.values())
+        counts = [f"{told[0][key]:,}" for key in ("rows", "without_annotation", "wrong")]
+        rows.append([name, *counts, seeds([run["exact_match"] for run in told])])
+    return lines(["rows", "all", "not annotated", "wrongly annotated", "exact"], rows)
+
+
+def pretraining(found: dict[str, Any]) -> str:
+    """A base pretrained with IGC in place, and one that got it afterwards."""
+    rows = []
+    for arm, runs in found["runs"].items():
+        told = list(runs.values())
+        cells = [seeds([run[part]["exact_match"] for run in told]) for part in ("igc", "base")]
+        cells += [", ".join(f"{run[part]['bits_per_byte']:.3f}" for run in told) for part in ("igc", "base")]
+        seconds = [run["seconds"] + run.get("seconds_afterwards", 0) for run in told]
+        rows.append([arm, *cells, ", ".join(f"{one / 60:.1f}" for one in seconds)])
+    return lines(["IGC", "exact, with IGC", "exact, base", "bits per byte, with IGC", "base", "minutes"], rows)
+
+
+def balanced_rows(found: dict[str, Any]) -> str:
+    """Rows as drawn, and with number tokens that come equally often."""
+    rows = [[kind, seeds([run["exact_match"] for run in runs.values()])] for kind, runs in found["runs"].items()]
+    return lines(["rows", "exact"], rows)
+
+
+def training_speed(found: dict[str, Any]) -> str:
+    """What it saves to train the reading alone first."""
+    rows = []
+    for arm, runs in found["stages"]["runs"].items():
+        told = list(runs.values())
+        ends = [run["first_at_target"] for run in told]
+        rows.append(
+            [
+                arm.replace("_", " "),
+                ", ".join(f"{run['seconds']:.0f}" for run in told),
+                ", ".join("-" if end is None else f"{end['seconds']:.0f}" for end in ends),
+                seeds([run["exact_match"] for run in told]),
+            ]
+        )
+    return lines(["", "seconds", "seconds to 99%", "exact at the end"], rows)
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "ablations": ablations,
+    "mixed_corpora": mixed_corpora,
+    "pretraining": pretraining,
+    "balanced_rows": balanced_rows,
+    "training_speed": training_speed,
+}
+
+
+def filled(page: str) -> str:
+    """A page with the tables of the results that it names."""
+    for name in re.findall(r"<!-- (\w+) -->", page):
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        before, rest = page.split(begin)
+        if end not in rest:
+            raise SystemExit(f"`{begin.strip()}` has no `{end}` behind it. Write it where the table ends.")
+        made = TABLES[name](json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
+        page = before + begin + made + "\n" + rest[rest.index(end) :]
+    return page
+
+
+def main() -> None:
+    """Fills or checks both pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing, fail where something would change")
+    check = parser.parse_args().check
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if filled(text) == text:
+            continue
+        if check:
+            raise SystemExit(
+                f"Tables of `{page.name}` are not those of the results. Run `python {Path(__file__).name}`."
+            )
+        page.write_text(filled(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
