@@ -19,7 +19,7 @@ import json
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,44 +89,71 @@ def train(
     base, tokenizer = loading.tiny_base()
     set_seed(seed)
     model = attached(method, base, tokenizer, settings)
-    base.set_attn_implementation("eager")
 
     def check() -> float:
         return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
 
-    progress = Progress(
-        lambda line: print(f"{name or method}, seed {seed}  {line}", flush=True), check, checks=settings.checks
-    )
     rows = training_rows([*tested, *validation], seed, settings)
+    title = f"{name or method}, seed {seed}"
+    told = fitted(title, model, tokenizer, rows, seed, settings, check, callbacks=callbacks)
+    return model, tokenizer, told
+
+
+def fitted(
+    title: str,
+    model: Any,
+    tokenizer: Any,
+    rows: Any,
+    seed: int,
+    settings: DemoSettings,
+    check: Callable[[], float],
+    attention: str = "eager",
+    callbacks: Sequence[TrainerCallback] = (),
+) -> dict[str, Any]:
+    """Trains a model on `rows`, as `fitting.made_trainer` takes them, and tells how it went; `title` begins its lines.
+
+    `check` measures exact match on the way, `settings.checks` times. Eager attention is the fastest for short rows;
+    for long ones it takes memory by the square of their length.
+    """
+    progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
+    model.set_attn_implementation(attention)
     with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
         trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
         for callback in callbacks:
             trainer.add_callback(callback)
         trainer.train()
-    base.set_attn_implementation("sdpa")
-    told = {
+    model.set_attn_implementation("sdpa")
+    return {
         "seconds": round(progress.seconds - progress.check_seconds, 1),
-        "parameters": model.num_parameters(only_trainable=True),
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "checks": [{**entry, "rows": entry["step"] * settings.batch_size} for entry in progress.checks],
     }
-    return model, tokenizer, told
 
 
 def searched(
     method: str, settings: DemoSettings, steps: int, validation: list[Any], tested: list[Any]
 ) -> dict[str, Any]:
     """The learning rate of a method: exact match on validation items after a run of `steps` at each rate."""
-    found: dict[float, float] = {}
-    waiting = list(RATES[method])
-    while waiting:
-        rate = waiting.pop(0)
+
+    def exact_match(rate: float) -> float:
         short = dataclasses.replace(with_rate(method, settings, rate), steps=steps, checks=1)
         *_, told = train(method, SEARCH_SEED, short, validation, tested)
-        found[rate] = told["checks"][-1]["exact_match"]
+        return told["checks"][-1]["exact_match"]
+
+    return {"steps": steps, **best_rate(RATES[method], exact_match)}
+
+
+def best_rate(rates: Sequence[float], exact_match: Callable[[float], float]) -> dict[str, Any]:
+    """The best of several learning rates; where that is the highest or the lowest, the search goes on beyond it."""
+    found: dict[float, float] = {}
+    waiting = list(rates)
+    while waiting:
+        rate = waiting.pop(0)
+        found[rate] = exact_match(rate)
         best = max(found, key=lambda rate: found[rate])
-        if not waiting and len(found) < 2 * len(RATES[method]):  # a search has an end
+        if not waiting and len(found) < 2 * len(rates):  # a search has an end
             waiting = [best * BEYOND] if best == max(found) else [best / BEYOND] if best == min(found) else []
-    return {"steps": steps, "exact_match": found, "chosen": max(found, key=lambda rate: found[rate])}
+    return {"exact_match": found, "chosen": max(found, key=lambda rate: found[rate])}
 
 
 def with_rate(method: str, settings: DemoSettings, rate: float) -> DemoSettings:

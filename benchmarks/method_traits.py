@@ -1,0 +1,206 @@
+"""The paper's table of traits with a measurement in every cell, and what must hold of the token interface.
+
+In: the results of `methods`. Out: for each trait and method `holds` (True, False, or None for "not measured here"),
+the value that says so and where it stands in the results, or the reason. The thresholds are below. The paper's own
+table and its published accuracies stand beside, marked as quoted; nothing is taken from them.
+Try it: `pytest tests/test_benchmarks_methods.py -k traits`.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from method_items import NAMES
+
+
+CAPABLE = 0.95  # exact match from which a method counts as able
+TOLD = 0.95  # share from which something can be told of a method, or follows
+TARGET, FASTER = 0.999, 3.0  # of the token interface: exact match, and how many times as fast as tool use
+UPPER_BOUND = "parser"
+
+# Quoted: Dietz and Klakow, "IGC", accuracies on BIG-bench arithmetic, the n-shot columns: the best value for any n.
+QUOTED_ACCURACY = {
+    "source": "Dietz and Klakow, published benchmark results, not measured here",
+    "PaLM 535B, n-shot": {
+        "all": 0.94,
+        "addition": 0.94,
+        "subtraction": 0.96,
+        "multiplication": 0.91,
+        "division": 0.97,
+    },
+    "best below 100B, n-shot": {
+        "all": 0.49,
+        "addition": 0.49,
+        "subtraction": 0.69,
+        "multiplication": 0.35,
+        "division": 0.71,
+    },
+}
+# Quoted: the same paper, table of traits.
+_QUOTED = {
+    "addition and subtraction": "no yes yes yes",
+    "multiplication and division": "no no yes yes",
+    "single-step": "yes no no yes",
+    "on the accelerator": "yes yes no yes",
+    "explicit": "no yes yes yes",
+    "modular": "no partly partly yes",
+    "internal": "yes no no yes",
+    "pretraining": "yes no no yes",
+    "dynamic number lengths": "yes yes yes no",
+    "generically extensible": "yes yes yes partly",
+}
+_QUOTED_COLUMNS = ("basic LLM", "chain of thought", "tool use", "IGC")
+QUOTED_TRAITS = {name: dict(zip(_QUOTED_COLUMNS, row.split(), strict=True)) for name, row in _QUOTED.items()}
+
+Run = Mapping[str, Any]
+
+
+def traits(results: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Each trait of each method that was measured."""
+    return {
+        name: {method: make(run, results["timing"].get(method)) for method, run in results["runs"].items()}
+        for name, make in _TRAITS.items()
+    }
+
+
+def _cell(holds: bool | None, value: Any, key: str) -> dict[str, Any]:
+    return {"holds": holds, "value": value, "key": key}
+
+
+def _unmeasured(reason: str) -> dict[str, Any]:
+    return {"holds": None, "reason": reason}
+
+
+def _able(*names: str) -> Any:
+    """Whether the operations named are right in cells of trained lengths."""
+
+    def trait(run: Run, timing: Any) -> dict[str, Any]:
+        value = min(run["totals"][name]["exact_match"] for name in names)
+        return _cell(value >= CAPABLE, value, f"totals/{'|'.join(names)}/exact_match, the least")
+
+    return trait
+
+
+def _single_step(run: Run, timing: Any) -> dict[str, Any]:
+    """No pass more than the answer has tokens and an end."""
+    if timing is None:
+        return _unmeasured("was not timed in this run")
+    value = timing["passes"] - run["timed_target_tokens_and_end"]
+    return _cell(value <= 0, value, "timing/passes - timed_target_tokens_and_end")
+
+
+def _on_accelerator(run: Run, timing: Any) -> dict[str, Any]:
+    """Nothing is calculated between two passes; how many values a pass brings to the host stands beside."""
+    reads = run["probes"]["host_reads"]
+    if reads is None:
+        return _cell(False, None, "has no model")
+    value = {"calls_per_answer": run["totals"]["all"]["calls"], "host_reads_per_pass": reads}
+    return _cell(value["calls_per_answer"] == 0, value, "totals/all/calls, probes/host_reads")
+
+
+def _probe(name: str, without: str) -> Any:
+    """Whether a probe's share is high."""
+
+    def trait(run: Run, timing: Any) -> dict[str, Any]:
+        value = run["probes"][name]
+        return _cell(False, None, without) if value is None else _cell(value >= TOLD, value, f"probes/{name}")
+
+    return trait
+
+
+def _internal(run: Run, timing: Any) -> dict[str, Any]:
+    """Right answers take no token beyond the target's own and the end."""
+    value = run["totals"]["all"]["most_tokens_beyond_target"]
+    if value is None:
+        return _unmeasured("no answer was right")
+    return _cell(value <= 0, value, "totals/all/most_tokens_beyond_target")
+
+
+def _pretraining(run: Run, timing: Any) -> dict[str, Any]:
+    return _unmeasured("nothing is pretrained here; `benchmarks/pretraining.py` does so with IGC")
+
+
+def _lengths(run: Run, timing: Any) -> dict[str, Any]:
+    """Operands longer than any that is trained."""
+    total = run["totals"]["longer"]
+    if total is None:
+        return _unmeasured("no cell of longer operands")
+    return _cell(total["exact_match"] >= CAPABLE, total["exact_match"], "totals/longer/exact_match")
+
+
+def _extensible(run: Run, timing: Any) -> dict[str, Any]:
+    value = run["probes"]["new_operation"]
+    if value is None:
+        return _unmeasured("only a calculator has a table of operations to be extended")
+    return _cell(value == 1.0, value, "probes/new_operation: registered and exact; its reading was not trained")
+
+
+_TRAITS = {
+    "addition and subtraction": _able("addition", "subtraction"),
+    "multiplication and division": _able("multiplication", "division"),
+    "single-step": _single_step,
+    "on the accelerator": _on_accelerator,
+    "explicit": _probe("calculation_shown", "nothing names a calculation"),
+    "modular": _probe("result_followed", "there is no result that another could replace"),
+    "internal": _internal,
+    "unharmed without arithmetic": _probe("unharmed", "not asked"),
+    "pretraining": _pretraining,
+    "dynamic number lengths": _lengths,
+    "generically extensible": _extensible,
+}
+
+
+def verdict(results: Mapping[str, Any], subject: str = "igc_tokens") -> dict[str, Any] | None:
+    """What must hold of the token interface against every method but the parser; None where it was not measured."""
+    runs = results["runs"]
+    if subject not in runs:
+        return None
+    own, others = runs[subject], {name: run for name, run in runs.items() if name not in (subject, UPPER_BOUND)}
+    cells = own["measured"]["cells"]
+    behind = {
+        name: {
+            cell: [counts["exact_match"], score["exact_match"]]
+            for cell, score in run["measured"]["cells"].items()
+            if (counts := cells.get(cell)) is not None and counts["exact_match"] < score["exact_match"]
+        }
+        for name, run in others.items()
+    }
+    overall = own["totals"]["all"]["exact_match"]
+    beyond = own["totals"]["all"]["most_tokens_beyond_target"]
+    made: dict[str, Any] = {
+        "behind": {name: found for name, found in behind.items() if found},
+        "ahead_overall": {name: overall > run["totals"]["all"]["exact_match"] for name, run in others.items()},
+        "exact_match": {key: total and total["exact_match"] for key, total in own["totals"].items()},
+        "at_target": overall >= TARGET,
+        "no_token_beyond_target": beyond is not None and beyond <= 0,
+    }
+    timing = results["timing"]
+    for name in (name for name in timing if name.startswith("tool") and subject in timing):
+        pairs = zip(timing[name]["all_seconds"], timing[subject]["all_seconds"], strict=True)
+        ratio = statistics.median(slow / fast for slow, fast in pairs)
+        made.setdefault("times_the_passes", {})[name] = timing[name]["passes"] / timing[subject]["passes"]
+        made.setdefault("times_as_fast_as", {})[name] = ratio
+        made.setdefault("fast_enough", {})[name] = ratio >= FASTER
+    return made
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """Per cent exact, tokens, passes and milliseconds of every method."""
+    columns = ("all", *NAMES.values(), "seen", "held_out", "longer", "shifted")
+    lines = [f"{'':<28}" + "".join(f"{name[:8]:>9}" for name in (*columns, "tokens", "passes", "ms"))]
+    for method, run in results["runs"].items():
+        shown = [run["totals"][name] for name in columns]
+        cells = ["-" if total is None else f"{100 * total['exact_match']:.1f}" for total in shown]
+        timing = results["timing"].get(method)
+        cells.append(f"{run['totals']['all']['generated_tokens']:.1f}")
+        cells += (
+            ["-", "-"] if timing is None else [f"{timing['passes']:.1f}", f"{1e3 * timing['seconds']['median']:.1f}"]
+        )
+        lines.append(f"{method:<28}" + "".join(f"{cell:>9}" for cell in cells))
+    for name, scores in QUOTED_ACCURACY.items():
+        if isinstance(scores, dict):
+            cells = [f"{100 * scores[key]:.0f}" if key in scores else "" for key in columns]
+            lines.append(f"{'quoted: ' + name:<28}" + "".join(f"{cell:>9}" for cell in cells))
+    return "\n".join(lines)
