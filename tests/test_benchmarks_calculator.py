@@ -8,17 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import calculator
 import numpy as np
 import pytest
 import torch
 
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-import calculator  # noqa: E402
-
-
 CPU = torch.device("cpu")
 SYMBOLS = ["+", "-", "*", "/", calculator.ALL]
 

@@ -9,18 +9,14 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-import torch
-from peft import LoraConfig, get_peft_model
-from tiny_training import WARNINGS
-
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
 import harm
 import harm_texts
+import pytest
+import torch
 from harm_prose import EVERYDAY
 from harm_texts import ABOUT, KINDS, NUMBERS, PROSE, Text
+from peft import LoraConfig, get_peft_model
+from tiny_training import WARNINGS
 
 from peft_igc import tiny_base
 from peft_igc.calculator import Result, Status

@@ -10,20 +10,16 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import measuring
+import overhead
+import overhead_checks as checks
 import pytest
+import shapes
 import torch
 from torch import nn
 
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-import measuring  # noqa: E402
-import overhead  # noqa: E402
-import overhead_checks as checks  # noqa: E402
-import shapes  # noqa: E402
-
-
 CPU = torch.device("cpu")
 
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
-import torch
-from peft import get_peft_model
-from tiny_models import tiny_model
-from tiny_training import WARNINGS
-
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
 import step_times
+import torch
 import training_speed
 import training_steps
+from peft import get_peft_model
 from step_times import ALONE, WHOLE, StepTimes
+from tiny_models import tiny_model
+from tiny_training import WARNINGS
 from training_steps import HIDDEN, LORA, METHODS, READING, READS, TOKENS, WRITES, Plan
 
 from peft_igc import tiny_base, trainer
