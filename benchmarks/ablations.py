@@ -17,13 +17,12 @@ import argparse
 import dataclasses
 import json
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+from measuring import facts
 from peft import LoraConfig, get_peft_model
 from transformers import TrainerCallback, set_seed
 
@@ -32,7 +31,7 @@ from peft_igc.cpu import head_at_labels_only
 from peft_igc.data import bigbench_test_set
 from peft_igc.demo import OPERATIONS, demo_config, training_rows
 from peft_igc.demo_settings import SETTINGS, DemoSettings
-from peft_igc.evaluation import evaluate, versions
+from peft_igc.evaluation import evaluate
 from peft_igc.fitting import made_trainer
 from peft_igc.progress import Progress
 
@@ -219,10 +218,11 @@ def draw(results: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Runs all methods and seeds, and writes results after each run."""
+    """Runs all methods and seeds; shows and draws the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--figure", type=Path, metavar="FILE")
+    parser.add_argument("--only-draw", action="store_true", help="train nothing: show what is in `--output`")
     parser.add_argument("--methods", nargs="+", default=[*IGC, LORA], choices=[*IGC, LORA])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
@@ -231,14 +231,19 @@ def main() -> None:
     parser.add_argument("--per-group", type=int, default=100, help="test items per subtask (default: %(default)s)")
     parser.add_argument("--checks", type=int, default=12, help="measurements on the way (default: %(default)s)")
     arguments = parser.parse_args()
+    results = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.only_draw else run(arguments)
+    print(table(results))
+    if arguments.figure is not None:
+        draw(results, arguments.figure)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All methods and seeds; the results are written after each."""
     settings = settings_of(arguments)
     tested = bigbench_test_set(arguments.per_group, TEST_SEED)
     validation = bigbench_test_set(VALIDATION_ITEMS, VALIDATION_SEED)
-    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     results: dict[str, Any] = {
-        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
-        "versions": versions(),
-        "threads": torch.get_num_threads(),
+        **facts(),
         "settings": dataclasses.asdict(settings)
         | {"per_group": arguments.per_group, "lora_rank": lora_rank(settings)},
     }
@@ -257,9 +262,7 @@ def main() -> None:
         for seed in arguments.seeds:
             runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
             arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    print(table(results))
-    if arguments.figure is not None:
-        draw(results, arguments.figure)
+    return results
 
 
 if __name__ == "__main__":
