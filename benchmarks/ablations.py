@@ -4,9 +4,9 @@ All methods see the same rows (a fixed set, each seed its own), the same batches
 the same items, BIG-bench's form, by greedy generation of whole answers. IGC is the hidden interface, with the settings
 of `peft-igc demo --interface hidden`, which were chosen for IGC before. LoRA is put on every linear layer, with
 alpha twice the rank; its rank is the one that comes nearest to IGC's number of parameters. LoRA and the shortcut alone
-each take the best of several learning rates, told by a run of as many steps (seed of its own) on items that are in no
-test; where the best is the highest or the lowest, the search goes on beyond it. What is learned in passing is kept,
-for a figure: exact match against rows seen.
+each take the best of several learning rates, told by a run of as many steps (seed of its own) on other items (but for
+those of the small complete sets, which are in both); where the best is the highest or the lowest, the search goes on
+beyond it. What is learned in passing is kept, for a figure: exact match against rows seen.
 
     python benchmarks/ablations.py --output benchmarks/results/ablations.json --figure benchmarks/results/ablations.png
 """

@@ -1,9 +1,9 @@
 """Writes the results of benchmarks into the two READMEs: tables between `<!-- NAME -->` and `<!-- /NAME -->`.
 
 In: `results/NAME.json`. Out: the same README with the tables of those files, and nothing else changed. Shares are
-rounded down, so that 100.0 means that nothing was wrong; where a cell holds several numbers, they are the runs of
-several seeds, the worst first. `--check` changes nothing and fails where a table is not the file's
-(`tests/test_benchmarks_tables.py`).
+rounded down, so that 100.0 means that nothing was wrong. Where a cell holds several numbers, they are the runs of
+several seeds: shares with the worst first, other numbers in the order of the seeds. `--check` changes
+nothing and fails where a table is not the file's (`tests/test_benchmarks_tables.py`).
 
     python benchmarks/tables.py
 """

@@ -8,10 +8,10 @@
 * `demo`: the writing in every fourth step, as `peft-igc demo` trains.
 
 Told are seconds of training, steps per second of both kinds of passes, exact match on the way (whole answers, greedy,
-on validation items, which are in no test), seconds until it has come to 99%, and exact match of BIG-bench's form at
-the end. The learning rate's schedule is the same for all, so a writing that begins late learns with a lower rate; and
-an arm with shorter steps could afford more of them. The first three arms see the same batches in the same order,
-`demo` the same rows in another one.
+on validation items: others than the test's, but for the small complete sets), seconds until it has come to 99%, and
+exact match of BIG-bench's form at the end. The learning rate's schedule is the same for all, so a writing that begins
+late learns with a lower rate; and an arm with shorter steps could afford more of them. The first three arms see the
+same batches in the same order, `demo` the same rows in another one.
 
 `--part step`: `training_steps.py`. Shapes that need a GPU are left out where there is none, and the file says so.
 

@@ -256,7 +256,8 @@ def untouched(model: Any, tokenizer: Any, live: Any, made: Any) -> dict[str, int
             state.thread.observers.remove(seen.append)
         with model.disable_adapter():
             base = model(**batch).logits[0]
-        (step,), (writing,) = ([one for one in seen if isinstance(one, kind)] for kind in (Step, Writing))
+        (step,) = (one for one in seen if isinstance(one, Step))
+        written = [one.active for one in seen if isinstance(one, Writing)]  # none where no step is ok
         at, ok = step.anchors[0], (step.result.status[0] == Status.OK) & (step.anchors[0] >= 0)
         first = int(at[ok].min()) if ok.any() else len(logits)
         counts["beginnings_compared"] += 1
@@ -272,7 +273,9 @@ def untouched(model: Any, tokenizer: Any, live: Any, made: Any) -> dict[str, int
             quiet = not (ok & here).any()
             counts["silent_turns"] += 1
             counts["silent_turns_activated"] += not quiet
-            counts["silent_turns_written_to"] += quiet and bool(writing.active[0, start : end + 1].any())
+            counts["silent_turns_written_to"] += quiet and any(
+                bool(active[0, start : end + 1].any()) for active in written
+            )
         counts["questions_with_an_ok_step"] += int((ok & ~inside).sum())
     return counts
 

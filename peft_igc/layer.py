@@ -333,8 +333,9 @@ def _more_than_one(names: list[str]) -> str:
 def _first_to_write(config: IGCConfig, rules: Rules, call: Call, anchors: torch.Tensor, result: Result) -> int:
     """The first position that the steps of a call may write to, `state.NEVER` for none, as far as the host knows.
 
-    The device is asked where it is asked for anchors anyway, and never in training, where weights without any effect
-    still get a gradient of zero.
+    The device is asked where it is asked for anchors anyway. It is not in training, where weights without any effect
+    still get a gradient of zero, nor in evaluation with operand columns, where a process that left the writing out
+    would leave others waiting that gather its sharded weights.
 
     Args:
         config, rules: the adapter's.
@@ -342,9 +343,9 @@ def _first_to_write(config: IGCConfig, rules: Rules, call: Call, anchors: torch.
         anchors: [B, A] int64 of its steps, -1 for none.
         result: of its steps.
     """
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or call.targets is not None:
         return 0
-    if rules.sequences:
+    if rules.sequences and anchors.numel():
         writes = (anchors >= 0) if config.shortcut else (anchors >= 0) & (result.status == int(Status.OK))
         return int(torch.where(writes, anchors, state.NEVER).min())
     generation = call.generation
