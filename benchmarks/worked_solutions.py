@@ -236,6 +236,7 @@ def chats(model: Any, tokenizer: Any, n: int, mixture: Mixture) -> dict[str, Any
     return found | untouched(model, tokenizer, live, made)
 
 
+@torch.no_grad()
 def untouched(model: Any, tokenizer: Any, live: Any, made: Any) -> dict[str, int]:
     """What the calculator left alone in finished chats, one by one without padding.
 
