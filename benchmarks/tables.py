@@ -98,12 +98,25 @@ def training_speed(found: dict[str, Any]) -> str:
     return lines(["", "seconds", "seconds to 99%", "exact at the end"], rows)
 
 
+def harm(found: dict[str, Any]) -> str:
+    """What adapters do to prompts that ask for no calculation, in prompts."""
+    keys = ("n", "with_two_numbers", "activated", "bit_identical", "texts_changed")
+    rows = [
+        [f"{name} ({told['method']})", kind.replace("_", " "), *(f"{counts[key]:,}" for key in keys)]
+        for name, told in found["adapters"].items()
+        for kind, counts in told["kinds"].items()
+    ]
+    head = ["adapter", "prompts", "n", "with two numbers", "activated", "all logits the base's", "other greedy text"]
+    return lines(head, rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
     "pretraining": pretraining,
     "balanced_rows": balanced_rows,
     "training_speed": training_speed,
+    "harm": harm,
 }
 
 
