@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from peft_igc.bigbench import bigbench_items, bigbench_size, random_divisor
+from peft_igc.bigbench import bigbench_items, bigbench_size, draw_operands
 from peft_igc.calculator import evaluate_exactly
 from peft_igc.columns import NO_ARITHMETIC
 from peft_igc.templates import BIGBENCH
@@ -48,7 +48,7 @@ def seen(operator: str, digits: int, n: int, seed: int) -> list[Item]:
         group = f"{digits}_digit_{NAMES[operator]}"
         return bigbench_items(group, min(n, bigbench_size(group)), seed)
     rng = random.Random(f"seen/{operator}/{digits}/{seed}")
-    return _distinct(n, lambda: _bigbench(operator, *operands(operator, digits, rng)))
+    return _distinct(n, lambda: _bigbench(operator, *draw_operands(operator, digits, rng)))
 
 
 def held_out(operator: str, digits: int, n: int, seed: int) -> list[Item]:
@@ -56,7 +56,7 @@ def held_out(operator: str, digits: int, n: int, seed: int) -> list[Item]:
     rng = random.Random(f"held out/{operator}/{digits}/{seed}")
 
     def make() -> Item:
-        a, b = (str(number) for number in operands(operator, digits, rng))
+        a, b = (str(number) for number in draw_operands(operator, digits, rng))
         return _item(HELD_OUT.request(operator, a, b, rng, NumberForms()).text, operator, a, b)
 
     return _distinct(n, make)
@@ -72,16 +72,6 @@ def shifted(digits: int, n: int, seed: int) -> list[Item]:
         return _bigbench("/", divisor * quotient, divisor)
 
     return _distinct(n, make)
-
-
-def operands(operator: str, digits: int, rng: random.Random) -> tuple[int, int]:
-    """Two operands as BIG-bench draws them: of n digits; a division's is the dividend, with any of its divisors."""
-    low, high = 10 ** (digits - 1), 10**digits
-    if operator == "/":
-        dividend = rng.randrange(low, high)
-        return dividend, random_divisor(dividend, rng)
-    low = 0 if digits == 1 else low
-    return rng.randrange(low, high), rng.randrange(low, high)
 
 
 def _bigbench(operator: str, a: int, b: int) -> Item:

@@ -177,12 +177,13 @@ def verdict(results: Mapping[str, Any], subject: str = "igc_tokens") -> dict[str
         "no_token_beyond_target": beyond is not None and beyond <= 0,
     }
     timing = results["timing"]
+    made["fast_enough"] = None  # not timed beside tool use
     for name in (name for name in timing if name.startswith("tool") and subject in timing):
         pairs = zip(timing[name]["all_seconds"], timing[subject]["all_seconds"], strict=True)
         ratio = statistics.median(slow / fast for slow, fast in pairs)
         made.setdefault("times_the_passes", {})[name] = timing[name]["passes"] / timing[subject]["passes"]
         made.setdefault("times_as_fast_as", {})[name] = ratio
-        made.setdefault("fast_enough", {})[name] = ratio >= FASTER
+        made["fast_enough"] = {**(made["fast_enough"] or {}), name: ratio >= FASTER}
     return made
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "bigbench_items",
     "bigbench_size",
     "bigbench_test_set",
+    "draw_operands",
     "load_bigbench",
     "parse_question",
     "random_divisor",
@@ -77,7 +78,7 @@ def bigbench_items(group: str, n: int, seed: int = 0) -> list[dict[str, Any]]:
     rng = random.Random(f"{seed}/{group}")
     pairs: dict[tuple[int, int], None] = {}
     while len(pairs) < n:
-        pairs[_draw(digits, operator, rng)] = None
+        pairs[draw_operands(operator, digits, rng)] = None
     return [_item(BIGBENCH[operator].format(a=a, b=b), group, operator, str(a), str(b)) for a, b in pairs]
 
 
@@ -96,8 +97,8 @@ def _parse_group(group: str) -> tuple[int, str]:
     return int(match[1]), _SYMBOLS[match[2]]
 
 
-def _draw(digits: int, operator: str, rng: random.Random) -> tuple[int, int]:
-    """One pair of operands of a group."""
+def draw_operands(operator: str, digits: int, rng: random.Random) -> tuple[int, int]:
+    """Two operands as the task draws them: of n digits; a division's are such a dividend and any of its divisors."""
     low, high = 10 ** (digits - 1), 10**digits
     if operator == "/":
         dividend = rng.randrange(low, high)
