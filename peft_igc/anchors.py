@@ -21,6 +21,7 @@ from .state import Call, repeat_rows
 
 
 Sequences = list[list[int]]
+FEW = 256  # so many new tokens of a batch are faster looked at by the host
 
 
 class Rules(NamedTuple):
@@ -147,6 +148,11 @@ def anchors_in_text(
     """
     if not rules.sequences:
         return prompt_ends
+    if prompt_ends is None and new * len(ids) <= FEW and not torch.compiler.is_compiling():
+        # A token of decoding rarely ends a sequence: seeing that on the host takes the one synchronisation alone.
+        ends = {sequence[-1] for sequence in rules.sequences}
+        if ends.isdisjoint(ids[:, ids.shape[1] - new :].flatten().tolist()):
+            return None
     hits = ends_of_sequences(ids, valid, rules.sequences, new)
     start = ids.shape[1] - new
     hits[:, : max(searched_from - start, 0)] = False

@@ -218,7 +218,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             h, told = self._write(name, h, record, max(start, first), reading, call)
             record = replace(record, told=told)
         if cache is not None:
-            records.by_adapter[name], records.first[name] = record.with_rows(torch.Tensor.detach), first
+            if torch.is_grad_enabled():  # a cache holds no graph
+                record = record.with_rows(torch.Tensor.detach)
+            records.by_adapter[name], records.first[name] = record, first
         return h
 
     # What rides on a cache changes its shape and outlives a compiled graph's buffers: `torch.compile` leaves it alone.
