@@ -24,6 +24,8 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
 
+PARTS_OF_A_PASS = {"prefill": "prefill", "first_token": "first token", "decode": "decode"}
+
 
 def percent(part: float) -> str:
     """Per cent with one decimal, rounded down."""
@@ -110,6 +112,40 @@ def harm(found: dict[str, Any]) -> str:
     return lines(head, rows)
 
 
+def overhead(found: dict[str, Any]) -> str:
+    """What each method's passes take longer than the base's, median and quartiles of neighbouring runs."""
+    rows = []
+    for shape, told in found["shapes"].items():
+        for cell in told["cells"]:
+            where = [shape, f"{cell['batch']} × {cell['prompt']}", cell["text"], cell["mode"]]
+            for method in next(iter(cell["parts"].values())):
+                costs = [cell["parts"].get(part, {}).get(method, {}).get("overhead") for part in PARTS_OF_A_PASS]
+                if any(costs):
+                    rows.append([*where, method.replace("_", " "), *map(signed_percent, costs)])
+    head = ["shape", "batch × prompt", "text", "mode", "", *PARTS_OF_A_PASS.values()]
+    return f"{lines(head, rows)}\n\n{memory(found)}"
+
+
+def memory(found: dict[str, Any]) -> str:
+    """What methods hold in memory."""
+    rows = []
+    for shape, told in found["shapes"].items():
+        for method, held in told["memory"].items():
+            bytes_ = [held["bytes"], held["table_bytes"]]
+            cells = [f"{value / 2**20:.2f}" for value in bytes_] + [f"{100 * sum(bytes_) / told['bytes']:.2f}"]
+            per_token = [f"{held[key]:,.0f}" for key in ("record_bytes_per_token", "cache_bytes_per_token")]
+            rows.append([shape, method.replace("_", " "), f"{held['parameters']:,}", *cells, *per_token])
+    head = ["shape", "", "parameters", "MiB of weights and buffers", "MiB of tables", "% of the base"]
+    return lines([*head, "bytes kept per token", "of the KV cache"], rows)
+
+
+def signed_percent(cost: dict[str, float] | None) -> str:
+    """An overhead in per cent with its quartiles."""
+    if cost is None:
+        return "-"
+    return f"{100 * cost['median']:+.1f} ({100 * cost['low']:+.1f} to {100 * cost['high']:+.1f})"
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -117,6 +153,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "balanced_rows": balanced_rows,
     "training_speed": training_speed,
     "harm": harm,
+    "overhead": overhead,
 }
 
 
