@@ -1,9 +1,9 @@
 """What is measured of each compared method: answers by cell, time beside the others, passes.
 
 A `Method` answers questions as text, with whatever it has: a model, a model and a tool, or rules. `by_cell` compares
-whole answers and counts tokens; `timed` asks methods in turn, question by question, so that what else the machine does
-meets all of them. Nothing is trained here, and no method is shown more than a question.
-Try it: `pytest tests/test_benchmarks_methods.py -k counts`.
+whole answers and counts tokens (`method_totals` sums them up); `timed` asks methods in turn, question by question, so
+that what else the machine does meets all of them. Nothing is trained here, and no method is shown more than a
+question. Try it: `pytest tests/test_benchmarks_methods.py -k counts`.
 """
 
 from __future__ import annotations
@@ -69,14 +69,16 @@ class Method:
 
 
 def by_cell(method: Method, cells: Cells, say: Callable[[str], None]) -> dict[str, Any]:
-    """Exact match and tokens of every cell, the first mistakes, and the cells that were skipped with the reason."""
+    """Exact match and tokens of every cell, the first mistakes, and the cells that were skipped: items and reason."""
     found: dict[str, Any] = {"cells": {}, "skipped": {}, "mistakes": []}
     begin = time.perf_counter()
     for done, (name, items) in enumerate(cells.items()):
         room, limit = method.room(items), method.limit(items)
         shortest = min(wanted_tokens(method.form, dict(item), method.tokenizer) for item in items)
         if room is not None and shortest > room:
-            found["skipped"][name] = f"a right answer takes {shortest} tokens or more, there is room for {room}"
+            reason = f"a right answer takes {shortest} tokens or more, there is room for {room}"
+            found["skipped"][name] = {"n": len(items), "reason": reason}
+            say(f"{name} is skipped: {reason}")
             continue
         answers: list[tuple[str, Answer]] = []
         for start in range(0, len(items), BATCH):
@@ -126,25 +128,6 @@ def target_tokens(method: Method, item: Mapping[str, Any]) -> int:
 def method_text(method: Method, answer: Answer) -> str:
     """Everything that was written, steps and calls too."""
     return method.tokenizer.decode(answer.tokens)
-
-
-def total(found: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, Any] | None:
-    """Exact match and mean tokens over the cells whose name is wanted, every item counting alike; None without any."""
-    parts = [cell for name, cell in found["cells"].items() if wanted(name)]
-    n = sum(part["n"] for part in parts)
-    if not n:
-        return None
-    beyond = [part["most_tokens_beyond_target"] for part in parts if part["most_tokens_beyond_target"] is not None]
-    return {
-        "n": n,
-        "exact_match": sum(part["right"] for part in parts) / n,
-        "generated_tokens": sum(part["generated_tokens"] for part in parts) / n,
-        "target_tokens_and_end": sum(part["target_tokens_and_end"] for part in parts) / n,
-        "most_tokens_beyond_target": max(beyond, default=None),
-        "calls": sum(part["calls"] for part in parts) / n,
-        "malformed_calls": sum(part["malformed_calls"] for part in parts),
-        "seconds_in_tool": sum(part["seconds_in_tool"] for part in parts) / n,
-    }
 
 
 def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: int, rounds: int) -> dict[str, Any]:
