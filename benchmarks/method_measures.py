@@ -80,10 +80,12 @@ def by_cell(method: Method, cells: Cells, say: Callable[[str], None]) -> dict[st
             found["skipped"][name] = {"n": len(items), "reason": reason}
             say(f"{name} is skipped: {reason}")
             continue
+        if room is not None:
+            limit = min(limit, room + 1)  # an answer that fills its room may end there; one token more is not fed
         answers: list[tuple[str, Answer]] = []
         for start in range(0, len(items), BATCH):
             prompts = [item["prompt"] for item in items[start : start + BATCH]]
-            answers += method.ask(prompts, limit if room is None else min(limit, room))
+            answers += method.ask(prompts, limit)
         found["cells"][name], mistakes = scored(method, items, answers)
         found["mistakes"] = (found["mistakes"] + mistakes)[:KEPT]
         if done % 20 == 19:
@@ -131,7 +133,11 @@ def method_text(method: Method, answer: Answer) -> str:
 
 
 def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: int, rounds: int) -> dict[str, Any]:
-    """Seconds per answer: one question at a time, methods in turn and in another order each time; then in batches."""
+    """Seconds per answer: one question at a time, methods in turn and in another order each time; then in batches.
+
+    `all_...` have an entry per question, wrong answers too; `most_passes_beyond_target` is of right answers only: the
+    most that one took more than the target has tokens and an end (None without any).
+    """
     rng = random.Random("timed")
     single: dict[str, list[float]] = {method.name: [] for method in methods}
     counted: dict[str, list[tuple[int, bool]]] = {method.name: [] for method in methods}
@@ -147,16 +153,23 @@ def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: 
         chosen = rng.sample(list(items), min(batch, len(items)))
         for method in rng.sample(methods, len(methods)):
             together[method.name].append(_seconds(method, chosen, method.limit(chosen)) / len(chosen))
-    return {
-        name: {
+    made: dict[str, Any] = {}
+    for method in methods:
+        name = method.name
+        passes, right = ([one[at] for one in counted[name]] for at in (0, 1))
+        targets = [target_tokens(method, item) for item in items]
+        beyond = [n - tokens - 1 for n, tokens, hit in zip(passes, targets, right, strict=True) if hit]
+        made[name] = {
             "seconds": summary(single[name]),
-            "passes": statistics.mean(passes for passes, _ in counted[name]),
-            "exact_match": statistics.mean(right for _, right in counted[name]),
+            "passes": statistics.mean(passes),
+            "exact_match": statistics.mean(right),
+            "most_passes_beyond_target": max(beyond, default=None),
             "seconds_in_batches": summary(together[name]) | {"rows": min(batch, len(items))},
             "all_seconds": single[name],
+            "all_passes": passes,
+            "all_right": right,
         }
-        for name in single
-    }
+    return made
 
 
 def _seconds(method: Method, items: Sequence[Mapping[str, Any]], limit: int) -> float:
@@ -169,5 +182,5 @@ def _seconds(method: Method, items: Sequence[Mapping[str, Any]], limit: int) -> 
 def _passes(method: Method, item: Mapping[str, Any], limit: int) -> tuple[int, bool]:
     """Forward passes of one answer, counted where they happen, and whether it is right."""
     with counted_passes(method.model) if method.model is not None else nullcontext([]) as passes:
-        ((text, _),) = method.ask([item["prompt"]], limit)
-    return len(passes), text == item["target"]
+        ((text, made),) = method.ask([item["prompt"]], limit)
+    return len(passes), text == item["target"] and not made.cut

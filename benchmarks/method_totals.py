@@ -3,7 +3,7 @@
 A method skips a cell where no right answer of its form has room (`method_measures.by_cell`). So a total has `n`, the
 items that were asked, beside `of`, the items of the whole test set: where `n` is less it is partial, which `shown`
 marks, and only `bounds` can be held against a threshold. Two methods are compared on the cells that both measured
-(`side_by_side`). Nothing is measured here. Try it: `pytest tests/test_benchmarks_methods.py -k totals`.
+(`side_by_side`). Nothing is measured here. Try it: `pytest tests/test_benchmarks_traits.py`.
 """
 
 from __future__ import annotations

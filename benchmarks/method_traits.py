@@ -4,7 +4,7 @@ In: the results of `methods`. Out: for each trait and method `holds` (True, Fals
 the value that says so and where it stands in the results, or the reason. The thresholds are below. The paper's own
 table and its published accuracies stand beside, marked as quoted; nothing is taken from them. A total from which
 skipped items are left out says that something holds, or not, only where these could not change it.
-Try it: `pytest tests/test_benchmarks_methods.py -k traits`.
+Try it: `pytest tests/test_benchmarks_traits.py`.
 """
 
 from __future__ import annotations
@@ -97,11 +97,13 @@ def _able(*names: str) -> Any:
 
 
 def _single_step(run: Run, timing: Any) -> dict[str, Any]:
-    """No pass more than the answer has tokens and an end."""
+    """No right answer takes a pass more than the target has tokens and an end; of wrong ones nothing can be told."""
     if timing is None:
         return _unmeasured("was not timed in this run")
-    value = timing["passes"] - run["timed_target_tokens_and_end"]
-    return _cell(value <= 0, value, "timing/passes - timed_target_tokens_and_end")
+    value = timing["most_passes_beyond_target"]
+    if value is None:
+        return _unmeasured("no timed answer was right")
+    return _cell(value <= 0, value, "timing/most_passes_beyond_target")
 
 
 def _on_accelerator(run: Run, timing: Any) -> dict[str, Any]:
@@ -194,14 +196,29 @@ def verdict(results: Mapping[str, Any], subject: str = "igc_tokens") -> dict[str
         "at_target": bounds(overall)[0] >= TARGET,
         "no_token_beyond_target": beyond is not None and beyond <= 0,
     }
-    timing = results["timing"]
-    made["fast_enough"] = None  # not timed beside tool use
+    return made | _speeds(results["timing"], subject)
+
+
+def _speeds(timing: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """How fast the token interface is beside tool use, on the timed questions that both answer rightly (`speed_of`).
+
+    `fast_enough` is None where the two were not timed beside each other, and for a tool with which no common answer is
+    right.
+    """
+    made: dict[str, Any] = {"fast_enough": None}
     for name in (name for name in timing if name.startswith("tool") and subject in timing):
-        pairs = zip(timing[name]["all_seconds"], timing[subject]["all_seconds"], strict=True)
-        ratio = statistics.median(slow / fast for slow, fast in pairs)
-        made.setdefault("times_the_passes", {})[name] = timing[name]["passes"] / timing[subject]["passes"]
+        own, other = timing[subject], timing[name]
+        both = [a and b for a, b in zip(own["all_right"], other["all_right"], strict=True)]
+        seconds, passes = (
+            [(slow, fast) for slow, fast, hit in zip(other[key], own[key], both, strict=True) if hit]
+            for key in ("all_seconds", "all_passes")
+        )
+        ratio = statistics.median(slow / fast for slow, fast in seconds) if seconds else None
+        more = sum(slow for slow, _ in passes) / sum(fast for _, fast in passes) if passes else None
+        made.setdefault("speed_of", {})[name] = {"n": len(seconds), "of": len(both)}
+        made.setdefault("times_the_passes", {})[name] = more
         made.setdefault("times_as_fast_as", {})[name] = ratio
-        made["fast_enough"] = {**(made["fast_enough"] or {}), name: ratio >= FASTER}
+        made["fast_enough"] = {**(made["fast_enough"] or {}), name: None if ratio is None else ratio >= FASTER}
     return made
 
 

@@ -29,7 +29,7 @@ from join import joined
 from measuring import facts
 from method_gates import before_training, cached_alike
 from method_items import LONGER, NAMES, TRAINED, cells
-from method_measures import Method, by_cell, target_tokens, timed
+from method_measures import Method, by_cell, timed
 from method_probes import calculation_shown, host_reads, new_operation, result_followed, unharmed
 from method_totals import shown, total, totals
 from method_training import KINDS, Budget, kept_file, trained, training_set
@@ -118,7 +118,6 @@ class Comparison:
             refuse(cached_alike(method.model, method.tokenizer, prompts, limit, method.form.tool))
         self.ready.append(method)
         found = by_cell(method, self.tested, lambda line: print(f"{name}  {line}", flush=True))
-        targets = [target_tokens(method, item) + 1 for item in self.timed_items]
         probes = {
             "calculation_shown": calculation_shown(method, some),
             "result_followed": result_followed(method, some),
@@ -129,7 +128,6 @@ class Comparison:
         if probes["host_reads"] is not None:
             probes["host_reads"] -= host_reads(self.base, some[:FEW]) or 0.0
         run = {"training": training, "measured": found, "totals": totals(found), "probes": probes}
-        run["timed_target_tokens_and_end"] = sum(targets) / len(targets)
         print(f"{name}  { ({key: shown(t) for key, t in run['totals'].items()}) }", flush=True)
         return run
 
