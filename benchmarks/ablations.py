@@ -45,6 +45,7 @@ LORA = "lora"
 RATES = {LORA: [5e-4, 1e-3, 3e-3], "shortcut_only": [1e-3, 3e-3, 1e-2]}  # where a search begins
 BEYOND = 3.0  # by what factor a search goes on
 VALIDATION_SEED, SEARCH_SEED, TEST_SEED = 1, 1_000_000, 0
+DRAWING = ("output", "figure", "only_draw")  # options that drawing alone heeds
 VALIDATION_ITEMS = 20  # per subtask, of what chooses the learning rate
 
 
@@ -217,8 +218,8 @@ def draw(results: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def main() -> None:
-    """Runs all methods and seeds; shows and draws the results."""
+def parsed(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line; beside `--only-draw`, options that only a training heeds are refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--figure", type=Path, metavar="FILE")
@@ -230,7 +231,18 @@ def main() -> None:
     parser.add_argument("--search-steps", type=int, help="of a search for a learning rate (default: as --steps)")
     parser.add_argument("--per-group", type=int, default=100, help="test items per subtask (default: %(default)s)")
     parser.add_argument("--checks", type=int, default=12, help="measurements on the way (default: %(default)s)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
+    given = parser.parse_args(words, argparse.Namespace(**dict.fromkeys(vars(arguments))))  # None: not given
+    unheeded = [name for name, value in vars(given).items() if value is not None and name not in DRAWING]
+    if arguments.only_draw and unheeded:
+        names = ", ".join(f"`--{name.replace('_', '-')}`" for name in unheeded)
+        parser.error(f"`--only-draw` trains nothing, so {names} would change nothing. Leave out one or the other.")
+    return arguments
+
+
+def main() -> None:
+    """Runs all methods and seeds; shows and draws the results."""
+    arguments = parsed()
     results = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.only_draw else run(arguments)
     print(table(results))
     if arguments.figure is not None:

@@ -1,9 +1,9 @@
 """What is measured of each compared method: answers by cell, time beside the others, passes.
 
 A `Method` answers questions as text, with whatever it has: a model, a model and a tool, or rules. `by_cell` compares
-whole answers and counts tokens; `timed` asks methods in turn, question by question, so that what else the machine does
-meets all of them. Nothing is trained here, and no method is shown more than a question.
-Try it: `pytest tests/test_benchmarks_methods.py -k counts`.
+whole answers and counts tokens (`method_totals` sums them up); `timed` asks methods in turn, question by question, so
+that what else the machine does meets all of them. Nothing is trained here, and no method is shown more than a
+question. Try it: `pytest tests/test_benchmarks_methods.py -k counts`.
 """
 
 from __future__ import annotations
@@ -69,19 +69,23 @@ class Method:
 
 
 def by_cell(method: Method, cells: Cells, say: Callable[[str], None]) -> dict[str, Any]:
-    """Exact match and tokens of every cell, the first mistakes, and the cells that were skipped with the reason."""
+    """Exact match and tokens of every cell, the first mistakes, and the cells that were skipped: items and reason."""
     found: dict[str, Any] = {"cells": {}, "skipped": {}, "mistakes": []}
     begin = time.perf_counter()
     for done, (name, items) in enumerate(cells.items()):
         room, limit = method.room(items), method.limit(items)
         shortest = min(wanted_tokens(method.form, dict(item), method.tokenizer) for item in items)
         if room is not None and shortest > room:
-            found["skipped"][name] = f"a right answer takes {shortest} tokens or more, there is room for {room}"
+            reason = f"a right answer takes {shortest} tokens or more, there is room for {room}"
+            found["skipped"][name] = {"n": len(items), "reason": reason}
+            say(f"{name} is skipped: {reason}")
             continue
+        if room is not None:
+            limit = min(limit, room + 1)  # an answer that fills its room may end there; one token more is not fed
         answers: list[tuple[str, Answer]] = []
         for start in range(0, len(items), BATCH):
             prompts = [item["prompt"] for item in items[start : start + BATCH]]
-            answers += method.ask(prompts, limit if room is None else min(limit, room))
+            answers += method.ask(prompts, limit)
         found["cells"][name], mistakes = scored(method, items, answers)
         found["mistakes"] = (found["mistakes"] + mistakes)[:KEPT]
         if done % 20 == 19:
@@ -128,27 +132,12 @@ def method_text(method: Method, answer: Answer) -> str:
     return method.tokenizer.decode(answer.tokens)
 
 
-def total(found: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, Any] | None:
-    """Exact match and mean tokens over the cells whose name is wanted, every item counting alike; None without any."""
-    parts = [cell for name, cell in found["cells"].items() if wanted(name)]
-    n = sum(part["n"] for part in parts)
-    if not n:
-        return None
-    beyond = [part["most_tokens_beyond_target"] for part in parts if part["most_tokens_beyond_target"] is not None]
-    return {
-        "n": n,
-        "exact_match": sum(part["right"] for part in parts) / n,
-        "generated_tokens": sum(part["generated_tokens"] for part in parts) / n,
-        "target_tokens_and_end": sum(part["target_tokens_and_end"] for part in parts) / n,
-        "most_tokens_beyond_target": max(beyond, default=None),
-        "calls": sum(part["calls"] for part in parts) / n,
-        "malformed_calls": sum(part["malformed_calls"] for part in parts),
-        "seconds_in_tool": sum(part["seconds_in_tool"] for part in parts) / n,
-    }
-
-
 def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: int, rounds: int) -> dict[str, Any]:
-    """Seconds per answer: one question at a time, methods in turn and in another order each time; then in batches."""
+    """Seconds per answer: one question at a time, methods in turn and in another order each time; then in batches.
+
+    `all_...` have an entry per question, wrong answers too; `most_passes_beyond_target` is of right answers only: the
+    most that one took more than the target has tokens and an end (None without any).
+    """
     rng = random.Random("timed")
     single: dict[str, list[float]] = {method.name: [] for method in methods}
     counted: dict[str, list[tuple[int, bool]]] = {method.name: [] for method in methods}
@@ -164,16 +153,23 @@ def timed(methods: Sequence[Method], items: Sequence[Mapping[str, Any]], batch: 
         chosen = rng.sample(list(items), min(batch, len(items)))
         for method in rng.sample(methods, len(methods)):
             together[method.name].append(_seconds(method, chosen, method.limit(chosen)) / len(chosen))
-    return {
-        name: {
+    made: dict[str, Any] = {}
+    for method in methods:
+        name = method.name
+        passes, right = ([one[at] for one in counted[name]] for at in (0, 1))
+        targets = [target_tokens(method, item) for item in items]
+        beyond = [n - tokens - 1 for n, tokens, hit in zip(passes, targets, right, strict=True) if hit]
+        made[name] = {
             "seconds": summary(single[name]),
-            "passes": statistics.mean(passes for passes, _ in counted[name]),
-            "exact_match": statistics.mean(right for _, right in counted[name]),
+            "passes": statistics.mean(passes),
+            "exact_match": statistics.mean(right),
+            "most_passes_beyond_target": max(beyond, default=None),
             "seconds_in_batches": summary(together[name]) | {"rows": min(batch, len(items))},
             "all_seconds": single[name],
+            "all_passes": passes,
+            "all_right": right,
         }
-        for name in single
-    }
+    return made
 
 
 def _seconds(method: Method, items: Sequence[Mapping[str, Any]], limit: int) -> float:
@@ -186,5 +182,5 @@ def _seconds(method: Method, items: Sequence[Mapping[str, Any]], limit: int) -> 
 def _passes(method: Method, item: Mapping[str, Any], limit: int) -> tuple[int, bool]:
     """Forward passes of one answer, counted where they happen, and whether it is right."""
     with counted_passes(method.model) if method.model is not None else nullcontext([]) as passes:
-        ((text, _),) = method.ask([item["prompt"]], limit)
-    return len(passes), text == item["target"]
+        ((text, made),) = method.ask([item["prompt"]], limit)
+    return len(passes), text == item["target"] and not made.cut

@@ -2,17 +2,19 @@
 
 In: the results of `methods`. Out: for each trait and method `holds` (True, False, or None for "not measured here"),
 the value that says so and where it stands in the results, or the reason. The thresholds are below. The paper's own
-table and its published accuracies stand beside, marked as quoted; nothing is taken from them.
-Try it: `pytest tests/test_benchmarks_methods.py -k traits`.
+table and its published accuracies stand beside, marked as quoted; nothing is taken from them. A total from which
+skipped items are left out says that something holds, or not, only where these could not change it.
+Try it: `pytest tests/test_benchmarks_traits.py`.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from method_items import NAMES
+from method_totals import GROUPS, MARK, bounds, partial_totals, shown, side_by_side
 
 
 CAPABLE = 0.95  # exact match from which a method counts as able
@@ -73,22 +75,35 @@ def _unmeasured(reason: str) -> dict[str, Any]:
     return {"holds": None, "reason": reason}
 
 
+def _capable(totals: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
+    """Whether the least of some totals is high, whatever was skipped; their items stand beside."""
+    n, of = (sum(total[count] for total in totals) for count in ("n", "of"))
+    least, most = (min(parts) for parts in zip(*map(bounds, totals), strict=True))
+    if least < CAPABLE <= most:
+        return _unmeasured(
+            f"{of - n} of {of} items were skipped, so the least of {key} is from {least:.4f} to {most:.4f}"
+        )
+    value = min((total["exact_match"] for total in totals if total["n"]), default=None)
+    return _cell(least >= CAPABLE, value, key) | {"n": n, "of": of}
+
+
 def _able(*names: str) -> Any:
     """Whether the operations named are right in cells of trained lengths."""
 
     def trait(run: Run, timing: Any) -> dict[str, Any]:
-        value = min(run["totals"][name]["exact_match"] for name in names)
-        return _cell(value >= CAPABLE, value, f"totals/{'|'.join(names)}/exact_match, the least")
+        return _capable([run["totals"][name] for name in names], f"totals/{'|'.join(names)}/exact_match, the least")
 
     return trait
 
 
 def _single_step(run: Run, timing: Any) -> dict[str, Any]:
-    """No pass more than the answer has tokens and an end."""
+    """No right answer takes a pass more than the target has tokens and an end; of wrong ones nothing can be told."""
     if timing is None:
         return _unmeasured("was not timed in this run")
-    value = timing["passes"] - run["timed_target_tokens_and_end"]
-    return _cell(value <= 0, value, "timing/passes - timed_target_tokens_and_end")
+    value = timing["most_passes_beyond_target"]
+    if value is None:
+        return _unmeasured("no timed answer was right")
+    return _cell(value <= 0, value, "timing/most_passes_beyond_target")
 
 
 def _on_accelerator(run: Run, timing: Any) -> dict[str, Any]:
@@ -96,6 +111,8 @@ def _on_accelerator(run: Run, timing: Any) -> dict[str, Any]:
     reads = run["probes"]["host_reads"]
     if reads is None:
         return _cell(False, None, "has no model")
+    if not run["totals"]["all"]["n"]:
+        return _unmeasured("every item was skipped")
     value = {"calls_per_answer": run["totals"]["all"]["calls"], "host_reads_per_pass": reads}
     return _cell(value["calls_per_answer"] == 0, value, "totals/all/calls, probes/host_reads")
 
@@ -127,7 +144,7 @@ def _lengths(run: Run, timing: Any) -> dict[str, Any]:
     total = run["totals"]["longer"]
     if total is None:
         return _unmeasured("no cell of longer operands")
-    return _cell(total["exact_match"] >= CAPABLE, total["exact_match"], "totals/longer/exact_match")
+    return _capable([total], "totals/longer/exact_match")
 
 
 def _extensible(run: Run, timing: Any) -> dict[str, Any]:
@@ -153,55 +170,85 @@ _TRAITS = {
 
 
 def verdict(results: Mapping[str, Any], subject: str = "igc_tokens") -> dict[str, Any] | None:
-    """What must hold of the token interface against every method but the parser; None where it was not measured."""
+    """What must hold of the token interface against every method but the parser; None where it was not measured.
+
+    Two methods are compared on the cells that both measured. What is not compared stands in `skipped`, by method, and
+    in the `left_out` of `ahead_overall`, in items.
+    """
     runs = results["runs"]
     if subject not in runs:
         return None
     own, others = runs[subject], {name: run for name, run in runs.items() if name not in (subject, UPPER_BOUND)}
-    cells = own["measured"]["cells"]
-    behind = {
-        name: {
-            cell: [counts["exact_match"], score["exact_match"]]
-            for cell, score in run["measured"]["cells"].items()
-            if (counts := cells.get(cell)) is not None and counts["exact_match"] < score["exact_match"]
-        }
-        for name, run in others.items()
-    }
-    overall = own["totals"]["all"]["exact_match"]
-    beyond = own["totals"]["all"]["most_tokens_beyond_target"]
+    behind = {name: _behind(own["measured"], run["measured"]) for name, run in others.items()}
+    skipped = {name: list(run["measured"]["skipped"]) for name, run in {subject: own, **others}.items()}
+    overall = own["totals"]["all"]
+    beyond = overall["most_tokens_beyond_target"]
     made: dict[str, Any] = {
         "behind": {name: found for name, found in behind.items() if found},
-        "ahead_overall": {name: overall > run["totals"]["all"]["exact_match"] for name, run in others.items()},
-        "exact_match": {key: total and total["exact_match"] for key, total in own["totals"].items()},
-        "at_target": overall >= TARGET,
+        "skipped": {name: found for name, found in skipped.items() if found},
+        "ahead_overall": {
+            name: side_by_side(own["measured"], run["measured"], GROUPS["all"]) for name, run in others.items()
+        },
+        "exact_match": {
+            key: total and {part: total[part] for part in ("exact_match", "n", "of")}
+            for key, total in own["totals"].items()
+        },
+        "at_target": bounds(overall)[0] >= TARGET,
         "no_token_beyond_target": beyond is not None and beyond <= 0,
     }
-    timing = results["timing"]
-    made["fast_enough"] = None  # not timed beside tool use
+    return made | _speeds(results["timing"], subject)
+
+
+def _speeds(timing: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """How fast the token interface is beside tool use, on the timed questions that both answer rightly (`speed_of`).
+
+    `fast_enough` is None where the two were not timed beside each other, and for a tool with which no common answer is
+    right.
+    """
+    made: dict[str, Any] = {"fast_enough": None}
     for name in (name for name in timing if name.startswith("tool") and subject in timing):
-        pairs = zip(timing[name]["all_seconds"], timing[subject]["all_seconds"], strict=True)
-        ratio = statistics.median(slow / fast for slow, fast in pairs)
-        made.setdefault("times_the_passes", {})[name] = timing[name]["passes"] / timing[subject]["passes"]
+        own, other = timing[subject], timing[name]
+        both = [a and b for a, b in zip(own["all_right"], other["all_right"], strict=True)]
+        seconds, passes = (
+            [(slow, fast) for slow, fast, hit in zip(other[key], own[key], both, strict=True) if hit]
+            for key in ("all_seconds", "all_passes")
+        )
+        ratio = statistics.median(slow / fast for slow, fast in seconds) if seconds else None
+        more = sum(slow for slow, _ in passes) / sum(fast for _, fast in passes) if passes else None
+        made.setdefault("speed_of", {})[name] = {"n": len(seconds), "of": len(both)}
+        made.setdefault("times_the_passes", {})[name] = more
         made.setdefault("times_as_fast_as", {})[name] = ratio
-        made["fast_enough"] = {**(made["fast_enough"] or {}), name: ratio >= FASTER}
+        made["fast_enough"] = {**(made["fast_enough"] or {}), name: None if ratio is None else ratio >= FASTER}
     return made
 
 
+def _behind(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The cells in which another method is ahead, with both scores; those that the first one skipped are not here."""
+    pairs = {
+        cell: [own["cells"][cell]["exact_match"], counts["exact_match"]]
+        for cell, counts in other["cells"].items()
+        if cell not in own["skipped"]
+    }
+    return {cell: scores for cell, scores in pairs.items() if scores[0] < scores[1]}
+
+
 def table(results: Mapping[str, Any]) -> str:
-    """Per cent exact, tokens, passes and milliseconds of every method."""
+    """Per cent exact, tokens, passes and milliseconds of every method; partial totals are marked."""
     columns = ("all", *NAMES.values(), "seen", "held_out", "longer", "shifted")
     lines = [f"{'':<28}" + "".join(f"{name[:8]:>9}" for name in (*columns, "tokens", "passes", "ms"))]
+    notes = []
     for method, run in results["runs"].items():
-        shown = [run["totals"][name] for name in columns]
-        cells = ["-" if total is None else f"{100 * total['exact_match']:.1f}" for total in shown]
+        cells = [shown(run["totals"][name]) for name in columns]
         timing = results["timing"].get(method)
-        cells.append(f"{run['totals']['all']['generated_tokens']:.1f}")
+        cells.append(shown(run["totals"]["all"], "generated_tokens", 1.0))
         cells += (
             ["-", "-"] if timing is None else [f"{timing['passes']:.1f}", f"{1e3 * timing['seconds']['median']:.1f}"]
         )
         lines.append(f"{method:<28}" + "".join(f"{cell:>9}" for cell in cells))
+        if counts := partial_totals(run["totals"]):
+            notes.append(f"{MARK} {method} skipped what no right answer of its form has room for; items: {counts}")
     for name, scores in QUOTED_ACCURACY.items():
         if isinstance(scores, dict):
             cells = [f"{100 * scores[key]:.0f}" if key in scores else "" for key in columns]
             lines.append(f"{'quoted: ' + name:<28}" + "".join(f"{cell:>9}" for cell in cells))
-    return "\n".join(lines)
+    return "\n".join([*lines, *notes])

@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,9 @@ from join import joined
 from measuring import facts
 from method_gates import before_training, cached_alike
 from method_items import LONGER, NAMES, TRAINED, cells
-from method_measures import Method, by_cell, target_tokens, timed, total
+from method_measures import Method, by_cell, timed
 from method_probes import calculation_shown, host_reads, new_operation, result_followed, unharmed
+from method_totals import shown, total, totals
 from method_training import KINDS, Budget, kept_file, trained, training_set
 from method_traits import QUOTED_ACCURACY, QUOTED_TRAITS, UPPER_BOUND, table, traits, verdict
 
@@ -104,6 +105,7 @@ class Comparison:
         with eval_mode(model):
             found = total(by_cell(method, self.validation, lambda line: None), lambda group: True)
         assert found is not None
+        assert found["n"] == found["of"], found  # every form has room for trained lengths
         return found["exact_match"]
 
     def measure(self, name: str) -> dict[str, Any]:
@@ -116,7 +118,6 @@ class Comparison:
             refuse(cached_alike(method.model, method.tokenizer, prompts, limit, method.form.tool))
         self.ready.append(method)
         found = by_cell(method, self.tested, lambda line: print(f"{name}  {line}", flush=True))
-        targets = [target_tokens(method, item) + 1 for item in self.timed_items]
         probes = {
             "calculation_shown": calculation_shown(method, some),
             "result_followed": result_followed(method, some),
@@ -127,8 +128,7 @@ class Comparison:
         if probes["host_reads"] is not None:
             probes["host_reads"] -= host_reads(self.base, some[:FEW]) or 0.0
         run = {"training": training, "measured": found, "totals": totals(found), "probes": probes}
-        run["timed_target_tokens_and_end"] = sum(targets) / len(targets)
-        print(f"{name}  { ({key: t and round(t['exact_match'], 4) for key, t in run['totals'].items()}) }", flush=True)
+        print(f"{name}  { ({key: shown(t) for key, t in run['totals'].items()}) }", flush=True)
         return run
 
     def timing(self) -> dict[str, Any]:
@@ -140,21 +140,6 @@ def refuse(wrong: list[str]) -> None:
     """Ends the command where a gate gave sentences."""
     if wrong:
         raise SystemExit("Nothing is reported, because a gate is red:\n" + "\n".join(wrong))
-
-
-def totals(found: dict[str, Any]) -> dict[str, Any]:
-    """Exact match over groups of cells; where nothing else is said, of trained lengths and of both phrasings."""
-
-    def is_in(name: str, phrasings: tuple[str, ...], lengths: range, operation: str = "") -> bool:
-        phrasing, _, rest = name.partition("/")
-        return phrasing in phrasings and int(rest.split("_")[0]) in lengths and rest.endswith(operation)
-
-    both = ("seen", "held_out")
-    wanted = {"all": partial(is_in, phrasings=both, lengths=TRAINED)}
-    wanted |= {o: partial(is_in, phrasings=both, lengths=TRAINED, operation=o) for o in NAMES.values()}
-    wanted |= {phrasing: partial(is_in, phrasings=(phrasing,), lengths=TRAINED) for phrasing in (*both, "shifted")}
-    wanted["longer"] = partial(is_in, phrasings=both, lengths=LONGER)
-    return {key: total(found, is_wanted) for key, is_wanted in wanted.items()}
 
 
 def draw(results: dict[str, Any], path: Path) -> None:

@@ -4,7 +4,8 @@ All methods share one set of weights in one process and take turns, repetition b
 texts: one that asks for a calculation, which is read, calculated and written at every token behind it, and one without
 arithmetic, in which an anchor is read as well, but nothing is written. Decoding is measured twice, by a plain loop of
 forward calls with a cache that grows, and through `generate`; on a GPU also compiled, as CUDA graphs, with a static
-cache. Before anything is timed, IGC has to be right (`checked`), or the run ends without results.
+cache. Before anything is timed, IGC has to be right (`checked`), and in the round of each cell that does not count it
+has to read the very text that is timed as it should (`check_read`), or the run ends.
 
 Shapes: `tiny` is the embedded base, `100m` a random Llama of 110 M parameters, `8b` one of Llama-3.1-8B's dimensions
 in bfloat16, which needs a GPU. What this machine cannot run is left out and named in the results. Texts are built of
@@ -30,11 +31,13 @@ from overhead_checks import (
     CALCULATION,
     TEXTS,
     check_compiled,
+    check_read,
     checked,
     checked_memory,
     fed_tokens,
     logits_of,
     record_bytes,
+    statuses,
     text_of,
 )
 from peft import PeftModel
@@ -52,6 +55,7 @@ PREFILL, DECODE, FIRST, GENERATE, LATER = PARTS = (
     "generate",
     "decode_in_generate",
 )
+PROMPTS_READ = 3  # of a repetition by forward calls and `generate`
 LOOKED_AT = 48  # tokens before the decoding steps whose operators are counted
 NOT_SETTINGS = ("output", "figure", "adapter")
 
@@ -125,6 +129,13 @@ class CompiledDecoding:
         self._prefill()
         return torch.cat([logits.clone() for logits in self._decoded()], 1)  # a graph writes over its outputs
 
+    @torch.no_grad()
+    def read(self) -> list[torch.Tensor]:
+        """The statuses of the steps in the prompt; no graph is watched, or it would be another one than is timed."""
+        with statuses() as seen:
+            self._prefill()
+        return seen
+
     def _prefill(self) -> None:
         """Reads the prompt into an empty cache, without a graph."""
         self.cache.reset()
@@ -177,6 +188,22 @@ def _free_memory() -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def not_counted(
+    subject: Subject, kind: str, ids: torch.Tensor, fed: torch.Tensor, graph: CompiledDecoding | None
+) -> tuple[dict[str, float], dict[str, int]]:
+    """A method's first round of a cell, and how it read the text; `SystemExit` if that is not what is to be timed."""
+    if graph is None:
+        with statuses() as seen:
+            parts = eager_parts(subject, ids, fed)
+        return parts, check_read(subject, kind, seen, *ids.shape, PROMPTS_READ)
+    read = check_read(subject, kind, graph.read(), *ids.shape, 1)
+    graph()  # this round is still too early for a graph
+    with torch.inference_mode():
+        eager = logits_of(subject.model, ids, fed, True)[:, 1:]
+    check_compiled(subject, graph.logits(), eager)
+    return graph(), read
+
+
 def measured(
     made: list[Subject], tokenizer: Any, kind: str, mode: str, length: int, batch: int, arguments: Any, told: Any
 ) -> dict[str, Any]:
@@ -188,21 +215,21 @@ def measured(
         torch._dynamo.reset()
         torch._dynamo.config.recompile_limit = 64
         torch._dynamo.config.fail_on_recompile_limit_hit = True
-    compiled: dict[str, CompiledDecoding] = {}
+    graphs: dict[str, CompiledDecoding] = {}
+    read: dict[str, dict[str, int]] = {}
     peaks: dict[str, int] = {}
 
     def run(subject: Subject) -> dict[str, float]:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         with subject.told(kind == CALCULATION):
-            if mode == COMPILED and subject.method not in compiled:
-                made_graph = CompiledDecoding(subject, ids, fed, mode="reduce-overhead")
-                compiled[subject.method] = made_graph
-                made_graph()  # the round that does not count is still too early for a graph
-                with torch.inference_mode():
-                    eager = logits_of(subject.model, ids, fed, True)[:, 1:]
-                check_compiled(subject, made_graph.logits(), eager)
-            parts = compiled[subject.method]() if mode == COMPILED else eager_parts(subject, ids, fed)
+            if mode == COMPILED and subject.method not in graphs:
+                graphs[subject.method] = CompiledDecoding(subject, ids, fed, mode="reduce-overhead")
+            graph = graphs.get(subject.method)
+            if subject.method not in read:
+                parts, read[subject.method] = not_counted(subject, kind, ids, fed, graph)
+            else:
+                parts = eager_parts(subject, ids, fed) if graph is None else graph()
         if device.type == "cuda":
             peaks[subject.method] = torch.cuda.max_memory_allocated()
         return parts
@@ -220,7 +247,7 @@ def measured(
             if method != BASE:
                 found["overhead"] = overhead(values, by_method[BASE])
             parts[part][method] = found
-    cell = {"text": kind, "mode": mode, "batch": batch, "prompt": length, "parts": parts}
+    cell = {"text": kind, "mode": mode, "batch": batch, "prompt": length, "read": read, "parts": parts}
     return cell | ({"peak_bytes": peaks} if peaks else {})
 
 
@@ -280,6 +307,9 @@ def table(results: dict[str, Any]) -> str:
                     if method != BASE:
                         cost = {key: 100 * found["overhead"][key] for key in ("median", "low", "high")}
                         shown = f"{cost['median']:>7.1f}%  {cost['low']:.1f} to {cost['high']:.1f}"
+                        more = cell["read"][method]["in_generated_text"]
+                        if more and part in (GENERATE, LATER):
+                            shown += f"  with {more} steps in generated text"
                         lines.append(f"{where:<46}{part:<20}{method:<12}{shown}")
     return "\n".join(lines)
 

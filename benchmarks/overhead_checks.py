@@ -2,7 +2,8 @@
 
 In: a `Subject` (see `shapes`), its base and the embedded tokenizer. Out: what was found, for JSON. A method that is
 wrong (it does not calculate, writes where nothing is asked, differs with a cache, holds a copy of the embeddings) ends
-the run with a sentence. Nothing is timed here. Try it: `pytest tests/test_benchmarks_overhead.py`
+the run with a sentence; so does one that reads a text of the timed length otherwise. Nothing is timed here.
+Try it: `pytest tests/test_benchmarks_overhead.py`
 
 Shapes: B rows, T tokens of a prompt, N tokens behind it, A steps per row, V vocabulary.
 """
@@ -114,6 +115,36 @@ def checked(subject: Subject, base: Any, tokenizer: Any, length: int = 48) -> di
                 f"of one pass; the base's own by {own:.1e}."
             )
         found[kind] = {"steps": len(steps), "ok": ok, "cached_against_uncached": difference, "of_the_base": own}
+    return found
+
+
+def check_read(
+    subject: Subject, kind: str, seen: list[torch.Tensor], rows: int, length: int, prompts: int
+) -> dict[str, int]:
+    """Sees that a text of the length that is timed is read as it should be; `SystemExit` says what is wrong.
+
+    Args:
+        subject: the method; one without a calculator has nothing to read.
+        kind: of the text: in each row of a calculation the step is ok, in plain text none is.
+        seen: of `statuses`, the prompts before anything else.
+        rows, length: of the prompt.
+        prompts: how often it was read.
+
+    Returns:
+        How many `steps` there were, how many of them `ok`, and how many `in_generated_text`, which has anchors of its
+        own where the model writes a header; they make what `generate` took longer.
+    """
+    ok = [int((steps == int(Status.OK)).sum()) for steps in seen]
+    found = {"steps": sum(map(len, seen)), "ok": sum(ok), "in_generated_text": sum(map(len, seen[prompts:]))}
+    if not subject.calculators:
+        return found
+    all_read = [len(steps) for steps in seen[:prompts]] == [rows] * prompts
+    as_it_should = ok[:prompts] == [rows] * prompts if kind == CALCULATION else not any(ok)
+    if not (all_read and as_it_should):
+        raise SystemExit(
+            f"{subject.method}: where it is timed, the {kind} text of {length} tokens was read {found['steps']} times "
+            f"with the status ok {found['ok']} times; it has {rows} rows and came {prompts} times."
+        )
     return found
 
 

@@ -18,6 +18,7 @@ from peft_igc.passes import reads_alone
 
 
 ALONE, WHOLE = "reading_alone", "whole"  # passes of a step: they end behind the reading, or do not
+GPU_PEAK = "gpu_peak"  # beside the bytes of tensors in what `Held` keeps
 
 
 def now() -> float:
@@ -104,7 +105,7 @@ class Held(TrainerCallback):
     def on_train_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Takes the peak."""
         if torch.cuda.is_available():
-            self.bytes["gpu_peak"] = torch.cuda.max_memory_allocated()
+            self.bytes[GPU_PEAK] = torch.cuda.max_memory_allocated()
 
 
 def size(tensors: list[torch.Tensor]) -> int:

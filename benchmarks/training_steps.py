@@ -26,7 +26,7 @@ from datasets import Dataset
 from measuring import summary
 from peft import LoraConfig, get_peft_model
 from shapes import LARGEST, TINY, lora_rank, made_base, missing
-from step_times import ALONE, WHOLE, Held, StepTimes
+from step_times import ALONE, GPU_PEAK, WHOLE, Held, StepTimes
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PrinterCallback, set_seed
 
 from peft_igc import IGCConfig
@@ -298,13 +298,17 @@ def compared(plan: Plan, told: dict[str, dict[str, Any]], seconds: dict[str, lis
 
 
 def table(shape: str, found: dict[str, Any]) -> str:
-    """A line per method."""
-    lines = [f"{shape:<22}{'parameters':>12}{'steps/s':>10}{'tokens/s':>11}{'x LoRA':>11}{'MiB':>10}"]
+    """A line per method; the memory of its tensors (weights, gradients, optimizer), and on a GPU the peak of all."""
+    lines = [
+        f"{shape:<22}{'parameters':>12}{'steps/s':>10}{'tokens/s':>11}{'x LoRA':>11}{'tensors MiB':>13}"
+        f"{'GPU peak MiB':>14}"
+    ]
     for method, told in found["methods"].items():
-        held = told["bytes"].get("gpu_peak") or sum(told["bytes"].values())
+        tensors = sum(value for name, value in told["bytes"].items() if name != GPU_PEAK) / 2**20
+        peak = f"{told['bytes'][GPU_PEAK] / 2**20:.1f}" if GPU_PEAK in told["bytes"] else "-"
         beside = told.get("step_beside_lora", {}).get("median", float("nan"))
         lines.append(
             f"{method:<22}{told['parameters']:>12,}{told['steps_per_second']['median']:>10.3f}"
-            f"{told['tokens_per_second']:>11.0f}{beside:>11.2f}{held / 2**20:>10.1f}"
+            f"{told['tokens_per_second']:>11.0f}{beside:>11.2f}{tensors:>13.1f}{peak:>14}"
         )
     return "\n".join(lines)

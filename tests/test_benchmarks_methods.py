@@ -14,7 +14,6 @@ import method_items
 import method_measures
 import method_probes
 import method_training
-import method_traits
 import methods
 import pytest
 import torch
@@ -105,25 +104,49 @@ def test_cells_that_a_right_answer_does_not_fit_are_skipped_with_the_reason(base
     long = [item("What is it?", "*", "9" * 12, "9" * 12)]
     found = method_measures.by_cell(method, {"seen/12_digit_multiplication": long}, print)
     assert found["cells"] == {}
-    assert "there is room for" in found["skipped"]["seen/12_digit_multiplication"]
+    skipped = found["skipped"]["seen/12_digit_multiplication"]
+    assert skipped["n"] == 1
+    assert "there is room for" in skipped["reason"]
 
 
-def test_totals_weigh_items_alike_and_keep_lengths_and_phrasings_apart():
-    cell = {"generated_tokens": 9, "target_tokens_and_end": 9, "malformed_calls": 0, "calls": 0, "seconds_in_tool": 0}
-    found = {
-        "cells": {
-            "seen/2_digit_addition": cell | {"n": 1, "right": 1, "most_tokens_beyond_target": 0},
-            "held_out/5_digit_division": cell | {"n": 3, "right": 1, "most_tokens_beyond_target": 4},
-            "shifted/2_digit_division": cell | {"n": 2, "right": 2, "most_tokens_beyond_target": 9},
-            "seen/6_digit_addition": cell | {"n": 2, "right": 0, "most_tokens_beyond_target": None},
-        }
-    }
-    made = methods.totals(found)
-    shares = {key: one and one["exact_match"] for key, one in made.items()}
-    assert shares["all"] == 0.5
-    assert (shares["addition"], shares["division"], shares["multiplication"]) == (1.0, 1 / 3, None)
-    assert (shares["seen"], shares["held_out"], shares["shifted"], shares["longer"]) == (1.0, 1 / 3, 1.0, 0.0)
-    assert made["all"]["most_tokens_beyond_target"] == 4
+def test_passes_beyond_the_target_are_the_most_of_right_answers(base, monkeypatch):
+    tokenizer = base[1]
+    items = [item("What is 3 plus 4?", "+", "3", "4"), *QUESTIONS[:1]]  # targets of one and of three tokens
+    told = {items[0]["prompt"]: ("7", 5), items[1]["prompt"]: ("9", 50)}  # an answer, and its passes
+
+    def timed_as(answers, cut=False):
+        class Scripted(method_measures.Method):
+            def ask(self, prompts, limit, tool=None):
+                return [(answers[prompt][0], answer_loop.Answer(done=True, cut=cut)) for prompt in prompts]
+
+        lengths = {prompt: passes for prompt, (_, passes) in answers.items()}
+        honest = method_measures._passes
+        monkeypatch.setattr(
+            method_measures, "_passes", lambda m, i, limit: (lengths[i["prompt"]], honest(m, i, limit)[1])
+        )
+        made = method_measures.timed([Scripted("lora", None, tokenizer)], items, 2, 1)["lora"]
+        monkeypatch.undo()
+        return made
+
+    made = timed_as(told)
+    assert made["all_right"] == [True, False]
+    assert made["all_passes"] == [5, 50]
+    assert made["most_passes_beyond_target"] == 5 - 1 - 1  # the wrong one took 50
+    assert timed_as(told, cut=True)["most_passes_beyond_target"] is None  # a cut answer is never right
+    right = told | {items[1]["prompt"]: (items[1]["target"], 6)}
+    assert timed_as(right)["most_passes_beyond_target"] == 3
+
+
+def test_a_right_answer_may_fill_all_of_the_room(base, monkeypatch):
+    tokenizer, items = base[1], QUESTIONS[:1]
+    method = method_measures.Method("tool", oracle(tokenizer, items), tokenizer, method_training.TOOL)
+    prompt = len(prompt_tokens(tokenizer, [items[0]["prompt"]], raw=False)[0])
+    wanted = method_training.wanted_tokens(method.form, items[0], tokenizer)
+    for spare, skipped in ((0, 0), (-1, 1)):
+        monkeypatch.setattr(method_measures, "longest_text", lambda model, n=prompt + wanted + spare: n)
+        found = method_measures.by_cell(method, {"seen/5_digit_multiplication": items}, print)
+        assert len(found["skipped"]) == skipped
+        assert [one["right"] for one in found["cells"].values()] == [1] * (1 - skipped)
 
 
 # ------------------------------------------------------------------------------------------ probes
@@ -171,64 +194,6 @@ def test_a_fifth_operation_is_exact_and_gone_afterwards(base):
     assert method_probes.host_reads(method, QUESTIONS[:1]) >= 0.0
     assert method_probes.calculation_shown(method, QUESTIONS[:1]) in (0.0, 1.0)
     assert method_probes.result_followed(method, QUESTIONS[:1]) == 0.0  # its writing is not trained
-
-
-# ------------------------------------------------------------------------------------------ traits
-def run_with(exact, beyond=0, calls=0.0, shown=1.0):
-    total = {"exact_match": exact, "most_tokens_beyond_target": beyond, "calls": calls, "generated_tokens": 4.0}
-    names = ("all", *method_items.NAMES.values(), "seen", "held_out", "shifted", "longer")
-    probes = dict.fromkeys(("calculation_shown", "result_followed", "unharmed", "new_operation"), shown)
-    return {
-        "totals": {name: dict(total) for name in names},
-        "probes": probes | {"host_reads": 0.0},
-        "timed_target_tokens_and_end": 4.0,
-        "measured": {"cells": {"seen/2_digit_addition": {"exact_match": exact}, "seen/1": {"exact_match": 0.5}}},
-    }
-
-
-def seconds(*values, passes=4.0):
-    return {"all_seconds": list(values), "passes": passes, "seconds": {"median": values[0]}}
-
-
-RESULTS = {
-    "runs": {
-        "igc_tokens": run_with(0.999),
-        "tool": run_with(1.0, beyond=8, calls=1.0),
-        "lora": run_with(0.2, shown=None),
-        "parser": run_with(1.0),
-    },
-    "timing": {"igc_tokens": seconds(1.0, 2.0), "tool": seconds(3.0, 8.0, passes=12.0)},
-}
-
-
-def test_traits_say_what_was_measured_and_where():
-    made = method_traits.traits(RESULTS)
-    assert set(method_traits.QUOTED_TRAITS) <= set(made)
-    holds = {name: {method: cell["holds"] for method, cell in cells.items()} for name, cells in made.items()}
-    assert holds["single-step"] == {"igc_tokens": True, "tool": False, "lora": None, "parser": None}
-    assert holds["internal"] == {"igc_tokens": True, "tool": False, "lora": True, "parser": True}
-    assert holds["multiplication and division"]["lora"] is False
-    assert holds["on the accelerator"]["tool"] is False
-    assert holds["explicit"] == {"igc_tokens": True, "tool": True, "lora": False, "parser": True}
-    assert all("key" in c or "reason" in c for cells in made.values() for c in cells.values())
-
-
-def test_what_must_be_shown_is_told_as_it_is():
-    made = method_traits.verdict(RESULTS)
-    assert made["behind"] == {"tool": {"seen/2_digit_addition": [0.999, 1.0]}}  # the parser is no rival
-    assert made["ahead_overall"] == {"tool": False, "lora": True}
-    assert made["at_target"]
-    assert made["no_token_beyond_target"]
-    assert made["times_as_fast_as"] == {"tool": 3.5}
-    assert made["fast_enough"] == {"tool": True}
-    assert made["times_the_passes"] == {"tool": 3.0}
-    assert method_traits.verdict({"runs": {"lora": run_with(0.2)}, "timing": {}}) is None
-
-
-def test_the_table_has_a_line_per_method_and_marks_what_is_quoted():
-    lines = method_traits.table(RESULTS).splitlines()
-    assert [line.split()[0] for line in lines[1:5]] == ["igc_tokens", "tool", "lora", "parser"]
-    assert sum("quoted" in line for line in lines) == 2
 
 
 # ------------------------------------------------------------------------------------------ the command

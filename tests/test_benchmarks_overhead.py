@@ -178,6 +178,81 @@ def test_a_graph_that_changes_the_logits_is_refused(made):
             checks.check_compiled(made["lora"], wrong, eager)
 
 
+def cell_of(subjects, tokenizer, kind, length=128, batch=2):
+    arguments = overhead.parsed(["--output", "x", "--steps", "2", "--repetitions", "1"])
+    return overhead.measured(subjects, tokenizer, kind, overhead.EAGER, length, batch, arguments, lambda: None)
+
+
+@pytest.mark.parametrize("kind", checks.TEXTS)
+def test_each_cell_tells_how_the_timed_text_was_read(made, tokenizer, kind):
+    read = cell_of(list(made.values()), tokenizer, kind)["read"]
+    steps = overhead.PROMPTS_READ * 2
+    told = {"steps": steps, "ok": steps if kind == checks.CALCULATION else 0, "in_generated_text": 0}
+    nothing = dict.fromkeys(told, 0)
+    assert read == {"base": nothing, "lora": nothing, "igc_hidden": told, "igc_tokens": told}
+
+
+class DeafTo:
+    """A hook: no arithmetic is found in texts of this length or longer."""
+
+    def __init__(self, subject, length):
+        self.heads = [m.igc_input_mapping["default"].operator_head.bias for m in subject.calculators]
+        self.length, self.deaf = length, False
+
+    def __call__(self, module, args, kwargs):
+        long = kwargs["input_ids"].shape[1] >= self.length
+        if long != self.deaf:
+            for bias in self.heads:
+                bias[-1] += shapes.FORCED if long else -shapes.FORCED
+            self.deaf = long
+
+
+def test_a_calculation_that_is_not_found_at_the_timed_length_ends_the_run(subject, made, base, tokenizer):
+    subject.model.get_base_model().register_forward_pre_hook(DeafTo(subject, 100), with_kwargs=True)
+    checks.checked(subject, base, tokenizer)  # at its own length all is well
+    with pytest.raises(SystemExit, match="calculation text of 128 tokens was read 6 times with the status ok 0 times"):
+        cell_of([made["base"], subject], tokenizer, checks.CALCULATION)
+    cell_of([made["base"], subject], tokenizer, checks.CALCULATION, length=64)
+
+
+def test_a_calculation_that_is_found_in_timed_plain_text_ends_the_run(made, tokenizer):
+    made["igc_hidden"].told = lambda calculation: nullcontext()
+    with pytest.raises(SystemExit, match="plain text of 128 tokens was read 6 times with the status ok 6 times"):
+        cell_of([made["base"], made["igc_hidden"]], tokenizer, checks.PLAIN)
+
+
+def test_one_row_that_is_read_otherwise_is_enough(made):
+    ok, none = int(checks.Status.OK), int(checks.Status.NONE)
+    igc = made["igc_tokens"]
+    for seen in ([], [[ok]], [[ok, none]], [[none, none]], [[none, ok], [ok, ok]]):
+        with pytest.raises(SystemExit, match="igc_tokens: where it is timed, the calculation text of 16 tokens"):
+            checks.check_read(igc, checks.CALCULATION, [torch.tensor(steps) for steps in seen], 2, 16, 1)
+    for seen in ([], [[none]], [[none, ok]], [[none, none], [ok]]):
+        with pytest.raises(SystemExit, match="the plain text of 16 tokens"):
+            checks.check_read(igc, checks.PLAIN, [torch.tensor(steps) for steps in seen], 2, 16, 1)
+    later = [torch.tensor([ok, ok]), torch.tensor([none])]  # what is generated may hold an anchor of its own
+    found = checks.check_read(igc, checks.CALCULATION, later, 2, 16, 1)
+    assert found == {"steps": 3, "ok": 2, "in_generated_text": 1}
+
+
+def test_the_table_names_steps_in_generated_text(made, tokenizer):
+    cell = cell_of([made["base"], made["igc_tokens"]], tokenizer, checks.PLAIN)
+    results = {"shapes": {"tiny": {"cells": [cell]}}}
+    assert "in generated text" not in overhead.table(results)
+    cell["read"]["igc_tokens"]["in_generated_text"] = 7
+    marked = [line for line in overhead.table(results).splitlines() if line.endswith("with 7 steps in generated text")]
+    assert len(marked) == 2  # `generate`, and what it took behind the first token
+
+
+def test_what_is_decoded_by_a_graph_is_read_too(subject, tokenizer):
+    fed = checks.fed_tokens(tokenizer, 2, 2, CPU)
+    ids = checks.text_of(tokenizer, checks.CALCULATION, 2, 64)
+    graph = overhead.CompiledDecoding(subject, ids, fed, backend="eager")
+    parts, read = overhead.not_counted(subject, checks.CALCULATION, ids, fed, graph)
+    assert list(parts) == [overhead.DECODE]
+    assert read == {"steps": 2, "ok": 2, "in_generated_text": 0}
+
+
 # ------------------------------------------------------------------------------------------ turns and cells
 def test_methods_take_turns_and_the_first_round_does_not_count():
     order, told = [], []

@@ -75,6 +75,15 @@ def test_a_step_is_compared_with_loras_of_the_same_repetition():
     assert found[LORA]["tokens_per_second"] == pytest.approx(0.55 * 2 * 32)
 
 
+@pytest.mark.parametrize(("peak", "shown"), [({}, ["3.0", "-"]), ({"gpu_peak": 40 * 2**20}, ["3.0", "40.0"])])
+def test_memory_of_tensors_and_the_peak_of_a_gpu_have_columns_of_their_own(peak, shown):
+    held = {"frozen_parameters": 2 * 2**20, "gradients": 2**20, **peak}
+    told = {"parameters": 1, "bytes": held, "steps_per_second": {"median": 1.0}, "tokens_per_second": 32.0}
+    head, line = training_steps.table("tiny", {"methods": {LORA: told}}).splitlines()
+    assert head.endswith("tensors MiB  GPU peak MiB")
+    assert line.split()[-2:] == shown
+
+
 def test_a_shape_that_cannot_be_trained_is_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert training_steps.left_out("8b") == training_steps.left_out("8b-4bit") == "no GPU"
