@@ -7,6 +7,7 @@ those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -20,6 +21,9 @@ from typing import Any
 import torch
 
 from peft_igc.evaluation import versions
+
+
+FEWEST = 3  # rounds, whatever they take
 
 
 def facts() -> dict[str, Any]:
@@ -69,7 +73,10 @@ def loops_for(function: Callable[[], object], device: torch.device, least: float
 
 
 def alternating(
-    functions: dict[str, Callable[[], dict[str, float]]], repetitions: int, told: Callable[[], None]
+    functions: dict[str, Callable[[], dict[str, float]]],
+    repetitions: int,
+    told: Callable[[], None] = lambda: None,
+    most_seconds: float = math.inf,
 ) -> dict[str, dict[str, list[float]]]:
     """Runs all functions in turn, over and over, after one round that does not count.
 
@@ -77,12 +84,16 @@ def alternating(
         functions: each measures itself and gives seconds by the name of a part of its work.
         repetitions: rounds that count.
         told: called after each function, for progress.
+        most_seconds: no further round begins then, once `FEWEST` have counted.
 
     Returns:
         By part and function the seconds of each repetition.
     """
     found: dict[str, dict[str, list[float]]] = {}
+    begin = time.perf_counter()
     for repetition in range(repetitions + 1):
+        if repetition > FEWEST and time.perf_counter() - begin > most_seconds:
+            break
         for name, function in functions.items():
             parts = function()
             told()

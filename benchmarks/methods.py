@@ -47,7 +47,7 @@ PROBED = 40  # items of a probe
 ROUNDS = 10  # batches whose time is taken
 BATCH_ROWS = 32
 BASE = "base"
-DEFAULT = [BASE, UPPER_BOUND, "igc_tokens", "igc_hidden", "lora", "tool", "scratchpad"]  # what takes longest last
+DEFAULT = [BASE, UPPER_BOUND, "igc_tokens", "igc_hidden", "lora", "tool", "tool_spliced", "scratchpad"]
 RUN_ONLY = ("output", "figure", "others", "keep", "methods")  # arguments that a joined result may differ in
 
 

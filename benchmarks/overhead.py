@@ -17,7 +17,6 @@ the embedded tokenizer's tokens. Says nothing about quality.
 from __future__ import annotations
 
 import argparse
-import functools
 import itertools
 import json
 import os
@@ -61,10 +60,15 @@ NOT_SETTINGS = ("output", "figure", "adapter")
 
 
 # ---------------------------------------------------------------------------------------------- what is timed
-def greedy_tokens(count: int) -> GenerationConfig:
-    """Settings of a `generate` that gives exactly so many tokens."""
+def greedy_tokens(count: int, unwanted: int) -> GenerationConfig:
+    """Settings of a `generate` that gives exactly so many tokens, none of them the unwanted one."""
     return GenerationConfig(
-        max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0, eos_token_id=None
+        max_new_tokens=count,
+        min_new_tokens=count,
+        do_sample=False,
+        pad_token_id=0,
+        eos_token_id=None,
+        suppress_tokens=[unwanted],
     )
 
 
@@ -72,6 +76,7 @@ def greedy_tokens(count: int) -> GenerationConfig:
 def eager_parts(subject: Subject, ids: torch.Tensor, fed: torch.Tensor) -> dict[str, float]:
     """Seconds of prefill and decoding by forward calls, and of `generate` for one token and for as many as are fed."""
     model, device = subject.model, ids.device
+    header = int(ids[0, -1])  # of the assistant, with which a prompt ends; one in the answer would be read again
     out = []
 
     def prefill() -> None:
@@ -84,7 +89,8 @@ def eager_parts(subject: Subject, ids: torch.Tensor, fed: torch.Tensor) -> dict[
 
     def generate(count: int) -> None:
         mask = torch.ones_like(ids)
-        model.generate(input_ids=ids, attention_mask=mask, generation_config=greedy_tokens(count))
+        settings = greedy_tokens(count, header)
+        model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)
 
     parts = {PREFILL: seconds(prefill, device), DECODE: seconds(decode, device)}
     out.clear()
@@ -205,7 +211,7 @@ def not_counted(
 
 
 def measured(
-    made: list[Subject], tokenizer: Any, kind: str, mode: str, length: int, batch: int, arguments: Any, told: Any
+    made: list[Subject], tokenizer: Any, kind: str, mode: str, length: int, batch: int, arguments: Any
 ) -> dict[str, Any]:
     """One cell: seconds and tokens per second of every part and method, and what they cost more than the base."""
     device = next(made[0].model.parameters()).device
@@ -234,7 +240,8 @@ def measured(
             peaks[subject.method] = torch.cuda.max_memory_allocated()
         return parts
 
-    runs = alternating({s.method: lambda s=s: run(s) for s in made}, arguments.repetitions, told)
+    turns = {s.method: lambda s=s: run(s) for s in made}
+    runs = alternating(turns, arguments.repetitions, most_seconds=60 * arguments.minutes)
     tokens = {PREFILL: batch * length, FIRST: batch * length, GENERATE: batch * (arguments.steps + 1)}
     parts: dict[str, Any] = {}
     for part, by_method in runs.items():
@@ -273,13 +280,11 @@ def measure_shape(shape: str, arguments: argparse.Namespace, results: dict[str, 
         else:
             where = dict(zip(("mode", "prompt", "batch"), cell, strict=True))
             results["left_out"].append({"shape": shape, **where, "reason": reason})
-    weights = [batch * length * 3 + 40 * arguments.steps for _, length, batch in cells]
-    progress = Progress(sum(weights) * len(TEXTS) * len(made) * (arguments.repetitions + 1))
-    for cell, weight in zip(cells, weights, strict=True):
-        for kind in TEXTS:
-            told = functools.partial(progress.step, f"{shape}, {', '.join(map(str, cell))}", weight)
-            entry["cells"].append(measured(made, tokenizer, kind, *cell, arguments, told))
-            save()
+    progress = Progress(len(cells) * len(TEXTS), every=0.0)
+    for cell, kind in itertools.product(cells, TEXTS):
+        entry["cells"].append(measured(made, tokenizer, kind, *cell, arguments))
+        progress.step(f"{shape}, {', '.join(map(str, cell))}, {kind}")
+        save()
 
 
 def steps_of(made: list[Subject], tokenizer: Any) -> dict[str, Any]:
@@ -351,7 +356,10 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64], metavar="B")
     parser.add_argument("--prompts", type=int, nargs="+", default=[16, 128, 1024], metavar="T")
     parser.add_argument("--steps", type=int, default=32, help="tokens that are decoded (default: %(default)s)")
-    parser.add_argument("--repetitions", type=int, default=7, help="(default: %(default)s)")
+    parser.add_argument("--repetitions", type=int, default=15, help="at most (default: %(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=3.0, help="of a cell; at least 3 repetitions (default: %(default)s)"
+    )
     parser.add_argument(
         "--most-tokens", type=int, default=1024, help="batch times prompt, on a CPU (default: %(default)s)"
     )

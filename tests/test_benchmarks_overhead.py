@@ -180,7 +180,7 @@ def test_a_graph_that_changes_the_logits_is_refused(made):
 
 def cell_of(subjects, tokenizer, kind, length=128, batch=2):
     arguments = overhead.parsed(["--output", "x", "--steps", "2", "--repetitions", "1"])
-    return overhead.measured(subjects, tokenizer, kind, overhead.EAGER, length, batch, arguments, lambda: None)
+    return overhead.measured(subjects, tokenizer, kind, overhead.EAGER, length, batch, arguments)
 
 
 @pytest.mark.parametrize("kind", checks.TEXTS)
@@ -265,6 +265,12 @@ def test_methods_take_turns_and_the_first_round_does_not_count():
     assert order == list("ababab")
     assert found == {"part": {"a": [3.0, 5.0], "b": [4.0, 6.0]}}
     assert told == [1, 2, 3, 4, 5, 6]
+
+
+def test_rounds_end_with_the_time_but_not_before_enough_of_them():
+    for most, rounds in ((0.0, measuring.FEWEST), (60.0, 9)):
+        found = measuring.alternating({"a": lambda: {"part": 1.0}}, 9, most_seconds=most)
+        assert found == {"part": {"a": [1.0] * rounds}}
 
 
 def test_an_overhead_is_the_median_of_the_ratios_within_rounds():
