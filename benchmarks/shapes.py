@@ -2,8 +2,9 @@
 
 In: a shape's name. Out: `Subject`s, all sharing the base's own tensors (so a copy costs nothing, and none of them has
 its weights better placed than another): the base without any PEFT, LoRA with about as many parameters as IGC, IGC in
-both interfaces. Weights are random but for `tiny`, whose base is the embedded one. A random adapter's reading is
-forced: it reads what the text has, with `+` for an operator, or nothing at all. Nothing is timed here.
+both interfaces, and for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for
+`tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with `+` for
+an operator, or nothing at all. Nothing is timed here.
 
 Try it: `pytest tests/test_benchmarks_overhead.py`
 """
@@ -23,11 +24,19 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, assistant_header, loading
+from peft_igc.demo_settings import SETTINGS
 from peft_igc.layer import IGCLayer
 
 
 BASE, LORA, INTERFACES = "base", "lora", ("hidden", "tokens")
 METHODS = (BASE, LORA, *(f"igc_{interface}" for interface in INTERFACES))
+SMALL = "igc_tokens_small"
+WIDTH = 512  # of an adapter of the default size
+# What the demonstration shows to suffice for reading with the token interface.
+DEMO_SIZES = {
+    name: getattr(SETTINGS["tokens"], name)
+    for name in ("reading_dim", "reading_ffn", "num_heads", "writing_ffn", "gate_dim")
+}
 TINY, LARGEST = "tiny", "8b"
 SHAPES: dict[str, dict[str, Any]] = {
     TINY: {},
@@ -62,7 +71,7 @@ class Subject:
     """One method on one base.
 
     Attributes:
-        method: one of `METHODS`.
+        method: `BASE`, `LORA`, `SMALL`, or one with an interface.
         model: in eval mode, without gradients.
         forced: whether what it reads is forced, as its weights are random.
     """
@@ -140,9 +149,10 @@ def subjects(base: Any, tokenizer: Any, seed: int, adapter: Path | None = None) 
         model = PeftModel.from_pretrained(twin(base), str(adapter))
         made.append(Subject(f"igc_{model.peft_config['default'].interface}", model, False))
     else:
-        for interface in INTERFACES:
-            config = igc_config(tokenizer, base, interface)
-            made.append(Subject(f"igc_{interface}", get_peft_model(twin(base), config), True))
+        configs = {f"igc_{interface}": igc_config(tokenizer, base, interface) for interface in INTERFACES}
+        if base.config.hidden_size > WIDTH:
+            configs[SMALL] = igc_config(tokenizer, base, "tokens", DEMO_SIZES)
+        made += [Subject(name, get_peft_model(twin(base), config), True) for name, config in configs.items()]
     wanted = adapter_memory(made[1].model, base)["parameters"]
     rank = lora_rank(base, wanted)
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
@@ -152,11 +162,12 @@ def subjects(base: Any, tokenizer: Any, seed: int, adapter: Path | None = None) 
     return made
 
 
-def igc_config(tokenizer: Any, base: Any, interface: str) -> IGCConfig:
-    """An adapter of the default size, random; a narrow base has one that is no wider than itself."""
+def igc_config(tokenizer: Any, base: Any, interface: str, sizes: dict[str, int] | None = None) -> IGCConfig:
+    """A random adapter, of the default size if none is given; on a narrow base no wider than that."""
     header = assistant_header(tokenizer)
-    width = min(512, base.config.hidden_size)
-    sizes = {"reading_dim": width} | ({"writing_dim": width} if interface == "hidden" else {})
+    if sizes is None:
+        width = min(WIDTH, base.config.hidden_size)
+        sizes = {"reading_dim": width} | ({"writing_dim": width} if interface == "hidden" else {})
     return IGCConfig.from_tokenizer(tokenizer, anchors=[header], interface=interface, init_weights=False, **sizes)
 
 

@@ -24,6 +24,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
 
+OF_METHODS = ("all", *OPERATIONS)
 PARTS_OF_A_PASS = {"prefill": "prefill", "first_token": "first token", "decode": "decode"}
 
 
@@ -112,6 +113,43 @@ def harm(found: dict[str, Any]) -> str:
     return lines(head, rows)
 
 
+def methods(found: dict[str, Any]) -> str:
+    """The paper's two tables: accuracy by method, and traits by method."""
+    rows = []
+    for method, run in found["runs"].items():
+        cells = [partial_percent(run["totals"][key]) for key in (*OF_METHODS, "held_out", "shifted", "longer")]
+        timing, training = found["timing"].get(method), run["training"]
+        written = run["totals"]["all"]["generated_tokens"]
+        cells.append("" if method == "parser" else f"{written:.1f}")
+        cells += (
+            ["", ""] if timing is None else [f"{timing['passes']:.1f}", f"{1e3 * timing['seconds']['median']:.1f}"]
+        )
+        cells += ["", ""] if training is None else [f"{training['parameters']:,}", f"{training['seconds'] / 60:.0f}"]
+        rows.append([method.replace("_", " "), *cells])
+    for name, scores in found["quoted"]["accuracy"].items():
+        if isinstance(scores, dict):
+            cells = [f"*{100 * scores[key]:.0f}*" for key in OF_METHODS]
+            rows.append([f"*quoted: {name}*", *cells, *[""] * 8])
+    head = ["", "all", *OPERATIONS.values(), "held-out phrasings", "shifted division", "longer operands"]
+    head += ["tokens", "passes", "ms", "parameters", "minutes"]
+    return f"{lines(head, rows)}\n\n{trait_table(found)}"
+
+
+def trait_table(found: dict[str, Any]) -> str:
+    """Whether each trait holds of each method: yes, no, or `-` where it was not measured."""
+    told = {True: "yes", False: "no", None: "-"}
+    named = list(found["runs"])
+    rows = [[trait, *(told[cells[name]["holds"]] for name in named)] for trait, cells in found["traits"].items()]
+    return lines(["", *(name.replace("_", " ") for name in named)], rows)
+
+
+def partial_percent(total: dict[str, Any] | None) -> str:
+    """A total of compared methods in per cent, with a mark if items were skipped."""
+    if total is None or not total["n"]:
+        return "-"
+    return percent(total["exact_match"]) + "*" * (total["n"] < total["of"])
+
+
 def overhead(found: dict[str, Any]) -> str:
     """What each method's passes take longer than the base's, median and quartiles of neighbouring runs."""
     rows = []
@@ -153,6 +191,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "balanced_rows": balanced_rows,
     "training_speed": training_speed,
     "harm": harm,
+    "methods": methods,
     "overhead": overhead,
 }
 

@@ -17,6 +17,7 @@ import pytest
 import shapes
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
 
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -176,6 +177,18 @@ def test_a_graph_that_changes_the_logits_is_refused(made):
     for wrong in (eager + 1e-2, eager * torch.nan):
         with pytest.raises(SystemExit, match="lora: compiled, the logits differ by"):
             checks.check_compiled(made["lora"], wrong, eager)
+
+
+def test_a_wide_base_also_has_an_adapter_of_the_demonstrations_sizes(tokenizer):
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=576, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4
+    )
+    base = LlamaForCausalLM(config).eval().requires_grad_(False)
+    made = {subject.method: subject for subject in shapes.subjects(base, tokenizer, 0)}
+    assert list(made) == [*shapes.METHODS, shapes.SMALL]
+    held = {name: shapes.adapter_memory(subject.model, base)["parameters"] for name, subject in made.items()}
+    assert 0 < held[shapes.SMALL] < held["igc_tokens"] / 2
+    checks.checked(made[shapes.SMALL], base, tokenizer)
 
 
 def cell_of(subjects, tokenizer, kind, length=128, batch=2):
