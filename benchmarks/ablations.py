@@ -45,7 +45,7 @@ LORA = "lora"
 RATES = {LORA: [5e-4, 1e-3, 3e-3], "shortcut_only": [1e-3, 3e-3, 1e-2]}  # where a search begins
 BEYOND = 3.0  # by what factor a search goes on
 VALIDATION_SEED, SEARCH_SEED, TEST_SEED = 1, 1_000_000, 0
-DRAWING = ("output", "figure", "only_draw")  # options that drawing alone heeds
+DRAWING = ("output", "figure", "only_draw")  # options that have an effect on drawing
 VALIDATION_ITEMS = 20  # per subtask, of what chooses the learning rate
 
 

@@ -84,14 +84,16 @@ def alternating(
         functions: each measures itself and gives seconds by the name of a part of its work.
         repetitions: rounds that count.
         told: called after each function, for progress.
-        most_seconds: no further round begins then, once `FEWEST` have counted.
+        most_seconds: of the rounds that count; no further one begins then, once `FEWEST` have counted.
 
     Returns:
         By part and function the seconds of each repetition.
     """
     found: dict[str, dict[str, list[float]]] = {}
-    begin = time.perf_counter()
+    begin = 0.0
     for repetition in range(repetitions + 1):
+        if repetition == 1:
+            begin = time.perf_counter()
         if repetition > FEWEST and time.perf_counter() - begin > most_seconds:
             break
         for name, function in functions.items():

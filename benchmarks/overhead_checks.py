@@ -132,7 +132,7 @@ def check_read(
 
     Returns:
         How many `steps` there were, how many of them `ok`, and how many `in_generated_text`, which has anchors of its
-        own where the model writes a header; they make what `generate` took longer.
+        own only where a model writes a header (`overhead.greedy_tokens` does not let it).
     """
     ok = [int((steps == int(Status.OK)).sum()) for steps in seen]
     found = {"steps": sum(map(len, seen)), "ok": sum(ok), "in_generated_text": sum(map(len, seen[prompts:]))}

@@ -1,9 +1,10 @@
 """What the recipes for the embedded base reach: the commands of their headers, run as they stand, and evaluated.
 
 Each command trains in a process of its own, as a user's would, and differs from its header in the folder it writes to.
-Its adapter is loaded anew and answers BIG-bench's twenty subtasks greedily; whole answers are compared. No generated
-row has a calculation of that test set, but for the complete one-digit subtasks (`corpora.GeneratedRows`). The base
-model alone stands beside. Recipes of larger bases need a GPU and are not run here.
+Its adapter is loaded anew, onto the base that was trained with it if there is one, and answers BIG-bench's twenty
+subtasks greedily; whole answers are compared. No generated row has a calculation of that test set, but for the
+complete one-digit subtasks (`corpora.GeneratedRows`; 200 items per subtask at most). The base model alone stands
+beside. Recipes of larger bases need a GPU and are not run here.
 
     python benchmarks/recipe_runs.py --output benchmarks/results/recipes.json
 """
@@ -54,7 +55,8 @@ def measured(command: str, tested: list[Any], more: list[str]) -> dict[str, Any]
         if subprocess.run(run, cwd=ROOT, check=False).returncode:
             raise SystemExit(f"The command failed: {shlex.join(run)}")
         seconds = time.perf_counter() - begin
-        base, tokenizer = load_base(TINY)
+        trained = Path(folder) / "base"  # of a recipe that trains all weights
+        base, tokenizer = load_base(str(trained) if trained.is_dir() else TINY)
         return {"seconds": round(seconds, 1), **scores(load_adapter(base, folder), tokenizer, tested)}
 
 

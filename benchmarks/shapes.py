@@ -163,7 +163,7 @@ def subjects(base: Any, tokenizer: Any, seed: int, adapter: Path | None = None) 
 
 
 def igc_config(tokenizer: Any, base: Any, interface: str, sizes: dict[str, int] | None = None) -> IGCConfig:
-    """A random adapter, of the default size if none is given; on a narrow base no wider than that."""
+    """A random adapter, of the default size if none is given; never wider than the base."""
     header = assistant_header(tokenizer)
     if sizes is None:
         width = min(WIDTH, base.config.hidden_size)

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import method_totals
+
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -119,8 +121,8 @@ def methods(found: dict[str, Any]) -> str:
     for method, run in found["runs"].items():
         cells = [partial_percent(run["totals"][key]) for key in (*OF_METHODS, "held_out", "shifted", "longer")]
         timing, training = found["timing"].get(method), run["training"]
-        written = run["totals"]["all"]["generated_tokens"]
-        cells.append("" if method == "parser" else f"{written:.1f}")
+        written = "" if method == "parser" else method_totals.shown(run["totals"]["all"], "generated_tokens", 1.0)
+        cells.append(written)
         cells += (
             ["", ""] if timing is None else [f"{timing['passes']:.1f}", f"{1e3 * timing['seconds']['median']:.1f}"]
         )
@@ -145,9 +147,9 @@ def trait_table(found: dict[str, Any]) -> str:
 
 def partial_percent(total: dict[str, Any] | None) -> str:
     """A total of compared methods in per cent, with a mark if items were skipped."""
-    if total is None or not total["n"]:
+    if total is None:
         return "-"
-    return percent(total["exact_match"]) + "*" * (total["n"] < total["of"])
+    return (percent(total["exact_match"]) if total["n"] else "-") + method_totals.MARK * (total["n"] < total["of"])
 
 
 def overhead(found: dict[str, Any]) -> str:

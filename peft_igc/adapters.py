@@ -9,6 +9,7 @@ Try it: `pytest tests/test_adapters.py`
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,6 +31,9 @@ _profiles: WeakKeyDictionary[Any, TokenizerProfile] = WeakKeyDictionary()
 def load_adapter(base: Any, folder: str | Path) -> PeftModel:
     """The base model with the adapter of a folder, in eval mode.
 
+    Warns:
+        UserWarning: The folder also holds the base that was trained with the adapter, and this is another one.
+
     Raises:
         FileNotFoundError: No such folder, or no adapter in it.
         ValueError: A configuration or weights that cannot be read, or that do not belong to this base model.
@@ -37,6 +41,13 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
     folder = Path(folder).expanduser()
     check_folder(folder)
     config = _read_config(folder)
+    own = folder / "base"  # `peft-igc sft --igc_train_base` saves it there
+    if own.is_dir() and Path(str(base.config.name_or_path)).resolve() != own.resolve():
+        warnings.warn(
+            f"The adapter in `{folder}` was trained together with the base in `{own}`, but is loaded onto "
+            f"`{base.config.name_or_path}`. Its answers mean little there: load `{own}` as the base.",
+            stacklevel=2,
+        )
     try:
         return PeftModel.from_pretrained(base, str(folder), config=config).eval()
     except SafetensorError as error:

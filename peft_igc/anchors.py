@@ -133,7 +133,7 @@ def anchors_in_text(
 ) -> torch.Tensor | None:
     """Anchors by all rules among the `new` last tokens of a text.
 
-    Costs one synchronisation with the device where there are token sequences to look for.
+    Looking for token sequences costs a synchronisation with the device, and more where one is found.
 
     Args:
         rules: the config's.

@@ -243,6 +243,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return empty
         record = state.records_of(cache, self.layer_index).by_adapter.get(name)
         if record is not None:
+            if torch.is_grad_enabled():  # what a pass in inference mode has left can be saved for no backward pass
+                record = record.with_rows(lambda x: x.clone() if x.is_inference() else x)
             return record
         # A static cache holds its length on the device: it is asked once, when the text's first record is made.
         before = int(cache.layers[self.layer_index].get_seq_length()) - new

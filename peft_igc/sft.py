@@ -154,8 +154,11 @@ def main(
     if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
         _save_base(trainer, Path(training_args.output_dir) / "base")
     trainer.create_model_card(dataset_name=script_args.dataset_name)
-    if config is not None and model_args.model_name_or_path == TINY and trainer.is_world_process_zero():
-        config.base_model_name_or_path = TINY  # the package's own name of the base, not its path on this machine
+    of_its_own = igc_args.igc_train_base or model_args.model_name_or_path == TINY
+    if config is not None and of_its_own and trainer.is_world_process_zero():
+        # the base that was trained beside it, or the package's name of its own one, not its path on this machine
+        folder = str(Path(training_args.output_dir) / "base")
+        config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
         config.save_pretrained(training_args.output_dir)
     trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args))
     if training_args.push_to_hub:

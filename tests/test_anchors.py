@@ -108,6 +108,22 @@ def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():
         assert ends(ids, valid, sequences, new) == expected
 
 
+def test_the_hosts_look_at_a_few_tokens_changes_no_anchor(monkeypatch):
+    draw, found = random.Random(1), 0
+    for _ in range(300):
+        shape = draw.randint(1, 3), draw.randint(1, 9)
+        ids = torch.tensor([[draw.randrange(-1, 5) for _ in range(shape[1])] for _ in range(shape[0])])
+        valid = torch.tensor([[draw.random() < 0.9 for _ in range(shape[1])] for _ in range(shape[0])])
+        sequences = [[draw.randrange(5) for _ in range(draw.randint(1, 3))] for _ in range(draw.randint(1, 2))]
+        told, new = [], draw.randint(1, shape[1])
+        for few in (0, 256):
+            monkeypatch.setattr("peft_igc.anchors.FEW", few)
+            told.append(anchors(Call(MODEL, ids), rules(inline=sequences), ids, valid, new))
+        assert told[0] == told[1]
+        found += told[0] is not None
+    assert 30 < found < 270
+
+
 def _ends_at(tokens, t, sequences):
     return any(tokens[max(t + 1 - len(one), 0) : t + 1] == one for one in sequences)
 

@@ -248,6 +248,16 @@ def test_one_row_that_is_read_otherwise_is_enough(made):
     assert found == {"steps": 3, "ok": 2, "in_generated_text": 1}
 
 
+def test_what_generate_writes_holds_no_header(made, tokenizer, monkeypatch):
+    ids = checks.text_of(tokenizer, checks.PLAIN, 2, 64)
+    header = int(ids[0, -1])
+    wants = made["igc_tokens"].model.get_output_embeddings()
+    wants.register_forward_hook(lambda module, args, logits: logits.index_fill(-1, torch.tensor(header), 1e9))
+    fed = checks.fed_tokens(tokenizer, 2, 3, CPU)
+    _, read = overhead.not_counted(made["igc_tokens"], checks.PLAIN, ids, fed, None)
+    assert read == {"steps": 2 * overhead.PROMPTS_READ, "ok": 0, "in_generated_text": 0}
+
+
 def test_the_table_names_steps_in_generated_text(made, tokenizer):
     cell = cell_of([made["base"], made["igc_tokens"]], tokenizer, checks.PLAIN)
     results = {"shapes": {"tiny": {"cells": [cell]}}}

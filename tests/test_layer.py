@@ -348,6 +348,17 @@ def test_a_reading_gradient_does_not_leak_into_a_cache(interface):
     assert not any(t.requires_grad for t in vars(record_of(out.past_key_values)).values())
 
 
+def test_a_cache_made_in_inference_mode_goes_on_with_gradients(interface):
+    model = adapted("llama", interface=interface, init_weights=False)
+    model.base_model.requires_grad_(True)
+    prompt = encode("(12 + 34 =")[None]
+    with torch.inference_mode():
+        cache = model(input_ids=prompt, igc_anchors=torch.tensor([[prompt.shape[1] - 1]])).past_key_values
+    model(input_ids=encode("(")[None], past_key_values=cache).logits.square().sum().backward()
+    written = [p.grad for name, p in model.named_parameters() if "output_mapping" in name]
+    assert any(grad is not None and grad.any() for grad in written)
+
+
 # ------------------------------------------------------------------------------------------ the decoder layer
 @pytest.mark.parametrize("recorded_before", [False, True])
 def test_recorded_hidden_states_contain_the_update(recorded_before):

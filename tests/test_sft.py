@@ -499,6 +499,9 @@ def test_a_base_that_is_trained_too_is_saved_whole_without_the_calculator(base, 
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
         assert torch.equal(load_adapter(after, out)(ids).logits, made.model.eval()(ids).logits)
+    assert json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"] == str(out / "base")
+    with pytest.warns(UserWarning, match="was trained together with the base in .*base`, but is loaded onto"):
+        load_adapter(before, out)
 
 
 @pytest.mark.parametrize("name", ["checkpoint_of_mine", "checkpoint-7"])
