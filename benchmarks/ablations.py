@@ -122,6 +122,7 @@ def fitted(
         for callback in callbacks:
             trainer.add_callback(callback)
         trainer.train()
+        trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)  # or all that follows is autocast
     model.set_attn_implementation("sdpa")
     return {
         "seconds": round(progress.seconds - progress.check_seconds, 1),

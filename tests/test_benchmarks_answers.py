@@ -6,6 +6,7 @@ Each gate is seen red where what it guards breaks. Nothing is measured.
 from __future__ import annotations
 
 import random
+from functools import partial
 from types import SimpleNamespace
 
 import answer_loop
@@ -274,3 +275,18 @@ def test_all_methods_have_the_same_rows_steps_and_schedule():
     made = [method_training.settings_of(trains, 100, 8, 50) for trains in (None, "lora", "hidden", "tokens")]
     same = ("mixture", "max_digits", "distinct_rows", "steps", "batch_size", "warmup_steps", "schedule")
     assert len({tuple(repr(getattr(one, name)) for name in same) for one in made}) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["igc_tokens", "lora"])
+def test_a_trained_method_computes_as_one_that_was_loaded(name, tmp_path):
+    budget = method_training.Budget(steps=2, search_steps=1, batch_size=4, rows=8)
+    rows = partial(method_training.training_set, [])
+
+    def made():
+        return method_training.trained(name, 0, budget, lambda seed: rows(seed, 8), lambda *_: 0.0, tmp_path)
+
+    (trained, tokenizer, _), (loaded, *_) = made(), made()  # the second time from what was kept
+    ids = torch.tensor([tokenizer("What is 58 times 36?")["input_ids"]])
+    with torch.no_grad():
+        assert torch.equal(trained(ids).logits, loaded(ids).logits)  # not autocast to bf16, as the trainer leaves it
