@@ -76,7 +76,8 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, 
         line[line.index("--config") + 1] = str(tmp_path / name)
     line += [text for option, value in changed.items() for text in (f"--{option}", value)]
     assert sft.run(line) == 0
-    model, tokenizer = load_base(changed.get("model_name_or_path", "tiny"))
+    trained = tmp_path / "out" / "base"  # of a recipe that trains all weights
+    model, tokenizer = load_base(str(trained) if trained.is_dir() else changed.get("model_name_or_path", "tiny"))
     model = load_adapter(model, tmp_path / "out")
     if recipe.get("igc_adapter") != "lora":
         assert len(trace(model, tokenizer, "12+30=", max_new_tokens=2).steps) == 1
