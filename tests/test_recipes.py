@@ -1,6 +1,7 @@
 """Every recipe is what it says: its header has the parts, each command in it runs, its numbers are explained."""
 
 import json
+import math
 import re
 import shlex
 from importlib.util import find_spec
@@ -135,3 +136,17 @@ def test_a_configuration_for_accelerate_is_one_that_it_reads(path):
 
 def test_all_configurations_for_accelerate_are_there():
     assert {p.stem for p in CONFIGS.glob("*.yaml")} == {"ddp", "fsdp2", "deepspeed_zero2", "deepspeed_zero3"}
+
+
+def test_the_numbers_of_the_ablations_are_those_recorded():
+    found = json.loads((ROOT / "benchmarks" / "results" / "ablations.json").read_text())["runs"]
+    for method, name in [
+        ("igc", "tiny_ablations"),
+        ("igc_and_shortcut", "tiny_ablations"),
+        ("shortcut_only", "tiny_ablations"),
+        ("lora", "tiny_lora"),
+    ]:
+        scores = sorted(run["exact_match"] for run in found[method].values())
+        worst, best = (f"{math.floor(1000 * score) / 10:.1f}" for score in (scores[0], scores[-1]))
+        assert f"{worst} to {best}%" in TEXTS[f"{name}.yaml"]
+        assert len(scores) == 3
