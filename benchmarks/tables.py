@@ -80,6 +80,15 @@ def pretraining(found: dict[str, Any]) -> str:
     return lines(["IGC", "exact, with IGC", "exact, base", "bits per byte, with IGC", "base", "minutes"], rows)
 
 
+def recipes(found: dict[str, Any]) -> str:
+    """What the commands of recipes reach."""
+    rows = [["base model", percent(found["base"]["exact_match"])]]
+    rows += [
+        [f"`{line}`", percent(run["exact_match"])] for runs in found["runs"].values() for line, run in runs.items()
+    ]
+    return lines(["", "exact"], rows)
+
+
 def balanced_rows(found: dict[str, Any]) -> str:
     """Rows as drawn, and with number tokens that come equally often."""
     rows = [[kind, seeds([run["exact_match"] for run in runs.values()])] for kind, runs in found["runs"].items()]
@@ -192,6 +201,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "pretraining": pretraining,
     "balanced_rows": balanced_rows,
     "training_speed": training_speed,
+    "recipes": recipes,
     "harm": harm,
     "methods": methods,
     "overhead": overhead,

@@ -138,6 +138,13 @@ def test_all_configurations_for_accelerate_are_there():
     assert {p.stem for p in CONFIGS.glob("*.yaml")} == {"ddp", "fsdp2", "deepspeed_zero2", "deepspeed_zero3"}
 
 
+def test_the_numbers_of_recipes_that_were_measured_are_those_recorded():
+    found = json.loads((ROOT / "benchmarks" / "results" / "recipes.json").read_text())["runs"]
+    for name, runs in found.items():
+        for run in runs.values():
+            assert f"# Expected: {math.floor(1000 * run['exact_match']) / 10:.1f}%" in TEXTS[f"{name}.yaml"]
+
+
 def test_the_numbers_of_the_ablations_are_those_recorded():
     found = json.loads((ROOT / "benchmarks" / "results" / "ablations.json").read_text())["runs"]
     for method, name in [
