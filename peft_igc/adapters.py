@@ -41,8 +41,9 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
     folder = Path(folder).expanduser()
     check_folder(folder)
     config = _read_config(folder)
-    own = folder / "base"  # `peft-igc sft --igc_train_base` saves it there
-    if own.is_dir() and Path(str(base.config.name_or_path)).resolve() != own.resolve():
+    own = folder / "base"  # `peft-igc sft --igc_train_base` saves it there, and names it
+    trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
+    if trained_too and Path(str(base.config.name_or_path)).resolve() != own.resolve():
         warnings.warn(
             f"The adapter in `{folder}` was trained together with the base in `{own}`, but is loaded onto "
             f"`{base.config.name_or_path}`. Its answers mean little there: load `{own}` as the base.",

@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -502,6 +503,11 @@ def test_a_base_that_is_trained_too_is_saved_whole_without_the_calculator(base, 
     assert json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"] == str(out / "base")
     with pytest.warns(UserWarning, match="was trained together with the base in .*base`, but is loaded onto"):
         load_adapter(before, out)
+    fields = json.loads((out / "adapter_config.json").read_text())  # what a later run without it leaves there
+    (out / "adapter_config.json").write_text(json.dumps(fields | {"base_model_name_or_path": base}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        load_adapter(AutoModelForCausalLM.from_pretrained(base), out)
 
 
 @pytest.mark.parametrize("name", ["checkpoint_of_mine", "checkpoint-7"])
