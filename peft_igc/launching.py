@@ -1,14 +1,16 @@
-"""Processes through `accelerate launch`: arguments told apart from others, configurations found by name.
+"""Processes through `accelerate launch`: arguments told apart from others, configurations found by name, a safe end.
 
 In: what a parser has left over of a command line. Out: an exit code, after all processes have ended. It knows nothing
-of what they do. Try it: `pytest tests/test_sft.py -k launch`.
+of what they do, but that a trainer ends in each. Try it: `pytest tests/test_sft.py -k launch`.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate.commands.config.config_args import default_config_file
@@ -16,7 +18,7 @@ from accelerate.commands.launch import launch_command, launch_command_parser
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 
-__all__ = ["CONFIGS", "has_default", "launch", "refuse_unknown", "with_flags"]
+__all__ = ["CONFIGS", "end", "has_default", "launch", "refuse_unknown", "with_flags"]
 
 CONFIGS = Path(__file__).parents[1] / "recipes" / "accelerate"  # in a checkout, where the recipes are
 
@@ -97,6 +99,27 @@ def launch(module: str, arguments: list[str], script: list[str]) -> int:
     except (subprocess.CalledProcessError, ChildFailedError):
         return 1  # the processes have said why
     return 0
+
+
+def end(trainer: Any) -> None:
+    """`trainer.end()`, with nothing left of it on which a process of several could hang as it ends.
+
+    What holds gloo's process group last waits for gloo's threads, and those may be waiting for Python's lock. The
+    handle in Python gives up the lock as it waits; the reducer of `DistributedDataParallel` does not (torch 2.13). So
+    the reducer goes first, here.
+
+    Args:
+        trainer: A `transformers.Trainer` that trains no more; its `model_wrapped` becomes its `model`.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        trainer.end()
+        return
+    group = torch.distributed.group.WORLD
+    trainer.model_wrapped = trainer.model
+    trainer.accelerator.free_memory()
+    gc.collect()  # the wrapper is part of a cycle
+    trainer.end()
+    del group
 
 
 def _resolved(arguments: list[str]) -> list[str]:

@@ -26,7 +26,7 @@ from trl.trainer.utils import create_model_from_path
 from .arguments import IGCArguments, check, igc_config
 from .config import IGCConfig
 from .corpora import GeneratedRows, load_corpora
-from .launching import has_default, launch, refuse_unknown, with_flags
+from .launching import end, has_default, launch, refuse_unknown, with_flags
 from .loading import TINY, find_base
 from .model import CHILD, innermost_model
 from .sizes import SIZES
@@ -163,7 +163,7 @@ def main(
     trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args))
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
-    trainer.end()
+    end(trainer)
     return trainer
 
 

@@ -11,6 +11,7 @@ from tiny_training import WARNINGS, igc_model, rows, tokenizer, trainer
 
 from peft_igc.data import to_dataset
 from peft_igc.exact_match import ExactMatch, Question
+from peft_igc.launching import end
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -316,8 +317,7 @@ def _evaluate_as_rank(rank, port, folder):
     made.train()
     asked_here = sum(len(given["input_ids"]) for given in parrot.given)
     torch.save((made.state.log_history, asked_here), folder / f"rank-{rank}.pt")
-    torch.distributed.barrier()
-    os._exit(0)  # as in `test_trainer_invariants`
+    end(made)
 
 
 @pytest.mark.slow

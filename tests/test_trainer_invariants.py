@@ -7,6 +7,7 @@ rounding of a parameter with next to no gradient would show as a difference.
 import importlib.util
 import os
 import socket
+import weakref
 
 import pytest
 import torch
@@ -14,12 +15,14 @@ import torch.multiprocessing
 from peft import PeftModel, get_peft_model
 from tiny_models import LAYERS, small_config, tiny_model
 from tiny_training import WARNINGS, beside_lora, igc_model, rows, trainer
+from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from peft_igc.data import to_dataset
+from peft_igc.launching import end
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -258,8 +261,12 @@ def _train_as_rank(rank, port, folder, find_unused):
     metrics = made.evaluate()
     if rank == 0:
         torch.save((weights(made.model), made.state.log_history[0], metrics), folder / "end.pt")
-    torch.distributed.barrier()
-    os._exit(0)  # taking gloo's threads down in order aborts or hangs now and then (torch 2.13.0)
+    wrapped = weakref.ref(made.model_wrapped)
+    assert isinstance(wrapped(), nn.parallel.DistributedDataParallel)
+    end(made)
+    assert wrapped() is None  # freed later, its reducer would wait for gloo's threads under Python's lock
+    assert made.model_wrapped is made.model
+    assert not torch.distributed.is_initialized()
 
 
 @pytest.mark.slow
@@ -332,7 +339,7 @@ def _shard_as_rank(rank, port, folder):
     if rank == 0:
         torch.save((end, sharded), folder / "end.pt")
     torch.distributed.barrier()
-    os._exit(0)  # as above
+    os._exit(0)  # there is no trainer to end, and gloo's threads may hang as the process ends (torch 2.13.0)
 
 
 @pytest.mark.slow
