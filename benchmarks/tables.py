@@ -161,6 +161,21 @@ def partial_percent(total: dict[str, Any] | None) -> str:
     return (percent(total["exact_match"]) if total["n"] else "-") + method_totals.MARK * (total["n"] < total["of"])
 
 
+def answer_times(found: dict[str, Any]) -> str:
+    """Milliseconds of right answers, and how much faster they come than through a tool."""
+    rows = []
+    for shape, groups in found["shapes"].items():
+        for lengths, by_method in groups.items():
+            for method, told in by_method.items():
+                cells = [f"{told['passes']:.1f}", f"{1e3 * told['seconds']['median']:.1f}"]
+                cells += [
+                    f"{cost['median']:.2f} ({cost['low']:.2f} to {cost['high']:.2f})"
+                    for cost in told["times_as_fast"].values()
+                ]
+                rows.append([shape, lengths, method.replace("_", " "), *cells])
+    return lines(["shape", "numbers", "", "passes", "ms", "times as fast as tool use", "as spliced"], rows)
+
+
 def overhead(found: dict[str, Any]) -> str:
     """What each method's passes take longer than the base's, median and quartiles of neighbouring runs."""
     rows = []
@@ -205,6 +220,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "harm": harm,
     "methods": methods,
     "overhead": overhead,
+    "answer_times": answer_times,
 }
 
 
