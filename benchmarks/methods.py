@@ -191,7 +191,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--timed", type=int, default=60, help="answers whose time is taken (default: %(default)s)")
     parser.add_argument("--probed", type=int, default=PROBED, help="items of a probe (default: %(default)s)")
     parser.add_argument("--silent", type=int, default=100, help="texts without arithmetic (default: %(default)s)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if len(set(arguments.methods)) < len(arguments.methods):
+        parser.error("argument --methods: one is named twice")
+    return arguments
 
 
 def main() -> None:

@@ -197,6 +197,13 @@ def test_a_fifth_operation_is_exact_and_gone_afterwards(base):
 
 
 # ------------------------------------------------------------------------------------------ the command
+def test_a_method_named_twice_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["methods.py", "--output", "x.json", "--methods", "base", "base"])
+    with pytest.raises(SystemExit):
+        methods.main()
+    assert "argument --methods: one is named twice" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_command_writes_everything_and_takes_kept_weights_and_runs_again(tmp_path, monkeypatch):
     def run(*arguments):
