@@ -6,8 +6,9 @@ that a model would choose is told to it (`Told`) and every method writes the rig
 done as ever: every pass runs whole, its arg max is taken, the calculator reads, calculates and writes, and the tool is
 called (its call is found in the text, Python calculates, the reply becomes tokens in the same KV cache). Who calls the
 tool is the base alone, as if all that had been trained were merged into it: no tool use is cheaper. An answer that is
-not the target's text, or whose calculator did not read once with the status ok, ends the run. Says nothing about
-accuracy.
+not the target's text, whose tool was not called once, or whose calculator did not read once with the status ok, ends
+the run. A random reading is forced to `+`, so what the calculator writes is often another result; that takes the same
+operators. Says nothing about accuracy.
 
     python benchmarks/answer_times.py --output benchmarks/results/answer_times.json
 """
@@ -72,14 +73,14 @@ class Contender:
     form: Form = DIRECT
     reads: bool = False  # has a calculator
 
-    def answer(self, item: Item) -> str:
-        """The visible answer to a question, from text to text."""
+    def answer(self, item: Item) -> tuple[str, int]:
+        """The visible answer to a question, from text to text, and how often the tool was called."""
         (prompt,) = prompt_tokens(self.tokenizer, [item["prompt"]], raw=False)
         script = self.script(item)
         told = Told(self.model, script, len(prompt))
         (made,) = answered(told, self.tokenizer, [prompt], len(script), self.form.tool)
         text = self.tokenizer.decode(made.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return self.form.visible(text)
+        return self.form.visible(text), len(made.calls)
 
     def script(self, item: Item) -> list[int]:
         """The tokens of the right answer in this form, and the end."""
@@ -90,9 +91,11 @@ class Contender:
     def checked(self, item: Item) -> int:
         """Passes of an answer; `SystemExit` if it is not what is to be timed."""
         with counted_passes(self.model) as passes, statuses() as seen:
-            text = self.answer(item)
+            text, calls = self.answer(item)
         if text != item["target"]:
             raise SystemExit(f"{self.name}: the answer is {text!r} where {item['target']!r} was told.")
+        if calls != (self.form.tool is not None):
+            raise SystemExit(f"{self.name}: {item['prompt']!r} was answered with {calls} calls of a tool.")
         read = torch.cat(seen).tolist() if seen else []
         if self.reads and read != [Status.OK]:
             raise SystemExit(f"{self.name}: {item['prompt']!r} was read with the statuses {read}, not once and ok.")

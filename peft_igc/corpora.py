@@ -1,9 +1,9 @@
 """The data of `peft-igc sft`: data sets loaded, brought into one form, joined.
 
 In: TRL's data arguments. Out: one training set with operand columns, and a test set where one is wanted. Rows without
-annotation have None there. A data set is a folder or a hub id, with chats (`messages`), prompts and completions, or
-texts; the package's own arithmetic may be added. Nothing is tokenized and no operand column is checked here (the
-trainer does both). Try it: `pytest tests/test_sft.py -k data`.
+annotation have None there. A data set is a folder, a file or a hub id, with chats (`messages`), prompts and
+completions, or texts; the package's own arithmetic may be added. Nothing is tokenized and no operand column is checked
+here (the trainer does both). Try it: `pytest tests/test_sft.py -k data`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = ["GeneratedRows", "join", "keep_annotations", "load_corpora"]
 
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
 CHAT_PAIR = f"{PAIR} of messages"
+READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # of `datasets`, for single files
 MAX_DIGITS = 6  # the longest ordinary operand of generated rows, as in the demonstration
 
 
@@ -193,12 +194,20 @@ def _load(path: str, **options: Any) -> Any:
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
 
-    if Path(path).is_file():
-        raise ValueError(f"The data set `{path}` is a file. Pass its folder.")
-    if not Path(path).expanduser().is_dir() and (path[:1] in "./~" or path.count("/") > 1):
-        raise FileNotFoundError(f"The data folder `{path}` does not exist. Pass a folder of JSONL or parquet files.")
+    here, source = Path(path).expanduser(), path
+    if here.is_file():
+        if here.suffix not in READERS or options.get("data_files") or options.get("data_dir"):
+            raise ValueError(
+                f"The data set `{path}` is a file. Pass one that ends in {', '.join(READERS)}, without `data_files` "
+                "and `data_dir`, or its folder."
+            )
+        source, options = READERS[here.suffix], {**options, "data_files": str(here)}
+    elif here.is_dir():
+        source = str(here)
+    elif path[:1] in "./~" or path.count("/") > 1:
+        raise FileNotFoundError(f"`{path}` does not exist. Pass a JSONL or parquet file, or a folder of such files.")
     try:
-        return load_dataset(str(Path(path).expanduser()) if path[:1] == "~" else path, **options)
+        return load_dataset(source, **options)
     except (ValueError, DatasetsError) as error:
         because = error.__cause__ or error
         raise ValueError(f"The data set `{path}` cannot be loaded: {because}") from error
@@ -227,8 +236,8 @@ def _is_text(feature: Any) -> bool:
 def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
     """One dataset of several, in the columns of all; what a part does not have is None in its rows.
 
-    Chats and pairs of messages go together as chats, if `assistant_only_loss` keeps the loss off the prompts. Single
-    annotations become lists of one where another part has lists.
+    Chats and pairs of messages go together as chats, if `assistant_only_loss` keeps the loss off the prompts, which
+    then hold no answers: those would be trained. Single annotations become lists of one where another part has lists.
 
     Args:
         parts: Datasets by name.
@@ -243,7 +252,7 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
         return next(iter(parts.values()))
     forms = {name: _form(name, part) for name, part in parts.items()}
     if set(forms.values()) == {CHAT, CHAT_PAIR} and assistant_only_loss:
-        parts = {name: _as_chats(part) if forms[name] == CHAT_PAIR else part for name, part in parts.items()}
+        parts = {name: _as_chats(name, part) if forms[name] == CHAT_PAIR else part for name, part in parts.items()}
     elif len(set(forms.values())) > 1:
         held = "; ".join(f"`{name}` has {form}" for name, form in forms.items())
         raise ValueError(
@@ -262,10 +271,18 @@ def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
         ) from error
 
 
-def _as_chats(part: Any) -> Any:
+def _as_chats(name: str, part: Any) -> Any:
     """Prompts and completions as `messages`."""
-    pair = ["prompt", "completion"]
-    return part.map(lambda row: {"messages": row["prompt"] + row["completion"]}, remove_columns=pair)
+
+    def joined(row: Any) -> dict[str, Any]:
+        if any(message["role"] == "assistant" for message in row["prompt"]):
+            raise ValueError(
+                f"A prompt of `{name}` holds an answer of the assistant, {row['prompt']}, which is not trained alone, "
+                "and would be among chats. Write the other data sets as prompts and completions, or leave one out."
+            )
+        return {"messages": row["prompt"] + row["completion"]}
+
+    return part.map(joined, remove_columns=["prompt", "completion"])
 
 
 def _has_lists(part: Any) -> bool:

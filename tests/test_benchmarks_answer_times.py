@@ -28,7 +28,7 @@ def made():
 
 @pytest.mark.parametrize("name", ["base", "igc_hidden", "igc_tokens", "tool", "tool_spliced"])
 def test_every_contender_gives_the_right_answer_in_its_form(made, name):
-    assert made[name].answer(QUESTION) == QUESTION["target"] == str(58213 * 907)
+    assert made[name].answer(QUESTION) == (str(58213 * 907), int(name.startswith("tool")))
 
 
 def test_passes_are_those_of_what_a_model_writes_itself(made):
@@ -56,6 +56,12 @@ def test_an_answer_that_is_another_one_ends_the_run(made):
     wrong = dataclasses.replace(made["tool_spliced"].form, tool=Tool(close="", calculate=lambda *call: "7"))
     with pytest.raises(SystemExit, match="tool_spliced: the answer is '799191' where '52799191' was told"):
         dataclasses.replace(made["tool_spliced"], form=Lying(wrong, made["tool_spliced"].form)).checked(QUESTION)
+
+
+def test_a_tool_that_is_not_called_ends_the_run(made, monkeypatch):
+    monkeypatch.setattr(Tool, "call", lambda self, text: (False, None))
+    with pytest.raises(SystemExit, match=r"tool: 'What is 58213 times 907\?' was answered with 0 calls of a tool"):
+        made["tool"].checked(QUESTION)
 
 
 class Lying:

@@ -8,14 +8,17 @@ nothing that can be read), and the whole on the embedded base, which copies resu
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tiny_models import tiny_model
+from trl import DatasetMixtureConfig, ScriptArguments
 
 from peft_igc import loading, self_annotation
 from peft_igc.candidates import Calculation, by_model, by_pattern, numbers_of, question_to_model
 from peft_igc.columns import COLUMNS, check_columns
+from peft_igc.corpora import load_corpora
 from peft_igc.data import ArithmeticRows, Mixture, to_dataset
 from peft_igc.note_losses import answer_losses, read_row
 from peft_igc.self_annotation import Settings, annotate, report_path, write
@@ -328,6 +331,15 @@ def test_rows_go_out_as_a_dataset_with_their_other_fields(monkeypatch, model, to
     assert dataset["igc_operands"][:] == [["6", "3"], None]
     assert dataset["group"][:] == ["a", None]
     assert [check_columns(one, 10, 10)[0].result for one in dataset] == ["2", None]
+
+
+def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, model, tokenizer):
+    annotated, output = annotate([row("6 / 3", "2"), row("Hi", "Hi")], model, tokenizer), tmp_path / "made.jsonl"
+    write(annotated, output, {})
+    assert report_path(output).is_file()
+    training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False)
+    train, _ = load_corpora(ScriptArguments(dataset_name=str(output)), DatasetMixtureConfig(), training)
+    assert train.to_list() == to_dataset(annotated.rows).to_list()
 
 
 def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tokenizer):

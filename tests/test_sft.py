@@ -318,6 +318,29 @@ def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts()
     assert all(row["messages"][-1]["role"] == "assistant" for row in joined)
 
 
+def test_data_in_pairs_whose_prompts_hold_answers_stay_apart_from_chats():
+    turns = [("user", "What is 2 plus 2?"), ("assistant", "5"), ("user", "What is 5 times 6?"), ("assistant", "30")]
+    messages = [{"role": role, "content": text} for role, text in turns]
+    pairs = Dataset.from_list([{"prompt": messages[:3], "completion": messages[3:]}])
+    assert join({"pairs": pairs}, assistant_only_loss=True) is pairs  # the loss is on "30" alone
+    with pytest.raises(ValueError, match="A prompt of `pairs` holds an answer of the assistant"):
+        join({"chats": to_dataset(CHATS), "pairs": pairs}, assistant_only_loss=True)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])
+def test_data_are_taken_from_a_file_and_nothing_beside_it(tmp_path, suffix):
+    folder = Path(write(tmp_path / "d", rows(4)))
+    file = folder / f"some.{suffix}"
+    if suffix == "parquet":
+        to_dataset(rows(3)).to_parquet(file)
+    else:
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows(3)))
+    train, _ = load(script=ScriptArguments(dataset_name=str(file)))
+    assert train.to_list() == rows(3)
+    train, _ = load(mixture=DatasetMixtureConfig([DatasetConfig(str(file)), DatasetConfig(str(file))]))
+    assert train.to_list() == rows(3) * 2
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [
@@ -414,7 +437,9 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
         (ValueError, "No data is named", {}),
         (ValueError, "both name data", {"script": named, "mixture": entries}),
         (FileNotFoundError, "does not exist", {"script": ScriptArguments(dataset_name=str(tmp_path / "no"))}),
-        (ValueError, "is a file. Pass its folder", {"script": ScriptArguments(dataset_name=f"{folder}/train.jsonl")}),
+        (ValueError, "is a file. Pass one that ends in .jsonl", {"script": ScriptArguments(dataset_name=__file__)}),
+        (ValueError, "without `data_files`",
+         {"mixture": DatasetMixtureConfig([DatasetConfig(f"{folder}/train.jsonl", data_files="x.jsonl")])}),
         (ValueError, "no split `tain`", {"script": ScriptArguments(dataset_name=folder, dataset_train_split="tain")}),
         (ValueError, "has no column `messages`", {"mixture": wrong}),
         (ValueError, "needs test data, and there is none", {"script": named, "eval_strategy": "steps"}),
