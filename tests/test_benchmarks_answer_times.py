@@ -42,7 +42,8 @@ def test_passes_are_those_of_what_a_model_writes_itself(made):
 
 
 def test_the_model_runs_as_it_is_but_for_the_token_that_is_told(made):
-    base, ids = made["base"].model, torch.tensor([[5, 6, 7]])
+    base = made["base"].model
+    ids = torch.tensor([[5, 6, 7]], device=base.device)
     mask = torch.ones_like(ids)
     with torch.no_grad():
         own = base(input_ids=ids, attention_mask=mask).logits
