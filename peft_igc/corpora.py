@@ -196,10 +196,10 @@ def _load(path: str, **options: Any) -> Any:
 
     here, source = Path(path).expanduser(), path
     if here.is_file():
-        if here.suffix not in READERS or options.get("data_files") or options.get("data_dir"):
+        if here.suffix not in READERS or any(options.get(name) for name in ("name", "data_files", "data_dir")):
             raise ValueError(
-                f"The data set `{path}` is a file. Pass one that ends in {', '.join(READERS)}, without `data_files` "
-                "and `data_dir`, or its folder."
+                f"The data set `{path}` is a file. Pass one that ends in {', '.join(READERS)}, without a "
+                "configuration, `data_files` and `data_dir`, or its folder."
             )
         source, options = READERS[here.suffix], {**options, "data_files": str(here)}
     elif here.is_dir():
