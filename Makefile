@@ -35,7 +35,7 @@ slow: $(STAMP) fetch
 # PEFT's own tests come with its source distribution, not with its wheel. Where the package index has none, they are
 # skipped, and pytest says so.
 fetch: $(STAMP)
-	-$(BIN)/python tests/fetch_peft_tests.py
+	-$(BIN)/python tests/upstream/fetch_peft_tests.py
 
 # The stamp is written last: an installation that was interrupted is taken up again.
 $(STAMP): pyproject.toml constraints.txt

@@ -3,7 +3,7 @@
 In: JSON files that a command of this folder wrote. Out: one such file with all their runs. What is not a run (commit,
 versions, settings, the base model's scores) must be equal, and no run may be in two files with other numbers.
 
-    python benchmarks/join.py seed_0.json seed_1.json --output benchmarks/results/mixed_corpora.json
+    python -m benchmarks.join seed_0.json seed_1.json --output benchmarks/results/mixed_corpora.json
 """
 
 from __future__ import annotations

@@ -1,48 +1,41 @@
-"""Writes the results of benchmarks into the two READMEs: tables between `<!-- NAME -->` and `<!-- /NAME -->`.
+"""Writes the results of benchmarks into their README: tables between `<!-- NAME -->` and `<!-- /NAME -->`.
 
-In: `results/NAME.json`. Out: the same README with the tables of those files, and nothing else changed. Shares are
+In: `results/NAME.json`. Out: `benchmarks/README.md` with the tables of these files, all else unchanged. Shares are
 rounded down, so that 100.0 means that nothing was wrong. Where a cell holds several numbers, they are the runs of
 several seeds: shares with the worst first, other numbers in the order of the seeds. `--check` changes
-nothing and fails where a table is not the file's (`tests/test_benchmarks_tables.py`).
+nothing and fails where a table is not the file's (`tests/benchmarks/test_tables.py`).
 
-    python benchmarks/tables.py
+    python -m benchmarks.tables
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import method_totals
+from benchmarks.common.formatting import lines, percent, seeds, signed_percent
+from benchmarks.methods import answer_times
+from benchmarks.methods import totals as method_totals
 
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+PAGES = (ROOT / "benchmarks" / "README.md",)
 OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
 
 OF_METHODS = ("all", *OPERATIONS)
 PARTS_OF_A_PASS = {"prefill": "prefill", "first_token": "first token", "decode": "decode"}
 
 
-def percent(part: float) -> str:
-    """Per cent with one decimal, rounded down."""
-    return f"{math.floor(1000 * part + 1e-9) / 10:.1f}"
-
-
-def seeds(parts: list[float]) -> str:
-    """Per cent of several seeds, the worst first."""
-    return ", ".join(percent(part) for part in sorted(parts))
-
-
-def lines(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
+def partial_percent(total: dict[str, Any] | None) -> str:
+    """A total of compared methods in per cent, with a mark if items were skipped."""
+    if total is None:
+        return "-"
+    return (percent(total["exact_match"]) if total["n"] else "-") + method_totals.MARK * (total["n"] < total["of"])
 
 
 def ablations(found: dict[str, Any]) -> str:
@@ -154,28 +147,6 @@ def trait_table(found: dict[str, Any]) -> str:
     return lines(["", *(name.replace("_", " ") for name in named)], rows)
 
 
-def partial_percent(total: dict[str, Any] | None) -> str:
-    """A total of compared methods in per cent, with a mark if items were skipped."""
-    if total is None:
-        return "-"
-    return (percent(total["exact_match"]) if total["n"] else "-") + method_totals.MARK * (total["n"] < total["of"])
-
-
-def answer_times(found: dict[str, Any]) -> str:
-    """Milliseconds of right answers, and how much faster they come than through a tool."""
-    rows = []
-    for shape, groups in found["shapes"].items():
-        for lengths, by_method in groups.items():
-            for method, told in by_method.items():
-                cells = [f"{told['passes']:.1f}", f"{1e3 * told['seconds']['median']:.1f}"]
-                cells += [
-                    f"{cost['median']:.2f} ({cost['low']:.2f} to {cost['high']:.2f})"
-                    for cost in told["times_as_fast"].values()
-                ]
-                rows.append([shape, lengths, method.replace("_", " "), *cells])
-    return lines(["shape", "numbers", "", "passes", "ms", "times as fast as tool use", "as spliced"], rows)
-
-
 def overhead(found: dict[str, Any]) -> str:
     """What each method's passes take longer than the base's, median and quartiles of neighbouring runs."""
     rows = []
@@ -203,13 +174,6 @@ def memory(found: dict[str, Any]) -> str:
     return lines([*head, "bytes kept per token", "of the KV cache"], rows)
 
 
-def signed_percent(cost: dict[str, float] | None) -> str:
-    """An overhead in per cent with its quartiles."""
-    if cost is None:
-        return "-"
-    return f"{100 * cost['median']:+.1f} ({100 * cost['low']:+.1f} to {100 * cost['high']:+.1f})"
-
-
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -220,7 +184,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "harm": harm,
     "methods": methods,
     "overhead": overhead,
-    "answer_times": answer_times,
+    "answer_times": answer_times.table,
 }
 
 
@@ -237,7 +201,7 @@ def filled(page: str) -> str:
 
 
 def main() -> None:
-    """Fills or checks both pages."""
+    """Fills or checks the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="change nothing, fail where something would change")
     check = parser.parse_args().check

@@ -1,11 +1,13 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; as `python -m peft_igc.cli`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; also `python -m peft_igc.cli`.
 
-In: arguments. Out: text on the terminal and files; exit code 0, 1 if the demo missed a target, 2 with one line on
-stderr where a user can help (a missing folder, a malformed line), 130 after an interrupt. A defect of the package
-keeps its traceback.
-Parsing only: the work is in `demo`, `sft`, `evaluation`, `tracing`, `profile` and `self_annotation`, which the
-commands import when they run: `--help` and errors in arguments need no trainer (`sft` does: all its arguments are
-TRL's to parse). Try it: `peft-igc trace --help`; tests: `pytest tests/test_cli.py`.
+In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target; 2 with one line
+on stderr for an error that the user can correct (a missing folder, a malformed line); 130 after an interrupt. A defect
+of the package keeps its traceback.
+
+Parsing only: the work is in `demo`, `sft`, `inference`, `numbers` and `annotation`. Commands import them when they
+run, so `--help` and errors in arguments do not load a trainer (except in `sft`, whose arguments TRL parses).
+
+Try it: `peft-igc trace --help`, `pytest tests/test_cli.py`
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ examples:
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
   peft-igc profile tiny                                                # how a tokenizer splits numbers
-  peft-igc profile tiny --anchors "="                                  # and where texts are anchors
+  peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; each sets `run`, a function that takes the arguments and returns the exit code."""
+    """The parser of all commands. Each sets `run`, a function from the arguments to the exit code."""
     parser = argparse.ArgumentParser(
         prog="peft-igc",
         description="An exact calculator inside the forward pass of a language model.",
@@ -51,18 +53,18 @@ def build_parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
     demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
-    demo.add_argument("--seed", type=int, default=0, metavar="N", help="of the training (default: %(default)s)")
+    demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: %(default)s)")
     demo.add_argument(
         "--interface",
         choices=("tokens", "hidden"),
         default="tokens",
         help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
     )
-    demo.add_argument("--minutes", type=float, metavar="CAP", help="stop the training early after so long")
+    demo.add_argument("--minutes", type=float, metavar="M", help="stop the training after M minutes")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
     demo.set_defaults(run=_demo)
 
-    # All that follows is TRL's to parse: without prefix characters every argument is a value to this parser.
+    # TRL parses the arguments of `sft`: without prefix characters this parser takes each of them as a value.
     sft = commands.add_parser("sft", help="fine-tune with TRL, from a YAML file", prefix_chars="\0", add_help=False)
     sft.add_argument("arguments", nargs="*")
     sft.set_defaults(run=_sft)
@@ -72,58 +74,60 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--data", required=True, metavar="FILE", help="one object per line: `prompt`, `target`, optional `group`"
     )
-    evaluate.add_argument("--output", required=True, metavar="FILE", help="results as JSON")
-    evaluate.add_argument("--raw", action="store_true", help="use prompts as they stand, without chat template")
-    evaluate.add_argument("--batch-size", type=_positive, default=64, metavar="N", help="(default: %(default)s)")
-    evaluate.add_argument("--max-new-tokens", type=_positive, default=24, metavar="N", help="(default: %(default)s)")
+    evaluate.add_argument("--output", required=True, metavar="FILE", help="file for the results, as JSON")
+    _add_decoding(evaluate)
+    evaluate.add_argument(
+        "--batch-size", type=_positive, default=64, metavar="N", help="prompts per batch (default: %(default)s)"
+    )
     evaluate.set_defaults(run=_evaluate)
 
-    trace = commands.add_parser("trace", help="show what the calculator reads and writes for one prompt")
+    trace = commands.add_parser("trace", help="show the calculator's part in the answer to one prompt")
     _add_model(trace, adapter_required=True)
-    trace.add_argument("prompt", help='such as "What is 58 times 36?"')
-    trace.add_argument("--raw", action="store_true", help="use the prompt as it stands, without chat template")
-    trace.add_argument("--max-new-tokens", type=_positive, default=24, metavar="N", help="(default: %(default)s)")
-    trace.add_argument("--json", action="store_true", help="print JSON")
+    trace.add_argument("prompt", help='user message, such as "What is 58 times 36?"')
+    _add_decoding(trace)
+    trace.add_argument("--json", action="store_true", help="print the trace as JSON")
     trace.set_defaults(run=_trace)
 
-    profile = commands.add_parser("profile", help="show how a tokenizer splits numbers, and which interface suits it")
+    profile = commands.add_parser("profile", help="show how a tokenizer splits numbers and which interface suits it")
     profile.add_argument("tokenizer", metavar="TOKENIZER", help='folder, hub id, or "tiny" for the embedded base')
     profile.add_argument(
-        "--anchors", nargs="+", default=[], metavar="TEXT", help='also show where anchor rules hold, such as "="'
+        "--anchors", nargs="+", default=[], metavar="TEXT", help='also show which tokens end in a text, such as "="'
     )
-    profile.add_argument("--json", action="store_true", help="print JSON")
+    profile.add_argument("--json", action="store_true", help="print the profile as JSON")
     profile.set_defaults(run=_profile)
-    _add_annotate(commands.add_parser("annotate", help="operand columns for training rows, found by a model itself"))
+    _add_annotate(commands.add_parser("annotate", help="add operand columns to training rows, using a model"))
     return parser
 
 
 def _add_annotate(annotate: argparse.ArgumentParser) -> None:
-    """The arguments of `peft-igc annotate`; the defaults are those of `self_annotation.Settings`."""
+    """Adds the arguments of `peft-igc annotate`, whose defaults are those of `self_annotation.Settings`."""
     annotate.add_argument(
         "--model", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
     )
     annotate.add_argument(
         "--data", required=True, metavar="FILE", help="one row per line: `prompt` and `completion`, or `messages`"
     )
-    annotate.add_argument("--output", required=True, metavar="FILE", help="rows as JSONL; a report comes beside it")
+    annotate.add_argument(
+        "--output", required=True, metavar="FILE", help="file for the rows, as JSONL; the report is written beside it"
+    )
     options: dict[str, tuple[Any, str, str]] = {
-        "--margin": (float, "NATS", "per token by which a result has to lower the answer's loss (default: 1.0)"),
-        "--max-numbers": (int, "N", "last numbers of a prompt to pair; 0: none (default: 4)"),
-        "--proposals": (int, "K", "calculations to ask of the model itself for each row (default: 0)"),
-        "--num-digits": (int, "D", "longest operand and result, as the adapter's (default: 10)"),
-        "--batch-size": (_positive, "N", "(default: 32)"),
-        "--seed": (int, "N", "of the rows that the report shows (default: 0)"),
+        "--margin": (float, "NATS", "nats per token by which a result must lower the answer's loss (default: 1.0)"),
+        "--max-numbers": (int, "N", "pair the last N numbers of a prompt; 0: none (default: 4)"),
+        "--proposals": (int, "K", "calculations per row that the model proposes (default: 0)"),
+        "--num-digits": (int, "D", "maximum digits of operands and results, as in the adapter (default: 10)"),
+        "--batch-size": (_positive, "N", "texts per forward pass (default: 32)"),
+        "--seed": (int, "N", "seed for the example rows of the report (default: 0)"),
     }
     for name, (kind, metavar, text) in options.items():
         annotate.add_argument(name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text)
     annotate.add_argument(
-        "--check", action="store_true", help="the rows have operand columns: hide them, then compare with them"
+        "--check", action="store_true", help="hide the rows' own operand columns, and compare the found ones with them"
     )
     annotate.set_defaults(run=_annotate)
 
 
 def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
-    """The arguments that name a model."""
+    """Adds the arguments that name the model and the adapter."""
     parser.add_argument(
         "--base", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
     )
@@ -131,8 +135,16 @@ def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
     parser.add_argument("--adapter", required=adapter_required, metavar="DIR", help=f"saved adapter{left_out}")
 
 
+def _add_decoding(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments that control how prompts are tokenized and answered."""
+    parser.add_argument("--raw", action="store_true", help="use prompts without the chat template")
+    parser.add_argument(
+        "--max-new-tokens", type=_positive, default=24, metavar="N", help="tokens per answer (default: %(default)s)"
+    )
+
+
 def _positive(text: str) -> int:
-    """An integer of at least 1."""
+    """Argument type: an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
@@ -141,8 +153,8 @@ def _positive(text: str) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     """`peft-igc demo`."""
     _need_training_packages()
-    from .demo import run_demo
-    from .demo_settings import SETTINGS
+    from .demo.run import run_demo
+    from .demo.settings import SETTINGS
 
     changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
     outcome = run_demo(
@@ -166,13 +178,13 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _sft(arguments: argparse.Namespace) -> int:
     """`peft-igc sft`."""
     _need_training_packages()
-    from .sft import run
+    from .sft.run import run
 
     return run(arguments.arguments, prog="peft-igc sft")
 
 
 def _need_training_packages() -> None:
-    """Refuses before anything is loaded, if what only training needs is not installed."""
+    """Refuses a training command before anything is loaded, if the `train` extra is not installed."""
     from importlib.util import find_spec
 
     missing = [name for name in ("trl", "datasets", "accelerate", "matplotlib") if find_spec(name) is None]
@@ -182,8 +194,8 @@ def _need_training_packages() -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     """`peft-igc eval`."""
-    from .data import read_jsonl
-    from .evaluation import evaluate
+    from .data.dataset import read_jsonl
+    from .inference.evaluation import evaluate
 
     output = Path(arguments.output)
     _check_output(output)
@@ -204,12 +216,12 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     for group, score in sorted(report["groups"].items()):
         _say(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
     if report["truncated"]:
-        _say(f"{report['truncated']:,} answers were cut: they had not ended after {arguments.max_new_tokens} tokens.")
+        _say(f"{report['truncated']:,} answers were cut after {arguments.max_new_tokens} tokens.")
     if report["without_anchor"]:
         _say(
             f"{report['without_anchor']:,} prompts have no anchor, so the calculator had no part in their answers. "
-            "The adapter anchors on token sequences, such as the assistant header of the chat template: leave out "
-            "`--raw`, or write them."
+            "The adapter's anchors are token sequences, such as the assistant header of the chat template. Omit "
+            "`--raw`, or include the sequences in the prompts."
         )
     _say(f"Written: `{output}`")
     return 0
@@ -217,7 +229,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 def _trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
-    from .tracing import trace
+    from .inference.tracing import trace
 
     model, tokenizer = _load(arguments)
     found = trace(model, tokenizer, arguments.prompt, raw=arguments.raw, max_new_tokens=arguments.max_new_tokens)
@@ -229,17 +241,24 @@ def _profile(arguments: argparse.Namespace) -> int:
     """`peft-igc profile`."""
     from transformers import AutoTokenizer
 
-    from .profile import TokenizerProfile
+    from .inference.loading import TINY, TINY_FOLDER
+    from .numbers.tokenizer_profile import TokenizerProfile
+    from .tuner.anchor_rules import text_rule
 
     name = arguments.tokenizer
-    folder = Path(__file__).parent / "tiny_base" if name == "tiny" else Path(name).expanduser()
+    folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
     if folder.is_dir() and not any((folder / file).is_file() for file in ("tokenizer_config.json", "tokenizer.json")):
-        raise FileNotFoundError(f"The folder `{name}` holds no `tokenizer_config.json`. Pass a tokenizer's folder.")
+        raise FileNotFoundError(f"The folder `{name}` contains no `tokenizer_config.json`. Pass a tokenizer's folder.")
     if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
-        raise FileNotFoundError(f'`{name}` is no folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
+        raise FileNotFoundError(f'`{name}` is not a folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
     tokenizer = AutoTokenizer.from_pretrained(folder if folder.is_dir() else name)
-    profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer, arguments.anchors), name=name)
-    _say(json.dumps(profile.as_dict(), indent=2, ensure_ascii=False) if arguments.json else profile.report())
+    rules = [text_rule(tokenizer, text) for text in arguments.anchors]
+    profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer), name=name)
+    if arguments.json:
+        found = profile.as_dict() | {"anchors": {rule.text: rule.as_dict() for rule in rules}}
+        _say(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _say("\n".join([profile.report(), *(rule.report() for rule in rules)]))
     return 0
 
 
@@ -247,9 +266,9 @@ def _annotate(arguments: argparse.Namespace) -> int:
     """`peft-igc annotate`."""
     import torch
 
-    from .data import read_rows
-    from .loading import load_base
-    from .self_annotation import Settings, annotate, report_path, write
+    from .annotation.self_annotation import Settings, annotate, report_path, write
+    from .data.dataset import read_rows
+    from .inference.loading import load_base
 
     output = Path(arguments.output)
     _check_output(output)
@@ -267,14 +286,13 @@ def _annotate(arguments: argparse.Namespace) -> int:
 
 
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """The model that the arguments name, on an accelerator if there is one, and its tokenizer."""
+    """Loads the model that the arguments name, on a GPU if there is one, and its tokenizer."""
     import torch
 
-    from .adapters import check_folder, load_adapter
-    from .loading import load_base
+    from .inference.loading import check_adapter_folder, load_adapter, load_base
 
     if arguments.adapter is not None:
-        check_folder(arguments.adapter)  # before a large base is loaded
+        check_adapter_folder(arguments.adapter)  # before a large base is loaded
     model, tokenizer = load_base(arguments.base)
     if arguments.adapter is not None:
         model = load_adapter(model, arguments.adapter)
@@ -282,7 +300,7 @@ def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def _check_output(path: Path) -> None:
-    """Refuses a file that could not be written, before the work is done."""
+    """Refuses an output file that cannot be written, before the work is done."""
     if path.is_dir():
         raise ValueError(f"`--output {path}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
     if not path.parent.is_dir():
@@ -290,13 +308,13 @@ def _check_output(path: Path) -> None:
 
 
 class _Counter:
-    """Prompts or rows done and the time left, on one line of a terminal; silent where nobody watches."""
+    """Progress callback: shows the items done and the time left on one line, if stderr is a terminal."""
 
     def __init__(self) -> None:
         self.begin = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
-        from .progress import duration
+        from .demo.progress import duration
 
         if sys.stderr.isatty():
             left = duration((time.perf_counter() - self.begin) / done * (total - done))
@@ -305,7 +323,7 @@ class _Counter:
 
 
 def _say(text: str) -> None:
-    """A line on the terminal at once, also through a pipe."""
+    """Prints a line and flushes it, so that a pipe shows it at once."""
     print(text, flush=True)
 
 
@@ -313,14 +331,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Args:
-        argv: Arguments without the program's name. None: those of the process.
+        argv: arguments without the program's name. None: those of the process.
 
     Returns:
         The exit code.
     """
     arguments = build_parser().parse_args(argv)
     if arguments.run is _demo:
-        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the hub's client is imported; the demo needs no hub
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the demo needs no hub; read when its client is imported
     _quieten()
     try:
         return int(arguments.run(arguments))
@@ -335,20 +353,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _quieten() -> None:
-    """Keeps messages for developers of other packages out of the way."""
+    """Silences messages of other packages that are meant for developers."""
     from transformers.utils import logging
 
     warnings.simplefilter("ignore", FutureWarning)
-    python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT imports it wherever it is installed
+    python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT 0.21 imports it if installed
     logging.disable_progress_bar()
 
 
 def _is_for_users(error: Exception) -> bool:
-    """Whether an error was written for users: about a file, or raised by this package on purpose."""
+    """Whether an error is meant for users: about a file, or raised by code of this package."""
     if isinstance(error, OSError):
         return True
     frames = traceback.extract_tb(error.__traceback__)
-    return Path(frames[-1].filename).resolve().parent == Path(__file__).resolve().parent
+    # The last frame is where the error was raised: this folder has the package's own checks.
+    return Path(frames[-1].filename).resolve().is_relative_to(Path(__file__).resolve().parent)
 
 
 if __name__ == "__main__":

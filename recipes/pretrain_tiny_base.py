@@ -1,4 +1,4 @@
-"""Train the base model that ships with the package (`peft_igc/tiny_base/`): 2.8 million parameters, one core.
+"""Train the base model that ships with the package (`peft_igc/assets/tiny_base/`): 2.8 million parameters, one core.
 
 In: nothing but CPython's own documentation and generated questions (no network, no files). Out: `--output DIR`,
 a folder for `AutoModelForCausalLM` and `AutoTokenizer` with weights in bf16, and `--results FILE`, settings,

@@ -13,12 +13,15 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
 
-from peft_igc import cli, demo, loading
-from peft_igc.adapters import load_adapter
-from peft_igc.demo import demo_config, run_demo
-from peft_igc.demo_settings import SETTINGS, DemoSettings
-from peft_igc.evaluation import evaluate
-from peft_igc.self_annotation import Settings
+from peft_igc import cli
+from peft_igc.annotation.self_annotation import Settings
+from peft_igc.demo import run as demo
+from peft_igc.demo.report import OPERATIONS, missed_targets
+from peft_igc.demo.run import demo_config, run_demo
+from peft_igc.demo.settings import SETTINGS, DemoSettings
+from peft_igc.inference import loading
+from peft_igc.inference.evaluation import evaluate
+from peft_igc.inference.loading import load_adapter
 
 
 ROOT = Path(__file__).parent.parent
@@ -132,9 +135,9 @@ def test_missed_targets_are_said(outcome):
 
 
 def test_a_base_that_is_too_good_is_said():
-    groups = {f"{d}_digit_{name}": {"n": 1, "exact_match": 1.0} for d in (1, 2) for name in demo.OPERATIONS}
+    groups = {f"{d}_digit_{name}": {"n": 1, "exact_match": 1.0} for d in (1, 2) for name in OPERATIONS}
     report = {"exact_match": 1.0, "groups": groups}
-    assert demo._missed(report, report, SMALL) == ["base: 100.00% exact, it should be below 35%"]
+    assert missed_targets(report, report, SMALL) == ["base: 100.00% exact, it should be below 35%"]
 
 
 def test_the_final_report_is_that_of_the_adapter_on_disk(outcome):
@@ -182,7 +185,7 @@ def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tiny
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_plot", interrupt)
+    monkeypatch.setattr(demo, "draw", interrupt)
     for output in (tmp_path, tmp_path / "new"):
         with pytest.raises(KeyboardInterrupt):
             run_demo(output, settings=SMALL, say=lambda line: None)
@@ -304,7 +307,7 @@ def test_profile_knows_the_embedded_base(capsys):
 def test_profile_shows_where_anchor_rules_hold(capsys):
     assert cli.main(["profile", "tiny", "--anchors", "=", "answer is"]) == 0
     shown = capsys.readouterr().out
-    for part in ("'='; tokens that end in it: 7", "tokens that hold it and go on: 2", "'answer is'; tokens"):
+    for part in ("'='; tokens that end in it: 7", "tokens that contain it and continue: 2", "'answer is'; tokens"):
         assert part in shown
     assert cli.main(["profile", "tiny", "--json", "--anchors", "="]) == 0
     assert list(json.loads(capsys.readouterr().out)["anchors"]) == ["="]
@@ -312,9 +315,9 @@ def test_profile_shows_where_anchor_rules_hold(capsys):
 
 
 def test_profile_names_a_folder_without_tokenizer(capsys, tmp_path):
-    assert "holds no `tokenizer_config.json`" in refused(capsys, "profile", str(tmp_path))
-    assert "is no folder" in refused(capsys, "profile", str(tmp_path / "nowhere"))
-    assert "is no folder" in refused(capsys, "profile", "./nowhere")
+    assert "contains no `tokenizer_config.json`" in refused(capsys, "profile", str(tmp_path))
+    assert "is not a folder" in refused(capsys, "profile", str(tmp_path / "nowhere"))
+    assert "is not a folder" in refused(capsys, "profile", "./nowhere")
 
 
 def refused(capsys, *arguments):
@@ -410,7 +413,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch, base, adapter):
     def broken(*args, **kwargs):
         torch.zeros(2).view(3, 3)
 
-    from peft_igc import tracing
+    from peft_igc.inference import tracing
 
     monkeypatch.setattr(tracing, "trace", broken)
     with pytest.raises(RuntimeError):
@@ -522,7 +525,7 @@ def test_a_reloaded_adapter_gives_the_same_logits_bit_for_bit_in_a_new_process(o
     ids = torch.arange(5, 25)[None]
     here = load_adapter(model, outcome[0].folder / "adapter")(input_ids=ids).logits
     program = (
-        "import sys, torch; from peft_igc.loading import load_base; from peft_igc.adapters import load_adapter; "
+        "import sys, torch; from peft_igc.inference.loading import load_adapter, load_base; "
         "model, _ = load_base(sys.argv[1]); model = load_adapter(model, sys.argv[2]); "
         "torch.save(model(input_ids=torch.arange(5, 25)[None]).logits, sys.argv[3])"
     )

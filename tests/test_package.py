@@ -1,9 +1,10 @@
-"""The package's shape: which module may import what, how long files and functions are, what is documented.
+"""The package's shape: which room may import what, how large rooms and functions are, what is documented.
 
-It reads the sources with `ast`; only one test imports, in a fresh interpreter. A new module needs a row in `MODULES`.
+It reads the sources with `ast`; only one test imports, in a fresh interpreter. A new room needs a row in `ROOMS`.
 """
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,113 +16,70 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
-LONGEST_FILE = 400
 LONGEST_FUNCTION = 60
+MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 50  # at the top of the package; in one folder; between rooms
 
-# In the order of the arrows: a module may import those above it, and of the outside only the packages in its row.
-MODULES: dict[str, set[str]] = {
-    # numbers and text: no model in sight
-    "digits": {"torch"},
-    "tokens": set(),
-    "vocabulary": set(),
-    "anchor_rules": set(),
-    "profile": set(),
-    "sizes": set(),
-    "config": {"peft", "safetensors"},
-    "templates": set(),
-    "phrasings": set(),
-    "stories": set(),
-    "silence": set(),
-    "unsupported": set(),
-    "surroundings": set(),
-    "words": set(),
-    "grammar": set(),
-    "drafts": set(),
-    "scenes": set(),
-    "wording": set(),
-    "mixture": set(),
-    "attention": {"torch"},
-    "calculator": {"torch"},
-    "columns": {"torch"},
-    "runs": {"torch"},
-    "spelling": {"torch"},
-    "reading": {"torch"},
-    "fixed_inputs": {"torch"},
-    "input_mapping": {"torch"},
-    "output_mapping": {"torch"},
-    "mappings": {"peft", "torch"},
-    # the tuner
-    "outputs": {"torch", "transformers"},
-    "steps": {"torch"},
-    "record": {"torch"},
-    "state": {"torch", "transformers"},
-    "anchors": {"torch"},
-    "hooks": {"torch", "transformers"},
-    "layer": {"peft", "torch", "transformers"},
-    "model": {"peft", "torch", "transformers"},
-    "register": {"peft", "torch"},
-    "optimizer": {"torch"},
-    "passes": {"peft", "transformers"},
-    # around the tuner
-    "adapters": {"peft", "safetensors"},
-    "loading": {"safetensors", "torch", "transformers"},
-    "decoding": {"jinja2", "transformers"},
-    "tracing": {"torch"},
-    "bigbench": {"datasets"},
-    "arithmetic": set(),
-    "solutions": set(),
-    "conversations": set(),
-    "marks": set(),
-    "annotations": {"torch"},
-    "data": {"datasets"},
-    "balance": set(),
-    "suites": set(),
-    "evaluation": {"torch"},
-    "exact_match": set(),
-    "curves": {"matplotlib"},
-    "candidates": set(),
-    "note_losses": {"jinja2", "torch"},
-    "self_annotation": set(),
-    "card": set(),
-    "checkpoints": {"safetensors", "torch"},
-    "collator": {"torch", "trl"},
-    "streaming": set(),
-    "sft_config": {"transformers", "trl"},
-    "trainer": {"accelerate", "datasets", "peft", "torch", "transformers", "trl"},
-    # the programs
-    "cpu": {"torch", "trl"},
-    "progress": {"transformers"},
-    "demo_settings": set(),
-    "fitting": {"datasets", "transformers"},
-    "demo": {"datasets", "matplotlib", "peft", "torch", "transformers"},
-    "arguments": set(),
-    "corpora": {"datasets"},
-    "launching": {"accelerate", "torch"},
-    "sft": {"peft", "torch", "transformers", "trl", "yaml"},
+# From the ground up: a room may import those above it in this list, and of the outside only the packages in its row.
+ROOMS: dict[str, set[str]] = {
+    "numbers": {"torch"},
+    "mappings": {"torch"},
+    "data": {"datasets", "torch"},
+    "tuner": {"peft", "safetensors", "torch", "transformers"},
+    "inference": {"jinja2", "peft", "safetensors", "torch", "transformers"},
+    "annotation": {"jinja2", "torch"},
+    "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
+    "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
+    "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},
     "cli": {"torch", "transformers"},
 }
-SOURCES = {path.stem: path for path in sorted(PACKAGE.glob("*.py"))}
+FOLDERS = {"assets"}  # data files, no code
+
+
+def module_name(path: Path) -> str:
+    """`tuner.layer` for a file of the package; a package's own name for its `__init__.py`, "" for the top."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 TREES = {name: ast.parse(path.read_text()) for name, path in SOURCES.items()}
 
 
-def imports_of(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Every import, at the top or inside a function: (name, whether it is a module of ours)."""
+def room_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def imports_of(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[tuple[str, bool]]:
+    """Every import of `module`, at the top or inside a function: (name, whether it is a module of ours).
+
+    A name imported from a package of ours counts as its submodule if there is one, else as the package itself.
+    """
+    here = module.split(".") if module else []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 head, _, tail = alias.name.partition(".")
-                yield (tail.split(".")[0], True) if head == "peft_igc" else (head, False)
+                yield (tail, True) if head == "peft_igc" else (head, False)
         elif isinstance(node, ast.ImportFrom):
             head, _, tail = (node.module or "").partition(".")
-            if node.level == 1 and head:
-                yield head, True
-            elif node.level == 0 and head == "peft_igc" and tail:
-                yield tail.split(".")[0], True
-            elif node.level == 1 or head == "peft_igc":
-                for alias in node.names:
-                    yield alias.name, True
+            if node.level:
+                up = len(here) + is_package - node.level
+                base = [*here[:up], *(node.module or "").split(".")] if up >= 0 else []
+            elif head == "peft_igc":
+                base = tail.split(".")
             else:
                 yield head, False
+                continue
+            package = ".".join(part for part in base if part)
+            for alias in node.names:
+                name = f"{package}.{alias.name}".strip(".")
+                yield (name if name in SOURCES else package), True
+
+
+def our_imports(module: str) -> set[str]:
+    """The modules of ours that one imports."""
+    is_package = SOURCES[module].name == "__init__.py"
+    return {name for name, ours in imports_of(TREES[module], module, is_package) if ours} - {module}
 
 
 def functions_of(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -141,10 +99,10 @@ def public_definitions(tree: ast.Module, prefix: str = "") -> Iterator[tuple[str
 
 
 def test_the_walk_sees_the_package():
-    assert {"digits", "calculator"} <= set(SOURCES)
-    found = {name: list(imports_of(tree)) for name, tree in TREES.items()}
-    assert ("torch", False) in found["digits"]
-    assert ("digits", True) in found["calculator"]
+    assert {"", "cli", "numbers", "numbers.digits", "data.wording.grammar"} <= set(SOURCES)
+    found = list(imports_of(TREES["numbers.calculator"], "numbers.calculator"))
+    assert ("torch", False) in found
+    assert ("numbers.digits", True) in found
     assert sum(len(list(functions_of(tree))) for tree in TREES.values()) > 20
     assert sum(len(list(public_definitions(tree))) for tree in TREES.values()) > 20
 
@@ -154,28 +112,72 @@ def test_the_walk_sees_the_package():
     [
         ("import torch.nn as nn", [("torch", False)]),
         ("from torch.nn import functional", [("torch", False)]),
-        ("from .digits import PAD", [("digits", True)]),
-        ("from . import digits, config", [("digits", True), ("config", True)]),
-        ("from peft_igc.digits import PAD", [("digits", True)]),
-        ("from peft_igc import digits", [("digits", True)]),
-        ("import peft_igc.digits", [("digits", True)]),
+        ("from .anchors import Rules", [("tuner.anchors", True)]),
+        ("from . import anchors, config", [("tuner.anchors", True), ("tuner.config", True)]),
+        ("from ..numbers.digits import PAD", [("numbers.digits", True)]),
+        ("from ..numbers import PAD, digits", [("numbers", True), ("numbers.digits", True)]),
+        ("from peft_igc.numbers.digits import PAD", [("numbers.digits", True)]),
+        ("from peft_igc.numbers import digits", [("numbers.digits", True)]),
+        ("from peft_igc import tiny_base", [("", True)]),
+        ("import peft_igc.numbers.digits", [("numbers.digits", True)]),
         ("def f():\n    import trl", [("trl", False)]),
     ],
 )
 def test_the_walk_understands_every_form_of_import(line, expected):
-    assert list(imports_of(ast.parse(line))) == expected
+    assert list(imports_of(ast.parse(line), "tuner.layer")) == expected
 
 
-@pytest.mark.parametrize("module", [name for name in SOURCES if not name.startswith("__")])
+def test_every_room_has_its_place():
+    found = {room_of(name) for name in SOURCES} - {""}
+    assert found == set(ROOMS), "Give each room a row in `ROOMS`, in the order of the arrows."
+    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(ROOMS) - {"cli"} | FOLDERS
+    assert len(set(ROOMS) | FOLDERS) <= MOST_ROOMS
+
+
+@pytest.mark.parametrize("module", [name for name in SOURCES if name])
 def test_imports_point_down_and_outside_packages_stay_where_they_belong(module):
-    assert module in MODULES, f"`{module}` has no row in `MODULES`: give it its place in the order of the arrows."
-    order = list(MODULES)
-    allowed = set(order[: order.index(module)])
-    for name, ours in imports_of(TREES[module]):
+    room, order = room_of(module), list(ROOMS)
+    is_package = SOURCES[module].name == "__init__.py"
+    for name, ours in imports_of(TREES[module], module, is_package):
         if ours:
-            assert name in allowed, f"`{module}` imports `{name}`, which stands beside or above it."
+            other = room_of(name)
+            assert other, f"`{module}` imports the package's own face: import the module that defines the name."
+            assert order.index(other) <= order.index(room), f"`{module}` imports `{name}`, which is above it."
         elif name not in sys.stdlib_module_names:
-            assert name in MODULES[module], f"`{module}` imports the package `{name}`."
+            assert name in ROOMS[room], f"`{module}` imports the package `{name}`."
+
+
+@pytest.mark.parametrize("module", [name for name in SOURCES if name])
+def test_modules_import_what_defines_a_name_and_not_a_rooms_face(module):
+    packages = {name for name, path in SOURCES.items() if path.name == "__init__.py"}
+    assert not our_imports(module) & packages - {room_of(module)}
+
+
+def test_no_import_leads_back():
+    open_ones = {name: our_imports(name) - {""} for name in SOURCES}
+    while free := [name for name, needed in open_ones.items() if not needed & open_ones.keys()]:
+        for name in free:
+            del open_ones[name]
+    assert not open_ones, f"These modules import each other in a circle: {', '.join(open_ones)}."
+
+
+def test_rooms_are_few_and_small_and_know_few_others():
+    arrows = {(room_of(name), room_of(other)) for name in SOURCES for other in our_imports(name)}
+    assert len({(a, b) for a, b in arrows if a != b and a and b}) <= MOST_ARROWS
+    for folder in (PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())):
+        files = [path for path in folder.iterdir() if path.is_file()]
+        assert len(files) <= MOST_FILES, f"`{folder.name}` has {len(files)} files."
+
+
+@pytest.mark.parametrize("room", [name for name, path in SOURCES.items() if name and path.name == "__init__.py"])
+def test_every_room_says_what_lives_there_and_what_it_exports(room):
+    text = ast.get_docstring(TREES[room])
+    names = [path.stem for path in SOURCES[room].parent.glob("*.py") if not path.stem.startswith("__")]
+    assert [name for name in names if f"`{name}`" not in text] == []
+    assert "Start with `" in text
+    exported = [node for node in TREES[room].body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"]
+    assert exported
 
 
 @pytest.mark.parametrize("module", SOURCES)
@@ -190,12 +192,21 @@ def test_every_public_function_and_class_has_a_docstring(module):
 
 
 @pytest.mark.parametrize("module", SOURCES)
-def test_files_and_functions_are_short(module):
-    lines = SOURCES[module].read_text().count("\n")
-    assert lines <= LONGEST_FILE, f"`{module}` has {lines} lines."
+def test_functions_are_short(module):
     for function in functions_of(TREES[module]):
         length = function.end_lineno - function.lineno + 1
         assert length <= LONGEST_FUNCTION, f"`{module}.{function.name}` has {length} lines."
+
+
+TRY_IT = re.compile(r"pytest (tests/[\w/]+\.py)")
+
+
+@pytest.mark.parametrize("folder", ["peft_igc", "benchmarks", "tests"])
+def test_files_that_docstrings_name_exist(folder):
+    named = {(path, name) for path in (ROOT / folder).rglob("*.py") for name in TRY_IT.findall(path.read_text())}
+    assert named
+    missing = [f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).is_file()]
+    assert not missing
 
 
 def test_importing_the_package_leaves_the_heavy_ones_alone():

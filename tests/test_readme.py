@@ -1,207 +1,257 @@
-"""The README is true: its code runs as it stands, its tables are those of the recorded runs, it names every module."""
+"""The documentation is true: its code runs, its commands parse, its links and paths exist, its first screen is short.
+
+Figures and tables of results are compared with their JSON in `tests/benchmarks/test_figures.py`.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from pathlib import Path
 
 import pytest
+from documentation import (
+    LANGUAGES,
+    PAGES,
+    PLACEHOLDER,
+    ROOT,
+    WITH_CODE,
+    blocks,
+    check_shell_line,
+    headings,
+    links,
+    name_of,
+    prose,
+    resolved,
+    section,
+    shell_lines,
+    text_of,
+)
 from tiny_training import WARNINGS
 
-from peft_igc.demo_settings import SETTINGS
+from peft_igc.inference.tracing import Trace, TracedNumber, TracedStep, TracedToken
+from peft_igc.numbers.calculator import OPERATIONS
+from peft_igc.tuner.config import REMOVED_FIELDS
 
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-RUNS = sorted((ROOT / "benchmarks" / "results").glob("demo-seed-*.json"))
-OPERATIONS = ("addition", "subtraction", "multiplication", "division")
+README = text_of("README.md")
+LONGEST, FIRST_SCREEN = 180, 40  # lines
+with_code = pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+LINES = [pytest.param(line, id=f"{name_of(p)}: {line}") for p in WITH_CODE for line in shell_lines(text_of(p))]
 
 
+@pytest.fixture
+def _own_operations():
+    """Operations that a page registers are gone after its test."""
+    before = dict(OPERATIONS)
+    yield
+    OPERATIONS.clear()
+    OPERATIONS.update(before)
+
+
+# ------------------------------------------------------------------------------------------------------ first screen
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= LONGEST
+
+
+def test_the_first_screen_has_all_its_parts():
+    screen = "\n".join(README.splitlines()[:FIRST_SCREEN])
+    sentence = screen.split("\n\n")[1]
+    assert sentence.count(".") == sentence.count(".com") + 1
+    (_, console), (_, python) = blocks(screen)
+    assert "What is 58213 times 907?" in console
+    assert [line.split()[:3] for line in console.splitlines()[:2]] == [["$", "make", "demo"], ["$", "make", "test"]]
+    assert len(python.splitlines()) <= 15
+    for step in ("get_peft_model(", ".train()", ".generate("):
+        assert step in python
+    assert re.findall(r"^\*\*(.*)\*\*:", screen, re.MULTILINE) == ["Results", "When not to use it"]
+    assert not re.search(r"!\[|badge|[\U0001F300-\U0001FAFF]", README)
+
+
+def test_the_trace_is_printed_as_the_program_prints_it():
+    (_, console), *_ = blocks(README)
+    numbers = [TracedNumber(text, 0.9999, 0.9999) for text in ("58213", "907")]
+    text = " is 58213 times 907?<|end|><|assistant|>"
+    step = TracedStep(12, text, (numbers[0], numbers[1]), "*", 0.9996, "52799191", "ok")
+    gates = {"527": 0.998, "991": 0.999, "91": 1.0, "<|end|>": 1.0}
+    tokens = [TracedToken(token, gate) for token, gate in gates.items()]
+    printed = Trace("What is 58213 times 907?", "52799191", [step], tokens).format()
+    assert 58213 * 907 == int(printed.split()[-1])
+    assert console[console.index("prompt ") :] == printed + "\n"
+
+
+def test_the_layout_names_every_room_and_no_other():
+    tree = next(content for language, content in blocks(section(README, "## Layout")) if not language)
+    assert len(tree.splitlines()) <= 12
+    named = {name for line in tree.splitlines() for name in re.findall(r"[\w/.]+(?:/|\.py)(?=[ ,])", line[:22])}
+    named = {name.removeprefix("peft_igc/").rstrip("/") for name in named}
+    rooms = {path.parent.name for path in (ROOT / "peft_igc").glob("*/__init__.py")}
+    assert named == rooms | {"cli.py", "recipes", "docs", "benchmarks", "tests"}
+
+
+# ------------------------------------------------------------------------------------------------------- code blocks
+@with_code
+def test_code_blocks_are_of_a_language_that_is_tested(page):
+    assert {language for language, _ in blocks(text_of(page))} <= LANGUAGES
+
+
+def test_blocks_are_found_on_every_kind_of_page():
+    python = {name_of(page) for page in WITH_CODE if any(kind == "python" for kind, _ in blocks(text_of(page)))}
+    assert {"README.md", "CONTRIBUTING.md", "docs/training.md", "docs/tokenizers.md"} <= python
+    assert len(LINES) >= 40
+
+
+@with_code
 @pytest.mark.filterwarnings(*WARNINGS)
-def test_the_python_blocks_run_in_their_order(tmp_path, monkeypatch, capsys):
+@pytest.mark.usefixtures("_own_operations")
+def test_the_python_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 3
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-    assert (tmp_path / "build" / "igc" / "adapter" / "adapter_model.safetensors").is_file()
+    names: dict[str, object] = {"__name__": page.stem}
+    for language, content in blocks(text_of(page)):
+        if language == "python":
+            exec(compile(content, name_of(page), "exec"), names)
+    if page.name == "README.md" and page.parent == ROOT:
+        assert (tmp_path / "build" / "igc" / "adapter" / "adapter_model.safetensors").is_file()
 
 
-def test_the_tree_names_every_module_and_no_other():
-    tree = README[README.index("## Files") :]
-    named = set(re.findall(r"^  (\w+)\.py ", tree, re.MULTILINE))
-    assert named == {path.stem for path in (ROOT / "peft_igc").glob("*.py")} - {"__init__"}
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.filterwarnings(*WARNINGS)
+@pytest.mark.filterwarnings("ignore:.* found in sys.modules after import of package:RuntimeWarning")
+def test_a_shell_line_is_understood(line, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    check_shell_line(line, monkeypatch)
 
 
-def test_the_commands_are_those_of_the_command_line():
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("make everything", AssertionError),
+        ("pip install '.[all]'", AssertionError),
+        ("peft-igc profile tiny --anchor '='", SystemExit),
+        ("peft-igc profile tiny --unknown", SystemExit),
+        ("peft-igc sft --model_name_or_path tiny --unknown 1", ValueError),
+        ("peft-igc sft --config recipes/none.yaml", AssertionError),
+        ("python -m benchmarks.cost.optimizers --output a.json --unknown", SystemExit),
+        ("python -m benchmarks.cost.optimizers", SystemExit),
+        ("python -m benchmarks.optimizers --output a.json", ImportError),
+        ("python recipes/none.py", AssertionError),
+        ("python -m pytest tests/none", AssertionError),
+        ("bash run.sh", AssertionError),
+    ],
+)
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_a_shell_line_that_is_wrong_is_found(line, error, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(error):
+        check_shell_line(line, monkeypatch)
+
+
+def test_the_readme_has_every_command():
     from peft_igc.cli import build_parser
 
-    lines = re.findall(r"^peft-igc (\w+)(.*)$", README, re.MULTILINE)
-    assert {name for name, _ in lines} == {"demo", "sft", "eval", "trace", "profile", "annotate"}
-    for name, rest in lines:
-        arguments = re.findall(r'"[^"]*"|\S+', re.sub(r"\[[^]]*\]", "", rest))
-        build_parser().parse_args([name, *(a.strip('"') for a in arguments)])
-
-
-@pytest.mark.filterwarnings(*WARNINGS)
-def test_the_commands_of_fine_tuning_are_understood(monkeypatch):
-    from peft_igc.sft import parse
-
-    monkeypatch.chdir(ROOT)
-    lines = re.findall(r"^peft-igc sft (.*)$", README, re.MULTILINE)
-    assert len(lines) == 2
-    for line in lines:
-        assert parse(line.split()).launch == []
+    (commands,) = (action for action in build_parser()._actions if action.metavar == "COMMAND")
+    part = section(README, "## Command line")
+    assert {line.split()[1] for line in shell_lines(part)} == set(commands.choices)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*WARNINGS)
 def test_the_command_of_fine_tuning_runs_as_it_stands(tmp_path, monkeypatch):
-    from peft_igc import sft
+    from peft_igc.sft import run as sft
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sft, "has_default", lambda: False)
-    (line,) = re.findall(r"^peft-igc sft (.*--output_dir build/sft)$", README, re.MULTILINE)
-    assert sft.run(line.split()) == 0
+    (line,) = (line for line in shell_lines(text_of("docs/training.md")) if line.endswith("--output_dir build/sft"))
+    assert sft.run(line.split()[2:]) == 0
     assert (tmp_path / "build" / "sft" / "adapter_model.safetensors").is_file()
     config = json.loads((tmp_path / "build" / "sft" / "adapter_config.json").read_text(encoding="utf-8"))
     assert config["base_model_name_or_path"] == "tiny"  # no path of this machine
 
 
-def test_the_results_are_those_of_the_recorded_runs():
-    assert len(RUNS) == 3
-    table = README[README.index("### The hidden interface") :]
-    for path in RUNS:
-        run = json.loads(path.read_text(encoding="utf-8"))
-        base, igc = (run["summary"][name] for name in ("base", "igc"))
-        cells = [f"{100 * igc[name]:.2f}" for name in ("all", *OPERATIONS)]
-        seconds = run["training"]["seconds"] - run["training"]["seconds_of_checks"]
-        row = f"| IGC, seed {run['training']['seed']} | {' | '.join(cells)} | {seconds / 60:.1f} |"
-        assert row in table, row
-        assert run["igc"]["n"] == run["base"]["n"] == 3523
-    cells = [f"{100 * base[name]:.2f}" for name in ("all", *OPERATIONS)]
-    assert f"| base model | {' | '.join(cells)} | |" in table
+# --------------------------------------------------------------------------------------------------- links and names
+@pytest.mark.parametrize(
+    ("page", "target"), [pytest.param(p, t, id=f"{name_of(p)}: {t}") for p in PAGES for t in links(text_of(p))]
+)
+def test_a_link_leads_somewhere(page, target):
+    path, _, heading = target.partition("#")
+    found = page.parent / path if path else page
+    assert found.exists(), f"`{name_of(page)}` links to `{target}`, which does not exist."
+    if heading:
+        assert heading in headings(found.read_text(encoding="utf-8"))
 
 
-def test_the_table_of_other_texts_is_that_of_the_benchmark():
-    kinds = json.loads((ROOT / "benchmarks" / "results" / "beyond.json").read_text(encoding="utf-8"))["kinds"]
-    assert len(kinds) == 8
-    for name, score in kinds.items():
-        cells = [f"{100 * score[column]:.1f}" for column in ("right", "refused", "wrong_number_written")]
-        assert f"| {name} | {' | '.join(cells)} |" in README
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_modules_and_names_exist(page):
+    named = re.findall(r"\b(?:peft_igc|benchmarks)(?:\.\w+)+", text_of(page))
+    for dotted in {name for name in named if not PLACEHOLDER.search(name) and not name.endswith((".egg", ".md"))}:
+        resolved(dotted)  # raises
 
 
-def test_the_tables_have_no_other_rows():
-    tables = README[README.index("### The hidden interface") : README.index("### Architectures")]
-    kinds = json.loads((ROOT / "benchmarks" / "results" / "beyond.json").read_text(encoding="utf-8"))["kinds"]
-    assert {kind["n"] for kind in kinds.values()} == {300}
-    assert "300 texts of each kind" in tables
-    figures = [line for line in tables.splitlines() if re.match(r"\|.*\d\.\d", line)]
-    assert len(figures) == 1 + len(RUNS) + len(kinds)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_exist(page):
+    text = text_of(page)
+    paths = re.findall(r"`((?:peft_igc|benchmarks|recipes|tests|docs|\.ci)/[^`\s]*)`", text)
+    rooms = "|".join(path.parent.name for path in (ROOT / "peft_igc").glob("*/__init__.py"))
+    paths += [f"peft_igc/{path}" for path in re.findall(rf"`((?:{rooms})/\w[^`\s]*)`", text)]
+    for path in paths:
+        if not PLACEHOLDER.search(path):
+            assert any(ROOT.glob(path.rstrip("/"))), f"`{name_of(page)}` names `{path}`, which does not exist."
 
 
-def test_the_comparison_of_optimizers_is_that_of_the_benchmark():
-    results = json.loads((ROOT / "benchmarks" / "results" / "optimizers.json").read_text(encoding="utf-8"))
-    read: dict[str, list[float]] = {"Muon": [], "AdamW": []}
-    for name, runs in results["runs"].items():
-        assert len(runs) == 1
-        assert runs[0]["curve"][-1]["step"] == results["steps"]
-        read[name.split()[0]].append(runs[0]["curve"][-1]["read_accuracy"])
-    assert [len(figures) for figures in read.values()] == [1, 3]
-    muon, adamw = (f"{100 * max(figures):.0f}%" for figures in read.values())
-    words = " ".join(README.split())
-    assert (
-        f"after {results['steps']} steps the reading was right in {muon} of the training rows, with AdamW in {adamw} "
-        "at the best of three rates (`benchmarks/optimizers.py`, one seed)"
-    ) in words
+def test_every_page_of_documentation_is_linked_from_the_readme():
+    targets = {target.partition("#")[0] for target in links(README)}
+    wanted = {name_of(page) for page in WITH_CODE} - {"README.md"} | {"CHANGELOG.md"}
+    assert wanted <= targets
 
 
-def test_the_words_above_the_results_are_those_of_the_recorded_runs():
-    words = " ".join(README[README.index("### The hidden interface") :].split())
-    for path in RUNS:
-        run = json.loads(path.read_text(encoding="utf-8"))
-        training, settings = run["training"], run["settings"]
-        assert f"at most {settings['per_group']} items each ({run['igc']['n']:,} in all)" in words
-        assert f"adapter of {training['trainable_parameters'] / 1e6:.1f} M parameters" in words
-        assert f"{training['steps']:,} steps of {settings['batch_size']} fresh rows" in words
+def test_the_table_of_questions_names_the_places():
+    part = section(text_of("CONTRIBUTING.md"), "## Where to look")
+    rows = re.findall(r"^\| (.*\?) \| `(.*)` \| `(\w+)` \|$", part, re.MULTILINE)
+    assert len(rows) == 11
+    for question, path, name in rows:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), question
 
 
-def test_the_figures_of_the_token_interface_are_those_of_the_benchmark():
-    found = json.loads((ROOT / "benchmarks" / "results" / "token_interface.json").read_text(encoding="utf-8"))
-    runs = list(found["runs"].values())
-    assert list(found["runs"]) == ["0", "1", "2", "3", "4"]
-    part = README[README.index("## Results") : README.index("### The hidden interface")]
-    rows = re.findall(r"^\| ([^|]*[^|-] *)\| ([\d.]+) \| ([\d.]+) \| ([\d.]*) ?\|$", part, re.MULTILINE)
-    names = ["bigbench", "held_out_phrasings", "long_operands", "negative", "separators", "distractors"]
-    names += ["in_sentences", "new_families"]
-    expected = []
-    for name in names:
-        scores = [100 * run[name]["exact_match"] for run in runs]
-        base = runs[0]["base"] if name == "bigbench" else found["base"].get(name)
-        cells = (min(scores), sum(scores) / 5, *([] if base is None else [100 * base]))
-        digits = 2 if name == "bigbench" else 1
-        expected.append(tuple(f"{cell:.{digits}f}" for cell in cells) + ("",) * (3 - len(cells)))
-    assert [cells[1:] for cells in rows] == expected
-    words = " ".join(part.split())
-    said = re.findall(r"(\d+) to (\d+) (?:texts|with|of families)", words[words.index("Silence") :])
-    silent = [[run[name]["activated"] for run in runs] for name in ("silent", "unsupported", "new_silent")]
-    silent.append([run["other_operations"]["activated"] for run in runs])
-    assert said == [(str(min(counts)), str(max(counts))) for counts in silent]
-    for run in runs:
-        for name in ("silent", "unsupported", "new_silent", "other_operations"):
-            assert run[name]["with_changed_logits"] == run[name]["activated"]
-            assert run[name]["n"] == 1000
-        assert len(set(run["number_formats"].values())) == 1
-        assert run["training"]["steps"] == SETTINGS["tokens"].steps
-    assert f"{SETTINGS['tokens'].steps} steps of {SETTINGS['tokens'].batch_size} rows" in words
-    alone = [run["training"] for run in runs if run["hardware"]["torch_threads"] == 2]
-    seconds = max(training["seconds"] - training["seconds_of_checks"] for training in alone)
-    assert f"{seconds / 60:.1f} minutes on two cores" in words
+def test_the_house_rules_are_those_of_the_tests():
+    from tests import test_package
+
+    rules = text_of("CONTRIBUTING.md")
+    assert f"at most {test_package.LONGEST_FUNCTION} lines, a folder at most {test_package.MOST_FILES} files" in rules
+    rooms = next(content for kind, content in blocks(section(rules, "## House rules")) if not kind)
+    order = [re.sub(r" {2,}.*", "", line).split(", ") for line in rooms.splitlines()]
+    expected = ["numbers", "data, mappings", "tuner", "inference", "annotation, trainer", "demo, sft", "cli"]
+    assert [", ".join(sorted(level)) for level in order[::-1]] == expected
+    assert {room for level in order for room in level} == set(test_package.ROOMS)
 
 
-def rounded_down(part):
-    """Per cent with one decimal; 100.0 only if nothing is wrong."""
-    return f"{math.floor(1000 * part + 1e-9) / 10:.1f}"
+# ----------------------------------------------------------------------------------------------------------- changes
+def test_the_changelog_names_where_modules_are_now():
+    text = text_of("CHANGELOG.md")
+    part = section(text, "### Modules moved into sub-packages")
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \| (.*) \|$", part, re.MULTILINE)
+    assert len(rows) == 11
+    for package, same, renamed in rows:
+        for name in re.findall(r"`(\w+)`", same):
+            resolved(f"{package}.{name}")
+        for change in re.findall(r"-> (`\w+`(?: and `\w+`)?)", renamed):
+            for name in re.findall(r"`(\w+)`", change):
+                resolved(f"{package}.{name}")
 
 
-def test_the_figures_of_worked_solutions_and_chats_are_those_of_the_benchmark():
-    found = json.loads((ROOT / "benchmarks" / "results" / "worked_solutions.json").read_text(encoding="utf-8"))
-    runs = list(found["runs"].values())
-    part = README[README.index("## Results") :]
-    part = part[part.index("### In the middle of a text") : part.index("### The hidden interface")]
-    rows = re.findall(r"^\| [^|]* \| ([\d., ]+) \| ([\d.]*) ?\|$", part, re.MULTILINE)
-    expected = []
-    for name in ("whole", "steps_right", "calculations_true"):
-        expected.append(([run["solutions"][name] for run in runs], rounded_down(found["base"][name])))
-    expected += [([run[name]["right"] for run in runs], "") for name in ("chats_plain", "chats_full")]
-    expected.append(([run["bigbench"]["exact_match"] for run in runs], ""))
-    assert rows == [(", ".join(map(rounded_down, sorted(scores))), base) for scores, base in expected]
-    words = " ".join(part.split())
-    assert f"{runs[0]['bigbench']['n']} single questions" in words
-    texts = [round((1 - run["solutions"]["whole"]) * run["solutions"]["n"]) for run in runs]
-    false = [(1 - run["solutions"]["calculations_true"]) * run["solutions"]["calculations_written"] for run in runs]
-    assert f"Of the texts, {' and '.join(map(str, texts))} are wrong" in words
-    assert f"of their calculations {' and '.join(f'{count:.0f}' for count in false)}" in words
-    settings = found["settings"]
-    assert f"{settings['single']:,} single questions, {settings['chats']:,} chats" in words
-    assert f"{settings['solutions']:,} annotated solutions" in words
-    assert ("one seed" if len(runs) == 1 else f"{len(runs)} seeds") in words
-    chats = [run[name] for name in ("chats_plain", "chats_full") for run in runs]
-    assert sum(chat["beginnings_changed"] + chat["silent_turns_written_to"] for chat in chats) == 0
-    assert f"In all {sum(chat['beginnings_compared'] for chat in chats)} chats" in words
-    assert all(chat["beginnings_compared"] == chat["n"] for chat in chats)
-    for name in ("chats_plain", "chats_full"):
-        counts = sorted(run[name]["silent_turns_activated"] for run in runs)
-        told = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-        assert f"in {told} of {runs[0][name]['silent_turns']} " in words
+def test_the_changelog_names_the_public_paths_and_the_removed_options():
+    text = text_of("CHANGELOG.md")
+    moved = section(text, "### Modules moved into sub-packages")
+    rows = re.findall(r"^\| `([\w.]+)` \| ([^|]*) \|$", moved, re.MULTILINE)
+    assert [path for path, _ in rows] == ["peft_igc", *(f"peft_igc.{x}" for x in ("data", "trainer", "cli", "sft"))]
+    for path, names in rows:
+        for name in re.findall(r"`(\w+)`", names):
+            resolved(f"{path}.{name}")
+    removed = section(text, "### Removed options")
+    for name, default in REMOVED_FIELDS.items():
+        assert name in removed
+        assert json.dumps(default).replace("null", "None") in removed
 
 
-def test_the_cost_of_training_is_that_of_the_benchmark():
-    runs = json.loads((ROOT / "benchmarks" / "results" / "training_cost.json").read_text(encoding="utf-8"))["runs"]
-    words = " ".join(README.split())
-    for name, run in runs.items():
-        first = run["first_at_target"]
-        assert f"after {first['samples']:,} samples and {first['seconds']:.0f} seconds" in words, name
+def test_no_page_has_words_of_one_machine():
+    for page in PAGES:
+        assert not re.search(r"/(home|tmp|work|root)/", prose(text_of(page))), name_of(page)

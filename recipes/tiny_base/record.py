@@ -8,7 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .scores import NAMES, OPERATORS
+from peft_igc.data.bigbench import OPERATION_NAMES
+
+from .questions import OPERATORS
 
 
 FOLDER = Path(__file__).resolve().parent
@@ -69,7 +71,7 @@ def _run_rows(results: dict[str, Any]) -> list[list[str]]:
 def _arithmetic_rows(results: dict[str, Any]) -> list[list[str]]:
     scores = results["scores"]["arithmetic"]
     return [
-        [f"`{operator}`", *(_percent(scores[f"{count}_digit_{NAMES[operator]}"]) for count in range(1, 6))]
+        [f"`{operator}`", *(_percent(scores[f"{count}_digit_{OPERATION_NAMES[operator]}"]) for count in range(1, 6))]
         for operator in OPERATORS
     ]
 

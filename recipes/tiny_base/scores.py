@@ -1,7 +1,8 @@
 """What a base model can do: copying by length, its other tasks, arithmetic in BIG-bench's form, prose it has not seen.
 
 In: a model and its tokenizer. Out: a dictionary of plain numbers, ready for JSON. Answers are generated greedily and
-compared whole. It measures the base alone (adapters: `peft_igc.evaluation`). The questions depend on a fixed seed.
+compared whole. It measures the base alone (adapters: `peft_igc.inference.evaluation`). The questions depend on a
+fixed seed.
 """
 
 import math
@@ -12,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from peft_igc.data.bigbench import OPERATION_NAMES
+
 from . import questions
-from .questions import OPERATORS, Pair
+from .questions import Pair
 
 
-NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division"}
 _COPIED_LENGTHS = range(1, 13)
 _ARITHMETIC_LENGTHS = range(1, 6)
 _SEED = 20_000_000  # far from the seeds of training
@@ -94,8 +96,8 @@ def arithmetic_scores(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFas
     """Exact match on each of BIG-bench's 20 arithmetic subtasks, and their mean as `overall`."""
     rng = random.Random(_SEED)
     scores = {
-        f"{count}_digit_{NAMES[operator]}": exact_match(model, tokenizer, bigbench_pairs(operator, count, n, rng), 12)
-        for operator in OPERATORS
+        f"{count}_digit_{name}": exact_match(model, tokenizer, bigbench_pairs(operator, count, n, rng), 12)
+        for operator, name in OPERATION_NAMES.items()
         for count in _ARITHMETIC_LENGTHS
     }
     return {"overall": sum(scores.values()) / len(scores), **scores}

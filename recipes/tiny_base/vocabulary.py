@@ -2,7 +2,8 @@
 
 In: training texts and a vocabulary size. Out: a `PreTrainedTokenizerFast` with chat template and generation marks.
 Every group of one to three digits, counted from the left, is one token; no merge ever produces or crosses a digit.
-It never fails on a text: what has no token of its own is spelled in bytes. Try it: `pytest tests/test_tiny_base.py`.
+It never fails on a text: what has no token of its own is spelled in bytes. Try it: `pytest
+tests/recipes/test_tiny_base.py`.
 """
 
 import json

@@ -1,0 +1,283 @@
+"""The paper's comparison of architectures on the embedded base: IGC, IGC with a shortcut, the shortcut alone, LoRA.
+
+All methods see the same rows (a fixed set, each seed its own), the same batches, steps and schedule, and are tested on
+the same items, BIG-bench's form, by greedy generation of whole answers. IGC is the hidden interface, with the settings
+of `peft-igc demo --interface hidden`, which were chosen for IGC before. LoRA is put on every linear layer, with
+alpha twice the rank; its rank is the one that comes nearest to IGC's number of parameters. LoRA and the shortcut alone
+each take the best of several learning rates, told by a run of as many steps (seed of its own) on other items (but for
+those of the small complete sets, which are in both); where the best is the highest or the lowest, the search goes on
+beyond it. What is learned in passing is kept, for a figure: exact match against rows seen.
+
+    python -m benchmarks.accuracy.ablations --output benchmarks/results/ablations.json \\
+        --figure benchmarks/results/ablations.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from peft import LoraConfig, get_peft_model
+from transformers import TrainerCallback, set_seed
+
+from benchmarks.common.measuring import facts
+from peft_igc.data.bigbench import bigbench_test_set
+from peft_igc.demo.progress import Progress
+from peft_igc.demo.report import OPERATIONS
+from peft_igc.demo.run import demo_config, training_rows
+from peft_igc.demo.settings import SETTINGS, DemoSettings
+from peft_igc.demo.training import head_at_labels_only, made_trainer
+from peft_igc.inference import loading
+from peft_igc.inference.evaluation import evaluate
+
+
+IGC: dict[str, dict[str, Any]] = {
+    "igc": {},
+    "igc_and_shortcut": {"shortcut": "beside"},
+    "shortcut_only": {"shortcut": "only"},
+}
+LORA = "lora"
+RATES = {LORA: [5e-4, 1e-3, 3e-3], "shortcut_only": [1e-3, 3e-3, 1e-2]}  # where a search begins
+BEYOND = 3.0  # by what factor a search goes on
+VALIDATION_SEED, SEARCH_SEED, TEST_SEED = 1, 1_000_000, 0
+DRAWING = ("output", "figure", "only_draw")  # options that have an effect on drawing
+VALIDATION_ITEMS = 20  # per subtask, of what chooses the learning rate
+
+
+def settings_of(arguments: argparse.Namespace) -> DemoSettings:
+    """The demonstration's settings of the hidden interface, on a fixed set of rows."""
+    return dataclasses.replace(
+        SETTINGS["hidden"], steps=arguments.steps, distinct_rows=arguments.rows, checks=arguments.checks
+    )
+
+
+def attached(method: str, base: Any, tokenizer: Any, settings: DemoSettings) -> Any:
+    """The base model with a fresh adapter."""
+    if method == LORA:
+        rank = lora_rank(settings)
+        return get_peft_model(base, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+    return get_peft_model(base, demo_config(tokenizer, settings, **IGC[method]))
+
+
+def lora_rank(settings: DemoSettings) -> int:
+    """The rank at which LoRA on every linear layer has about as many parameters as IGC."""
+    counts = []
+    for make in (
+        lambda tokenizer: demo_config(tokenizer, settings),
+        lambda _: LoraConfig(r=1, target_modules="all-linear"),
+    ):
+        base, tokenizer = loading.tiny_base()
+        counts.append(get_peft_model(base, make(tokenizer)).num_parameters(only_trainable=True))
+    return round(counts[0] / counts[1])
+
+
+def train(
+    method: str,
+    seed: int,
+    settings: DemoSettings,
+    validation: list[Any],
+    tested: list[Any],
+    name: str | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> tuple[Any, ...]:
+    """One run: the trained model, its tokenizer, and how it went. `name` is for its lines of progress."""
+    base, tokenizer = loading.tiny_base()
+    set_seed(seed)
+    model = attached(method, base, tokenizer, settings)
+
+    def check() -> float:
+        return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
+
+    rows = training_rows([*tested, *validation], seed, settings)
+    title = f"{name or method}, seed {seed}"
+    told = fitted(title, model, tokenizer, rows, seed, settings, check, callbacks=callbacks)
+    return model, tokenizer, told
+
+
+def fitted(
+    title: str,
+    model: Any,
+    tokenizer: Any,
+    rows: Any,
+    seed: int,
+    settings: DemoSettings,
+    check: Callable[[], float],
+    attention: str = "eager",
+    callbacks: Sequence[TrainerCallback] = (),
+) -> dict[str, Any]:
+    """Trains a model on `rows`, as `fitting.made_trainer` takes them, and tells how it went; `title` begins its lines.
+
+    `check` measures exact match on the way, `settings.checks` times. Eager attention is the fastest for short rows;
+    for long ones it takes memory by the square of their length.
+    """
+    progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
+    model.set_attn_implementation(attention)
+    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
+        for callback in callbacks:
+            trainer.add_callback(callback)
+        trainer.train()
+        trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)  # or all that follows is autocast
+    model.set_attn_implementation("sdpa")
+    return {
+        "seconds": round(progress.seconds - progress.check_seconds, 1),
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "checks": [{**entry, "rows": entry["step"] * settings.batch_size} for entry in progress.checks],
+    }
+
+
+def searched(
+    method: str, settings: DemoSettings, steps: int, validation: list[Any], tested: list[Any]
+) -> dict[str, Any]:
+    """The learning rate of a method: exact match on validation items after a run of `steps` at each rate."""
+
+    def exact_match(rate: float) -> float:
+        short = dataclasses.replace(with_rate(method, settings, rate), steps=steps, checks=1)
+        *_, told = train(method, SEARCH_SEED, short, validation, tested)
+        return told["checks"][-1]["exact_match"]
+
+    return {"steps": steps, **best_rate(RATES[method], exact_match)}
+
+
+def best_rate(rates: Sequence[float], exact_match: Callable[[float], float]) -> dict[str, Any]:
+    """The best of several learning rates; where that is the highest or the lowest, the search goes on beyond it."""
+    found: dict[float, float] = {}
+    waiting = list(rates)
+    while waiting:
+        rate = waiting.pop(0)
+        found[rate] = exact_match(rate)
+        best = max(found, key=lambda rate: found[rate])
+        if not waiting and len(found) < 2 * len(rates):  # a search has an end
+            waiting = [best * BEYOND] if best == max(found) else [best / BEYOND] if best == min(found) else []
+    return {"exact_match": found, "chosen": max(found, key=lambda rate: found[rate])}
+
+
+def with_rate(method: str, settings: DemoSettings, rate: float) -> DemoSettings:
+    """Settings with another learning rate; for LoRA without what only a calculator has."""
+    if method == LORA:
+        return dataclasses.replace(settings, learning_rate=rate, muon_learning_rate=None, weight_decay=0.0)
+    scale = rate / settings.learning_rate
+    return dataclasses.replace(
+        settings, learning_rate=rate, muon_learning_rate=scale * (settings.muon_learning_rate or 0.0)
+    )
+
+
+def measure(
+    method: str, seed: int, settings: DemoSettings, validation: list[Any], tested: list[Any]
+) -> dict[str, Any]:
+    """One run and its test."""
+    model, tokenizer, told = train(method, seed, settings, validation, tested)
+    report = evaluate(model, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
+    scores = by_operation(report["groups"])
+    print(f"{method}, seed {seed}  {report['exact_match']:.2%}  {scores}", flush=True)
+    keys = ("n", "exact_match", "groups", "truncated", "mistakes")
+    return {"training": told, "operations": scores, **{key: report[key] for key in keys}}
+
+
+def by_operation(groups: dict[str, Any]) -> dict[str, float]:
+    """Exact match of each operation, its items weighing equally."""
+    parts = {name: [score for group, score in groups.items() if group.endswith(name)] for name in OPERATIONS}
+    return {
+        name: sum(s["exact_match"] * s["n"] for s in scores) / sum(s["n"] for s in scores)
+        for name, scores in parts.items()
+    }
+
+
+def table(results: dict[str, Any]) -> str:
+    """Per cent exact, mean over seeds with the worst one behind it, as in the paper's table."""
+    lines = [f"{'':<18}" + "".join(f"{title:>18}" for title in ("all", *OPERATIONS))]
+    base = [results["base"]["exact_match"], *results["base"]["operations"].values()]
+    lines.append(f"{'base':<18}" + "".join(f"{100 * score:>18.1f}" for score in base))
+    for method, runs in results["runs"].items():
+        cells = [[run["exact_match"] for run in runs.values()]]
+        cells += [[run["operations"][name] for run in runs.values()] for name in OPERATIONS]
+        shown = (f"{100 * statistics.mean(cell):.1f} ({100 * min(cell):.1f})" for cell in cells)
+        lines.append(f"{method:<18}" + "".join(f"{text:>18}" for text in shown))
+    return "\n".join(lines)
+
+
+def draw(results: dict[str, Any], path: Path) -> None:
+    """Exact match on validation items against rows seen, a line per seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot(xlabel="rows seen", ylabel="exact match on validation items (%)", ylim=(-2, 102))
+    axes.set_title("Architectures on the embedded base, one line per seed")
+    for colour, (method, runs) in enumerate(results["runs"].items()):
+        for number, run in enumerate(runs.values()):
+            checks = run["training"]["checks"]
+            points = [entry["rows"] for entry in checks], [100 * entry["exact_match"] for entry in checks]
+            axes.plot(*points, f"C{colour}o-", markersize=3, label=None if number else method.replace("_", " "))
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def parsed(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line; beside `--only-draw`, options that only a training heeds are refused."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--figure", type=Path, metavar="FILE")
+    parser.add_argument("--only-draw", action="store_true", help="train nothing: show what is in `--output`")
+    parser.add_argument("--methods", nargs="+", default=[*IGC, LORA], choices=[*IGC, LORA])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
+    parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=1200, help="of 128 rows (default: %(default)s)")
+    parser.add_argument("--search-steps", type=int, help="of a search for a learning rate (default: as --steps)")
+    parser.add_argument("--per-group", type=int, default=100, help="test items per subtask (default: %(default)s)")
+    parser.add_argument("--checks", type=int, default=12, help="measurements on the way (default: %(default)s)")
+    arguments = parser.parse_args(words)
+    given = parser.parse_args(words, argparse.Namespace(**dict.fromkeys(vars(arguments))))  # None: not given
+    unheeded = [name for name, value in vars(given).items() if value is not None and name not in DRAWING]
+    if arguments.only_draw and unheeded:
+        names = ", ".join(f"`--{name.replace('_', '-')}`" for name in unheeded)
+        parser.error(f"`--only-draw` trains nothing, so {names} would change nothing. Leave out one or the other.")
+    return arguments
+
+
+def main() -> None:
+    """Runs all methods and seeds; shows and draws the results."""
+    arguments = parsed()
+    results = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.only_draw else run(arguments)
+    print(table(results))
+    if arguments.figure is not None:
+        draw(results, arguments.figure)
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All methods and seeds; the results are written after each."""
+    settings = settings_of(arguments)
+    tested = bigbench_test_set(arguments.per_group, TEST_SEED)
+    validation = bigbench_test_set(VALIDATION_ITEMS, VALIDATION_SEED)
+    results: dict[str, Any] = {
+        **facts(),
+        "settings": dataclasses.asdict(settings)
+        | {"per_group": arguments.per_group, "lora_rank": lora_rank(settings)},
+    }
+    base, tokenizer = loading.tiny_base()
+    report = evaluate(base, tokenizer, tested, max_new_tokens=settings.max_new_tokens)
+    operations = by_operation(report["groups"])
+    results["base"] = {"n": report["n"], "exact_match": report["exact_match"], "operations": operations}
+    runs: dict[str, Any] = {}
+    results["runs"] = runs
+    for method in arguments.methods:
+        chosen = settings
+        if method in RATES:
+            search = searched(method, settings, arguments.search_steps or arguments.steps, validation, tested)
+            results.setdefault("learning_rates", {})[method] = search
+            chosen = with_rate(method, settings, search["chosen"])
+        for seed in arguments.seeds:
+            runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
+            arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return results
+
+
+if __name__ == "__main__":
+    main()

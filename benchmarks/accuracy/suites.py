@@ -1,0 +1,195 @@
+"""Test items for the token interface: seeded suites beyond what it was trained on, and of what it must not answer.
+
+`suites(n, seed)` gives lists of `n` distinct items `{"prompt", "target", "group", "igc_operator", "igc_operands",
+"igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
+In the silent ones there is no right answer to compare with: `target` is None, `igc_operator` is "none", and what
+counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` are harder and have none.
+
+What is held out: complete templates, one in six (`wording`). Their frames, expressions and stories are trained in
+other combinations, so these suites ask whether combinations carry over. In `new_families` and `new_silent` nothing of
+a frame, an expression, a story or another family was trained, one in twenty of them; but its neighbours were.
+
+Prompts are single user messages; what would be a system prompt stands at the beginning of the text. Pass all items to
+`ArithmeticRows(exclude=...)`, and no calculation of theirs is trained. No model and no tokenizer. Try it:
+`python -c "from benchmarks.accuracy.suites import suites; print(suites(5)['negative'])"`.
+"""
+
+import itertools
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
+from peft_igc.data.mixture import Mixture
+from peft_igc.data.wording import plain_texts
+from peft_igc.data.wording.unsupported import KINDS, OTHER
+from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Text, Wording
+from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+
+
+__all__ = ["ARITHMETIC", "REPORTED", "SILENT", "suites"]
+
+Item = dict[str, Any]
+
+ARITHMETIC = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
+SILENT = ("silent", "unsupported")
+REPORTED = ("new_families", "new_silent", "other_operations")  # the first is arithmetic, the others are silent
+
+_TRAINED_DIGITS = 6
+_LONGEST = 20
+_RESULT_DIGITS = 40  # of a product of two longest operands
+_MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
+# Requests, trained or not, between greetings, list numbers, sentences and system prompts that were not trained.
+_DISTRACTED = Wording(TRAINING.parts | HELD_OUT.parts, HELD_OUT.around)
+
+
+def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
+    """All suites, by the names in `ARITHMETIC`, `SILENT` and `REPORTED`.
+
+    Args:
+        n: Items per suite, distinct ones.
+        seed: Equal seeds give equal items, on every machine.
+
+    Returns:
+        held_out_phrasings: Frames with expressions, requests and stories of `wording.HELD_OUT`; the group is the
+            operation, as in all arithmetic.
+        long_operands: Both operands of 6 to 20 digits, in trained phrasings, half of them in the form of BIG-bench.
+        negative: One operand or both negative, in figures, brackets or words, in trained phrasings.
+        separators: At least one operand written `1,234,567`, in trained phrasings.
+        distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
+        silent: Copying, counting words, dates, questions, talk, prose, stories (`plain_texts.KINDS`), as many of each.
+        unsupported: Three operands and more, decimals, brackets, exponents, percent (`unsupported.KINDS`), as many of
+            each.
+        new_families: Arithmetic of `wording.NEW`.
+        new_silent: Texts without arithmetic of `wording.NEW`.
+        other_operations: What else the calculator does not do: remainders, equations, units, "half of" and so on.
+    """
+    makers: dict[str, Callable[[random.Random], Iterator[Item]]] = {
+        "held_out_phrasings": lambda rng: _from_rows(rng, HELD_OUT),
+        "long_operands": _long_operands,
+        "negative": lambda rng: filter(_has_negative, _from_rows(rng, TRAINING, negative=1.0, spelled_signs=0.4)),
+        "separators": lambda rng: filter(_has_separator, _from_rows(rng, TRAINING, separators=1.0)),
+        "distractors": _distractors,
+        "silent": _silent,
+        "unsupported": lambda rng: _unsupported(rng, KINDS),
+        "new_families": lambda rng: _from_rows(rng, NEW),
+        "new_silent": _new_silent,
+        "other_operations": lambda rng: _unsupported(rng, (OTHER,)),
+    }
+    return {name: _distinct(make(random.Random(f"suites/{seed}/{name}")), n) for name, make in makers.items()}
+
+
+def _distinct(items: Iterator[Item], n: int) -> list[Item]:
+    """The first `n` items with different prompts."""
+    found: dict[str, Item] = {}
+    for item in items:
+        found.setdefault(item["prompt"], item)
+        if len(found) >= n:
+            break
+    return list(found.values())[:n]
+
+
+def _from_rows(rng: random.Random, wording: Wording, bigbench: float = 0.0, **fractions: float) -> Iterator[Item]:
+    """Ordinary arithmetic of trained lengths."""
+    mixture = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=bigbench, special=0.05, **fractions)
+    rows = ArithmeticRows(
+        rng.randrange(2**32),
+        max_digits=_TRAINED_DIGITS,
+        num_digits=_RESULT_DIGITS,
+        mixture=mixture,
+        conversational=False,
+        wording=wording,
+    )
+    for row in rows:
+        yield _item(row["prompt"], row["igc_operator"], *row["igc_operands"])
+
+
+def _item(prompt: str, operator: str, a: str, b: str) -> Item:
+    """An item whose target is what the oracle says."""
+    result = evaluate_exactly(operator, a, b)
+    assert isinstance(result, str), (prompt, result)
+    return {
+        "prompt": prompt,
+        "target": result,
+        "group": OPERATION_NAMES[operator],
+        "igc_operator": operator,
+        "igc_operands": [a, b],
+        "igc_result": result,
+    }
+
+
+def _has_negative(item: Item) -> bool:
+    """Whether an operand is negative: -0 is not."""
+    return any(number.startswith("-") for number in item["igc_operands"])
+
+
+def _has_separator(item: Item) -> bool:
+    """Whether an operand has four digits or more, which are then separated."""
+    return any(len(number) > 3 for number in item["igc_operands"])
+
+
+def _long_operands(rng: random.Random) -> Iterator[Item]:
+    """Operands longer than trained; lengths are drawn alike, those of a divisor up to its dividend's."""
+    while True:
+        operator = rng.choice("+-*/")
+        first, second = (rng.randint(_TRAINED_DIGITS, _LONGEST) for _ in range(2))
+        a, b = (rng.randrange(10 ** (digits - 1), 10**digits) for digits in (first, second))
+        if operator == "/":
+            a, b = _long_division(first, rng)
+        request = TRAINING.request(operator, str(a), str(b), rng, Mixture(), bigbench=rng.random() < 0.5)
+        yield _item(request.text, operator, str(a), str(b))
+
+
+def _long_division(digits: int, rng: random.Random) -> tuple[int, int]:
+    """An exact division with a dividend of so many digits and a divisor of any trained length or more."""
+    low, high = 10 ** (digits - 1), 10**digits
+    if rng.random() < 0.2:  # as BIG-bench draws divisors, where that gives a long one
+        dividend = rng.randrange(low, high)
+        divisor = random_divisor(dividend, rng)
+        if len(str(divisor)) >= _TRAINED_DIGITS:
+            return dividend, divisor
+    length = rng.randint(_TRAINED_DIGITS, digits)
+    divisor = rng.randrange(10 ** (length - 1), 10**length)
+    return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
+
+
+def _distractors(rng: random.Random) -> Iterator[Item]:
+    """Requests between texts with numbers of their own."""
+    for item in _from_rows(rng, _DISTRACTED, bigbench=0.3, contexts=0.8):
+        if rng.random() < 0.25:
+            item["prompt"] = f"{_DISTRACTED.system(rng).strip()}\n\n{item['prompt']}"
+        if len(re.findall("[0-9]+", item["prompt"])) > 2:
+            yield item
+
+
+def _numbers(rng: random.Random) -> list[str]:
+    """Five numbers of trained lengths."""
+    lengths = (rng.randint(1, _TRAINED_DIGITS) for _ in range(5))
+    return [str(rng.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)) for digits in lengths]
+
+
+def _silent(rng: random.Random) -> Iterator[Item]:
+    """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
+    for kind in itertools.cycle(plain_texts.KINDS):
+        yield _refused(HELD_OUT, HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
+
+
+def _new_silent(rng: random.Random) -> Iterator[Item]:
+    """The same of families that are never trained."""
+    while True:
+        yield _refused(NEW, NEW.plain_text(_numbers(rng), rng, _MIXTURE), rng)
+
+
+def _unsupported(rng: random.Random, kinds: Sequence[str]) -> Iterator[Item]:
+    """Arithmetic that the calculator does not do, as many of each kind."""
+    for kind in itertools.cycle(kinds):
+        yield _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
+
+
+def _refused(wording: Wording, refused: Text, rng: random.Random) -> Item:
+    """An item that must not be answered by the calculator; one in five has texts around it."""
+    columns = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+    prompt = wording.surround(refused.text, rng) if rng.random() < 0.2 else refused.text
+    return {"prompt": prompt, "target": None, "group": refused.kind, **columns}

@@ -1,0 +1,141 @@
+"""What benchmarks of speed share: alternating runs, medians with quartiles, and what a run ran on.
+
+In: functions that do one and the same work, by name. Out: seconds of each repetition, and summaries of them for JSON.
+What is compared takes turns (A B C A B C), so that a machine that slows down slows all of them, and overheads are
+those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/benchmarks/test_overhead.py`
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from peft_igc.inference.evaluation import versions
+
+
+FEWEST = 3  # rounds, whatever they take
+
+
+def facts() -> dict[str, Any]:
+    """Commit, versions, threads and hardware of this run."""
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    return {
+        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
+        "versions": versions(),
+        "threads": torch.get_num_threads(),
+        "hardware": hardware(),
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """The processor, and the GPU if there is one."""
+    path = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*: (.*)", path.read_text(encoding="utf-8")) if path.exists() else None
+    return {
+        "machine": platform.machine(),
+        "processor": named[1] if named else platform.processor(),
+        "cores": os.cpu_count(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def seconds(function: Callable[[], object], device: torch.device, loops: int = 1) -> float:
+    """How long one call takes, the mean of `loops`; a GPU has finished its work before the clock is read."""
+    _finish(device)
+    start = time.perf_counter()
+    for _ in range(loops):
+        function()
+    _finish(device)
+    return (time.perf_counter() - start) / loops
+
+
+def _finish(device: torch.device) -> None:
+    """Waits for a GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def loops_for(function: Callable[[], object], device: torch.device, least: float) -> int:
+    """How many calls take at least that many seconds together; at least one."""
+    once = seconds(function, device)
+    return max(1, round(least / max(once, 1e-9)))
+
+
+def alternating(
+    functions: dict[str, Callable[[], dict[str, float]]],
+    repetitions: int,
+    told: Callable[[], None] = lambda: None,
+    most_seconds: float = math.inf,
+) -> dict[str, dict[str, list[float]]]:
+    """Runs all functions in turn, over and over, after one round that does not count.
+
+    Args:
+        functions: each measures itself and gives seconds by the name of a part of its work.
+        repetitions: rounds that count.
+        told: called after each function, for progress.
+        most_seconds: of the rounds that count; no further one begins then, once `FEWEST` have counted.
+
+    Returns:
+        By part and function the seconds of each repetition.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    begin = 0.0
+    for repetition in range(repetitions + 1):
+        if repetition == 1:
+            begin = time.perf_counter()
+        if repetition > FEWEST and time.perf_counter() - begin > most_seconds:
+            break
+        for name, function in functions.items():
+            parts = function()
+            told()
+            if repetition:
+                for part, value in parts.items():
+                    found.setdefault(part, {}).setdefault(name, []).append(value)
+    return found
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Median, quartiles and number of values."""
+    ordered = sorted(values)
+    if len(ordered) < 2:
+        return {"median": ordered[0], "low": ordered[0], "high": ordered[0], "n": len(ordered)}
+    low, median, high = statistics.quantiles(ordered, n=4, method="inclusive")
+    return {"median": median, "low": low, "high": high, "n": len(ordered)}
+
+
+def overhead(values: Sequence[float], beside: Sequence[float]) -> dict[str, float]:
+    """By what part `values` are longer than those measured in the same round: median and quartiles of the ratios."""
+    return summary([value / other - 1 for value, other in zip(values, beside, strict=True)])
+
+
+class Progress:
+    """Lines with the time left, judged by what is done of a number of equal pieces of work.
+
+    Args:
+        pieces: how many there are.
+        every: seconds between lines.
+    """
+
+    def __init__(self, pieces: int, every: float = 20.0) -> None:
+        self.pieces, self.every, self.done = pieces, every, 0
+        self.start = self.last = time.perf_counter()
+
+    def step(self, what: str, weight: int = 1) -> None:
+        """Says that `weight` pieces of `what` are done."""
+        self.done += weight
+        now = time.perf_counter()
+        if now - self.last >= self.every or self.done >= self.pieces:
+            self.last = now
+            left = (now - self.start) / max(self.done, 1) * (self.pieces - self.done)
+            print(f"{what}: {self.done / self.pieces:.0%}, about {left / 60:.1f} minutes left", flush=True)

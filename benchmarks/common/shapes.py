@@ -1,0 +1,201 @@
+"""Models of three shapes, alone and with adapters, on one set of weights; and what their adapters hold in memory.
+
+In: a shape's name. Out: `Subject`s, all sharing the base's own tensors (so a copy costs nothing, and none of them has
+its weights better placed than another): the base without any PEFT, LoRA with about as many parameters as IGC, IGC in
+both interfaces, and for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for
+`tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with `+` for
+an operator, or nothing at all. Nothing is timed here.
+
+Try it: `pytest tests/benchmarks/test_overhead.py`
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from peft_igc import IGCConfig, assistant_header
+from peft_igc.demo.settings import SETTINGS
+from peft_igc.inference import loading
+from peft_igc.tuner.layer import IGCLayer
+
+
+BASE, LORA, INTERFACES = "base", "lora", ("hidden", "tokens")
+METHODS = (BASE, LORA, *(f"igc_{interface}" for interface in INTERFACES))
+SMALL = "igc_tokens_small"
+WIDTH = 512  # of an adapter of the default size
+# What the demonstration shows to suffice for reading with the token interface.
+DEMO_SIZES = {
+    name: getattr(SETTINGS["tokens"], name)
+    for name in ("reading_dim", "reading_ffn", "num_heads", "writing_ffn", "gate_dim")
+}
+TINY, LARGEST = "tiny", "8b"
+SHAPES: dict[str, dict[str, Any]] = {
+    TINY: {},
+    "100m": {
+        "vocab_size": 32_000,
+        "hidden_size": 768,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 12,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+    # the dimensions of Llama-3.1-8B
+    LARGEST: {
+        "vocab_size": 128_256,
+        "hidden_size": 4096,
+        "intermediate_size": 14_336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": False,
+    },
+}
+ROOM = 24 * 2**30  # bytes of GPU memory for the largest shape with its caches
+FORCED = 1000.0  # added to the logit of "no arithmetic"
+
+
+@dataclass
+class Subject:
+    """One method on one base.
+
+    Attributes:
+        method: `BASE`, `LORA`, `SMALL`, or one with an interface.
+        model: in eval mode, without gradients.
+        forced: whether what it reads is forced, as its weights are random.
+    """
+
+    method: str
+    model: Any
+    forced: bool
+
+    @property
+    def calculators(self) -> list[IGCLayer]:
+        """Its layers with a calculator."""
+        return [module for module in self.model.modules() if isinstance(module, IGCLayer)]
+
+    @contextmanager
+    def told(self, calculation: bool) -> Iterator[None]:
+        """Within, a forced reading in the hidden interface finds a calculation, or none. The token interface needs no
+        force for that: it finds none where there are no numbers."""
+        heads = [
+            layer.igc_input_mapping[name].operator_head.bias
+            for layer in self.calculators
+            for name in layer.igc_config
+            if self.forced and not calculation
+        ]
+        with torch.no_grad():
+            for bias in heads:
+                bias[-1] += FORCED
+            try:
+                yield
+            finally:
+                for bias in heads:
+                    bias[-1] -= FORCED
+
+
+def missing(shape: str) -> str | None:
+    """Why this machine cannot run a shape; None if it can."""
+    if shape != LARGEST:
+        return None
+    if not torch.cuda.is_available():
+        return "no GPU"
+    free = torch.cuda.mem_get_info()[0]
+    return None if free >= ROOM else f"{free / 2**30:.0f} GiB of free GPU memory, {ROOM / 2**30:.0f} are needed"
+
+
+def made_base(shape: str, seed: int, device: torch.device) -> tuple[Any, Any]:
+    """The base of a shape and the embedded tokenizer, whose ids all shapes have."""
+    base, tokenizer = loading.tiny_base()
+    if shape == TINY:
+        base = base.to(device)
+    else:
+        torch.manual_seed(seed)
+        config = LlamaConfig(**SHAPES[shape], dtype=torch.bfloat16 if shape == LARGEST else torch.float32)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(config.dtype)
+        try:
+            with torch.device(device):
+                base = LlamaForCausalLM(config)
+        finally:
+            torch.set_default_dtype(before)
+    base.generation_config.eos_token_id = None  # a random model would end texts at random
+    base.generation_config.pad_token_id = 0
+    return base.eval().requires_grad_(False), tokenizer
+
+
+def twin(base: Any) -> Any:
+    """A copy of a model that shares all of its tensors."""
+    shared = {id(x): x for x in (*base.parameters(), *base.buffers())}
+    return copy.deepcopy(base, shared)
+
+
+def subjects(base: Any, tokenizer: Any, seed: int, adapter: Path | None = None) -> list[Subject]:
+    """All methods on one base; the trained `adapter`, if given, stands for IGC."""
+    torch.manual_seed(seed)
+    made = [Subject(BASE, base, False)]
+    if adapter is not None:
+        model = PeftModel.from_pretrained(twin(base), str(adapter))
+        made.append(Subject(f"igc_{model.peft_config['default'].interface}", model, False))
+    else:
+        configs = {f"igc_{interface}": igc_config(tokenizer, base, interface) for interface in INTERFACES}
+        if base.config.hidden_size > WIDTH:
+            configs[SMALL] = igc_config(tokenizer, base, "tokens", DEMO_SIZES)
+        made += [Subject(name, get_peft_model(twin(base), config), True) for name, config in configs.items()]
+    wanted = adapter_memory(made[1].model, base)["parameters"]
+    rank = lora_rank(base, wanted)
+    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+    made.insert(1, Subject(LORA, get_peft_model(twin(base), lora), False))
+    for subject in made:
+        subject.model.eval().requires_grad_(False)
+    return made
+
+
+def igc_config(tokenizer: Any, base: Any, interface: str, sizes: dict[str, int] | None = None) -> IGCConfig:
+    """A random adapter, of the default size if none is given; never wider than the base."""
+    header = assistant_header(tokenizer)
+    if sizes is None:
+        width = min(WIDTH, base.config.hidden_size)
+        sizes = {"reading_dim": width} | ({"writing_dim": width} if interface == "hidden" else {})
+    return IGCConfig.from_tokenizer(tokenizer, anchors=[header], interface=interface, init_weights=False, **sizes)
+
+
+def lora_rank(base: Any, parameters: int) -> int:
+    """The rank at which LoRA on every linear layer but the output head has about so many parameters; at least 1."""
+    head = base.get_output_embeddings()
+    layers = [m for m in base.modules() if isinstance(m, nn.Linear) and m is not head]
+    return max(1, round(parameters / sum(m.in_features + m.out_features for m in layers)))
+
+
+def adapter_memory(model: Any, base: Any) -> dict[str, int]:
+    """What a method holds beside the base's own tensors, counted from its modules.
+
+    Returns:
+        `parameters`, a number; `bytes` of parameters and buffers; `table_bytes` of what the token interface keeps of
+        the vocabulary, which is neither; `largest`, the elements of the largest of all these tensors.
+    """
+    own = {x.untyped_storage().data_ptr() for x in (*base.parameters(), *base.buffers())}
+    parameters = {x.data_ptr(): x for x in model.parameters() if x.untyped_storage().data_ptr() not in own}
+    buffers = {x.data_ptr(): x for x in model.buffers() if x.untyped_storage().data_ptr() not in own}
+    readers = [reader for m in model.modules() if isinstance(m, IGCLayer) for reader in m.igc_input_mapping.values()]
+    device = next(base.parameters()).device
+    tables = [x for reader in readers if hasattr(reader, "tokens") for x in reader.tokens.on(device)]
+    held = [*parameters.values(), *buffers.values(), *tables]
+    return {
+        "parameters": sum(x.numel() for x in parameters.values()),
+        "bytes": sum(x.nbytes for x in (*parameters.values(), *buffers.values())),
+        "table_bytes": sum(x.nbytes for x in tables),
+        "largest": max((x.numel() for x in held), default=0),
+    }

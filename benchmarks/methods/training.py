@@ -1,0 +1,254 @@
+"""What the compared methods are, and how those that are trained are trained: same rows, steps, batches and schedule.
+
+A `Kind` says what is attached to the embedded base (LoRA, all of its weights, IGC with one of its interfaces) and in
+which form an answer is written (`Form`: at once, behind a scratchpad, through a tool). `training_set` draws the fixed
+rows once; `trained` gives the model, merged where that is possible, and how it went. The learning rate of everything
+but IGC is the best of three or more on validation items (`ablations.best_rate`); IGC has that of the demonstrations,
+which was chosen before. With a folder, trained weights are kept there and taken again if they were made alike.
+Nothing is tested here. Try it: `pytest tests/benchmarks/test_answers.py -k training`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import set_seed
+
+from benchmarks.accuracy import ablations
+from benchmarks.accuracy.ablations import LORA, SEARCH_SEED, attached, best_rate, fitted, with_rate
+from benchmarks.methods import scratchpads
+from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
+from peft_igc.data.columns import COLUMNS
+from peft_igc.data.dataset import Shuffled
+from peft_igc.demo.run import training_rows
+from peft_igc.demo.settings import SETTINGS, DemoSettings
+from peft_igc.inference import loading
+from peft_igc.numbers.calculator import NO_ARITHMETIC
+from peft_igc.trainer.collator import CUT, WHOLE
+
+
+ALL_WEIGHTS = "all weights"
+RATES = {LORA: ablations.RATES[LORA], ALL_WEIGHTS: [1e-4, 3e-4, 1e-3]}  # where a search begins
+WARM = 0.14  # part of the steps in which the learning rate rises, as in the demonstrations
+LONGEST = 5  # digits of a trained operand, as in BIG-bench; a test asks for longer ones
+
+Pieces = list[tuple[str, bool]]  # texts, and whether the model is to write them
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an answer is written: at once; behind a scratchpad; through a tool."""
+
+    scratchpad: bool = False
+    tool: Tool | None = None
+
+    def pieces(self, completion: str, operator: str | None, operands: list[str] | None, result: str | None) -> Pieces:
+        """A row's answer, given how it reads and what is calculated."""
+        if operator in (None, NO_ARITHMETIC) or operands is None:
+            return [(completion, True)]
+        if self.scratchpad:
+            return [(scratchpads.steps(operator, *operands) + completion, True)]
+        if self.tool is None:
+            return [(completion, True)]
+        call = (operator, operands[0], operands[1])
+        before, behind = "", completion
+        if not self.tool.close:  # the reply is part of the answer
+            before, found, behind = completion.partition(result or "")
+            if not found or self.tool.reply(call) != result:
+                return [(completion, True)]
+        return [(before + self.tool.written(*call), True), (self.tool.reply(call), False), (behind, True)]
+
+    def visible(self, text: str) -> str:
+        """The answer within what was written."""
+        return scratchpads.behind_mark(text) if self.scratchpad else self.tool.visible(text) if self.tool else text
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A method: what is trained (None: nothing), and the form of its answers."""
+
+    trains: str | None
+    form: Form = Form()
+
+
+DIRECT, SCRATCHPAD, TOOL, TOOL_SPLICED = Form(), Form(scratchpad=True), Form(tool=RESTATED), Form(tool=SPLICED)
+KINDS = {
+    "base": Kind(None),
+    "lora": Kind(LORA),
+    "scratchpad": Kind(LORA, SCRATCHPAD),
+    "tool": Kind(LORA, TOOL),
+    "tool_spliced": Kind(LORA, TOOL_SPLICED),
+    "lora_all_weights": Kind(ALL_WEIGHTS),
+    "scratchpad_all_weights": Kind(ALL_WEIGHTS, SCRATCHPAD),
+    "tool_all_weights": Kind(ALL_WEIGHTS, TOOL),
+    "igc_hidden": Kind("hidden"),
+    "igc_tokens": Kind("tokens"),
+}
+
+
+class Endless:
+    """Rows that are tokens already, epoch after epoch."""
+
+    def __init__(self, rows: list[dict[str, Any]], seed: int) -> None:
+        self.rows = Shuffled(rows, seed)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows)
+
+
+def settings_of(trains: str | None, steps: int, batch_size: int, rows: int) -> DemoSettings:
+    """The demonstration's settings of an interface, with the rows of the token interface for all."""
+    tokens, own = SETTINGS["tokens"], SETTINGS["hidden" if trains == "hidden" else "tokens"]
+    shared = {"mixture": tokens.mixture, "many_phrasings": tokens.many_phrasings, "max_digits": LONGEST, "checks": 1}
+    return dataclasses.replace(
+        own, steps=steps, batch_size=batch_size, distinct_rows=rows, warmup_steps=max(round(WARM * steps), 1), **shared
+    )
+
+
+def training_set(excluded: list[Any], seed: int, rows: int) -> list[dict[str, Any]]:
+    """The rows of all methods."""
+    drawn = training_rows(excluded, seed, settings_of("tokens", 1, 1, rows))
+    assert isinstance(drawn, Shuffled)
+    return drawn.rows
+
+
+def written_out(rows: list[dict[str, Any]], form: Form, tokenizer: Any) -> list[dict[str, Any]]:
+    """Rows as tokens with the answers of a form; the tool's replies have no labels, and no row is supervised.
+
+    Pieces are tokenized apart, as they come about when an answer is generated.
+    """
+    prompts = tokenizer.apply_chat_template(
+        [row["prompt"] for row in rows], tokenize=False, add_generation_prompt=True
+    )
+    made = []
+    for row, prompt in zip(rows, tokenizer(prompts, add_special_tokens=False)["input_ids"], strict=True):
+        ids, labels = list(prompt), [-100] * len(prompt)
+        pieces = form.pieces(row["completion"][0]["content"], *(row[name] for name in COLUMNS))
+        for text, is_written in pieces:
+            more = tokenizer(text, add_special_tokens=False)["input_ids"]
+            ids += more
+            labels += more if is_written else [-100] * len(more)
+        ids.append(tokenizer.eos_token_id)
+        labels.append(tokenizer.eos_token_id)
+        made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **dict.fromkeys(COLUMNS)})
+    return made
+
+
+def wanted_tokens(form: Form, item: dict[str, Any], tokenizer: Any) -> int:
+    """How many tokens a right answer in this form has, without its end."""
+    pieces = form.pieces(item["target"], *(item[name] for name in COLUMNS))
+    return sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text, _ in pieces)
+
+
+def fresh(kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any]:
+    """The embedded base with what a method trains."""
+    base, tokenizer = loading.tiny_base()
+    base.requires_grad_(kind.trains == ALL_WEIGHTS)
+    set_seed(seed)
+    if kind.trains in (None, ALL_WEIGHTS):
+        return base, tokenizer
+    return attached(LORA if kind.trains == LORA else "igc", base, tokenizer, settings), tokenizer
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every training gets: steps, those of a run that tries a learning rate, rows per step, rows in all."""
+
+    steps: int
+    search_steps: int
+    batch_size: int
+    rows: int
+
+
+def trained(
+    name: str,
+    seed: int,
+    budget: Budget,
+    rows: Callable[[int], list[dict[str, Any]]],
+    check: Callable[[str, Any, Any], float],
+    keep: Path | None = None,
+) -> tuple[Any, Any, dict[str, Any]]:
+    """A trained method: its model in eval mode, the tokenizer, and how it went.
+
+    Args:
+        name: One of `KINDS`.
+        seed: Of the adapter's first weights, the rows and their order.
+        budget: The same for all.
+        rows: From a seed to the training set.
+        check: Exact match on validation items, of a method by name, its model and tokenizer.
+        keep: A folder for trained weights.
+    """
+    kind = KINDS[name]
+    settings = settings_of(kind.trains, budget.steps, budget.batch_size, budget.rows)
+    file = None if keep is None else kept_file(keep, name, seed)
+    digest = hashlib.sha256(json.dumps(rows(seed)).encode()).hexdigest()  # other test items leave out other rows
+    made = json.dumps({"settings": dataclasses.asdict(settings), "search_steps": budget.search_steps, "rows": digest})
+    if file is not None and file.exists():
+        return _kept(file, made, kind, settings, seed)
+    rate, search = None, None
+    if kind.trains in RATES:
+        short = settings_of(kind.trains, budget.search_steps, budget.batch_size, budget.rows)
+
+        def exact_match(rate: float) -> float:
+            return one_training(name, SEARCH_SEED, rate, short, rows, check)[2]["checks"][-1]["exact_match"]
+
+        search = {"steps": budget.search_steps, **best_rate(RATES[kind.trains], exact_match)}
+        rate = search["chosen"]
+    model, tokenizer, told = one_training(name, seed, rate, settings, rows, check)
+    told |= {"learning_rate": rate or settings.learning_rate, "search": search}
+    if file is not None:
+        weights = {key: p.detach() for key, p in model.named_parameters() if p.requires_grad}
+        torch.save({"weights": weights, "made": made, "told": json.dumps(told)}, file)
+    return _ready(model, kind), tokenizer, told
+
+
+def one_training(
+    name: str,
+    seed: int,
+    rate: float | None,
+    settings: DemoSettings,
+    rows: Callable[[int], list[dict[str, Any]]],
+    check: Callable[[str, Any, Any], float],
+) -> tuple[Any, Any, dict[str, Any]]:
+    """One run; without a rate with the settings' own, as a calculator trains."""
+    kind = KINDS[name]
+    if rate is not None:
+        settings = dataclasses.replace(with_rate(LORA, settings, rate), writing_every=1)
+    model, tokenizer = fresh(kind, settings, seed)
+    stream: Any = Shuffled(rows(seed), seed)
+    if kind.form != DIRECT:
+        stream = Endless(written_out(rows(seed), kind.form, tokenizer), seed)
+    title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
+    attention = "sdpa" if kind.form.scratchpad else "eager"  # its rows are long
+    told = fitted(
+        title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer), attention=attention
+    )
+    return model, tokenizer, told
+
+
+def kept_file(folder: Path, name: str, seed: int) -> Path:
+    """Where a method's trained weights are kept."""
+    return folder / f"{name}-{seed}.pt"
+
+
+def _kept(file: Path, made: str, kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any, Any]:
+    """What was trained before, if it was trained alike."""
+    found = torch.load(file)
+    if found["made"] != made:
+        raise SystemExit(f"`{file}` was trained otherwise: {found['made']}, here it is {made}.")
+    model, tokenizer = fresh(kind, settings, seed)
+    unexpected = model.load_state_dict(found["weights"], strict=False).unexpected_keys
+    assert not unexpected, unexpected
+    return _ready(model, kind), tokenizer, json.loads(found["told"])
+
+
+def _ready(model: Any, kind: Kind) -> Any:
+    """In eval mode; a LoRA is merged, so that it costs nothing when it is used."""
+    return (model.merge_and_unload() if kind.trains == LORA else model).eval()

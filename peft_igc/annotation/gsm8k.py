@@ -1,0 +1,290 @@
+"""Converts rows with calculator annotations, as GSM8K has them, to training rows with operand columns.
+
+In: rows such as `{"question": ..., "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips."}`. Out: conversational rows
+without the marks, and a `Report` that counts the annotations by outcome. The operand columns are lists with one entry
+per anchor of the whole row, in the trainer's order. A row with a wrong annotation is left out, because the calculator
+would be trained to reproduce the error. A right calculation that the calculator cannot do is labelled `"none"`.
+Try it: `pytest tests/annotation/test_gsm8k.py`
+
+Shapes: T positions (tokens of a row), A anchors per row, W digits that are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from os.path import commonprefix
+from typing import Any, NamedTuple
+
+import torch
+
+from ..data.columns import COLUMNS, label
+from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..numbers.digits import PAD, decode
+from ..numbers.number_runs import NumberTokens, find_runs
+from ..numbers.token_table import TokenTable
+from ..numbers.tokenizer_profile import check_tokenizer
+from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
+from ..tuner.config import IGCConfig
+from .gsm8k_marks import CURRENCY, INTEGER, Mark, plain, read_marks
+
+
+__all__ = ["Converted", "Report", "convert"]
+
+EXAMPLES = 5  # wrong annotations that a report shows
+
+_BETWEEN = re.compile(rf"\s*[{CURRENCY}]?\s*")  # text between an anchor and its mark
+_FUSED = re.compile(r" ?[-\u2212]?")  # text between a mark and the end of its anchor's token, as in `=-`
+
+
+@dataclass
+class Report:
+    """Numbers of rows and of annotations by outcome.
+
+    Every annotation is counted once: `annotations` is the sum of `supervised`, `refused`, `wrong`, `beside_wrong`,
+    `without_anchor` and `unreadable`.
+    """
+
+    rows_in: int = 0
+    rows_out: int = 0  # without the rows that have a wrong annotation
+    annotations: int = 0
+    supervised: int = 0  # labelled with operator, operands and result
+    refused: Counter[str] = field(default_factory=Counter)  # by reason: labelled with that status, or as "none"
+    wrong: int = 0  # the expression has another result, or the text continues with another number
+    beside_wrong: int = 0  # neither wrong nor unreadable, in a row that is left out
+    without_anchor: int = 0  # no `=` before the mark, or one in a token such as `=$`, which needs a rule of its own
+    unreadable: int = 0  # no expression and result, or no closing `>>`; the anchor is not supervised
+    bare_anchors: int = 0  # anchors in texts, questions included, without an annotation; not supervised
+    examples: list[str] = field(default_factory=list)  # the first wrong annotations, with their rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return asdict(self) | {"refused": dict(sorted(self.refused.items()))}
+
+    def format(self) -> str:
+        """The report as a table for a terminal."""
+        lines = []
+        for name, value in self.as_dict().items():
+            if name == "refused":
+                lines += [f"  {reason:<26}{count:>8,}" for reason, count in value.items()]
+            elif name != "examples":
+                lines.append(f"{name.replace('_', ' '):<28}{value:>8,}")
+        return "\n".join([*lines, *self.examples])
+
+
+_Entry = tuple[str | None, list[str] | None, str | None]  # operator, operands, result
+
+
+class Converted(NamedTuple):
+    """Result of `convert`: rows for `data.to_dataset`, and the report."""
+
+    rows: list[dict[str, Any]]
+    report: Report
+
+
+def convert(
+    rows: Iterable[Mapping[str, Any]],
+    tokenizer: Any,
+    config: IGCConfig,
+    question: str = "question",
+    answer: str = "answer",
+) -> Converted:
+    """Converts rows with calculator annotations to training rows.
+
+    The anchor at which the assistant's turn begins is labelled `"none"`, because no number is due there.
+
+    Args:
+        rows: Rows with a question and an answer. Other fields are dropped.
+        tokenizer: The fast tokenizer of the training, with its chat template.
+        config: The adapter's config, with an anchor rule within texts, as set by
+            `from_tokenizer(..., anchors=[..., "="])`.
+        question: Name of the field with the user's message.
+        answer: Name of the field with the assistant's message and its annotations.
+
+    Raises:
+        TypeError: A row or a field has another type.
+        ValueError: A field is missing or empty, no row is left, or tokenizer, template or config are unsuitable.
+    """
+    chats, report = _Chats(tokenizer, config), Report()
+    made: list[dict[str, Any]] = []
+    for index, row in enumerate(rows):
+        where = f"row {index}"
+        asked, annotated = _text(row, question, where), _text(row, answer, where)
+        solution, marks = read_marks(annotated, config)
+        if not solution:
+            raise ValueError(f"{where}: `{answer}` is empty without its marks: got {annotated!r}. Leave the row out.")
+        report.rows_in += 1
+        if not _are_right(marks, report, where):
+            continue
+        prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
+        anchors = chats.anchors(prompt, completion, marks, where)
+        entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
+        columns = {name: [entry[i] for entry in entries] for i, name in enumerate(COLUMNS)}
+        made.append({"prompt": prompt, "completion": completion, **columns})
+    report.rows_out = len(made)
+    if not made:
+        shown = f" ({report.examples[0]})" if report.examples else ""
+        raise ValueError(f"Of {report.rows_in} rows none is left{shown}. Check the file with the rows.")
+    return Converted(made, report)
+
+
+def _text(row: Any, name: str, where: str) -> str:
+    """The text of a field that must not be empty."""
+    text = row.get(name) if isinstance(row, Mapping) else None
+    if isinstance(text, str) and text.strip():
+        return text
+    got = f"{row if text is None else text!r}"
+    raise (ValueError if isinstance(row, Mapping) and isinstance(text, str | None) else TypeError)(
+        f"{where}: the field `{name}` must be a string that is not empty, got {got:.200}. Leave the row out, or pass "
+        "the names of the fields as `question=...` and `answer=...`."
+    )
+
+
+def _are_right(marks: list[Mark], report: Report, where: str) -> bool:
+    """Whether no annotation of a row is wrong. Counts the outcomes that do not depend on anchors."""
+    wrong = [f"{where}: <<{mark.written}>>: {mark.fault}" for mark in marks if mark.fault is not None]
+    unreadable = sum(mark.stated is None for mark in marks)
+    report.annotations += len(marks)
+    report.unreadable += unreadable
+    report.wrong += len(wrong)
+    report.beside_wrong += len(marks) - len(wrong) - unreadable if wrong else 0
+    report.examples += wrong[: EXAMPLES - len(report.examples)]
+    return not wrong
+
+
+class _Anchor(NamedTuple):
+    """An anchor of a row."""
+
+    start: int  # character at which its token begins, counted from the beginning of the solution
+    end: int
+    is_inline: bool  # found by a rule within texts
+    read: Counter[str]  # numbers in the text that its step reads, without signs
+
+
+class _Chats:
+    """Finds the anchors of rows in the same way as the trainer."""
+
+    def __init__(self, tokenizer: Any, config: IGCConfig) -> None:
+        self.tokenizer, self.config, self.rules = tokenizer, config, Rules.of(config)
+        self.name = type(tokenizer).__name__
+        if not self.rules.inline:
+            raise ValueError(
+                "The config has no anchor rule within texts (`inline_token_ids=None`), so no annotation would have an "
+                'anchor. Use `IGCConfig.from_tokenizer(tokenizer, anchors=[..., "="])`.'
+            )
+        if not getattr(tokenizer, "is_fast", False):
+            raise ValueError(
+                f"`{self.name}` is a slow tokenizer, which does not return the offsets of its tokens. Load a fast one "
+                "with `AutoTokenizer.from_pretrained(...)`."
+            )
+        if not getattr(tokenizer, "chat_template", None):
+            raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
+        check_tokenizer(config.token_table, tokenizer)
+        self.numbers = NumberTokens(TokenTable.from_json(config.number_tokens)) if config.number_tokens else None
+
+    def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
+        """The anchors of a row in order. `marks` determine the length of the numbers to look for."""
+        apply, rules, solution = self.tokenizer.apply_chat_template, self.rules, completion[0]["content"]
+        asked = {"conversation": prompt, "add_generation_prompt": True}
+        given = {"conversation": prompt + completion, "tokenizer_kwargs": {"return_offsets_mapping": True}}
+        header, text = (apply(**chat, tokenize=False) for chat in (asked, given))
+        begin = text.find(solution, len(commonprefix([header, text])))
+        if begin < 0:
+            raise ValueError(
+                f"{where}: the chat template of `{self.name}` changes the solution {solution[:40]!r}, so the places "
+                "of its annotations are lost. Set `tokenizer.chat_template` to one that keeps messages as they are."
+            )
+        before, row = (apply(**chat, tokenize=True, return_dict=True) for chat in (asked, given))
+        # The first label, as TRL sets it for a row with `prompt` and `completion`.
+        first = len(commonprefix([before["input_ids"], row["input_ids"]]))
+        ids = torch.tensor([row["input_ids"]])  # [1, T]
+        labels, valid = torch.where(torch.arange(ids.shape[1]) < first, -100, ids), torch.ones_like(ids).bool()
+        at = find_anchors(ids, valid, labels, self.config)  # [1, A]
+        since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
+        inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
+        places = [place for place in at[0].tolist() if place >= 0]
+        reads = self._numbers(ids, places, since, marks)
+        spans = row["offset_mapping"]
+        if self.numbers is None:
+            reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+        anchors = []
+        for place, read in zip(places, reads, strict=True):
+            start, end = (at - begin for at in spans[place])
+            is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
+            anchors.append(_Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read)))
+        return anchors
+
+    def _numbers(self, ids: torch.Tensor, places: list[int], since: list[int], marks: list[Mark]) -> list[list[str]]:
+        """The numbers among the tokens `ids` [1, T] from `since` to each of the `places`.
+
+        Numbers longer than all operands of the marks are cut to W digits, one more than those have.
+        """
+        if self.numbers is None or not places:
+            return []
+        width = 1 + max((len(number) for mark in marks for number in mark.calculation or ()), default=1)  # W
+        valid = torch.arange(ids.shape[1]) <= torch.tensor(places)[:, None]  # [A, T]
+        digits = find_runs(self.numbers, ids.expand(len(places), -1), valid, width).digits  # [A, T, W]
+        found = [line[first:][line[first:, 0] != PAD] for line, first in zip(digits, since, strict=False)]
+        return [decode(numbers, torch.zeros(len(numbers), dtype=torch.int64)) for numbers in found]
+
+
+def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Report) -> dict[int, Mark]:
+    """Annotations by the index of their anchor. If an anchor has several, the first one counts."""
+    owned: dict[int, Mark] = {}
+    for mark in marks:
+        owner = max((i for i, anchor in enumerate(anchors) if _stands_at(mark, anchor, solution)), default=None)
+        if owner is not None and owner not in owned:
+            owned[owner] = mark
+        elif mark.stated is not None:
+            report.without_anchor += 1
+    return owned
+
+
+def _stands_at(mark: Mark, anchor: _Anchor, solution: str) -> bool:
+    """Whether an annotation follows an anchor directly, apart from white space or a currency sign."""
+    if 0 <= anchor.end <= mark.place:
+        return _BETWEEN.fullmatch(solution, anchor.end, mark.place) is not None
+    return anchor.start < mark.place < anchor.end and _FUSED.fullmatch(solution, mark.place, anchor.end) is not None
+
+
+def _entries(anchors: list[_Anchor], owned: dict[int, Mark], config: Any, report: Report) -> list[_Entry]:
+    """The entries of the operand columns, one per anchor. Counts them in the report."""
+    # Of the turns that begin before the solution, the last one is the assistant's.
+    header = max((i for i, anchor in enumerate(anchors) if not anchor.is_inline and anchor.end <= 0), default=0)
+    entries: list[_Entry] = []
+    for i, anchor in enumerate(anchors):
+        if i in owned:
+            entries.append(_entry(owned[i], anchor, config, report))
+        else:
+            report.bare_anchors += anchor.is_inline
+            entries.append((NO_ARITHMETIC if i >= header and not anchor.is_inline else None, None, None))
+    return entries
+
+
+def _entry(mark: Mark, anchor: _Anchor, config: Any, report: Report) -> _Entry:
+    """The entry of the operand columns for an anchor with an annotation. Counts it in the report."""
+    if mark.stated is None:
+        return None, None, None
+    sign, a, b = mark.calculation or ("", "", "")
+    if not sign:
+        reason = "not two integers"
+    elif mark.is_part:
+        reason = "part of a longer expression"
+    elif sign not in config.operations:
+        reason = "unknown operator"
+    elif Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
+        reason = "operand not in the text"
+    else:
+        result = label(sign, a, b, config.num_digits, config.result_digits, config.division)
+        if isinstance(result, Status):
+            report.refused[result.name.lower()] += 1
+            return sign, [a, b], result.name.lower()
+        if Fraction(result) == Fraction(mark.stated):
+            report.supervised += 1
+            return sign, [a, b], result
+        reason = "another result"  # the calculator rounds, but the text does not
+    report.refused[reason] += 1
+    return NO_ARITHMETIC, None, None

@@ -1,0 +1,36 @@
+"""Training and test rows: operand columns, generated arithmetic, BIG-bench, chats, worked solutions.
+
+* `columns`: the operand columns of a dataset, checked and encoded as tensors.
+* `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
+* `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
+* `chats`, `worked_solutions`: rows with several calculations.
+* `dataset`: any rows as a `datasets.Dataset`, and rows from files.
+
+It imports `numbers`, torch and, inside the functions that make a dataset, `datasets`. No model and no tokenizer.
+Start with `columns`. Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))"`.
+"""
+
+from .arithmetic import ArithmeticRows, Row
+from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
+from .dataset import Shuffled, igc_features, read_jsonl, read_rows, to_dataset, to_iterable_dataset
+from .mixture import TOKENS_MIXTURE, Mixture
+
+
+__all__ = [
+    "GROUPS",
+    "TOKENS_MIXTURE",
+    "ArithmeticRows",
+    "Mixture",
+    "Row",
+    "Shuffled",
+    "bigbench_items",
+    "bigbench_size",
+    "bigbench_test_set",
+    "igc_features",
+    "load_bigbench",
+    "parse_question",
+    "read_jsonl",
+    "read_rows",
+    "to_dataset",
+    "to_iterable_dataset",
+]

@@ -1,0 +1,297 @@
+"""Training rows: an endless, seeded stream of arithmetic with operand columns.
+
+`ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: calculations,
+texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. The numbers
+and the labels are made here; the texts come from a wording, either the few templates of `templates.FEW` or the
+hundreds of `wording.TRAINING`. No tokenizer, no dataset library (`dataset`), no row with several anchors (`chats`).
+Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
+"""
+
+import hashlib
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..numbers.calculator import NO_ARITHMETIC, Division, Status
+from .bigbench import parse_question, random_divisor
+from .columns import label
+from .mixture import Mixture
+from .wording.templates import FEW, Templates
+from .wording.wording import Wording, answer, cue
+from .wording.words import UNABLE
+
+
+__all__ = ["ArithmeticRows", "Row"]
+
+Row = dict[str, Any]
+
+_REPEATS = 10_000  # consecutive repeated rows after which a stream of distinct rows counts as exhausted
+
+
+class ArithmeticRows:
+    """An endless stream of training rows; equal arguments give equal rows, on every machine and in every iteration.
+
+    Operand lengths are equal in half of the rows and drawn independently in the others. Half of the divisions draw a
+    dividend and one of its divisors, as BIG-bench does; the other half draw a divisor and a quotient. (The paper
+    attributes its weaker division to a training distribution that differs from the benchmark's.)
+
+    Rows whose status is not ok have a fixed sentence as their completion. It trains nothing of the adapter: for such
+    a row the write is exactly zero, so no gradient of the language-model loss reaches the adapter. The same holds for
+    the completions of `"none"`. A LoRA that is trained with the adapter does learn these completions; set the
+    fractions to 0 to avoid that.
+
+    Args:
+        seed: Seed of the stream.
+        max_digits: Length of the longest ordinary operand; at most `num_digits`.
+        num_digits: D, the length of the longest operand that the adapter reads.
+        result_digits: R, the length of the longest result that it writes; longer ones are labelled as overflow. None:
+            `num_digits`.
+        operations: Symbols, each drawn equally often.
+        division: As in `IGCConfig`; with `"floor"` and `"trunc"` a fifth of the divisions leave a remainder.
+        mixture: Fractions of the kinds of rows.
+        exclude: Test items whose (first operand, operator, second operand) must not occur. Items with two one-digit
+            operands are exempt: those subtasks contain all pairs.
+        conversational: Prompts and completions are messages for a chat template, or else plain strings (the
+            completion with a leading space).
+        wording: Draws the texts: `templates.FEW`, a `Templates` of your own, or `wording.TRAINING`.
+        distinct: Skip rows whose prompt has occurred before. The stream then stores eight bytes per row.
+
+    Raises:
+        ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
+            exclude that has no calculation.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        max_digits: int = 5,
+        num_digits: int = 10,
+        result_digits: int | None = None,
+        operations: Sequence[str] = ("+", "-", "*", "/"),
+        division: Division = "exact",
+        mixture: Mixture | None = None,
+        exclude: Iterable[Mapping[str, Any]] = (),
+        conversational: bool = True,
+        wording: Wording | Templates = FEW,
+        distinct: bool = False,
+    ) -> None:
+        mixture = mixture or Mixture()
+        if not 1 <= max_digits <= num_digits:
+            raise ValueError(
+                f"`max_digits={max_digits}` must be in 1..`num_digits={num_digits}`. Use `Mixture(overflow=...)` for "
+                "longer operands."
+            )
+        if not operations:
+            raise ValueError("`operations` is empty: name at least one symbol.")
+        if missing := [symbol for symbol in operations if symbol not in wording.operations]:
+            raise ValueError(
+                f"The wording has no phrasings for {missing}: pass "
+                f"`wording=Templates({{{missing[0]!r}: [...], ...}})` of `peft_igc.data.wording`."
+            )
+        if unused := [name for name in wording.lacks if getattr(mixture, name)]:
+            raise ValueError(
+                f"`Mixture({unused[0]}=...)` has no effect on this wording: pass "
+                "`wording=peft_igc.data.wording.TRAINING`, or set it to 0."
+            )
+        self.seed = seed
+        self.max_digits = max_digits
+        self.num_digits = num_digits
+        self.result_digits = num_digits if result_digits is None else result_digits
+        self.operations = tuple(operations)
+        self.division = division
+        self.mixture = mixture
+        self.conversational = conversational
+        self.wording = wording
+        self.distinct = distinct
+        self.excluded = _calculations(exclude)
+        self._kinds = self._thresholds(result_digits is not None)
+
+    def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
+        """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
+        mixture, divides = self.mixture, "/" in self.operations
+        long_results = mixture.overflow / 2 if refuse_results and self._overflowing_operations() else 0.0
+        parts = {
+            "none": mixture.none,
+            "long result": long_results,
+            "long operand": mixture.overflow - long_results,
+            "undefined": mixture.undefined if divides else 0.0,
+            "inexact": mixture.inexact if divides and self.division == "exact" else 0.0,
+            "unsupported": mixture.unsupported,
+        }
+        return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
+
+    def __iter__(self) -> Iterator[Row]:
+        rng = random.Random(f"ArithmeticRows/{self.seed}")
+        wording = self.wording.restarted()
+        if not self.distinct:
+            while True:
+                yield self._row(wording, rng)
+        seen: set[bytes] = set()
+        while True:
+            for _ in range(_REPEATS):
+                row = self._row(wording, rng)
+                if (key := hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()) not in seen:
+                    break
+            else:
+                raise ValueError(
+                    f"No distinct row is left after {len(seen):,}: the last {_REPEATS:,} were repeats. Take fewer, or "
+                    "raise `max_digits`."
+                )
+            seen.add(key)
+            yield row
+
+    def take(self, n: int) -> list[Row]:
+        """The first `n` rows of the stream."""
+        return list(itertools.islice(self, n))
+
+    def _row(self, wording: Wording | Templates, rng: random.Random) -> Row:
+        """One row of a kind drawn from the mixture."""
+        mixture, draw = self.mixture, rng.random()
+        kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
+        system = self._system(wording, rng) if wording.system_first else None
+        if kind in ("none", "unsupported"):
+            text = wording.without_calculation(kind, lambda: str(self._short(rng)), rng, mixture)
+            prompt, completion = wording.in_context(text.text, rng, mixture), text.completion
+            columns: Row = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+        else:
+            operator, first, second = self._allowed(kind, rng)
+            a, b = str(first), str(second)
+            result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
+            bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
+            text = wording.request(operator, a, b, rng, mixture, bigbench)
+            prompt = wording.in_context(text.text, rng, mixture)
+            if isinstance(result, Status):
+                completion, result = UNABLE, result.name.lower()
+            else:
+                completion = result
+                if wording.in_sentence(prompt, system, rng, mixture):
+                    prompt, completion = cue(prompt, rng), answer(operator, a, b, result, text.thing, rng)
+            columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
+        if not wording.system_first:
+            system = self._system(wording, rng)
+        if not self.conversational:
+            return {"prompt": prompt, "completion": f" {completion}", **columns}
+        messages = [{"role": "user", "content": prompt}]
+        if system is not None:
+            messages.insert(0, {"role": "system", "content": system})
+        return {"prompt": messages, "completion": [{"role": "assistant", "content": completion}], **columns}
+
+    def _system(self, wording: Wording | Templates, rng: random.Random) -> str | None:
+        """A system prompt, in a fraction of the conversational rows."""
+        return wording.system(rng) if self.conversational and rng.random() < self.mixture.system else None
+
+    def _allowed(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
+        """A calculation that is not excluded."""
+        while True:
+            operator, a, b = self._calculation(kind, rng)
+            if (a, operator, b) not in self.excluded:
+                return operator, a, b
+
+    def _calculation(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
+        """Operator and operands for a row of this kind."""
+        if kind == "undefined":
+            return "/", self._short(rng), 0
+        if kind == "inexact":
+            return "/", *self._with_remainder(rng)
+        if kind == "long result":
+            return self._long_result(rng)
+        operator = rng.choice(self.operations)
+        if kind == "long operand":
+            pair = [self._short(rng), self._long(rng)]
+            if rng.random() < 0.25:
+                pair[0] = self._long(rng)
+            rng.shuffle(pair)
+            return operator, pair[0], pair[1]
+        a, b = self._exact_division(rng) if operator == "/" else self._pair(rng)
+        if self.mixture.special and rng.random() < self.mixture.special:
+            small = rng.randrange(2)
+            pairs = ((b, b), (0, b), (a, 1)) if operator == "/" else ((a, a), (small, b), (a, small))
+            a, b = rng.choice(pairs)
+        if rng.random() < self.mixture.negative:
+            a, b = rng.choice(((-a, b), (a, -b), (-a, -b)))
+        return operator, a, b
+
+    def _pair(self, rng: random.Random) -> tuple[int, int]:
+        """Operands of equal length in half of the cases, of independent lengths in the others."""
+        digits = rng.randint(1, self.max_digits)
+        other = digits if rng.random() < 0.5 else rng.randint(1, self.max_digits)
+        return _number(digits, rng), _number(other, rng)
+
+    def _exact_division(self, rng: random.Random) -> tuple[int, int]:
+        """An exact division from one of two distributions; with a rounding `division`, one in five has a remainder."""
+        draw = rng.random()
+        if self.division != "exact" and draw < 0.2:
+            return self._with_remainder(rng)
+        digits = rng.randint(1, self.max_digits)
+        low, high = 10 ** (digits - 1), 10**digits  # the dividend is in low..high-1
+        if rng.random() < 0.5:
+            dividend = rng.randrange(low, high)
+            return dividend, random_divisor(dividend, rng)
+        divisor = _positive(rng.randint(1, digits), rng)
+        if draw > 0.96:  # 0 is in none of the ranges of dividends
+            return 0, divisor
+        return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
+
+    def _with_remainder(self, rng: random.Random) -> tuple[int, int]:
+        """A division that leaves a remainder; its quotient may be below one."""
+        while True:
+            a, b = self._pair(rng)
+            if b and a % b:
+                return a, b
+
+    def _short(self, rng: random.Random) -> int:
+        """A number of at most `max_digits` digits."""
+        return _number(rng.randint(1, self.max_digits), rng)
+
+    def _long(self, rng: random.Random) -> int:
+        """A number that has too many digits to be read."""
+        return _number(self.num_digits + rng.randint(1, 3), rng)
+
+    def _overflowing_operations(self) -> list[str]:
+        """Operations in which operands that can be read may give a result of more than R digits."""
+        possible = {"+": self.num_digits >= self.result_digits, "*": 2 * self.num_digits >= self.result_digits + 2}
+        return [symbol for symbol in self.operations if possible.get(symbol)]
+
+    def _long_result(self, rng: random.Random) -> tuple[str, int, int]:
+        """Operands that can be read, with a result of more than R digits."""
+        longest, result = self.num_digits, self.result_digits
+        operator = rng.choice(self._overflowing_operations())
+        if operator == "+":  # both at least half of 10^D, so the sum has D + 1 digits
+            half = 5 * 10 ** (longest - 1)
+            return operator, rng.randrange(half, 2 * half), rng.randrange(half, 2 * half)
+        first = rng.randint(max(1, result + 2 - longest), longest)
+        second = rng.randint(max(1, result + 2 - first), longest)  # R + 2 digits in all give R + 1 in the product
+        return operator, _positive(first, rng), _positive(second, rng)
+
+
+def _number(digits: int, rng: random.Random) -> int:
+    """A number with exactly `digits` digits; a number of one digit may be zero."""
+    return rng.randrange(10) if digits == 1 else _positive(digits, rng)
+
+
+def _positive(digits: int, rng: random.Random) -> int:
+    """A positive number with exactly `digits` digits."""
+    return rng.randrange(10 ** (digits - 1), 10**digits)
+
+
+def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, str, int]]:
+    """(first operand, operator, second operand) of the items, without those in which both have one digit."""
+    found = set()
+    for index, item in enumerate(items):
+        if item.get("igc_operator") == NO_ARITHMETIC:
+            continue
+        if item.get("igc_operator") is not None:
+            (first, second), operator = item["igc_operands"], item["igc_operator"]
+        elif (question := parse_question(str(item.get("prompt")))) is not None:
+            first, operator, second = question
+        else:
+            raise ValueError(
+                f"`exclude`, item {index}: no calculation found in {item.get('prompt')!r}. Give it "
+                "`igc_operator` and `igc_operands`, or leave it out."
+            )
+        a, b = int(first), int(second)
+        if max(abs(a), abs(b)) > 9:
+            found.add((a, operator, b))
+    return frozenset(found)

@@ -1,0 +1,265 @@
+"""The operand columns of a dataset: checked row by row, then encoded as the tensors that the model pops.
+
+In: rows with `igc_operator`, `igc_operands` and `igc_result`, from a generator, a JSON file or Arrow. Out:
+`StepLabel`s, one per anchor (`check_columns`), and the `igc_*` tensors of a batch of them (`encode_steps`). Every row
+is checked against the calculator, because a wrong result in a column would be learned like a right one. Prompts are
+not read and anchors not located here. Try it: `pytest tests/data/test_columns.py`.
+
+Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a result, K operations.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..numbers.calculator import NO_ARITHMETIC, Division, Status, evaluate_exactly
+from ..numbers.digits import PAD, encode, parse_number
+
+
+__all__ = ["COLUMNS", "UNSUPERVISED", "StepLabel", "check_columns", "encode_steps", "label"]
+
+COLUMNS = ("igc_operator", "igc_operands", "igc_result")
+UNSUPERVISED = -100  # the class that cross-entropy ignores
+
+_REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
+
+
+@dataclass(frozen=True)
+class StepLabel:
+    """The ground truth of one anchor.
+
+    Args:
+        operator: A symbol; `"none"` (no arithmetic is asked for); or None (unknown: not supervised).
+        operands: Two canonical numbers in the calculator's order, or None without an arithmetic operator.
+        result: The canonical result, or None if `status` is not OK.
+        status: The calculator's status for these operands.
+    """
+
+    operator: str | None
+    operands: tuple[str, str] | None
+    result: str | None
+    status: Status
+
+
+class _Limits(NamedTuple):
+    """The limits of the configuration; fields as in `check_columns`."""
+
+    num_digits: int
+    result_digits: int
+    operations: Sequence[str]
+    division: Division
+
+
+_UNKNOWN = StepLabel(None, None, None, Status.NONE)
+_NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
+
+
+def label(
+    operator: str, a: str, b: str, num_digits: int, result_digits: int, division: Division = "exact"
+) -> str | Status:
+    """The correct entry of `igc_result` for two canonical numbers: the result, or the status if there is none.
+
+    With an operand longer than `num_digits` the status is OVERFLOW for every operation: the model cannot read that
+    operand, so it knows nothing else about the calculation.
+    """
+    if max(len(a.lstrip("-")), len(b.lstrip("-"))) > num_digits:
+        return Status.OVERFLOW
+    exact = evaluate_exactly(operator, a, b, division)
+    if isinstance(exact, str) and len(exact.lstrip("-")) > result_digits:
+        return Status.OVERFLOW
+    return exact
+
+
+def check_columns(
+    row: Mapping[str, Any],
+    num_digits: int,
+    result_digits: int,
+    operations: Sequence[str] = ("+", "-", "*", "/"),
+    division: Division = "exact",
+    *,
+    where: str = "row",
+) -> list[StepLabel]:
+    """Checks the operand columns of one row and returns its steps, one per anchor.
+
+    Args:
+        row: `igc_operator` (a symbol, `"none"` or None), `igc_operands` (two number strings in the calculator's
+            order) and `igc_result` (a number string, or `"overflow"`, `"undefined"`, `"inexact"`; None: computed
+            here). For several anchors each column is a list with one entry per anchor. A missing column counts as
+            None, so a row without these columns has one step that is not supervised.
+        num_digits: D, the length of the longest operand that can be read.
+        result_digits: R, the length of the longest result that can be written.
+        operations: The K configured symbols.
+        division: The result of a division with a remainder, as in `calculator.calculate`.
+        where: The row's name in error messages, for instance `"row 17"`.
+
+    Returns:
+        The steps, numbers in canonical form (`"007"` becomes `"7"`).
+
+    Raises:
+        TypeError: A value of the wrong type.
+        ValueError: An unknown operator, an operand that does not fit, a result that contradicts its operands, or
+            columns that contradict each other.
+    """
+    limits = _Limits(num_digits, result_digits, operations, division)
+    entries = [row.get(name) for name in COLUMNS]
+    operators = entries[0]
+    if not isinstance(operators, (list, tuple)):
+        return [_check_step(operators, entries[1], entries[2], limits, where)]
+    columns = []
+    for name, values in zip(COLUMNS, entries, strict=True):
+        values = [None] * len(operators) if values is None else values
+        if not isinstance(values, (list, tuple)) or len(values) != len(operators):
+            got = f"{len(values)} entries" if isinstance(values, (list, tuple)) else repr(values)
+            raise ValueError(
+                f"{where}: `igc_operator` has {len(operators)} entries but `{name}` has {got}. With several anchors "
+                "every column is a list with one entry per anchor (None if there is no value)."
+            )
+        columns.append(values)
+    return [
+        _check_step(operator, operands, result, limits, f"{where}, anchor {index}")
+        for index, (operator, operands, result) in enumerate(zip(*columns, strict=True))
+    ]
+
+
+def _check_step(operator: Any, operands: Any, result: Any, limits: _Limits, where: str) -> StepLabel:
+    """One anchor's entries as a `StepLabel`."""
+    if operator is None or operator == NO_ARITHMETIC:
+        for name, value in (("igc_operands", operands), ("igc_result", result)):
+            if value is not None:
+                raise ValueError(
+                    f"{where}: `igc_operator` is {operator!r} but `{name}` is {value!r}. Name the operator, or set "
+                    f"`{name}` to None."
+                )
+        return _UNKNOWN if operator is None else _NONE
+    _check_operator(operator, limits.operations, where)
+    a, b = _check_operands(operands, where)
+    expected = label(operator, a, b, limits.num_digits, limits.result_digits, limits.division)
+    given = expected if result is None else _parse_result(result, where)
+    if given is not Status.OVERFLOW or result is None:  # only an explicit "overflow" trains the refusal
+        for number in (a, b):
+            _check_fits(number, limits.num_digits, where)
+    if given != expected:
+        correct = _described(expected, limits.result_digits)
+        raise ValueError(
+            f"{where}: `igc_result` {result!r} contradicts its operands: {a} {operator} {b} {correct}. Correct the "
+            "result or the operands; the minuend or the dividend comes first."
+        )
+    if isinstance(expected, Status):
+        return StepLabel(operator, (a, b), None, expected)
+    return StepLabel(operator, (a, b), expected, Status.OK)
+
+
+def _check_operator(operator: Any, operations: Sequence[str], where: str) -> None:
+    """Refuses an operator that the configuration does not have."""
+    if not isinstance(operator, str):
+        raise TypeError(f"{where}: `igc_operator` must be a string or None, got {operator!r}.")
+    if operator not in operations:
+        known = ", ".join(repr(symbol) for symbol in (*operations, NO_ARITHMETIC))
+        raise ValueError(
+            f"{where}: `igc_operator` {operator!r} is unknown: this configuration has {known}. Use one of these, or "
+            "extend `IGCConfig(operations=...)`."
+        )
+
+
+def _check_operands(operands: Any, where: str) -> tuple[str, str]:
+    """The two operands in canonical form."""
+    if not isinstance(operands, (list, tuple)):
+        raise TypeError(f"{where}: `igc_operands` must be a list of two number strings, got {operands!r}.")
+    if len(operands) != 2:
+        raise ValueError(f"{where}: `igc_operands` must hold exactly two numbers, got {list(operands)!r}.")
+    return _canonical(operands[0], "igc_operands", where), _canonical(operands[1], "igc_operands", where)
+
+
+def _canonical(text: Any, column: str, where: str) -> str:
+    """A number string without leading zeros and without `-0`."""
+    if not isinstance(text, str):
+        raise TypeError(
+            f"{where}: `{column}` holds {text!r} of type `{type(text).__name__}`. Write numbers as strings "
+            "(`str(number)`): Arrow stores integers in 64 bits, so longer ones would overflow."
+        )
+    try:
+        sign, digits = parse_number(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: `{column}`: {error}") from error
+    return f"-{digits}" if sign else digits
+
+
+def _parse_result(result: Any, where: str) -> str | Status:
+    """`igc_result` as a canonical number or a status."""
+    if isinstance(result, str) and result in _REFUSALS:
+        return _REFUSALS[result]
+    return _canonical(result, "igc_result", where)
+
+
+def _check_fits(number: str, num_digits: int, where: str) -> None:
+    """Refuses an operand longer than the calculator's slots."""
+    size = len(number.lstrip("-"))
+    if size > num_digits:
+        raise ValueError(
+            f"{where}: the operand {number} has {size} digits, but `num_digits={num_digits}`. Set "
+            f'`IGCConfig(num_digits={size})` or more, or set `igc_result` to "overflow" to train the refusal.'
+        )
+
+
+def _described(expected: str | Status, result_digits: int) -> str:
+    """The calculator's result, for an error message."""
+    if expected is Status.OVERFLOW:
+        return (
+            f'has more than `result_digits={result_digits}` digits: write "overflow", or set '
+            "`IGCConfig(result_digits=...)`"
+        )
+    return f'is "{expected.name.lower()}"' if isinstance(expected, Status) else f"is {expected}"
+
+
+def encode_steps(
+    rows: Sequence[Sequence[StepLabel]], *, num_digits: int, result_digits: int, operations: Sequence[str]
+) -> dict[str, Tensor]:
+    """Turns the steps of a batch into the tensors that the model pops from its keyword arguments.
+
+    A is the largest number of steps of a row; rows with fewer are padded with steps that are not supervised.
+
+    Returns:
+        All int64. `igc_operator` [B, A]: index into `operations`, K = no arithmetic, -100 = not supervised;
+        `igc_operands` [B, A, 2, D+1]: digit classes, all PAD without arithmetic; of a number longer than D the first
+        D+1 digits (a digit in the last slot means overflow); `igc_signs` [B, A, 2]; `igc_result` [B, A, R]: digit
+        classes, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status` [B, A]: a `Status`,
+        NONE for a step that is not supervised.
+    """
+    shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
+    classes = {None: UNSUPERVISED, NO_ARITHMETIC: len(operations)} | {s: k for k, s in enumerate(operations)}
+    filled = [[*steps, *[_UNKNOWN] * (shape[1] - len(steps))] for steps in rows]
+    tensors = {
+        "igc_operator": _integers([[classes[step.operator] for step in steps] for steps in filled], shape),
+        "igc_operands": torch.full((*shape, 2, num_digits + 1), PAD),
+        "igc_signs": torch.zeros(*shape, 2, dtype=torch.int64),
+        "igc_result": torch.full((*shape, result_digits), PAD),
+        "igc_result_sign": torch.zeros(shape, dtype=torch.int64),
+        "igc_result_status": _integers([[int(step.status) for step in steps] for steps in filled], shape),
+    }
+    # One call of `encode` for all operands and one for all results: a call per number would take longer than a step.
+    steps = [((b, a), step) for b, row in enumerate(rows) for a, step in enumerate(row)]
+    operands: dict[tuple[int, ...], str] = {
+        (*at, slot): text for at, step in steps for slot, text in enumerate(step.operands or ())
+    }
+    _put(tensors["igc_operands"], tensors["igc_signs"], operands)
+    results: dict[tuple[int, ...], str] = {at: step.result for at, step in steps if step.result is not None}
+    _put(tensors["igc_result"], tensors["igc_result_sign"], results)
+    return tensors
+
+
+def _integers(values: list[list[int]], shape: tuple[int, int]) -> Tensor:
+    """[B, A] int64, also for an empty batch."""
+    return torch.tensor(values, dtype=torch.int64).view(shape)
+
+
+def _put(digits: Tensor, signs: Tensor, numbers: Mapping[tuple[int, ...], str]) -> None:
+    """Writes numbers, keyed by index, into digits [..., width] and signs [...]; longer numbers are truncated."""
+    if not numbers:
+        return
+    width = digits.shape[-1]
+    texts = [number[: width + 1] if number.startswith("-") else number[:width] for number in numbers.values()]
+    index = torch.tensor(list(numbers)).unbind(-1)  # one [N] tensor per dimension
+    digits[index], signs[index] = encode(texts, width)

@@ -1,0 +1,80 @@
+"""`Mixture`, the fractions of the kinds of training rows, and `TOKENS_MIXTURE`, that of the token interface.
+
+Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_data.py -k mixture`.
+"""
+
+from dataclasses import dataclass, fields
+
+
+__all__ = ["TOKENS_MIXTURE", "Mixture"]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Fractions (0..1) of the kinds of rows.
+
+    `none`, `overflow`, `undefined`, `inexact` and `unsupported` are fractions of all rows; the rest of the rows is
+    ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts` and `sentences` need the wording
+    `wording.TRAINING`.
+
+    Args:
+        none: Texts that ask for no calculation. With too few, the adapter activates on every number.
+        overflow: Calculations that are too long: an operand of `num_digits` + 1..3 digits; if `result_digits` was
+            given, half of them have operands that fit and a result that does not.
+        undefined: Divisions by zero (none without `/`).
+        inexact: Divisions with a remainder (none without `/` or if `division` gives them a result).
+        negative: Fraction of the ordinary arithmetic in which one operand or both are made negative. With
+            `wording.TRAINING` also the fraction of the other texts in which numbers may be negative.
+        bigbench: Fraction of the ordinary arithmetic in the form of BIG-bench, which may also be drawn otherwise.
+        system: Fraction of all conversational rows that have a system prompt.
+        unsupported: Arithmetic that the calculator does not support (three operands, decimals, percent, powers), with
+            the operator `"none"`.
+        special: Fraction of the ordinary arithmetic with an operand 0 or 1, or with equal operands; these may also be
+            drawn otherwise.
+        spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
+        separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
+        contexts: Fraction of the texts with a greeting, a sentence or a list number around the request.
+        sentences: Fraction of the rows with a result, whose prompt ends as a sentence, that ask for a sentence and
+            have one as their completion. All other completions are the bare number.
+    """
+
+    none: float = 0.10
+    overflow: float = 0.05
+    undefined: float = 0.01
+    inexact: float = 0.01
+    negative: float = 0.0
+    bigbench: float = 0.1
+    system: float = 0.0
+    unsupported: float = 0.0
+    special: float = 0.0
+    spelled_signs: float = 0.0
+    separators: float = 0.0
+    contexts: float = 0.0
+    sentences: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not 0 <= (value := getattr(self, field.name)) <= 1:
+                raise ValueError(f"`{field.name}={value}` is no fraction: set `Mixture({field.name}=...)` to 0..1.")
+        if (total := self.none + self.overflow + self.undefined + self.inexact + self.unsupported) > 1:
+            raise ValueError(
+                f"`none`, `overflow`, `undefined`, `inexact` and `unsupported` add up to {total:g}, which leaves no "
+                "room for arithmetic. Lower one of them."
+            )
+
+
+TOKENS_MIXTURE = Mixture(
+    none=0.24,
+    overflow=0.0,
+    undefined=0.01,
+    inexact=0.02,
+    negative=0.18,
+    bigbench=0.05,
+    system=0.25,
+    unsupported=0.2,
+    special=0.06,
+    spelled_signs=0.6,
+    separators=0.2,
+    contexts=0.65,
+    sentences=0.2,
+)

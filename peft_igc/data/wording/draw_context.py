@@ -1,0 +1,114 @@
+"""Texts drawn from `context_texts`, and sentences without sense: greetings, list numbers, sentences, system prompts.
+
+Sentences without sense are made of common words, words of operations and at most two numbers, with any punctuation.
+Everything added to a request is a sentence of its own. In: a request and the parts (`grammar`) whose templates may be
+used. Out: the text with its context, or a system prompt. It draws no requests (`draw_templates`).
+Try it: `pytest tests/data/test_wording.py -k around`.
+"""
+
+import random
+import re
+
+from . import context_texts
+from .grammar import Draft, Parts, drawn, line_of
+from .words import CITIES, COMMON, MONTHS, OBJECTS, OPERATING, PEOPLE
+
+
+__all__ = ["sentence", "surround", "system"]
+
+_OFTEN = 0.35  # probability of each kind of text around a request
+_TWICE = 0.25  # probability of a second sentence
+_NONSENSE = 0.3  # fraction of the sentences that make no sense
+_MARKS = (".",) * 6 + ("?", "!", "!", ":", ";", "\n", "\n")
+# An answer continues such a text, so nothing may follow it.
+_OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
+
+
+def surround(text: str, parts: Parts, rng: random.Random) -> str:
+    """The text with at least one of: a greeting, sentences or a list number before it, sentences after it.
+
+    Args:
+        text: The request.
+        parts: The parts whose templates may be used around it.
+        rng: The row's generator.
+    """
+    draws = [rng.random() for _ in range(4)]
+    if min(draws) > _OFTEN:
+        draws[rng.randrange(4)] = 0.0
+    greeting, before, item, after = (draw < _OFTEN for draw in draws)
+    if after and not _OPEN.search(text):
+        text = text + _gap(text, rng) + _some(parts, rng, closing=True)
+    if item and "\n" not in text:
+        text = _one_of(context_texts.LISTS, parts, rng) + text
+    if before:
+        sentences = _some(parts, rng)
+        text = sentences + _gap(sentences, rng) + text
+    if greeting:
+        text = _one_of(context_texts.GREETINGS, parts, rng) + text
+    return text
+
+
+def sentence(parts: Parts, rng: random.Random) -> str:
+    """A sentence, with sense or without; it may end in any punctuation mark or in a new line."""
+    if rng.random() < _NONSENSE:
+        return _fill(drawn(lambda: _nonsense(rng), parts).template, rng)
+    text = _one_of(context_texts.SENTENCES, parts, rng)
+    if text.endswith(".") and rng.random() < 0.2:
+        text = text[:-1] + rng.choice(_MARKS)
+    return text
+
+
+def system(parts: Parts, rng: random.Random) -> str:
+    """A system prompt."""
+    return _one_of(context_texts.SYSTEMS, parts, rng)
+
+
+def _fill(template: str, rng: random.Random) -> str:
+    """Fills the fields of a template of `context_texts`."""
+    day, month, year = rng.randint(1, 28), rng.randrange(12), rng.randint(1900, 2099)
+    named = MONTHS[month][:3] if rng.random() < 0.5 else MONTHS[month]
+    long = rng.randint(1, 10 ** rng.randint(1, 6))
+    return template.format(
+        n=rng.randint(1, 10 ** rng.randint(1, 3)), m=f"{long:,}" if rng.random() < 0.3 else long,
+        k=rng.randint(2, 30), j=rng.randint(2, 12), jj=f"{rng.randrange(100):02}", mm=f"{month + 1:02}",
+        dd=f"{day:02}", month=MONTHS[month], year=year, date=f"{day} {named} {year}",
+        clock=f"{rng.randrange(24)}:{rng.randrange(60):02}", name=rng.choice(PEOPLE),
+        city=rng.choice(CITIES), thing=rng.choice(OBJECTS),
+    )  # fmt: skip
+
+
+def _one_of(pool: tuple[str, ...], parts: Parts, rng: random.Random) -> str:
+    """A text of one pool."""
+    return _fill(drawn(lambda: line_of(pool, rng), parts).template, rng)
+
+
+def _some(parts: Parts, rng: random.Random, closing: bool = False) -> str:
+    """A sentence, sometimes two; with `closing` perhaps one that only fits after a request."""
+    sentences = []
+    for _ in range(1 + (rng.random() < _TWICE)):
+        if closing and rng.random() < 0.4:
+            sentences.append(_one_of(context_texts.CLOSINGS, parts, rng))
+        else:
+            sentences.append(sentence(parts, rng))
+    gap = _gap(sentences[0], rng) if len(sentences) > 1 else ""
+    return gap.join(sentences)
+
+
+def _gap(text: str, rng: random.Random) -> str:
+    """White space after a text; a new line if no punctuation mark ends it."""
+    if text.endswith("\n"):
+        return ""
+    return rng.choice((" ", " ", " ", "\n", "\n\n")) if text.endswith((".", "?", "!", ":", ";")) else "\n"
+
+
+def _nonsense(rng: random.Random) -> Draft:
+    """Three to nine words without sense; two numbers never have only an operation between them."""
+    words = [rng.choice(OPERATING if rng.random() < 0.3 else COMMON) for _ in range(rng.randint(3, 9))]
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        free = [at for at in range(len(words) + 1) if not any("{" in word for word in words[max(at - 3, 0) : at + 3])]
+        if free:
+            words.insert(rng.choice(free), rng.choice(("{n}", "{k}", "{m}")))
+    if len(words) > 5 and rng.random() < 0.3:
+        words[len(words) // 2] += ","
+    text = " ".join(words)
+    return Draft((text[0].upper() + text[1:] if rng.random() < 0.7 else text) + rng.choice(_MARKS))

@@ -1,0 +1,158 @@
+"""Drafts of texts: requests, arithmetic that is not supported, and texts without arithmetic.
+
+Each function draws a `grammar.Draft`, a template whose fields are still open. It neither decides which drafts are used
+nor fills them: see `wording`. Try it: `pytest tests/data/test_wording.py -k phrasing`.
+"""
+
+import functools
+import itertools
+import random
+import re
+from collections.abc import Mapping
+
+from . import plain_texts, requests
+from .grammar import Draft, Part, choose, expand, line_of, part_of
+from .stories import STORIES
+from .unsupported import OTHER, TAILS, THREE, TOUCHED, UNSUPPORTED
+
+
+__all__ = ["all_phrasings", "silent", "supported", "unsupported"]
+
+Texts = tuple[str, ...]
+
+_FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0.2}
+_FRAMES = {form: tuple(f for key, fs in requests.FRAMES.items() if form in key.split() for f in fs) for form in _FORMS}
+_KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
+_SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
+
+
+def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
+    """A request for one of the four operations.
+
+    Args:
+        operator: Its symbol.
+        countable: Whether the operands may be counts, as in stories.
+        rng: The row's generator.
+    """
+    kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
+    if kind == "story" and countable:
+        return _told("question", rng, operator)
+    if kind == "frame":
+        return _framed(requests.EXPRESSIONS[operator], rng)
+    return line_of(requests.REQUESTS[operator] + requests.COUNTED[operator] * countable, rng)
+
+
+def unsupported(kind: str, rng: random.Random) -> Draft:
+    """Arithmetic that the calculator does not support; `kind` is a key of `unsupported.UNSUPPORTED`."""
+    draw = rng.random()
+    if kind == THREE and draw < 0.2:
+        return _told("third", rng)
+    if kind in (THREE, "brackets") and draw < 0.45:
+        return _framed(_chains()[kind], rng)
+    if kind != OTHER and draw < 0.7:
+        return _touched(kind, rng)
+    return _framed(UNSUPPORTED[kind], rng)
+
+
+def silent(kind: str, rng: random.Random) -> Draft:
+    """A text that asks for no calculation, with its completion; `kind` is one of `plain_texts.KINDS`."""
+    if kind == "stories":
+        return _told("other", rng)
+    if kind == "copying" and rng.random() < 0.75:
+        instruction = rng.choice(plain_texts.COPY)
+        copied = _quoted(rng) if rng.random() < 0.35 else line_of(plain_texts.CONTENT, rng)
+        template = choose(instruction, rng).replace("{x}", copied.template)
+        return Draft(template, (instruction, *copied.families), copied.template)
+    if kind == "questions" and rng.random() < 0.6:
+        operator = rng.choice(tuple(requests.EXPRESSIONS))
+        form = rng.choice(("symbols", "words", "nouns"))
+        return _put(rng.choice(plain_texts.ABOUT), rng.choice(requests.EXPRESSIONS[operator][form]), rng)
+    pool = plain_texts.PLAIN[kind]
+    completion = rng.choices(tuple(pool), [len(lines) for lines in pool.values()])[0]
+    return line_of(pool[completion], rng)._replace(completion=completion)
+
+
+def _quoted(rng: random.Random) -> Draft:
+    """A request that is to be copied, not answered."""
+    operator = rng.choice(tuple(requests.REQUESTS))
+    if rng.random() < 0.3:
+        return line_of(requests.REQUESTS[operator], rng)
+    return _framed(requests.EXPRESSIONS[operator], rng)
+
+
+@functools.cache
+def all_phrasings(operator: str) -> Mapping[str, Part]:
+    """The part of each template that asks for one operation."""
+    made: list[tuple[str, ...]] = [(requests.BIGBENCH[operator],)]
+    for form, expressions in requests.EXPRESSIONS[operator].items():
+        for frame, expression in itertools.product(_FRAMES[form], expressions):
+            pairs = itertools.product(expand(frame), expand(expression))
+            made += [(_inserted(*pair), frame, expression) for pair in pairs]
+    for line in requests.REQUESTS[operator] + requests.COUNTED[operator]:
+        made += [(text, line) for text in expand(line)]
+    for story in STORIES[operator]:
+        pairs = itertools.product(expand(story.setup), expand(story.question))
+        made += [(" ".join(pair), story.setup) for pair in pairs]
+    return {template: part_of(template, *families) for template, *families in made}
+
+
+def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
+    """A story's setup and then its field `asked`; after a third number the question follows as well."""
+    story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
+    lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
+    return Draft(" ".join(choose(line, rng) for line in lines), (story.setup,))
+
+
+def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
+    """An expression in a frame, or one of the whole texts if there are any."""
+    form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
+    if form == "whole":
+        return line_of(expressions[form], rng)
+    return _put(rng.choice(_FRAMES[form]), rng.choice(expressions[form]), rng)
+
+
+def _touched(kind: str, rng: random.Random) -> Draft:
+    """A supported request with one or both operands replaced by something else, or with a third operand."""
+    operator = rng.choice(tuple(STORIES))
+    if kind == THREE and rng.random() < 0.5:
+        verbs = requests.EXPRESSIONS[operator]["verbs"]
+        frame, expression, tail = rng.choice(_FRAMES["verbs"]), rng.choice(verbs), rng.choice(TAILS)
+        return _put(frame, expression, rng, tail)
+    if kind == "decimals" and rng.random() < 0.25:
+        draft = _told("question", rng, operator)
+    elif rng.random() < 0.7:
+        draft = _framed(requests.EXPRESSIONS[operator], rng)
+    else:
+        draft = line_of(requests.REQUESTS[operator], rng)
+    template = draft.template
+    ways = TOUCHED[kind]["symbols" if _SYMBOLS.search(template) else "words"]
+    for field in rng.choice((("{a}",), ("{b}",), ("{a}", "{b}"))):
+        template = template.replace(field, rng.choice(ways).replace("{n}", field), 1)
+    return draft._replace(template=template)
+
+
+def _put(frame: str, expression: str, rng: random.Random, tail: str = "") -> Draft:
+    """A template of the frame with one of the expression (and its tail) in it."""
+    return Draft(_inserted(choose(frame, rng), choose(expression + tail, rng)), (frame, expression))
+
+
+def _inserted(frame: str, expression: str) -> str:
+    """The frame with the expression in it, at `{X}` with a capital letter."""
+    return frame.replace("{x}", expression).replace("{X}", expression[:1].upper() + expression[1:])
+
+
+@functools.cache
+def _chains() -> Mapping[str, Mapping[str, Texts]]:
+    """Expressions of three to five operands by kind: without brackets (symbols, words) and with them (symbols)."""
+    a, b, c, f, g = ("{a}", "{b}", "{c}", "{f}", "{g}")
+    symbols, words, brackets = [], [], []
+    for signs in ("+-*/", "+-×÷", "+-x/"):
+        for gap in (" ", "") if signs == "+-*/" else (" ",):
+            for p, q in itertools.product((f"{gap}{sign}{gap}" for sign in signs), repeat=2):
+                symbols += [f"{a}{p}{b}{q}{c}", f"{a}{p}{b}{q}{c}{q}{f}", f"{a}{p}{b}{q}{c}{p}{f}{q}{g}"]
+                brackets += [f"({a}{p}{b}){q}{c}", f"{a}{p}({b}{q}{c})", f"({a}{p}{b}){q}({c}{p}{f})"]
+                brackets += [f"{a}{p}({b}{q}{c}){p}{f}"]
+    for p, q in itertools.product(("plus", "minus", "times", "divided by"), repeat=2):
+        words += [f"{a} {p} {b} {q} {c}", f"{a} {p} {b}, {q} {c}", f"{a} {p} {b} and then {q} {c}"]
+        words += [f"{a} {p} {b} {q} {c} {p} {f}", f"{a} {p} {b} {p} {c} {q} {f} {q} {g}"]
+    return {THREE: {"symbols": tuple(symbols), "words": tuple(words)}, "brackets": {"symbols": tuple(brackets)}}

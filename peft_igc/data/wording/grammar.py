@@ -1,0 +1,157 @@
+"""Texts with alternatives, and which of them are trained, held out, or of a family that is never trained.
+
+A line such as `"(Add|Sum up) {a} and {b}(.|, please.)"` is a *family*; each choice among its alternatives is a
+*template*; `{a}` is a field that other modules fill. A fixed hash of the complete template decides which part it
+belongs to, so the split is the same on every machine and nobody selects it. The hash ignores capitals, punctuation,
+spaces and the choice of the sign for "times": no held-out template is a trained one with another full stop.
+Plain brackets must not contain alternatives. Try it:
+`python -c "from peft_igc.data.wording.grammar import expand; print(*expand('(Add|Sum up) {a} and {b}.'), sep='\\n')"`.
+"""
+
+import enum
+import functools
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from .requests import BIGBENCH
+from .words import OPERATOR_WORDS
+
+
+__all__ = [
+    "Draft",
+    "Part",
+    "Parts",
+    "choose",
+    "drawn",
+    "expand",
+    "is_held_out",
+    "is_new",
+    "line_of",
+    "part_of",
+]
+
+_CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
+_ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
+_IGNORED = re.compile(r"[\s.?:!,;'\"_]")
+_HELD_OUT, _NEW = 6, 20  # one template in 6, one family in 20
+_CANDIDATES = 3  # the least used one of these is taken
+
+
+class Draft(NamedTuple):
+    """A complete template whose fields are still open.
+
+    Attributes:
+        template: The text.
+        families: The lines that it was made from.
+        completion: A template of an answer, for a text that asks for no calculation. "": the fixed sentence `UNABLE`.
+        kind: The kind of such a text, one of `plain_texts.KINDS`.
+    """
+
+    template: str
+    families: tuple[str, ...] = ()
+    completion: str = ""
+    kind: str = ""
+
+
+class Part(enum.Enum):
+    """The use of a template."""
+
+    TRAINED = "trained"
+    HELD_OUT = "held out"  # other templates of its families are trained
+    NEW = "new"  # no template of one of its families is trained
+
+
+Parts = frozenset[Part]
+
+
+def _normalized(text: str) -> str:
+    """The text as it is hashed."""
+    return _IGNORED.sub("", text.lower().replace(" x ", "*").translate(_ONE_SIGN))
+
+
+# The form of BIG-bench is trained whatever its hash is, and so are the frame and the expressions it is made of.
+_EXPRESSIONS = (f"{{a}} {word} {{b}}" for word in OPERATOR_WORDS.values())
+_ALWAYS_TRAINED = {_normalized(text) for text in (*BIGBENCH.values(), "What is {x}?", *_EXPRESSIONS)}
+
+
+def is_held_out(template: str) -> bool:
+    """Whether a complete template is held out: one in six."""
+    text = _normalized(template)
+    return text not in _ALWAYS_TRAINED and _hashed(text) % _HELD_OUT == 0
+
+
+def is_new(family: str) -> bool:
+    """Whether a family is never trained: one in twenty."""
+    text = _normalized(family)
+    return text not in _ALWAYS_TRAINED and _hashed(f"family {text}") % _NEW == 0
+
+
+@functools.cache
+def _templates(family: str) -> frozenset[str]:
+    """All templates of a family."""
+    return frozenset(expand(family))
+
+
+@functools.cache
+def _all_held_out(family: str) -> bool:
+    """Whether no template of a family is trained."""
+    return all(map(is_held_out, _templates(family)))
+
+
+def part_of(template: str, *families: str) -> Part:
+    """The part of a template that was made from these families."""
+    if any(map(is_new, families)):
+        return Part.NEW
+    if any(template in _templates(family) and _all_held_out(family) for family in families):
+        return Part.NEW  # a small family of complete templates, all held out by their hashes
+    return Part.HELD_OUT if is_held_out(template) else Part.TRAINED
+
+
+def choose(line: str, rng: random.Random) -> str:
+    """One template of a family; alternatives at one place are equally probable."""
+    while match := _CHOICE.search(line):
+        line = line[: match.start()] + rng.choice(match[1].split("|")) + line[match.end() :]
+    return line
+
+
+def expand(line: str) -> Iterator[str]:
+    """All templates of a family; some may occur twice."""
+    match = _CHOICE.search(line)
+    if match is None:
+        yield line
+        return
+    for alternative in match[1].split("|"):
+        yield from expand(line[: match.start()] + alternative + line[match.end() :])
+
+
+def line_of(lines: Sequence[str], rng: random.Random) -> Draft:
+    """A template of one of these families."""
+    line = rng.choice(lines)
+    return Draft(choose(line, rng), (line,))
+
+
+def drawn(draft: Callable[[], Draft], parts: Parts, used: Counter[str] | None = None) -> Draft:
+    """The first of the drafts that belongs to these parts.
+
+    With `used`, the number of times that each template was drawn before, the least used of the first `_CANDIDATES`
+    such drafts, so that few templates of a small pool stay unused.
+    """
+    found: list[Draft] = []
+    while len(found) < (1 if used is None else _CANDIDATES):
+        candidate = draft()
+        if part_of(candidate.template, *candidate.families) in parts:
+            found.append(candidate)
+    if used is None:
+        return found[0]
+    rarest = min(found, key=lambda candidate: used[candidate.template])
+    used[rarest.template] += 1
+    return rarest
+
+
+def _hashed(text: str) -> int:
+    """A fixed pseudorandom number of a text, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

@@ -1,0 +1,12 @@
+"""The demonstration: the embedded base model learns exact arithmetic in a few minutes on a CPU.
+
+* `settings`: all hyperparameters; `batches`: rows to tokens; `training`: the trainer; `progress`: lines while it runs.
+* `report`: the table and the plot; `run`: the whole demonstration, from an untrained adapter to measured answers.
+
+Imports every other room except `annotation` and `sft`. Start with `run`.
+"""
+
+from .run import run_demo
+
+
+__all__ = ["run_demo"]

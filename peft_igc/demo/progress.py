@@ -1,0 +1,140 @@
+"""`Progress`: a trainer callback that prints progress, records it, and ends the run at a time limit.
+
+In: the logs of a trainer of Transformers or TRL. Out: lines of text through `say`, `history` (an entry per log) and
+`checks` (an entry per measurement of exact match). At the time limit the run stops after the current step; otherwise
+the training is not changed.
+Try it: `pytest tests/demo/test_progress.py`
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+
+__all__ = ["Progress", "duration"]
+
+
+class Progress(TrainerCallback):
+    """Reports the progress of a training run.
+
+    Args:
+        say: Called with each line of text.
+        measure: Returns the exact match (0..1) of the current model on a small sample.
+        checks: Number of measurements. They are evenly spread, the last one at the end of the run.
+        minutes: Time limit of the run, measurements included. None: no limit.
+
+    Attributes:
+        history: `{"step", "loss_lm", "loss_read", "read_accuracy", "gate_mean", "seconds"}` per log.
+        checks: `{"step", "exact_match", "seconds"}` per measurement. The seconds exclude earlier measurements.
+        seconds: Duration of the run so far.
+        check_seconds: The part of it spent in measurements.
+        stopped_early: Whether the time limit ended the run.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        measure: Callable[[], float],
+        *,
+        checks: int = 5,
+        minutes: float | None = None,
+    ) -> None:
+        self.say = say
+        self.measure = measure
+        self.count = checks
+        self.limit = None if minutes is None else 60 * minutes
+        self.history: list[dict[str, Any]] = []
+        self.checks: list[dict[str, Any]] = []
+        self.check_seconds = 0.0
+        self.stopped_early = False
+        self._begin: float | None = None
+        self._end: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the run began; after its end, those of the whole run."""
+        if self._begin is None:
+            return 0.0
+        return (self._end or time.perf_counter()) - self._begin
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Starts the clock."""
+        self._begin, self._end = time.perf_counter(), None
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Measures when it is due, and ends the run at its time limit."""
+        step, steps = state.global_step, state.max_steps
+        if any(step == round(steps * (i + 1) / self.count) for i in range(self.count)):
+            before = self.seconds
+            seconds = round(before - self.check_seconds, 2)
+            self.checks.append({"step": step, "exact_match": self.measure(), "seconds": seconds})
+            self.check_seconds += self.seconds - before
+            self.say(f"step {step}/{steps}  exact match {self.checks[-1]['exact_match']:.1%} on a small sample")
+        if self.limit is not None and self.seconds >= self.limit and step < steps:
+            self.stopped_early = True
+            control.should_training_stop = True
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Records and prints a log of the trainer."""
+        if not logs or "loss" not in logs:  # such as the summary at the end, which has no loss of a step
+            return
+        loss_read = logs.get("igc/loss_read")
+        added = getattr(args, "igc_loss_weight", 0.0) * (loss_read or 0.0)
+        entry = {
+            "step": state.global_step,
+            # The logged loss contains the reading loss and is a mean over all steps; with `igc_writing_every` only
+            # one step in as many has a language-model loss.
+            "loss_lm": (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
+            "loss_read": loss_read,
+            "read_accuracy": logs.get("igc/read_accuracy"),
+            "gate_mean": logs.get("igc/gate_mean"),
+            "seconds": round(self.seconds, 2),
+        }
+        self.history.append(entry)
+        self.say(self._line(entry, state.max_steps))
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Stops the clock."""
+        self._end = time.perf_counter()
+        if self.stopped_early:
+            self.say(
+                f"Stopped at the time limit after step {state.global_step} of {state.max_steps}: "
+                "the schedule of the learning rate was not completed."
+            )
+
+    def _line(self, entry: dict[str, Any], steps: int) -> str:
+        """An entry of the history as a line of text."""
+        parts = [f"step {entry['step']}/{steps}", f"loss {entry['loss_lm']:.3f}"]
+        if entry["loss_read"] is not None:
+            parts.append(f"reading {entry['loss_read']:.3f}")
+        if entry["read_accuracy"] is not None:
+            parts.append(f"read right {entry['read_accuracy']:.1%}")
+        if self.checks:
+            parts.append(f"exact match so far {self.checks[-1]['exact_match']:.1%}")
+        left = self.seconds / entry["step"] * (steps - entry["step"])
+        if self.limit is not None:
+            left = min(left, max(self.limit - self.seconds, 0.0))
+        return "  ".join([*parts, f"{duration(left)} left"])
+
+
+def duration(seconds: float) -> str:
+    """Formats seconds for humans: `75` gives `1 min 15 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

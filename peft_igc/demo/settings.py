@@ -1,0 +1,99 @@
+"""All hyperparameters of the demonstrations, of which there is one per interface.
+
+`SETTINGS` maps an interface to its `DemoSettings`; no other module of the demonstration has numbers of its own.
+Try it: `pytest tests/test_cli.py -k settings`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..data.mixture import TOKENS_MIXTURE, Mixture
+
+
+__all__ = ["SETTINGS", "DemoSettings"]
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Hyperparameters of a demonstration, in the order in which they are used."""
+
+    # The adapter: fields of `IGCConfig`. None where the interface has no such field.
+    interface: str
+    num_digits: int
+    result_digits: int
+    layer: int = 1
+    reading_dim: int = 192
+    reading_ffn: int = 384
+    confidence: float = 0.0
+    num_heads: int = 4
+    max_distance: int | None = None
+    writing_dim: int | None = None
+    writing_ffn: int = 768
+    gate_dim: int = 64
+    max_offset: int | None = None
+    # The rows.
+    max_digits: int = 5  # of ordinary operands
+    mixture: Mixture = Mixture()
+    many_phrasings: bool = False  # hundreds instead of a few dozen
+    distinct_rows: int | None = None  # None: an endless stream of fresh rows
+    batches_at_once: int = 16  # sorted by length together
+    # Training.
+    steps: int = 1200
+    batch_size: int = 128
+    learning_rate: float = 3e-3
+    muon_learning_rate: float | None = 4e-3
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.98
+    weight_decay: float = 0.01
+    warmup_steps: int = 100
+    schedule: str = "cosine"
+    max_grad_norm: float = 1.0
+    bf16: bool = True  # autocast, on processors with bf16 instructions
+    reading_loss_weight: float = 1.0
+    writing_every: int = 1
+    reading_steps: int = 0  # first steps that train the reading alone
+    log_every: int = 100
+    # Measurements: items per subtask, in the test and in checks during the training, drawn with different seeds.
+    per_group: int = 200
+    test_seed: int = 0
+    check_per_group: int = 5
+    check_seed: int = 1
+    checks: int = 5
+    batch_size_of_test: int = 128
+    max_new_tokens: int = 16
+    target: float = 0.98
+    target_per_operation: float = 0.97
+    target_per_group: float = 0.0
+    most_of_base: float = 0.35
+
+
+SETTINGS = {
+    "hidden": DemoSettings(
+        interface="hidden",
+        num_digits=5,
+        result_digits=10,
+        max_distance=64,
+        writing_dim=192,
+        max_offset=16,
+        mixture=Mixture(bigbench=0.2, negative=0.1),
+    ),
+    "tokens": DemoSettings(
+        interface="tokens",
+        reading_dim=128,
+        reading_ffn=256,
+        num_digits=40,
+        result_digits=40,
+        max_digits=6,
+        mixture=TOKENS_MIXTURE,
+        many_phrasings=True,
+        distinct_rows=10_000,
+        steps=720,
+        muon_learning_rate=1e-2,
+        weight_decay=0.3,
+        writing_every=4,
+        target=0.999,
+        target_per_operation=0.995,
+        target_per_group=0.995,
+    ),
+}

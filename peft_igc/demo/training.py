@@ -1,0 +1,109 @@
+"""The trainer of the demonstrations, for a few CPU cores.
+
+In: a model with an adapter, rows, `DemoSettings`. Out: an `IGCTrainer`. A fixed set of rows is tokenized once, an
+endless stream batch by batch. The trainer saves nothing and evaluates nothing; the callback `progress` does.
+Try it: `pytest tests/demo/test_cpu.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import IterableDataset
+from transformers import PrinterCallback
+from trl.trainer import utils
+
+from ..data.dataset import Shuffled
+from ..trainer.config import IGCSFTConfig
+from ..trainer.trainer import IGCTrainer
+from .batches import tokenized, tokenized_rows
+from .settings import DemoSettings
+
+
+__all__ = ["computes_bf16", "head_at_labels_only", "made_trainer"]
+
+
+def made_trainer(
+    model: Any,
+    tokenizer: Any,
+    rows: Iterable[Any] | Shuffled,
+    scratch: Path,
+    seed: int,
+    settings: DemoSettings,
+    progress: Any,
+) -> IGCTrainer:
+    """Makes the trainer of an adapter.
+
+    Args:
+        model: A causal LM with an IGC adapter.
+        tokenizer: Its tokenizer.
+        rows: An endless stream of rows for `batches.tokenized`.
+        scratch: The trainer's output folder. Nothing is written there.
+        seed: Seed of the trainer and of the order of rows.
+        settings: All hyperparameters.
+        progress: A callback that reports the progress.
+    """
+    if isinstance(rows, Shuffled):  # the same rows in every epoch, so they are tokenized once
+        rows = Shuffled(tokenized(rows.rows, tokenizer), seed)
+    made = {"rows": rows, "tokenizer": tokenizer, "seed": seed}
+    sizes = {name: getattr(settings, name) for name in ("batch_size", "batches_at_once", "writing_every")}
+    args = IGCSFTConfig(
+        output_dir=str(scratch),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        igc_muon_learning_rate=settings.muon_learning_rate,
+        adam_beta1=settings.adam_beta1,
+        adam_beta2=settings.adam_beta2,
+        weight_decay=settings.weight_decay,
+        warmup_steps=settings.warmup_steps,
+        lr_scheduler_type=settings.schedule,
+        max_grad_norm=settings.max_grad_norm,
+        igc_loss_weight=settings.reading_loss_weight,
+        igc_writing_every=settings.writing_every,
+        igc_reading_steps=settings.reading_steps,
+        logging_steps=settings.log_every,
+        seed=seed,
+        max_length=None,
+        activation_checkpointing=False,
+        bf16=settings.bf16 and computes_bf16(),
+        use_cpu=True,
+        save_strategy="no",
+        report_to="none",
+        igc_curves=False,
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+    dataset = IterableDataset.from_generator(tokenized_rows, gen_kwargs={**made, **sizes})
+    trainer = IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+@contextmanager
+def head_at_labels_only() -> Iterator[None]:
+    """Makes TRL's language-model head skip positions without a label inside the `with` block.
+
+    TRL (1.16) does that where Triton runs. Elsewhere it scores every position, because some accelerators compile anew
+    for each shape. A CPU does not compile: if a fifth of the tokens is labelled, a step takes a third less time. Other
+    releases of TRL are not changed.
+    """
+    if not version("trl").startswith("1.16."):
+        yield
+        return
+    decide = utils._use_triton  # private, but read at each call and for no other decision in this module
+    utils._use_triton = lambda device: True
+    try:
+        yield
+    finally:
+        utils._use_triton = decide
+
+
+def computes_bf16() -> bool:
+    """Whether the processor has bf16 instructions. Emulated bf16 is far slower than fp32."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -1,0 +1,17 @@
+"""Using an adapter: loading it, generating greedy answers, comparing them with targets, tracing one of them.
+
+* `loading`: base models and adapters, from a folder or a hub id.
+* `decoding`: prompts to tokens, and the settings of greedy decoding.
+* `evaluation`: generates answers and compares them with their targets.
+* `tracing`: shows what was read, calculated and written while one prompt was answered.
+
+Imports `numbers`, `mappings` and `tuner`; outside of the package torch, transformers, peft, safetensors and jinja2.
+Start with `evaluation`. Try it: `pytest tests/inference`
+"""
+
+from .evaluation import evaluate, generate_answers
+from .loading import load_adapter, load_base, tiny_base
+from .tracing import trace
+
+
+__all__ = ["evaluate", "generate_answers", "load_adapter", "load_base", "tiny_base", "trace"]

@@ -1,0 +1,111 @@
+"""Prompts to tokens, and the settings of greedy decoding, shared by `tracing` and `evaluation`.
+
+In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the answer (`prompt_tokens`), a generation
+config for greedy decoding (`greedy`), and a context manager for eval mode (`eval_mode`). Nothing is generated here.
+
+Try it: `pytest tests/inference/test_evaluation.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from transformers import GenerationConfig
+
+
+__all__ = ["end_tokens", "eval_mode", "greedy", "padding_token", "prompt_tokens"]
+
+
+def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
+    """Token ids of each prompt, up to the beginning of the answer.
+
+    Args:
+        tokenizer: must have a chat template, unless `raw`.
+        prompts: user messages, or plain texts with `raw`.
+        raw: tokenize prompts without the chat template.
+
+    Raises:
+        ValueError: if there is no chat template, if it fails on a single user message, or if a prompt has no tokens.
+        TypeError: if `prompts` is a single string.
+    """
+    if isinstance(prompts, str):  # a string is a sequence too: every character would become a prompt
+        raise TypeError(f"`prompts` must be a list of strings, got the string {prompts!r}. Pass `[prompt]`.")
+    if not prompts:
+        return []
+    if raw:
+        rows = tokenizer(list(prompts))["input_ids"]
+    else:
+        texts = [_chat_text(tokenizer, prompt) for prompt in prompts]
+        rows = tokenizer(texts, add_special_tokens=False)["input_ids"]  # the template contains them
+    for prompt, row in zip(prompts, rows, strict=True):
+        if not row:
+            raise ValueError(f"The prompt {prompt!r} has no tokens, so there is nothing to continue.")
+    return rows
+
+
+def _chat_text(tokenizer: Any, prompt: str) -> str:
+    """The prompt as a user message, followed by the assistant header."""
+    from jinja2.exceptions import TemplateError
+
+    cure = "Pass `raw=True` (`--raw` on the command line) to use prompts without a chat template."
+    if tokenizer.chat_template is None:
+        raise ValueError(f"The tokenizer has no chat template. {cure}")
+    messages = [{"role": "user", "content": prompt}]
+    try:
+        return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except TemplateError as error:
+        raise ValueError(f"The tokenizer's chat template fails on the prompt {prompt!r}: {error}. {cure}") from error
+
+
+@contextmanager
+def eval_mode(model: Any) -> Iterator[None]:
+    """Puts a model into eval mode, and afterwards every module back into its own earlier mode."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """The tokens that end an answer: the model's, else the tokenizer's, else none."""
+    ends = model.generation_config.eos_token_id
+    ends = tokenizer.eos_token_id if ends is None else ends
+    return [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
+
+
+def padding_token(model: Any, tokenizer: Any) -> int:
+    """A token for padding: the tokenizer's, else an end token, else 0.
+
+    Any token works, because padding is masked and answers are cut at their end; 0 is in every vocabulary.
+    """
+    return next((token for token in (tokenizer.pad_token_id, *end_tokens(model, tokenizer)) if token is not None), 0)
+
+
+def greedy(model: Any, tokenizer: Any, max_new_tokens: int) -> GenerationConfig:
+    """Settings of greedy decoding without any penalty.
+
+    Every field is set, because `generate` fills unset ones from the checkpoint's own defaults. A repetition penalty
+    among those would make numbers with repeated digits wrong.
+    """
+    return GenerationConfig(
+        max_new_tokens=max_new_tokens,
+        eos_token_id=end_tokens(model, tokenizer) or None,
+        pad_token_id=padding_token(model, tokenizer),
+        do_sample=False,
+        num_beams=1,
+        num_return_sequences=1,
+        min_length=0,
+        temperature=1.0,
+        top_k=50,
+        top_p=1.0,
+        typical_p=1.0,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        use_cache=True,
+        return_dict_in_generate=False,
+    )

@@ -1,0 +1,213 @@
+"""Loads a base model with its tokenizer, and an adapter onto a base model.
+
+`load_base` returns the base inside the package, one in a folder, or one on the hub: the model in eval mode, the
+tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
+`PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
+
+Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `pytest tests/inference/test_loading.py`
+"""
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftConfig, PeftModel
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+
+TINY = "tiny"
+TINY_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_base"
+_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
+
+__all__ = ["TINY", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
+
+
+def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Loads the base model inside the package: a Llama of 2.8 million parameters, in float32.
+
+    It copies numbers and knows some English, but cannot calculate. Each call loads a new copy.
+
+    Raises:
+        FileNotFoundError: if the package was installed without its data files.
+    """
+    return load_base(TINY)
+
+
+def load_base(
+    name_or_path: str | Path, dtype: torch.dtype | str | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Loads a causal LM and its tokenizer.
+
+    The tokenizer pads on the left. Without a padding token it uses its end token.
+
+    Args:
+        name_or_path: `"tiny"` for the embedded base, a folder, or a hub id such as `"org/name"`.
+        dtype: dtype of the weights, for example `torch.bfloat16` or `"bfloat16"`. `None` uses the dtype of the model's
+            own config, but float32 for the embedded base, which is stored in bfloat16 only to be small.
+
+    Raises:
+        FileNotFoundError: if a path does not exist or the folder contains no model.
+        ValueError: if the folder contains an adapter, the weights cannot be read, `dtype` is unknown, or the tokenizer
+            has neither a padding nor an end token.
+        OSError: if a hub id cannot be loaded.
+    """
+    source = find_base(name_or_path)
+    if dtype is None:
+        dtype = torch.float32 if source is TINY_FOLDER else "auto"
+    elif isinstance(dtype, str):
+        dtype = _parse_dtype(dtype)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except SafetensorError as error:
+        raise ValueError(f"The weights in `{source}` cannot be read: {error}. Copy the folder again.") from error
+    except OSError as error:
+        if isinstance(source, Path):  # a file in the folder is missing: the error names it
+            raise
+        raise OSError(
+            f"`{source}` is not a local folder and could not be loaded from the hub: {error} "
+            'Check the name, or pass a local folder or "tiny".'
+        ) from error
+    _prepare_padding(tokenizer, source)
+    return model.eval(), tokenizer
+
+
+def find_base(name_or_path: str | Path) -> Path | str:
+    """Location of a base model: a `Path` for a local folder, a string for a possible hub id.
+
+    Args:
+        name_or_path: as in `load_base`.
+
+    Raises:
+        FileNotFoundError: if a path does not exist or the folder contains no model.
+        ValueError: if the folder contains an adapter.
+    """
+    source = TINY_FOLDER if str(name_or_path) == TINY else _find(name_or_path)
+    if isinstance(source, Path):
+        _check_base_folder(source)
+    return source
+
+
+def _find(name_or_path: str | Path) -> Path | str:
+    """A local folder as a `Path`, or the name itself if it may be a hub id."""
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise FileNotFoundError(f"`{path}` is a file, not a model's folder. Pass the folder with `config.json`.")
+    if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(name_or_path):
+        raise FileNotFoundError(f'The folder `{path}` does not exist. Pass an existing folder, a hub id, or "tiny".')
+    return name_or_path
+
+
+def _check_base_folder(folder: Path) -> None:
+    """Refuses a folder without a model, which transformers would look up on the hub."""
+    if (folder / "config.json").is_file():
+        return
+    if (folder / "adapter_config.json").is_file():
+        raise ValueError(
+            f"`{folder}` contains an adapter, not a base model. Load the base that it was trained on, "
+            "then add it with `PeftModel.from_pretrained(base, folder)`."
+        )
+    if folder == TINY_FOLDER:
+        raise FileNotFoundError(
+            f"The embedded base model is missing from `{folder}`. Install the package again, "
+            "or make the model with `python recipes/pretrain_tiny_base.py --output DIR` and load that folder."
+        )
+    raise FileNotFoundError(
+        f"The folder `{folder}` contains no `config.json`. Pass a folder written by `model.save_pretrained`."
+    )
+
+
+def _parse_dtype(name: str) -> torch.dtype | str:
+    """The torch dtype of this name; `"auto"` is returned as it is."""
+    if name == "auto":
+        return name
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f'`dtype="{name}"` is not a torch dtype. Use "float32", "bfloat16", "float16" or "auto".')
+    return dtype
+
+
+def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> None:
+    """Sets left padding, and the end token as padding token if there is none."""
+    if tokenizer.pad_token is None:
+        if tokenizer.eos_token is None:
+            raise ValueError(
+                f"The tokenizer of `{source}` has neither a padding nor an end token. Set `pad_token` in its "
+                "`tokenizer_config.json`."
+            )
+        tokenizer.pad_token = tokenizer.eos_token
+    tokenizer.padding_side = "left"
+
+
+def load_adapter(base: Any, folder: str | Path) -> PeftModel:
+    """Adds the adapter in `folder` to a base model, in eval mode.
+
+    Warns:
+        UserWarning: if the folder also contains the base that was trained with the adapter, and `base` is another one.
+
+    Raises:
+        FileNotFoundError: if the folder does not exist or contains no adapter.
+        ValueError: if the config or the weights cannot be read or do not fit this base model.
+    """
+    folder = Path(folder).expanduser()
+    check_adapter_folder(folder)
+    config = _read_config(folder)
+    own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
+    trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
+    if trained_too and Path(str(base.config.name_or_path)).resolve() != own.resolve():
+        warnings.warn(
+            f"The adapter in `{folder}` was trained together with the base in `{own}`, but is loaded onto "
+            f"`{base.config.name_or_path}`, where its answers are unreliable. Load `{own}` as the base.",
+            stacklevel=2,
+        )
+    try:
+        return PeftModel.from_pretrained(base, str(folder), config=config).eval()
+    except SafetensorError as error:
+        raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
+    except RuntimeError as error:
+        # Torch's error for other methods' adapters; weights of an IGC adapter are checked in `tuner.adapter_files`.
+        if "size mismatch" not in str(error):
+            raise
+        first = next(line.strip() for line in str(error).splitlines() if "size mismatch" in line)
+        named = f", `{config.base_model_name_or_path}`" if config.base_model_name_or_path else ""
+        raise ValueError(
+            f"The adapter in `{folder}` does not fit this base model: {first.rstrip('.')}. "
+            f"Load it onto the base that it was trained on{named}."
+        ) from error
+
+
+def _read_config(folder: Path) -> PeftConfig:
+    """The adapter's config, which may be of any PEFT method."""
+    try:
+        config = PeftConfig.from_pretrained(str(folder))
+        if config.peft_type is None:
+            raise KeyError("peft_type")
+    except (json.JSONDecodeError, TypeError, KeyError) as error:
+        path = folder / "adapter_config.json"
+        raise ValueError(f"`{path}` cannot be read: {type(error).__name__} {error}. Copy the folder again.") from error
+    return config
+
+
+def check_adapter_folder(folder: str | Path) -> None:
+    """Refuses a folder without an adapter, which PEFT would look up on the hub.
+
+    Raises:
+        FileNotFoundError: if the folder does not exist or contains no adapter.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"The adapter folder `{folder}` does not exist. Pass a folder written by `model.save_pretrained`."
+        )
+    if not (folder / "adapter_config.json").is_file():
+        raise FileNotFoundError(
+            f"The folder `{folder}` contains no `adapter_config.json`. Pass a folder written by `save_pretrained`."
+        )
+    if not any((folder / name).is_file() for name in ("adapter_model.safetensors", "adapter_model.bin")):
+        raise FileNotFoundError(f"The folder `{folder}` contains no `adapter_model.safetensors`. Copy it again.")

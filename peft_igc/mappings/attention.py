@@ -1,0 +1,139 @@
+"""Multi-head attention, a pre-norm transformer block, classifiers in float32, and the RMS of hidden states.
+
+In: queries [N, Q, d] and a memory [N, M, d]. Out: [N, Q, d]. Written in plain torch rather than
+`nn.MultiheadAttention`, whose evaluation mode takes other code paths than training. No positions and no causality:
+callers pass masks and biases. Try it: `pytest tests/mappings/test_mappings.py`
+
+Shapes: N texts or steps, Q queries, M entries of the memory, d width of a mapping, N_h attention heads, H hidden size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Attention(nn.Module):
+    """Multi-head scaled dot-product attention.
+
+    Args:
+        dim: d.
+        num_heads: N_h, a divisor of `dim`.
+    """
+
+    def __init__(self, dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.query_map = nn.Linear(dim, dim)
+        self.key_map = nn.Linear(dim, dim)
+        self.value_map = nn.Linear(dim, dim)
+        self.output_map = nn.Linear(dim, dim)
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        memory: torch.Tensor,
+        visible: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Attends from each query to the memory.
+
+        Args:
+            query: [N, Q, d] float.
+            memory: [N, M, d] float.
+            visible: [N, 1 or Q, M] bool, True for entries that a query may attend to, at least one per query; `None`
+                is all.
+            bias: [N_h, Q, M] float, added to the scores; `None` is zero.
+
+        Returns:
+            [N, Q, d] float.
+        """
+        n, q, dim = query.shape
+        heads = (n, -1, self.num_heads, dim // self.num_heads)
+        q_heads, keys, values = (
+            x.view(heads).transpose(1, 2)  # [N, N_h, Q or M, d / N_h]
+            for x in (self.query_map(query), self.key_map(memory), self.value_map(memory))
+        )
+        mask = None if visible is None else visible.unsqueeze(1)  # [N, 1, 1 or Q, M]
+        if bias is None:
+            found = F.scaled_dot_product_attention(q_heads, keys, values, attn_mask=mask)
+        else:  # with a bias, the fused function's backward pass is several times slower on a CPU (torch 2.13)
+            scores = q_heads @ keys.transpose(2, 3) / math.sqrt(heads[-1]) + bias
+            if mask is not None:
+                scores = scores.masked_fill(~mask, float("-inf"))
+            found = scores.softmax(-1).to(values.dtype) @ values
+        return self.output_map(found.transpose(1, 2).reshape(n, q, dim))  # [N, Q, d]
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block: attention, then a feed-forward layer, each with a residual connection.
+
+    Args:
+        dim: d.
+        num_heads: N_h, a divisor of `dim`.
+        ffn: Hidden width of the feed-forward layer.
+    """
+
+    def __init__(self, dim: int, num_heads: int, ffn: int) -> None:
+        super().__init__()
+        self.attention_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.attention = Attention(dim, num_heads)
+        self.ffn_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.ffn_up = nn.Linear(dim, ffn)
+        self.ffn_down = nn.Linear(ffn, dim)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        memory: torch.Tensor | None = None,
+        visible: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Updates x [N, Q, d], which attends to `memory` [N, M, d] (already normalised), or to itself if that is None.
+
+        `visible` and `bias` are those of `Attention.forward`.
+        """
+        query = self.attention_norm(x)
+        x = x + self.attention(query, query if memory is None else memory, visible, bias)
+        return x + self.ffn_down(F.gelu(self.ffn_up(self.ffn_norm(x))))
+
+
+def float_logits(head: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    """`head(x)` in float32, also under autocast and with other weights: rounding must not decide between classes."""
+    with torch.autocast(x.device.type, enabled=False):
+        return F.linear(x.float(), head.weight.float(), None if head.bias is None else head.bias.float())
+
+
+def rms(h: torch.Tensor) -> torch.Tensor:
+    """Root mean square of states [..., H], as [..., 1] in their dtype.
+
+    The clamp stops the gradient of a state of zeros, such as a padding token's: that of the square root is infinite.
+    """
+    return h.float().pow(2).mean(-1, keepdim=True).clamp(min=1e-30).sqrt().to(h.dtype)
+
+
+def batches(sizes: torch.Tensor, smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[torch.Tensor, int]]:
+    """Groups contexts by length, to be read together with little padding and bounded memory.
+
+    Costs one synchronization.
+
+    Args:
+        sizes: [N] int64, number of tokens of each context, 0 for none.
+        smallest: Contexts up to this length are not told apart.
+        largest: Number of tokens of a batch, padding included. A longer context is a batch of its own.
+
+    Yields:
+        The indices [n] of a batch, and the number of tokens of its longest context.
+    """
+    order = sizes.argsort()
+    lengths, start = sizes[order].tolist(), 0
+    while start < len(lengths):
+        end, limit = start + 1, max(4 * lengths[start], smallest)
+        while end < len(lengths) and lengths[end] <= limit and (end + 1 - start) * lengths[end] <= largest:
+            end += 1
+        yield order[start:end], max(lengths[end - 1], 1)
+        start = end

@@ -1,0 +1,265 @@
+"""The hidden interface of the paper: digits are read from and written to hidden states; no tokenizer is needed.
+
+In: hidden states of the text so far, and the results of its steps. Out: the `Reading` of each anchor
+(`HiddenInputMapping`, paper, "Input Mapping"), and the update of each hidden state (`HiddenOutputMapping`, paper,
+"Output Mapping"). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with the
+equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_mappings.py`
+
+Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, A anchors per row, S slots,
+D digits of an operand, C = 11 digit classes, K operations, R digits of a result, P shortcut vectors, d width of a
+mapping, N_h attention heads.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..numbers.digits import NUM_CLASSES, PAD
+from ..numbers.token_table import UNSEEN
+from .attention import Attention, Block, batches, float_logits, rms
+from .readings import Reading
+
+
+class HiddenInputMapping(nn.Module):
+    """Reads the operands and the operator at each anchor from hidden states.
+
+    The slots are D + 1 digits of each operand (a digit in the last one marks an operand that is too long), a sign of
+    each operand, the operator, and P shortcut slots.
+
+    Args:
+        hidden_size: H.
+        num_digits: D.
+        num_operations: K.
+        dim: d, the width of the encoder and of the compressed states.
+        num_layers: Encoder layers.
+        num_heads: N_h.
+        ffn: Hidden width of the feed-forward layers.
+        max_distance: Number of distances to the anchor with an embedding; larger ones share the last.
+        shortcut: P, slots that are returned as vectors, without a classifier.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_digits: int,
+        num_operations: int,
+        *,
+        dim: int,
+        num_layers: int,
+        num_heads: int,
+        ffn: int,
+        max_distance: int,
+        shortcut: int = 0,
+    ) -> None:
+        super().__init__()
+        self.num_digits, self.num_shortcuts = num_digits, shortcut
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.compression = nn.Linear(hidden_size, dim)
+        num_slots = 2 * (num_digits + 1) + 3 + shortcut  # S: digits, two signs, operator, shortcut
+        self.distance = nn.Embedding(max_distance, dim)
+        self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
+        self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.anchor_query = nn.Linear(dim, dim)
+        self.slots = nn.Parameter(torch.empty(num_slots, dim))
+        self.reader = Block(dim, num_heads, ffn)
+        self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.digit_head = nn.Linear(dim, NUM_CLASSES)
+        self.digit_bias = nn.Parameter(torch.zeros(2, num_digits + 1, NUM_CLASSES))  # late slots are often empty
+        self.sign_head = nn.Linear(dim, 2)
+        self.operator_head = nn.Linear(dim, num_operations + 1)
+        nn.init.normal_(self.distance.weight, std=0.3)
+        nn.init.normal_(self.slots, std=0.5)
+
+    LEAD = 0  # tokens before a context that are needed besides it
+
+    def read_two_digits(self) -> None:
+        """Biases the classifiers so that random weights read two digits and the first operation (for tests)."""
+        with torch.no_grad():
+            self.digit_bias[..., PAD] = 100
+            self.digit_bias[:, :2, PAD] = -100
+            self.operator_head.bias[1:] -= 100
+
+    def compress(self, h: torch.Tensor, embedded: torch.Tensor | None = None) -> torch.Tensor:
+        """Compresses hidden states h [B, T, H] to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
+
+        `embedded` is ignored; the token interface uses it.
+        """
+        return self.compression(self.norm(h.to(self.compression.weight.dtype))).to(h.dtype)  # Eq. 1
+
+    def forward(
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        anchors: torch.Tensor,
+        ids: torch.Tensor | None = None,
+        since: torch.Tensor | None = None,
+    ) -> Reading | tuple[Reading, torch.Tensor]:
+        """Reads each anchor.
+
+        Args:
+            kept: [B, L, d], compressed states of the text so far.
+            valid: [B, L] bool, False for padding.
+            anchors: [B, A] int64 in 0..L-1, or -1 for none, whose reading is finite but meaningless.
+            ids: [B, L] int64 token ids; only `UNSEEN` ones matter, which no step attends to.
+            since: [B, A] int64, the first token that each anchor reads; None is the first token of the row.
+
+        Returns:
+            The reading; with a shortcut a pair of the reading and the shortcut vectors [B, A, P, d].
+        """
+        (b, length, _), a = kept.shape, anchors.shape[1]
+        row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
+        anchor = anchors.clamp(min=0).flatten()
+        since = torch.zeros_like(anchor) if since is None else since.flatten().minimum(anchor)
+        # A missing anchor attends to the first token even if it is padding: attention without entries would be NaN.
+        seen = valid if ids is None else valid & (ids != UNSEEN)
+        first = torch.where(anchors.flatten() >= 0, since, -1)
+        if a == 1 or torch.compiler.is_compiling():
+            slots = self._attend(kept, valid, seen, row, anchor, first, length)
+        else:
+            parts, where = [], []
+            for index, longest in batches(torch.where(anchors.flatten() >= 0, anchor - since + 1, 0)):
+                parts.append(self._attend(kept, valid, seen, row[index], anchor[index], first[index], longest))
+                where.append(index)
+            slots = torch.cat(parts)[torch.cat(where).argsort()]
+        slots = slots.unflatten(0, (b, a))  # [B, A, S, d]
+        reading = self._classify(slots)
+        return (reading, slots[:, :, -self.num_shortcuts :]) if self.num_shortcuts else reading
+
+    def _attend(
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        seen: torch.Tensor,
+        row: torch.Tensor,
+        anchor: torch.Tensor,
+        since: torch.Tensor,
+        longest: int,
+    ) -> torch.Tensor:
+        """Reads N steps at once.
+
+        Args:
+            kept, valid: As in `forward`.
+            seen: [B, L] bool, the tokens that a step may attend to.
+            row: [N] int64, the row of each step.
+            anchor, since: [N] int64, the last and the first token of its context; `since` is -1 for no anchor.
+            longest: Number of tokens of the longest context.
+
+        Returns:
+            The slots [N, S, d].
+        """
+        length = kept.shape[1]
+        place = torch.arange(min(length, longest), device=kept.device)  # [window]
+        row, anchor, since = row[:, None], anchor[:, None], since[:, None]  # [N, 1]
+        start = anchor - (len(place) - 1) if len(place) < length else torch.zeros_like(anchor)
+        position = start + place  # [N, window]
+        at = position.clamp(min=0)
+        visible = (position <= anchor) & (position >= since.clamp(min=0)) & (seen[row, at] | (since < 0))
+        rank = valid.cumsum(1)  # distances count valid tokens, so padding has no effect
+        distance = rank[row, anchor] - rank[row, at]  # [N, window]
+        x = kept[row, at].to(self.compression.weight.dtype)  # [N, window, d]
+        x = x + self.distance(distance.clamp(0, self.distance.num_embeddings - 1))  # Eq. 2
+        for layer in self.encoder:
+            x = layer(x, visible=visible[:, None])
+        memory = self.memory_norm(x)  # Eq. 3
+        at_anchor = memory[torch.arange(len(memory), device=x.device), (anchor - start)[:, 0]]  # [N, d]
+        slots = self.anchor_query(at_anchor)[:, None] + self.slots  # [N, S, d]
+        return self.slot_norm(self.reader(slots, memory, visible[:, None]))  # Eq. 4
+
+    def _classify(self, slots: torch.Tensor) -> Reading:
+        """The logits of slots [B, A, S, d]."""
+        n = 2 * (self.num_digits + 1)
+        digits = float_logits(self.digit_head, slots[:, :, :n]).unflatten(2, (2, -1))  # [B, A, 2, D + 1, C]
+        return Reading(  # Eq. 5
+            digits + self.digit_bias.float(),
+            float_logits(self.sign_head, slots[:, :, n : n + 2]),
+            float_logits(self.operator_head, slots[:, :, n + 2]),
+        )
+
+
+class HiddenOutputMapping(nn.Module):
+    """Maps the results of the steps to updates of hidden states.
+
+    Args:
+        hidden_size: H.
+        result_digits: R.
+        dim: d, the width of the attention over the digits.
+        num_heads: N_h.
+        ffn: Hidden width of the map to H.
+        gate_dim: Hidden width of the gate.
+        max_offset: Number of offsets from the anchor with an embedding; larger ones share the last.
+        shortcut: Width of the shortcut vectors, which are attended to like digits; None for no shortcut.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        result_digits: int,
+        *,
+        dim: int,
+        num_heads: int,
+        ffn: int,
+        gate_dim: int,
+        max_offset: int,
+        shortcut: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.query = nn.Linear(hidden_size, dim)
+        self.offset = nn.Embedding(max_offset, dim)
+        self.digit = nn.Embedding(NUM_CLASSES, dim)
+        self.sign = nn.Embedding(2, dim)
+        self.place = nn.Parameter(torch.empty(result_digits + 1, dim))  # of the sign, then of the digits
+        self.attention = Attention(dim, num_heads)
+        self.write_up = nn.Linear(dim, ffn)
+        self.write_down = nn.Linear(ffn, hidden_size)
+        self.gate_up = nn.Linear(hidden_size + dim, gate_dim)
+        self.gate_down = nn.Linear(gate_dim, 1)
+        for weight in (self.offset.weight, self.digit.weight, self.sign.weight, self.place):
+            nn.init.normal_(weight, std=0.3)
+        self.shortcut = None if shortcut is None else nn.Linear(shortcut, dim)
+
+    def close(self) -> None:
+        """Zeroes the last layer, so that the update is zero; its gradient is not."""
+        nn.init.zeros_(self.write_down.weight)
+        nn.init.zeros_(self.write_down.bias)
+
+    def forward(
+        self,
+        h: torch.Tensor,
+        digits: torch.Tensor,
+        signs: torch.Tensor,
+        step: torch.Tensor,
+        offset: torch.Tensor,
+        shortcut: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
+
+        Args:
+            h: [B, T, H].
+            digits: [B, A, R] int64 digit classes, left-aligned; all PAD where there is no result.
+            signs: [B, A] int64, 1 is minus.
+            step: [B, T] int64 in 0..A-1, the step that governs each position.
+            offset: [B, T] int64, tokens since the anchor of that step.
+            shortcut: [B, A, P, width] float, the shortcut vectors of each step.
+
+        Returns:
+            update [B, T, H] in the weights' dtype, gate [B, T].
+        """
+        (b, a, _), t = digits.shape, h.shape[1]
+        h = h.to(self.query.weight.dtype)
+        x = self.norm(h)
+        memory = torch.cat([self.sign(signs)[:, :, None], self.digit(digits)], 2) + self.place  # [B, A, R + 1, d]
+        if self.shortcut is not None:
+            assert shortcut is not None
+            memory = torch.cat([memory, self.shortcut(shortcut.to(h.dtype))], 2)  # [B, A, R + 1 + P, d]
+        visible = None
+        if a > 1:  # one memory for all steps; each position attends to the entries of its own step
+            owner = torch.arange(a, device=h.device).repeat_interleave(memory.shape[2])
+            visible = step[..., None] == owner  # [B, T, A * (R + 1 + P)]
+        query = self.query(x) + self.offset(offset.clamp(0, self.offset.num_embeddings - 1))
+        c = self.attention(query, memory.flatten(1, 2), visible)  # [B, T, d], Eq. 11
+        gate = torch.sigmoid(self.gate_down(F.gelu(self.gate_up(torch.cat([x, c], -1)))))  # [B, T, 1], Eq. 12
+        direction = self.write_down(F.gelu(self.write_up(c)))  # [B, T, H], Eq. 13
+        return gate * rms(h) * direction, gate.view(b, t)  # Eq. 14

@@ -1,0 +1,219 @@
+"""The distributions that are read at an anchor, the choice that is made from them, and their loss.
+
+In: logits of an input mapping: `Reading` (hidden interface) has a distribution for each digit slot, `Pointing` (token
+interface) one over the numbers of the text. Out: a `Choice` of two operands and an operator for the calculator, and
+the auxiliary loss of the reading. No weights and no hidden states here. Both read D + 1 digits of an operand: a digit
+in the last place marks an operand that is too long. The code is tagged with the equations of `docs/how_it_works.md`.
+Try it: `pytest tests/mappings/test_mappings.py`
+
+Shapes: B rows, A anchors per row, N steps (B * A), D digits of an operand, R digits of a result, C = 11 digit classes,
+K operations, W places that are read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from ..numbers.digits import PAD
+
+
+IGNORE = -100  # label of an anchor that is not supervised
+NEVER = -1e4  # logit of an impossible class; finite, so that a row without possible classes has no NaN
+
+
+class Choice(NamedTuple):
+    """The operands and the operator of each step, the input of the calculator.
+
+    Attributes:
+        digits: [B, A, 2, D + 1] int64 digit classes, left-aligned.
+        signs: [B, A, 2] int64, 1 is minus.
+        operator: [B, A] int64 in 0..K, K for "no arithmetic".
+        operator_chance: [B, A] float32 probability of the operator.
+        operand_chances: [B, A, 2, D + 2] float32 probabilities of the digits and the sign of each operand (hidden
+            interface), or [B, A, 2, 1] of each operand as a whole (token interface).
+    """
+
+    digits: torch.Tensor
+    signs: torch.Tensor
+    operator: torch.Tensor
+    operator_chance: torch.Tensor
+    operand_chances: torch.Tensor
+
+    @property
+    def probability(self) -> torch.Tensor:
+        """[B, A] float32 probability of operator and operands together."""
+        return self.operator_chance * self.operand_chances.flatten(2).prod(-1)
+
+
+class Targets(NamedTuple):
+    """The correct operands, operator and result of each anchor (paper, "Ground Truth Data"), all int64.
+
+    Attributes:
+        operands: [B, A, 2, D + 1] digit classes, left-aligned.
+        signs: [B, A, 2], 1 is minus.
+        operator: [B, A] in 0..K, K for "no arithmetic", `IGNORE` where the anchor is not supervised.
+        result: [B, A, R] digit classes, left-aligned.
+        result_sign: [B, A].
+        result_status: [B, A], a `calculator.Status`.
+    """
+
+    operands: torch.Tensor
+    signs: torch.Tensor
+    operator: torch.Tensor
+    result: torch.Tensor
+    result_sign: torch.Tensor
+    result_status: torch.Tensor
+
+
+class Reading(NamedTuple):
+    """Distributions over the digits and signs of the operands and over the operators, as float32 logits.
+
+    Attributes:
+        digits: [B, A, 2, D + 1, C], most significant digit first; class 10 is the placeholder.
+        signs: [B, A, 2, 2], class 1 is minus.
+        operator: [B, A, K + 1], class K is "no arithmetic".
+    """
+
+    digits: torch.Tensor
+    signs: torch.Tensor
+    operator: torch.Tensor
+
+    def choose(self) -> Choice:
+        """The most probable class of each slot."""
+        digits, signs, operator = (logits.softmax(-1).max(-1) for logits in self)  # Eq. 8
+        chances = torch.cat([digits.values, signs.values[..., None]], -1)  # [B, A, 2, D + 2]
+        return Choice(digits.indices, signs.indices, operator.indices, operator.values, chances)
+
+    def operand_loss(self, targets: Targets) -> torch.Tensor:
+        """[B, A]: the mean cross-entropy over the digits of an operand plus that of its sign, summed over operands."""
+        loss = _cross_entropy(self.digits, targets.operands).mean(-1).sum(-1)
+        return loss + _cross_entropy(self.signs, targets.signs).sum(-1)
+
+    def logits(self) -> tuple[torch.Tensor, ...]:
+        """The tensors with a gradient."""
+        return tuple(self)
+
+
+class Pointing(NamedTuple):
+    """Distributions over the numbers of the text as operands, and over the operators.
+
+    Attributes:
+        scores: [B, A, 2, W, 2] float32 log-probabilities that an operand is the number at a place, with a sign.
+        operator: [B, A, K + 1] float32 logits; class K is "no arithmetic".
+        digits: [B, A, W, D + 1] int64 digit classes of the number at each place, all PAD if there is none.
+        positions: [B, A, W] int64 position of each place in the text, -1 for none.
+        aside: [B, A] bool, a third number may be part of the calculation (`numbers_aside`), which has two operands.
+    """
+
+    scores: torch.Tensor
+    operator: torch.Tensor
+    digits: torch.Tensor
+    positions: torch.Tensor
+    aside: torch.Tensor
+
+    def choose(self) -> Choice:
+        """The most probable two numbers of the text, at different places.
+
+        The operator is "no arithmetic" if the text has fewer than two numbers or a third one may be part of it.
+        """
+        places, signs = two_places(self.scores)  # [B, A, 2] both, Eq. 8
+        digits = self.digits.gather(2, places[..., None].expand(*places.shape, self.digits.shape[-1]))
+        found = (digits[..., 0] != PAD).all(-1) & (places[..., 0] != places[..., 1]) & ~self.aside
+        # The probability of an operand is that of its value, which several places may have.
+        chances = (self._with_signs(signs).exp() * self._equal(digits)).sum(-1, keepdim=True)  # [B, A, 2, 1]
+        operator = self.operator.softmax(-1).max(-1)
+        none = self.operator.shape[-1] - 1
+        return Choice(digits, signs, torch.where(found, operator.indices, none), operator.values, chances)
+
+    def operand_loss(self, targets: Targets) -> torch.Tensor:
+        """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.
+
+        0 for an operand that is not in the text; the collator refuses such rows.
+        """
+        equal = self._equal(targets.operands)
+        loss = -self._with_signs(targets.signs).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
+        return torch.where(equal.any(-1), loss, 0).sum(-1)
+
+    def logits(self) -> tuple[torch.Tensor, ...]:
+        """The tensors with a gradient."""
+        return self.scores, self.operator
+
+    def _with_signs(self, signs: torch.Tensor) -> torch.Tensor:
+        """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""
+        index = signs[..., None, None].expand(*self.scores.shape[:-1], 1)
+        return self.scores.gather(-1, index).squeeze(-1)
+
+    def _equal(self, operands: torch.Tensor) -> torch.Tensor:
+        """[B, A, 2, W] bool: places whose number has the value of an operand, `operands` [B, A, 2, D + 1]."""
+        return (self.digits[:, :, None] == operands[:, :, :, None]).all(-1) & (self.digits[:, :, None, :, 0] != PAD)
+
+
+def reading_loss(
+    reading: Reading | Pointing, targets: Targets, anchors: torch.Tensor, choice: Choice
+) -> tuple[torch.Tensor, ...]:
+    """The auxiliary loss of the reading (paper, "Modified Training Process").
+
+    Args:
+        reading: The distributions.
+        targets: The correct classes.
+        anchors: [B, A] int64, -1 for none, which is not supervised.
+        choice: `reading.choose()`.
+
+    Returns:
+        loss [B, A] float32, 0 where not supervised; supervised [B, A] bool; correct [B, A] bool, True where operator,
+        operands and signs are all correct. Operands count only where the target has arithmetic.
+    """
+    num_operations = reading.operator.shape[-1] - 1
+    supervised = (targets.operator >= 0) & (anchors >= 0)
+    arithmetic = supervised & (targets.operator < num_operations)
+    loss = torch.where(supervised, _cross_entropy(reading.operator, targets.operator.clamp(min=0)), 0)
+    loss = loss + torch.where(arithmetic, reading.operand_loss(targets), 0)  # Eq. 9
+    operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
+    correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
+    return loss, supervised, correct
+
+
+def concatenate(parts: list[Pointing]) -> Pointing:
+    """Concatenates parts with different numbers of places W along the first dimension.
+
+    The last place of each part is its anchor, so empty places are added in front.
+    """
+    width = max(part.scores.shape[-2] for part in parts)
+    filled = []
+    for part in parts:
+        more = width - part.scores.shape[-2]
+        filled.append(
+            Pointing(
+                F.pad(part.scores, (0, 0, more, 0), value=NEVER),
+                part.operator,
+                F.pad(part.digits, (0, 0, more, 0), value=PAD),
+                F.pad(part.positions, (more, 0), value=-1),
+                part.aside,
+            )
+        )
+    return Pointing(*(torch.cat(tensors) for tensors in zip(*filled, strict=True)))
+
+
+def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The most probable place and sign of the first operand, then of the second one at another place.
+
+    Args:
+        scores: [..., 2, W, 2] log-probabilities of (place, sign).
+
+    Returns:
+        places and signs, both [..., 2] int64.
+    """
+    first = scores[..., 0, :, :].flatten(-2).argmax(-1)  # place and sign in one index
+    place = torch.arange(scores.shape[-2], device=scores.device)
+    taken = (place == (first // 2)[..., None])[..., None]  # [..., W, 1]
+    second = scores[..., 1, :, :].masked_fill(taken, float("-inf")).flatten(-2).argmax(-1)
+    chosen = torch.stack([first, second], -1)
+    return chosen // 2, chosen % 2
+
+
+def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy [...] of logits [..., classes] with targets [...]."""
+    return F.cross_entropy(logits.flatten(0, -2), target.flatten(), reduction="none").view(target.shape)

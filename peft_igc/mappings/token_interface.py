@@ -1,0 +1,305 @@
+"""The token interface: the digits of numbers come from the token ids; which numbers are operands is learned.
+
+In: hidden states, token embeddings and ids of the text so far, and the next token of each result
+(`numbers.spelling`). Out: the `Pointing` of each anchor (`TokenInputMapping`), and the update of each hidden state
+(`TokenOutputMapping`). Choice and loss are in `readings`; the update is applied by `IGCLayer`. The code is tagged with
+the equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_token_interface.py`
+
+Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, E width of the token embeddings,
+A anchors per row, N steps (B * A), S slots, W places that are read, D digits of an operand, K operations, d width of a
+mapping, N_h attention heads. `window` is the number of tokens around the contexts of N steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..numbers.digits import PAD
+from ..numbers.number_runs import NumberTokens, find_runs, numbers_aside, sentences
+from ..numbers.spelling import ENDS, Spelled
+from ..numbers.token_table import EMBEDDED
+from .attention import Block, batches, float_logits, rms
+from .readings import NEVER, Pointing, concatenate, two_places
+
+
+class TokenInputMapping(nn.Module):
+    """Points at two numbers of the text and classifies the operator.
+
+    The encoder has one place per number, with a learned vector in place of its value. So only the structure of the
+    text is learned, and numbers of any length are read exactly, including lengths that were not in training.
+
+    Args:
+        hidden_size: H.
+        tokens: The token table.
+        num_digits: D.
+        num_operations: K.
+        dim: d, the width of the encoder and of the compressed states.
+        num_layers: Encoder layers.
+        num_heads: N_h.
+        ffn: Hidden width of the feed-forward layers.
+        max_distance: Maximum of W; earlier places are not read.
+        whole_sentences: Whether numbers before a context are aside if they are in its first sentence, for contexts
+            that may begin within a sentence.
+    """
+
+    RELATIVE = 32  # places to each side with a relative position bias of their own
+    LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
+
+    def __init__(
+        self,
+        hidden_size: int,
+        tokens: NumberTokens,
+        num_digits: int,
+        num_operations: int,
+        *,
+        dim: int,
+        num_layers: int,
+        num_heads: int,
+        ffn: int,
+        max_distance: int,
+        whole_sentences: bool = False,
+    ) -> None:
+        super().__init__()
+        self.tokens, self.num_digits = tokens, num_digits
+        self.max_distance, self.whole_sentences = max_distance, whole_sentences
+        self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.embedded_compression = nn.Linear(hidden_size, dim)
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.compression = nn.Linear(hidden_size, dim, bias=False)
+        self.number = nn.Parameter(torch.randn(dim) * 0.5)
+        self.broken = nn.Parameter(torch.randn(dim) * 0.5)
+        self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
+        self.relative = nn.ModuleList(nn.Embedding(2 * self.RELATIVE + 1, num_heads) for _ in range(num_layers))
+        self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.anchor_query = nn.Linear(dim, dim)
+        self.slots = nn.Parameter(torch.randn(3, dim) * 0.5)  # two operands, the operator
+        self.marks = nn.Parameter(torch.randn(2, dim) * 0.5)  # of the two chosen numbers
+        self.sentences = nn.Embedding(5, dim)  # by distance to the sentences of the chosen numbers, -2..2
+        self.reader = Block(dim, num_heads, ffn)
+        self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
+        self.pointer = nn.Linear(dim, dim, bias=False)
+        self.sign_head = nn.Linear(dim, 2)
+        self.operator_head = nn.Linear(dim, num_operations + 1)
+        nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
+        for weight in self.relative.parameters():
+            nn.init.zeros_(weight)
+
+    def read_two_digits(self) -> None:
+        """Biases the operator so that random weights calculate wherever there are two numbers (for tests)."""
+        with torch.no_grad():
+            nn.init.normal_(self.compression.weight, std=0.1)
+            self.operator_head.bias[1:] -= 100
+
+    def compress(self, h: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
+        """Compresses each token to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
+
+        Args:
+            h: [B, T, H], output of the decoder layer that is read.
+            embedded: [B, T, H], input of the first decoder layer.
+        """
+        states = self.compression(self.norm(h.to(self.compression.weight.dtype)))
+        embedded = self.embedded_norm(embedded.to(self.embedded_norm.weight.dtype))
+        return (states + self.embedded_compression(embedded)).to(h.dtype)  # Eq. 1
+
+    def forward(
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        anchors: torch.Tensor,
+        ids: torch.Tensor,
+        since: torch.Tensor | None = None,
+    ) -> Pointing:
+        """Reads each anchor.
+
+        Args:
+            kept: [B, L, d], compressed tokens of the text so far.
+            valid: [B, L] bool, False for padding.
+            anchors: [B, A] int64 in 0..L-1, or -1 for none, whose reading is finite but meaningless.
+            ids: [B, L] int64 token ids. A row with `EMBEDDED` tokens has no numbers, and `UNSEEN` tokens count as one
+                that may not be an operand.
+            since: [B, A] int64, the first token that each anchor reads; None is the first token of the row. Numbers
+                that begin before it are not read.
+        """
+        (b, length, _), a = kept.shape, anchors.shape[1]
+        row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
+        anchor = anchors.clamp(min=0).flatten()
+        since = torch.zeros_like(anchor) if since is None else since.flatten().minimum(anchor)
+        if a == 1 or torch.compiler.is_compiling():
+            pointing = self._point(kept, valid, ids, row, anchor, since, length)
+        else:
+            parts, where = [], []
+            for index, longest in batches(torch.where(anchors.flatten() >= 0, anchor - since + 1, 0)):
+                parts.append(self._point(kept, valid, ids, row[index], anchor[index], since[index], longest))
+                where.append(index)
+            back = torch.cat(where).argsort()
+            pointing = Pointing(*(x[back] for x in concatenate(parts)))
+        return Pointing(*(x.unflatten(0, (b, a)) for x in pointing))
+
+    def _point(
+        self,
+        kept: torch.Tensor,
+        valid: torch.Tensor,
+        ids: torch.Tensor,
+        row: torch.Tensor,
+        anchor: torch.Tensor,
+        since: torch.Tensor,
+        longest: int,
+    ) -> Pointing:
+        """Reads N steps at once.
+
+        Args:
+            kept, valid, ids: As in `forward`.
+            row: [N] int64, the row of each step.
+            anchor, since: [N] int64, the last and the first token of its context.
+            longest: Number of tokens of the longest context.
+
+        Returns:
+            The pointing, with N in place of the dimensions B and A.
+        """
+        length = kept.shape[1]
+        # A number is read only if it begins in the context. The window has `LEAD` more tokens, in which the start of a
+        # number that reaches into the context is found; a longer number begins before the context anyway.
+        place = torch.arange(min(length, longest + self.LEAD), device=kept.device)  # [window]
+        row, anchor, since = row[:, None], anchor[:, None], since[:, None]  # [N, 1]
+        start = anchor - (len(place) - 1) if len(place) < length else torch.zeros_like(anchor)
+        at_text = (start + place).clamp(min=0)
+        # Tokens given as embeddings may be part of a number, so a text with any of them has no known numbers.
+        known = (ids == EMBEDDED).long().cumsum(1)[row, anchor].squeeze(1) == 0  # [N]
+        ids, real = ids[row, at_text], valid[row, at_text] & (start + place >= 0)  # [N, window]
+        anchor, since = anchor - start, since - start  # from here on relative to the window
+        text = real & (place <= anchor)
+        runs = find_runs(self.tokens, ids, text, self.num_digits + 1)
+        read = text & (place >= since)
+        text = text if self.whole_sentences else read
+        positions = self._places(read & ~runs.inside, anchor, min(self.max_distance, length, longest))  # [N, W]
+        there, at = positions >= 0, positions.clamp(min=0)
+        x = kept[row, (start + at).clamp(min=0)].to(self.compression.weight.dtype)  # [N, W, d]
+        x = torch.where((runs.number.gather(1, at) & there)[..., None], self.number.to(x.dtype), x)  # Eq. 2
+        x = torch.where((runs.broken.gather(1, at) & there)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
+        digits = runs.digits.gather(1, at[..., None].expand(-1, -1, self.num_digits + 1))  # [N, W, D + 1]
+        digits = digits.masked_fill(~(there & known[:, None])[..., None], PAD)
+        # The anchor's place is visible even if it is not valid: attention without entries would be NaN.
+        visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
+        sentence = sentences(self.tokens, ids, text, runs)  # [N, window]
+        scores, operator, chosen = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
+        number = (runs.number | runs.broken) & text
+        aside = numbers_aside(self.tokens, ids, text, sentence, number, at.gather(1, chosen), anchor)
+        return Pointing(scores, operator, digits, torch.where(there, positions + start, -1), aside)
+
+    def _places(self, kept: torch.Tensor, anchor: torch.Tensor, width: int) -> torch.Tensor:
+        """Indices of the last `width` = W places up to the anchor [N, 1], as [N, W].
+
+        `kept` [N, window] bool has the tokens that are places. The anchor is the last place; unused places in front
+        are -1.
+        """
+        n, window = kept.shape
+        rank = kept.cumsum(1)
+        place = width - 1 - (rank.gather(1, anchor) - rank)
+        place = torch.where(kept & (place >= 0), place, width)  # an additional column collects the other tokens
+        position = torch.arange(window, device=kept.device).expand(n, window)
+        return position.new_full((n, width + 1), -1).scatter(1, place, position)[:, :width]
+
+    def _read(
+        self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Points at two numbers, marks them, and classifies the operator in a second pass over the places.
+
+        Args:
+            x: [N, W, d], the places.
+            visible: [N, 1, W] bool, places that are not empty.
+            number: [N, W] bool, places with a number that may be an operand.
+            sentence: [N, W] int64, the sentence of each place.
+
+        Returns:
+            log-probabilities [N, 2, W, 2] of (place, sign) and logits [N, K + 1] of the operator, in float32; the most
+            probable places [N, 2].
+        """
+        first = len(self.encoder) - len(self.encoder) // 2
+        x = self._encode(x, visible, slice(first))
+        memory, slots = self._attend(x, visible, self.slots[:2])
+        query = float_logits(self.pointer, slots)  # [N, 2, d]
+        with torch.autocast(x.device.type, enabled=False):  # in float32, as all logits
+            scores = query @ memory.float().transpose(1, 2) / math.sqrt(memory.shape[-1])  # [N, 2, W]
+        scores = scores.masked_fill(~number[:, None], NEVER).log_softmax(-1)
+        sign = float_logits(self.sign_head, memory).log_softmax(-1)  # [N, W, 2]
+        scores = scores[..., None] + sign[:, None]  # [N, 2, W, 2], Eq. 6
+        chosen = two_places(scores)[0]  # [N, 2]
+        theirs = sentence.gather(1, chosen)  # [N, 2]
+        far = (sentence - theirs.amin(1, keepdim=True)).clamp(-2, 0)
+        far = far + (sentence - theirs.amax(1, keepdim=True)).clamp(0, 2)  # [N, W] in -2..2, 0 between the two
+        marked = F.one_hot(chosen, x.shape[1]).to(x.dtype)  # [N, 2, W]
+        x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
+        x = self._encode(x, visible, slice(first, None))
+        _, slots = self._attend(x, visible, self.slots[2:])
+        return scores, float_logits(self.operator_head, slots[:, 0]), chosen  # Eq. 7
+
+    def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
+        """Some of the encoder layers on the places x [N, W, d], with relative position biases (Eq. 3)."""
+        place = torch.arange(x.shape[1], device=x.device)
+        distance = (place[:, None] - place).clamp(-self.RELATIVE, self.RELATIVE) + self.RELATIVE  # [W, W]
+        for layer, relative in zip(self.encoder[layers], self.relative[layers], strict=True):
+            x = layer(x, visible=visible, bias=relative(distance).permute(2, 0, 1).to(x.dtype))
+        return x
+
+    def _attend(
+        self, x: torch.Tensor, visible: torch.Tensor, slots: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The memory [N, W, d] of places x, and the vectors [N, S, d] of slots [S, d] that attend to it."""
+        memory = self.memory_norm(x)  # Eq. 3
+        query = self.anchor_query(memory[:, -1])[:, None] + slots
+        return memory, self.slot_norm(self.reader(query, memory, visible))  # Eq. 4
+
+
+class TokenOutputMapping(nn.Module):
+    """Maps the embedding of the next token of a result to an update of a hidden state.
+
+    The map also depends on the hidden state and on the part of the result that is written.
+
+    Args:
+        hidden_size: H.
+        embedding_size: E; some base models project embeddings to H.
+        ffn: Hidden width of the map.
+        gate_dim: Hidden width of the gate.
+    """
+
+    def __init__(self, hidden_size: int, embedding_size: int, *, ffn: int, gate_dim: int) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
+        self.end = nn.Parameter(torch.randn(len(ENDS), embedding_size))  # instead of an embedding after the result
+        self.write_up = nn.Linear(embedding_size, ffn)
+        self.write_down = nn.Linear(ffn, hidden_size)
+        self.gate_up = nn.Linear(hidden_size + embedding_size, gate_dim)
+        self.gate_state = nn.Embedding(len(Spelled), gate_dim)
+        self.gate_down = nn.Linear(gate_dim, 1)
+        self.context = nn.Linear(gate_dim, ffn, bias=False)  # the best update depends on the text before it
+
+    def close(self) -> None:
+        """Zeroes the last layer, so that the update is zero; its gradient is not."""
+        nn.init.zeros_(self.write_down.weight)
+        nn.init.zeros_(self.write_down.bias)
+
+    def forward(
+        self, h: torch.Tensor, embedded: torch.Tensor, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
+
+        Args:
+            h: [B, T, H].
+            embedded: [B, T, E], embedding of the next token of the result; ignored where the result is complete.
+            state: [B, T] int64, a `Spelled`.
+
+        Returns:
+            update [B, T, H] in the weights' dtype, gate [B, T].
+        """
+        h = h.to(self.write_up.weight.dtype)
+        c = F.rms_norm(embedded.to(h.dtype), embedded.shape[-1:], eps=1e-6)
+        end = state - int(Spelled.END)  # [B, T], index into `self.end`, negative before the end
+        c = torch.where((end >= 0)[..., None], self.end[end.clamp(min=0)].to(h.dtype), c)  # [B, T, E], Eq. 11
+        z = F.gelu(self.gate_up(torch.cat([self.norm(h), c], -1)) + self.gate_state(state))  # [B, T, gate_dim]
+        gate = torch.sigmoid(self.gate_down(z))  # [B, T, 1], Eq. 12
+        direction = self.write_down(F.gelu(self.write_up(c) + self.context(z)))  # [B, T, H], Eq. 13
+        return gate * rms(h) * direction, gate.squeeze(-1)  # Eq. 14

@@ -1,0 +1,36 @@
+"""Numbers as digits, as tokens of a text, and as operands of the calculator. No model and no learned weights here.
+
+* `digits`: the number format, integers as left-aligned digit tensors.
+* `calculator`: exact arithmetic on digit tensors, with a status for every result.
+* `vocabulary`, `token_table`, `tokenizer_profile`: the digits that each token of a tokenizer spells.
+* `number_runs`: the numbers of a text, from its token ids.
+* `spelling`: the token that continues a result at each position of a text.
+
+Imports nothing else of the package, and torch. Start with `digits`, then `calculator`. The place of both in the method
+is described in `docs/how_it_works.md`. Try it: `pytest tests/numbers`
+"""
+
+from .calculator import OPERATIONS, Operation, Result, Status, calculate, evaluate_exactly, register_operation
+from .digits import PAD, decode, encode
+from .number_runs import NumberTokens, find_runs
+from .token_table import TokenTable
+from .tokenizer_profile import TokenizerProfile, check_tokenizer
+
+
+__all__ = [
+    "OPERATIONS",
+    "PAD",
+    "NumberTokens",
+    "Operation",
+    "Result",
+    "Status",
+    "TokenTable",
+    "TokenizerProfile",
+    "calculate",
+    "check_tokenizer",
+    "decode",
+    "encode",
+    "evaluate_exactly",
+    "find_runs",
+    "register_operation",
+]

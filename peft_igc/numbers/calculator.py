@@ -1,0 +1,408 @@
+"""The calculator: exact integer arithmetic on digit tensors (paper, section on the calculator).
+
+In: two operands per calculation, as left-aligned digits with signs, and an operator index. Out: the digits and sign of
+the result, and a `Status`. Where an operation has no result, the status gives the reason and the digits are
+placeholders, never a wrong number. Every operation is computed for every row and the requested one is selected: no
+loop over rows, no host synchronisation and no control flow on data, so `torch.compile(fullgraph=True)` works on any
+device. Exact at any number of digits. No parameters and no gradient. Extend it with `register_operation`; an
+operation may be a table look-up. See Eq. 10 of `docs/how_it_works.md`.
+Try it: `pytest tests/numbers/test_calculator.py`
+
+Shapes: D digits of an operand, R digits of a result, K operations, n digits chosen by an operation; `...` is any
+number of leading dimensions.
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
+
+
+__all__ = [
+    "NO_ARITHMETIC",
+    "OPERATIONS",
+    "Division",
+    "Operand",
+    "Operation",
+    "Outcome",
+    "Result",
+    "Status",
+    "calculate",
+    "evaluate_exactly",
+    "from_limbs",
+    "register_operation",
+    "to_limbs",
+]
+
+NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
+
+Division = Literal["exact", "floor", "trunc"]
+
+
+class Status(enum.IntEnum):
+    """Outcome of a calculation. Only `OK` has a result."""
+
+    OK = 0
+    NONE = 1  # no arithmetic requested
+    OVERFLOW = 2  # an operand or the result has too many digits
+    UNDEFINED = 3  # division by zero, or a malformed operand
+    INEXACT = 4  # a division with a remainder under `division="exact"`
+
+
+class Operand(NamedTuple):
+    """An operation's argument: `digits` [..., D] int64 in 0..9, least significant last; `sign` [...] int64 in 0..1."""
+
+    digits: Tensor
+    sign: Tensor
+
+
+class Outcome(NamedTuple):
+    """An operation's return value: `digits` [..., n] int64 in 0..9, least significant last, for any n; `sign` [...]
+    int64 in 0..1 (zero may have either); `status` [...] int64."""
+
+    digits: Tensor
+    sign: Tensor
+    status: Tensor
+
+
+class Result(NamedTuple):
+    """Return value of `calculate`: `digits` [..., R] int64, left-aligned, all `PAD` unless the status is OK;
+    `sign` [...] int64 in 0..1; `status` [...] int64, a `Status`."""
+
+    digits: Tensor
+    sign: Tensor
+    status: Tensor
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of the calculator.
+
+    Args:
+        name: The operation's name, for instance `"add"`.
+        symbol: Its key in `OPERATIONS` and in `IGCConfig(operations=...)`, for instance `"+"`.
+        function: `(a, b, division) -> Outcome` on tensors, defined for all operands, without synchronisation. An
+            outcome with a digit outside 0..9 or a sign outside 0..1 becomes UNDEFINED.
+        oracle: `(a, b, division) -> int | Status` on Python integers; must agree with `function`.
+    """
+
+    name: str
+    symbol: str
+    function: Callable[[Operand, Operand, Division], Outcome]
+    oracle: Callable[[int, int, Division], int | Status]
+
+
+def calculate(
+    digits: Tensor,
+    signs: Tensor,
+    operator: Tensor,
+    *,
+    operations: Sequence[str] = ("+", "-", "*", "/"),
+    result_digits: int,
+    division: Division = "exact",
+) -> Result:
+    """Calculates `a operator b` exactly for every row.
+
+    Args:
+        digits: [..., 2, D] int64, left-aligned operands, 0..9 or `PAD`; leading zeros are fine.
+        signs: [..., 2] int64, 0 plus, 1 minus.
+        operator: [...] int64, index into `operations`. K, or any other index outside 0..K-1, is "no arithmetic".
+        operations: K symbols from `OPERATIONS`.
+        result_digits: R, the maximum number of digits of a result.
+        division: Treatment of a remainder: `"exact"` gives no result (INEXACT), `"floor"` rounds down as Python's
+            `//`, `"trunc"` rounds toward zero.
+
+    Returns:
+        `Result` with digits [..., R], sign [...] and status [...]. The status is the first of these that applies:
+        NONE; UNDEFINED (a malformed operand or sign, division by zero); INEXACT; OVERFLOW; OK.
+
+    Raises:
+        TypeError: A tensor is not int64.
+        ValueError: A shape, a symbol, `result_digits` or `division` is invalid.
+    """
+    _check_arguments(digits, signs, operator, operations, result_digits, division)
+    well_formed = is_number(digits) & ((signs == 0) | (signs == 1))  # [..., 2]
+    right = torch.where(well_formed.unsqueeze(-1), to_right_aligned(digits), 0)  # [..., 2, D]
+    signs = torch.where(well_formed, signs, 0)
+    a, b = (Operand(right[..., side, :], signs[..., side]) for side in (0, 1))
+    outcome = Outcome(
+        torch.zeros_like(a.digits[..., :1]), torch.zeros_like(operator), torch.full_like(operator, int(Status.NONE))
+    )
+    for index, symbol in enumerate(operations):
+        computed = _checked(OPERATIONS[symbol].function(a, b, division), symbol, operator.shape)
+        outcome = _select(operator == index, computed, outcome)
+    malformed = (outcome.status != int(Status.NONE)) & ~well_formed.all(-1)
+    return _finish(outcome, malformed, result_digits)  # Eq. 10
+
+
+def _check_arguments(
+    digits: Tensor, signs: Tensor, operator: Tensor, operations: Sequence[str], result_digits: int, division: str
+) -> None:
+    """Validates shapes, types and host arguments; values on a device are never inspected."""
+    for name, tensor in (("digits", digits), ("signs", signs), ("operator", operator)):
+        if tensor.dtype != torch.int64:
+            raise TypeError(f"`{name}` must be int64, got {tensor.dtype}. Pass classes, not probabilities.")
+    if digits.dim() < 2 or digits.shape[-2] != 2 or digits.shape[-1] == 0:
+        raise ValueError(f"`digits` must have the shape [..., 2, D] with D >= 1, got {tuple(digits.shape)}.")
+    if signs.shape != digits.shape[:-1] or operator.shape != digits.shape[:-2]:
+        raise ValueError(
+            f"`signs` and `operator` must have the shapes {tuple(digits.shape[:-1])} and {tuple(digits.shape[:-2])} "
+            f"to match `digits` {tuple(digits.shape)}, got {tuple(signs.shape)} and {tuple(operator.shape)}."
+        )
+    if result_digits < 1:
+        raise ValueError(f"`result_digits={result_digits}` must be at least 1.")
+    _check_division(division)
+    for symbol in operations:
+        _look_up(symbol)
+
+
+def _check_division(division: str) -> None:
+    """Refuses a treatment of remainders other than `Division`."""
+    if division not in get_args(Division):
+        raise ValueError(f'`division={division!r}` is unknown: choose "exact", "floor" or "trunc".')
+
+
+def _look_up(symbol: str) -> Operation:
+    """The operation of a symbol; an error lists the registered ones."""
+    if symbol not in OPERATIONS:
+        raise ValueError(
+            f"The operation {symbol!r} is not registered; registered are {', '.join(map(repr, OPERATIONS))}. "
+            "Add it with `register_operation`."
+        )
+    return OPERATIONS[symbol]
+
+
+def _checked(outcome: Outcome, symbol: str, shape: torch.Size) -> Outcome:
+    """Validates the shapes of an operation's outcome, which would otherwise broadcast to wrong numbers."""
+    got = (outcome.digits.shape[:-1], outcome.sign.shape, outcome.status.shape)
+    if any(leading != shape for leading in got):
+        raise ValueError(
+            f"The operation {symbol!r} must return digits [..., n], sign [...] and status [...] with "
+            f"[...] = {tuple(shape)}, got digits {tuple(outcome.digits.shape)}, sign {tuple(outcome.sign.shape)} and "
+            f"status {tuple(outcome.status.shape)}."
+        )
+    return outcome
+
+
+def _select(chosen: Tensor, yes: Outcome, no: Outcome) -> Outcome:
+    """`yes` where `chosen` [...], else `no`; the shorter digits get leading zeros."""
+    width = max(yes.digits.shape[-1], no.digits.shape[-1])
+    return Outcome(
+        torch.where(chosen.unsqueeze(-1), _widen(yes.digits, width), _widen(no.digits, width)),
+        torch.where(chosen, yes.sign, no.sign),
+        torch.where(chosen, yes.status, no.status),
+    )
+
+
+def _widen(right: Tensor, width: int) -> Tensor:
+    """Pads right-aligned digits or limbs [..., n] with leading zeros to [..., max(n, width)]."""
+    return torch.nn.functional.pad(right, (max(width - right.shape[-1], 0), 0))
+
+
+def _finish(outcome: Outcome, malformed: Tensor, result_digits: int) -> Result:
+    """Determines the status, keeps R digits, aligns them left and replaces them by `PAD` where there is no result."""
+    right = _widen(outcome.digits, result_digits)  # [..., max(n, R)]
+    surplus, right = right[..., : right.shape[-1] - result_digits], right[..., -result_digits:]
+    is_digit = (outcome.digits >= 0) & (outcome.digits <= 9)  # False only for faulty registered operations
+    is_whole = is_digit.all(-1) & ((outcome.sign == 0) | (outcome.sign == 1))
+    ok = outcome.status == int(Status.OK)
+    status = torch.where(ok & (surplus != 0).any(-1), int(Status.OVERFLOW), outcome.status)
+    status = torch.where(malformed | (ok & ~is_whole), int(Status.UNDEFINED), status)
+    ok = status == int(Status.OK)
+    negative = ok & (outcome.sign == 1) & (right != 0).any(-1)  # zero has no sign
+    left = torch.where(ok.unsqueeze(-1), to_left_aligned(right), PAD)
+    return Result(left, negative.to(torch.int64), status)
+
+
+# Limbs are the digits of an integer in base 10^size, most significant first: one int64 holds `size` decimal digits.
+
+_ADDITION_LIMB = 17  # ten times a limb and sums of two limbs stay below 2^63 = 9.2 * 10^18
+
+
+def to_limbs(right: Tensor, size: int, count: int | None = None) -> Tensor:
+    """Packs digits into limbs.
+
+    Args:
+        right: [..., n] int64 in 0..9, least significant last.
+        size: Digits per limb, 1..18.
+        count: Number of limbs, at least n / size; `None` is the least. Additional leading limbs are zero.
+
+    Returns:
+        [..., count] int64 in 0..10^size - 1, least significant last.
+    """
+    count = count or -(-right.shape[-1] // size)
+    limbs = _widen(right, count * size).unflatten(-1, (count, size))  # [..., count, size]
+    return (limbs * _powers(size, right.device)).sum(-1)
+
+
+def from_limbs(limbs: Tensor, size: int) -> Tensor:
+    """Unpacks limbs [..., count] in 0..10^size - 1 into digits [..., count * size]; the inverse of `to_limbs`."""
+    digits = torch.div(limbs.unsqueeze(-1), _powers(size, limbs.device), rounding_mode="floor") % 10
+    return digits.flatten(-2)  # [..., count, size] to [..., count * size]
+
+
+def _powers(size: int, device: torch.device) -> Tensor:
+    """10^(size-1) .. 10^0, computed on the device: copying a constant there would synchronise with the host."""
+    return torch.full((size,), 10, device=device).cumprod(0).flip(0) // 10
+
+
+def _carry(limbs: Tensor, base: int) -> tuple[Tensor, Tensor]:
+    """Normalises limbs [..., count] of any sign to 0..base-1 in one pass from the right.
+
+    Returns the limbs and the carry out of the top limb [...], which is negative exactly if the number is.
+    """
+    carried = torch.zeros_like(limbs[..., 0])
+    normalised = []
+    for limb in reversed(limbs.unbind(-1)):
+        limb = limb + carried
+        carried = torch.div(limb, base, rounding_mode="floor")
+        normalised.append(limb - carried * base)
+    return torch.stack(normalised[::-1], -1), carried
+
+
+def _add(a: Operand, b: Operand, division: Division) -> Outcome:
+    """a + b: the limbs are added with their signs; a negative sum is negated and carried again."""
+    count = -(-(a.digits.shape[-1] + 1) // _ADDITION_LIMB)  # a sum has one digit more than the operands
+    plus_a, plus_b = (to_limbs(x.digits, _ADDITION_LIMB, count) * (1 - 2 * x.sign).unsqueeze(-1) for x in (a, b))
+    total = plus_a + plus_b  # [..., count], limbs of either sign
+    _, top = _carry(total, 10**_ADDITION_LIMB)
+    negative = top < 0
+    total, _ = _carry(torch.where(negative.unsqueeze(-1), -total, total), 10**_ADDITION_LIMB)
+    return Outcome(from_limbs(total, _ADDITION_LIMB), negative.to(torch.int64), torch.zeros_like(a.sign))
+
+
+def _subtract(a: Operand, b: Operand, division: Division) -> Outcome:
+    """a - b."""
+    return _add(a, Operand(b.digits, 1 - b.sign), division)
+
+
+def _multiplication_limb(width: int) -> int:
+    """The largest limb size for which a column of the product plus its carry stays below 2^63.
+
+    A column is a sum of at most `count` products of two limbs; the carry into it is less than count * 10^size.
+    """
+    return max(
+        size for size in range(1, 10) if (count := -(-width // size)) * (10**size - 1) ** 2 + count * 10**size < 2**63
+    )
+
+
+def _multiply(a: Operand, b: Operand, division: Division) -> Outcome:
+    """a * b: all products of limbs, summed along the anti-diagonals, then one carry pass."""
+    size = _multiplication_limb(a.digits.shape[-1])
+    x, y = to_limbs(a.digits, size), to_limbs(b.digits, size)  # [..., count]
+    count = x.shape[-1]
+    products = x.unsqueeze(-1) * y.unsqueeze(-2)  # [..., count, count]
+    # Flattening rows of length 2 * count and splitting into rows of 2 * count - 1 shifts row i by i, so that products
+    # of equal weight are in one column.
+    skewed = torch.nn.functional.pad(products, (0, count)).flatten(-2)[..., : count * (2 * count - 1)]
+    columns = skewed.unflatten(-1, (count, 2 * count - 1)).sum(-2)  # [..., 2 * count - 1]
+    limbs, _ = _carry(_widen(columns, 2 * count), 10**size)
+    return Outcome(from_limbs(limbs, size), a.sign ^ b.sign, torch.zeros_like(a.sign))
+
+
+def _divide(a: Operand, b: Operand, division: Division) -> Outcome:
+    """a / b by long division; `division` is the treatment of a remainder."""
+    zero_divisor = (b.digits == 0).all(-1)
+    quotient, remainder = _long_division(a.digits, b.digits)
+    has_remainder = (remainder != 0).any(-1)
+    sign = a.sign ^ b.sign
+    status = torch.zeros_like(sign)
+    if division == "exact":
+        status = torch.where(has_remainder, int(Status.INEXACT), status)
+    if division == "floor":  # rounding a negative quotient down increases its magnitude
+        limbs = to_limbs(quotient, _ADDITION_LIMB)
+        increment = (has_remainder & (sign == 1)).to(torch.int64).unsqueeze(-1)  # [..., 1]
+        limbs, _ = _carry(limbs + _widen(increment, limbs.shape[-1]), 10**_ADDITION_LIMB)
+        quotient = from_limbs(limbs, _ADDITION_LIMB)
+    return Outcome(quotient, sign, torch.where(zero_divisor, int(Status.UNDEFINED), status))
+
+
+def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
+    """Quotient [..., D] and remainder [..., count] (limbs) of digits [..., D] by digits [..., D].
+
+    For each digit of the dividend, the multiples 0..9 of the divisor are subtracted at once. The largest multiple with
+    a nonnegative difference gives the digit of the quotient and the new remainder, which is less than the divisor and
+    so fits the limbs; other differences may not fit. For a divisor of zero the values are meaningless.
+    """
+    digit_range = torch.arange(10, device=divisor.device).unsqueeze(-1)  # [10, 1]
+    multiples = to_limbs(divisor, _ADDITION_LIMB).unsqueeze(-2) * digit_range  # [..., 10, count], not carried
+    remainder = torch.zeros_like(multiples[..., 0, :])  # [..., count]
+    count = remainder.shape[-1]
+    quotient = []
+    for digit in dividend.unbind(-1):
+        next_digit = _widen(digit.unsqueeze(-1), count)  # [..., count]
+        differences, top = _carry((remainder * 10 + next_digit).unsqueeze(-2) - multiples, 10**_ADDITION_LIMB)
+        q = (top >= 0).sum(-1) - 1  # [...]
+        chosen = q[..., None, None].expand(*q.shape, 1, count)
+        remainder = differences.gather(-2, chosen).squeeze(-2)
+        quotient.append(q)
+    return torch.stack(quotient, -1), remainder
+
+
+def _divide_integers(a: int, b: int, division: Division) -> int | Status:
+    """The oracle of `_divide`, on Python integers."""
+    if b == 0:
+        return Status.UNDEFINED
+    quotient, remainder = divmod(a, b)
+    if remainder == 0 or division == "floor":
+        return quotient
+    if division == "trunc":
+        return quotient + (quotient < 0)
+    return Status.INEXACT
+
+
+OPERATIONS: dict[str, Operation] = {
+    "+": Operation("add", "+", _add, lambda a, b, division: a + b),
+    "-": Operation("subtract", "-", _subtract, lambda a, b, division: a - b),
+    "*": Operation("multiply", "*", _multiply, lambda a, b, division: a * b),
+    "/": Operation("divide", "/", _divide, _divide_integers),
+}
+
+
+def register_operation(operation: Operation) -> None:
+    """Adds an operation under its symbol, for `calculate`, `evaluate_exactly` and `IGCConfig`.
+
+    Raises:
+        ValueError: The symbol or the name is in use, or is `"none"`, the label for no arithmetic.
+    """
+    if NO_ARITHMETIC in (operation.symbol, operation.name):
+        raise ValueError('"none" is the label for no arithmetic. Choose another name and symbol.')
+    for known in OPERATIONS.values():
+        if operation.symbol == known.symbol or operation.name == known.name:
+            raise ValueError(
+                f"The operation `{operation.name}` ({operation.symbol!r}) collides with `{known.name}` "
+                f"({known.symbol!r}). Choose a name and a symbol that are not in use."
+            )
+    OPERATIONS[operation.symbol] = operation
+
+
+def evaluate_exactly(operator: str, a: str | int, b: str | int, division: Division = "exact") -> str | Status:
+    """Calculates with Python integers, for training data and tests.
+
+    Args:
+        operator: A symbol from `OPERATIONS`.
+        a, b: Integers, or text in the form that `parse_number` accepts.
+        division: As in `calculate`.
+
+    Returns:
+        The result as canonical text of any length, or the `Status` if there is none.
+
+    Raises:
+        TypeError, ValueError: The symbol or `division` is unknown, or an operand is not an integer.
+    """
+    _check_division(division)
+    operation = _look_up(operator)
+    x, y = (number if isinstance(number, int) else _to_int(number) for number in (a, b))
+    result = operation.oracle(x, y, division)
+    return result if isinstance(result, Status) else str(result)
+
+
+def _to_int(text: str) -> int:
+    """A parsed number as a Python integer."""
+    sign, digits = parse_number(text)
+    return -int(digits) if sign else int(digits)

@@ -1,0 +1,191 @@
+"""The number format: integers as left-aligned digit tensors.
+
+In: integers written as text (`encode`), or digit tensors (`decode` and the alignment helpers). Out: the other form. A
+number has `width` digit classes, most significant digit first, `PAD` after the last digit, and a separate sign
+(0 plus, 1 minus): `-12` at width 4 is `[1, 2, PAD, PAD]` with sign 1. Zero is `[0, PAD, ...]` with sign 0. Numbers are
+left-aligned because tokenizers split them from the left (paper, appendix on tokenization): the leading digits have the
+same slots at every length. `encode` and `decode` run on the host; the other functions run on any device, without loops
+over rows or synchronisation. No arithmetic here, see `calculator`. Try it: `pytest tests/numbers/test_digits.py`
+
+Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
+"""
+
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+__all__ = [
+    "NUM_CLASSES",
+    "PAD",
+    "decode",
+    "encode",
+    "is_number",
+    "length",
+    "parse_number",
+    "to_left_aligned",
+    "to_right_aligned",
+]
+
+PAD = 10  # class of the placeholder: no digit in this slot
+NUM_CLASSES = 11  # ten digits and the placeholder
+
+_INTEGER = re.compile(r"(-?)([0-9]+)")  # not \d: it would match digits of other scripts
+
+
+def parse_number(text: str) -> tuple[int, str]:
+    """Splits an integer's text into its sign and its canonical digits.
+
+    Args:
+        text: ASCII digits with at most a leading `-`. Leading zeros are dropped: `"-007"` gives `(1, "7")`.
+
+    Returns:
+        The sign (0 plus, 1 minus; zero is plus) and the digits without leading zeros.
+
+    Raises:
+        TypeError: `text` is not a string.
+        ValueError: `text` has another form: it is empty, or has spaces, `+`, `.` or digits of other scripts.
+    """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"A number must be given as a string, got {text!r} of type `{type(text).__name__}`. Pass `str(number)`."
+        )
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not an integer: write the digits 0-9 with at most a leading `-`, without spaces, `+`, "
+            "separators or a decimal point."
+        )
+    digits = match[2].lstrip("0") or "0"
+    return int(match[1] == "-" and digits != "0"), digits
+
+
+def encode(texts: Sequence[str], width: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+    """Converts integers written as text to digit tensors.
+
+    Args:
+        texts: N integers in the form that `parse_number` accepts.
+        width: D, digits per number, at least 1.
+        device: Device of the tensors; `None` is the current default device.
+
+    Returns:
+        `digits` [N, D] int64 in 0..9 or `PAD`, left-aligned, and `signs` [N] int64 in 0..1.
+
+    Raises:
+        TypeError: `texts` is a single string, or one of its items is not a string.
+        ValueError: A text is not an integer or has more than `width` digits, or `width` is below 1.
+    """
+    if isinstance(texts, str):
+        raise TypeError(f"`texts` must be a sequence of strings, got the single string {texts!r}. Pass a list.")
+    if width < 1:
+        raise ValueError(f"`width={width}` must be at least 1.")
+    rows, signs = [], []
+    for text in texts:
+        sign, digits = parse_number(text)
+        if len(digits) > width:
+            raise ValueError(
+                f"{text!r} has {len(digits)} digits and does not fit into `width={width}`. Use a larger width."
+            )
+        rows.append([int(digit) for digit in digits] + [PAD] * (width - len(digits)))
+        signs.append(sign)
+    return (
+        torch.tensor(rows, dtype=torch.int64, device=device).reshape(-1, width),  # keeps [0, width] when N is 0
+        torch.tensor(signs, dtype=torch.int64, device=device),
+    )
+
+
+def decode(digits: Tensor, signs: Tensor) -> list[str]:
+    """Converts digit tensors to integers written as text; the inverse of `encode`.
+
+    Args:
+        digits: [..., D] integer, left-aligned, 0..9 or `PAD`. Leading zeros are dropped.
+        signs: [...] integer, 0 or 1.
+
+    Returns:
+        One canonical text per number, in row-major order.
+
+    Raises:
+        ValueError: The shapes do not match, or a number is malformed: it has no digit, a digit after a placeholder, a
+            class outside 0..10, or a sign other than 0 and 1.
+    """
+    if signs.shape != digits.shape[:-1]:
+        raise ValueError(
+            f"`signs` must have the shape of `digits` without its last dimension, got {tuple(signs.shape)} for "
+            f"digits of shape {tuple(digits.shape)}."
+        )
+    rows: list[list[int]] = digits.reshape(-1, digits.shape[-1]).tolist()
+    flat_signs: list[int] = signs.reshape(-1).tolist()
+    return [_row_to_text(row, sign, index) for index, (row, sign) in enumerate(zip(rows, flat_signs, strict=True))]
+
+
+def _row_to_text(row: list[int], sign: int, index: int) -> str:
+    """The canonical text of one number; `index` is for error messages only."""
+    count = row.index(PAD) if PAD in row else len(row)
+    if any(not 0 <= digit <= PAD for digit in row):
+        raise ValueError(f"Number {index} is malformed: {row} holds a class outside 0..{PAD}.")
+    if count == 0:
+        raise ValueError(f"Number {index} is malformed: {row} starts with the placeholder {PAD}, so it has no digit.")
+    if any(digit != PAD for digit in row[count:]):
+        raise ValueError(f"Number {index} is malformed: {row} has a digit after the placeholder {PAD}.")
+    if sign not in (0, 1):
+        raise ValueError(f"Number {index} is malformed: its sign is {sign}, expected 0 (plus) or 1 (minus).")
+    text = "".join(map(str, row[:count])).lstrip("0") or "0"
+    return "-" + text if sign == 1 and text != "0" else text
+
+
+def length(digits: Tensor) -> Tensor:
+    """Counts the digits before the first placeholder.
+
+    Args:
+        digits: [..., D] integer, left-aligned.
+
+    Returns:
+        [...] int64 in 0..D.
+    """
+    return (digits != PAD).to(torch.int64).cumprod(-1).sum(-1)
+
+
+def is_number(digits: Tensor) -> Tensor:
+    """Checks which rows are well-formed: at least one digit, then only placeholders.
+
+    Args:
+        digits: [..., D] integer, any values.
+
+    Returns:
+        [...] bool. Leading zeros are well-formed; a class outside 0..10 is not.
+    """
+    is_digit = (digits >= 0) & (digits < PAD)  # [..., D]
+    is_known = is_digit | (digits == PAD)
+    count = length(digits)
+    return is_known.all(-1) & (count > 0) & (is_digit.sum(-1) == count)
+
+
+def to_right_aligned(digits: Tensor) -> Tensor:
+    """Aligns numbers to the right, with leading zeros, as arithmetic needs them.
+
+    Args:
+        digits: [..., D] integer, left-aligned. Of a malformed row, the part before its first placeholder is used.
+
+    Returns:
+        [..., D] of the same dtype, 0..9, least significant digit last.
+    """
+    width = digits.shape[-1]
+    source = torch.arange(width, device=digits.device) - (width - length(digits)).unsqueeze(-1)  # [..., D]
+    return torch.where(source >= 0, digits.gather(-1, source.clamp(min=0)), 0)
+
+
+def to_left_aligned(right: Tensor) -> Tensor:
+    """Aligns zero-padded numbers to the left: drops leading zeros and pads after the last digit.
+
+    Args:
+        right: [..., D] integer in 0..9, least significant digit last.
+
+    Returns:
+        [..., D] of the same dtype, left-aligned; zero becomes `[0, PAD, ...]`.
+    """
+    width = right.shape[-1]
+    leading_zeros = ((right != 0).cumsum(-1) == 0).sum(-1).clamp(max=width - 1)  # [...]; zero keeps one digit
+    source = torch.arange(width, device=right.device) + leading_zeros.unsqueeze(-1)  # [..., D]
+    return torch.where(source < width, right.gather(-1, source.clamp(max=width - 1)), PAD)

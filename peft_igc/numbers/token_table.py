@@ -1,0 +1,233 @@
+"""The token table: which tokens of a vocabulary spell digits, and how every other token affects an adjacent number.
+
+In: the text of each token (`edges_of`, `flags_of`), or saved JSON. Out: a `TokenTable`, which holds host data only;
+see `number_runs` for its tensors. The table is saved in an adapter's config, so loading an adapter needs no tokenizer.
+It does not query tokenizers, see `tokenizer_profile`. Try it: `pytest tests/numbers/test_token_table.py`
+
+Each token has a first and a last edge, the sides on which it may touch a number. Edges are an allow list: a character
+that is not known to leave a number intact (a letter, `%`, `^`, a superscript, a digit of another script, part of a
+character) breaks it. A broken number gives no answer, a truncated one would give a wrong answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+__all__ = ["CLOSE", "EMBEDDED", "PADDING", "STOP", "UNSEEN", "Edge", "TokenTable", "edges_of", "flags_of"]
+
+# Ids of positions whose token is not known. All other ids are those of the tokenizer.
+EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
+UNSEEN = -2  # processed while the adapter was off: may end or begin with a part of a number, or hold several
+PADDING = -3  # not text
+
+
+class Edge(enum.IntEnum):
+    """Effect of one side of a token on an adjacent number."""
+
+    BOUNDARY = 0  # leaves the number intact: white space, brackets, operators
+    DIGIT = 1  # part of a number
+    BREAK = 2  # the number is not an integer: `5th`, `5%`, `5²`
+    DOT = 3  # a full stop, or a decimal point if a digit follows
+    COMMA = 4  # punctuation, or a thousands separator between digits
+    COLON = 5  # punctuation, or a break between digits (`10:30`); also an apostrophe or a fixed space: `1'000`
+    MINUS = 6  # a sign, a subtraction or a hyphen, depending on the text before it
+    LETTER = 7  # a break that is also part of a word: `5kg`
+
+
+# Flags. An edge takes three bits: bits 0-2 of a token's byte are the first edge, bits 4-6 the last.
+STOP = 8  # a sentence ends in this token; a single "." or ":" ends one only if no digit follows
+CLOSE = 128  # a closing bracket, as after a list number: `2) `
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """The numeric tokens of a vocabulary, and the edges of all its tokens.
+
+    Args:
+        digits: Digits of each numeric token, with leading zeros: `{931: "007"}`. Spellings are unique among the tokens
+            with a leading space, and among those without.
+        spaced: Ids of the numeric tokens with a leading space, which start a new number.
+        edges: One byte for each of V ids: first edge + 16 * last edge + `STOP` + `CLOSE`.
+        group: Digits per token of a written result, grouped from the left; 1 is single digits.
+        minus: Id of the token for a minus sign.
+
+    Raises:
+        ValueError: A field is invalid or contradicts another one; the message names the first such token.
+    """
+
+    digits: dict[int, str]
+    spaced: frozenset[int]
+    edges: bytes
+    group: int
+    minus: int
+
+    def __post_init__(self) -> None:
+        size = len(self.edges)
+        for token, spelled in self.digits.items():
+            if not re.fullmatch("[0-9]+", spelled):
+                raise ValueError(f"Token {token} of the table spells {spelled!r}, but must spell ASCII digits.")
+        for name, ids in (("digits", self.digits), ("spaced", self.spaced), ("minus", (self.minus,))):
+            for token in ids:
+                if not 0 <= token < size:
+                    raise ValueError(f"`{name}` names token {token}, but `edges` has only tokens 0..{size - 1}.")
+        if self.spaced - set(self.digits):
+            raise ValueError(f"`spaced` names token {min(self.spaced - set(self.digits))}, which is not in `digits`.")
+        seen: dict[tuple[str, bool], int] = {}
+        for token, spelled in self.digits.items():
+            other = seen.setdefault((spelled, token in self.spaced), token)
+            if other != token:
+                raise ValueError(f"Tokens {other} and {token} both spell {spelled!r}. Keep the one in use.")
+        if self.group < 1:
+            raise ValueError(f"`group={self.group}` must be at least 1.")
+        for digit in "0123456789":
+            if (digit, False) not in seen:
+                raise ValueError(f"No token spells the single digit {digit}, so some results cannot be written.")
+
+    def edge(self, token: int) -> tuple[Edge, Edge]:
+        """The first and the last edge of a token."""
+        return Edge(self.edges[token] & 7), Edge(self.edges[token] >> 4 & 7)
+
+    def check_vocabulary(self, size: int) -> None:
+        """Refuses a model without embeddings for the tokens of this table; padded or resized embeddings are fine.
+
+        Args:
+            size: Size of the model's vocabulary.
+
+        Raises:
+            ValueError: The id of a numeric token or of the minus sign is not below `size`.
+        """
+        last = max(*self.digits, self.minus)
+        if last >= size:
+            raise ValueError(
+                f"The adapter writes numbers with token {last}, but the model has {size} tokens (0..{size - 1}). "
+                "Load it onto the base model that it was trained on, or create a new config with "
+                "`IGCConfig.from_tokenizer(tokenizer)`."
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of a hash over `digits`, `spaced`, `group` and `minus`. Without `edges`, which every
+        added token extends."""
+        facts = [sorted(self.digits.items()), sorted(self.spaced), self.group, self.minus]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as JSON values: keys are ids as strings, `edges` is compressed and base64-encoded."""
+        return {
+            "digits": {str(token): self.digits[token] for token in sorted(self.digits)},
+            "spaced": sorted(self.spaced),
+            "edges": base64.b64encode(zlib.compress(self.edges, 9)).decode("ascii"),
+            "group": self.group,
+            "minus": self.minus,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> TokenTable:
+        """The table that was saved by `to_json`.
+
+        Raises:
+            ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
+        """
+        if not isinstance(saved, Mapping) or set(saved) != set(_SHAPES):
+            got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
+            raise ValueError(f"A token table has the keys {sorted(_SHAPES)}, got {got}. {_CURE}")
+        for name, shape in _SHAPES.items():
+            if not isinstance(saved[name], shape) or isinstance(saved[name], bool):
+                raise ValueError(
+                    f"`{name}` of the token table is of type `{type(saved[name]).__name__}`, "
+                    f"not `{shape.__name__}`. {_CURE}"
+                )
+        try:
+            edges = zlib.decompress(base64.b64decode(saved["edges"], validate=True))
+        except (binascii.Error, zlib.error) as error:
+            raise ValueError(f"`edges` of the token table is damaged ({error}). {_CURE}") from error
+        if any(type(token) is not int for token in saved["spaced"]):
+            raise ValueError(f"`spaced` of the token table is not a list of token ids. {_CURE}")
+        for token, spelled in saved["digits"].items():
+            if not isinstance(token, str) or not token.isdecimal() or not isinstance(spelled, str):
+                raise ValueError(f"`digits` of the token table maps {token!r} to {spelled!r}. {_CURE}")
+        digits = {int(token): spelled for token, spelled in saved["digits"].items()}
+        return cls(digits, frozenset(saved["spaced"]), edges, saved["group"], saved["minus"])
+
+
+_SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
+_CURE = "Create it again: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json()`."
+
+
+def edges_of(text: str) -> tuple[Edge, Edge]:
+    """First and last edge of a token that is not numeric, from its text, where U+FFFD is part of a character."""
+    if not text:
+        return Edge.BREAK, Edge.BREAK
+    edges = (_first_edge(text), text[0]), (_last_edge(text), text[-1])
+    is_sign = text.strip() in ("x", "X")  # multiplication, as in `5x3`: a break, but not a word
+    first, last = (
+        Edge.LETTER if edge is Edge.BREAK and char.isalpha() and not is_sign else edge for edge, char in edges
+    )
+    return first, last
+
+
+def flags_of(text: str) -> int:
+    """`STOP` and `CLOSE` of a token, from its text."""
+    end = text.rstrip(" \"'”’)]")
+    stops = "\n" in text or (end != "" and end[-1] in ".?!;:。？！；：…")
+    return STOP * stops | CLOSE * (text.strip() in (")", "]", ">", ").", "):"))
+
+
+def _first_edge(text: str) -> Edge:
+    """The edge for a number that ends where the token begins."""
+    kind, following = _kind(text[0]), text[1:2]
+    if text.startswith("**"):
+        return Edge.BREAK  # a power, or the end of bold type in Markdown
+    if text[0] == "\\" and following:
+        return Edge.BOUNDARY if following in "()[]" else Edge.BREAK  # LaTeX: `\(5 + 3\)`
+    if text.startswith("..."):  # an ellipsis is not a decimal point
+        kind, following = Edge.BOUNDARY, text.lstrip(".")[:1]
+    if kind in (Edge.BOUNDARY, Edge.BREAK):
+        return Edge.BREAK if following and text[0] == "." and _kind(following) is not Edge.BOUNDARY else kind
+    if not following:
+        return kind
+    if text[0] in _APOSTROPHES:
+        return Edge.BREAK if following.isalnum() else Edge.BOUNDARY
+    second = _kind(following)
+    if kind is Edge.MINUS:
+        return kind if second in (Edge.BOUNDARY, Edge.MINUS) else Edge.BREAK
+    quoted = following in _APOSTROPHES and not text[2:3].isalnum()
+    return Edge.BOUNDARY if second is Edge.BOUNDARY or quoted else Edge.BREAK
+
+
+def _last_edge(text: str) -> Edge:
+    """The edge for a number that begins where the token ends."""
+    kind = _kind(text[-1])
+    if kind is Edge.MINUS:
+        before = text.rstrip(_MINUSES)
+        if len(text) - len(before) > 2:
+            return Edge.BREAK  # a horizontal rule
+        return Edge.BREAK if before and before[-1] != "!" and _kind(before[-1]) is Edge.BREAK else kind
+    if text[-1] == "!" or (kind is Edge.COLON and text[-1] != ":" and len(text) > 1):
+        return Edge.BOUNDARY
+    return kind
+
+
+def _kind(char: str) -> Edge:
+    """The edge of a single character. `!` is a factorial, so it breaks; so do digits and letters."""
+    if char in _MARKS:
+        return _MARKS[char]
+    return Edge.BOUNDARY if char in _BOUNDARIES or char.isspace() else Edge.BREAK
+
+
+_MINUSES = "-\u2212"
+_APOSTROPHES = "'\u2019"
+_FIXED_SPACES = "\u00a0\u2007\u2009\u202f"  # thousands separators in many countries
+_MARKS = {".": Edge.DOT, ",": Edge.COMMA, ":": Edge.COLON}
+_MARKS |= dict.fromkeys(_MINUSES, Edge.MINUS) | dict.fromkeys(_APOSTROPHES + _FIXED_SPACES, Edge.COLON)
+_BOUNDARIES = frozenset('()[]{}<>?;=+*/|"`$€£¥×÷·•\u2013—…“”„‘‚«»' + "（）【】「」『』《》〈〉？；＝＋、。")

@@ -1,0 +1,13 @@
+"""`peft-igc sft`: supervised fine-tuning from a YAML file or the command line, as with `trl sft`.
+
+* `arguments`: the arguments about the calculator; `datasets`: datasets loaded and brought into one form.
+* `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
+
+Imports `data`, `tuner`, `inference` and `trainer`; outside of the package trl, datasets, accelerate and their
+dependencies. Start with `run`.
+"""
+
+from .run import main, parse, script
+
+
+__all__ = ["main", "parse", "script"]

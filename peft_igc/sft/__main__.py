@@ -1,0 +1,9 @@
+"""`python -m peft_igc.sft`: the program that `accelerate launch` starts in each process."""
+
+import sys
+
+from .run import main, parse
+
+
+if __name__ == "__main__":
+    main(*parse(sys.argv[1:]).arguments)  # arguments of accelerate are already in effect, so they are ignored

@@ -1,0 +1,197 @@
+"""`IGCArguments`: the arguments of `peft-igc sft` about the calculator and its data, besides TRL's own.
+
+In: values from a command line or a YAML file. Out: an `IGCConfig` (`igc_config`). A field that is not set is not
+passed on, so the config's own default applies. `check` refuses arguments about the calculator, a LoRA or quantization
+that contradict each other or have no effect; TRL validates its other arguments itself. Nothing is loaded here.
+Try it: `pytest tests/sft/test_sft.py -k arguments`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..tuner.anchor_rules import assistant_header
+from ..tuner.config import INTERFACES, ONLY, PROMPT_END, IGCConfig
+
+
+__all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"]
+
+ADAPTERS = ("igc", "lora", "igc+lora", "none")
+ASSISTANT_HEADER = "assistant_header"
+
+# Fields of `IGCArguments` that are not fields of `IGCConfig`. All others are, without their prefix.
+_OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_generated_rows", "igc_generated_max_digits"}
+# Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
+_FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match")
+_OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division")
+_LORA = ("lora_", "use_rslora", "use_dora")
+
+
+def _same(name: str) -> Any:
+    """A field that is passed to `IGCConfig` unchanged if it is set."""
+    help_text = next(f.metadata["help"] for f in dataclasses.fields(IGCConfig) if f.name == name)
+    return field(default=None, metadata={"help": f"As `{name}` of `IGCConfig`: {help_text}."})
+
+
+@dataclass
+class IGCArguments:
+    """Arguments of `peft-igc sft` about the calculator.
+
+    Args:
+        igc_adapter (`str`, *optional*, defaults to `"igc"`):
+            What to train: `"igc"`, a calculator; `"lora"`, TRL's LoRA (`lora_r` etc.) alone, as a baseline;
+            `"igc+lora"`, a calculator on top of a LoRA; `"none"`, the base model itself.
+        igc_train_base (`bool`, *optional*, defaults to `False`):
+            Also train all weights of the base model. It is saved as a whole in the subfolder `base`.
+        igc_interface (`str`, *optional*, defaults to `"tokens"`):
+            As in [`IGCConfig`], but with another default, because a tokenizer is always available here. Generated rows
+            use the phrasings and the mixture of this interface's demonstration, also without a calculator. A LoRA
+            baseline therefore sees the same rows, provided that `igc_num_digits`, `igc_result_digits`,
+            `igc_operations` and `igc_division` are the same too.
+        igc_anchors (`list[str]`, *optional*):
+            Where steps run: `assistant_header` (the default), `prompt_end` (for prompts and completions that are plain
+            strings, which have no header), or a text such as `=`.
+        igc_generated_rows (`int`, *optional*, defaults to `0`):
+            Number of rows of the package's own arithmetic, all distinct, to train on, alone or with other data.
+        igc_generated_max_digits (`int`, *optional*):
+            Largest number of digits of their ordinary operands. `None`: 6, or `num_digits` if that is smaller.
+        igc_layer, igc_reading_context, ..., igc_shortcut:
+            As in [`IGCConfig`], which documents them and whose defaults apply.
+    """
+
+    igc_adapter: str = field(default="igc", metadata={"help": "What to train.", "choices": ADAPTERS})
+    igc_train_base: bool = field(default=False, metadata={"help": "Also train all weights of the base model."})
+    igc_interface: str = field(
+        default="tokens", metadata={"help": "How numbers pass between text and calculator.", "choices": INTERFACES}
+    )
+    igc_anchors: list[str] | None = field(
+        default=None,
+        metadata={"help": f"Where steps run: {ASSISTANT_HEADER} (the default), {PROMPT_END}, a text such as `=`."},
+    )
+    igc_generated_rows: int = field(
+        default=0, metadata={"help": "Number of rows of the package's own arithmetic to train on."}
+    )
+    igc_generated_max_digits: int | None = field(
+        default=None, metadata={"help": "Largest number of digits of their ordinary operands. None: 6."}
+    )
+
+    igc_layer: int | None = _same("layer")
+    igc_reading_context: str | None = _same("reading_context")
+    igc_num_digits: int | None = _same("num_digits")
+    igc_reading_dim: int | None = _same("reading_dim")
+    igc_reading_layers: int | None = _same("reading_layers")
+    igc_reading_ffn: int | None = _same("reading_ffn")
+    igc_confidence: float | None = _same("confidence")
+    igc_num_heads: int | None = _same("num_heads")
+    igc_max_distance: int | None = _same("max_distance")
+    igc_operations: list[str] | None = _same("operations")
+    igc_division: str | None = _same("division")
+    igc_result_digits: int | None = _same("result_digits")
+    igc_writing_dim: int | None = _same("writing_dim")
+    igc_writing_ffn: int | None = _same("writing_ffn")
+    igc_gate_dim: int | None = _same("gate_dim")
+    igc_max_offset: int | None = _same("max_offset")
+    igc_teacher_forcing: bool | None = _same("teacher_forcing")
+    igc_detach_reading: bool | None = _same("detach_reading")
+    igc_shortcut: str | None = _same("shortcut")
+
+    def __post_init__(self) -> None:
+        if self.igc_adapter not in ADAPTERS:
+            raise ValueError(f"`igc_adapter={self.igc_adapter!r}` is unknown. Choose one of {', '.join(ADAPTERS)}.")
+        if self.igc_generated_rows < 0:
+            raise ValueError(f"`igc_generated_rows={self.igc_generated_rows}` is negative. Set it to 0 or more.")
+
+    @property
+    def has_igc(self) -> bool:
+        """Whether a calculator is trained."""
+        return self.igc_adapter in ("igc", "igc+lora")
+
+    @property
+    def has_lora(self) -> bool:
+        """Whether a LoRA is trained."""
+        return self.igc_adapter in ("lora", "igc+lora")
+
+
+def check(training: Any, model: Any, arguments: IGCArguments) -> None:
+    """Refuses arguments that contradict each other or have no effect.
+
+    An argument counts as given if its value is not its default.
+
+    Args:
+        training: The parsed `IGCSFTConfig`.
+        model: The parsed `ModelConfig` of TRL.
+        arguments: The parsed `IGCArguments`.
+
+    Raises:
+        ValueError: The message names the argument and the cure.
+    """
+    adapter = arguments.igc_adapter
+    given = sorted(name for part in (training, model, arguments) for name in _changed(part))
+    if model.use_peft:
+        raise ValueError(f"`use_peft` is not used here. Set `igc_adapter` to one of {', '.join(ADAPTERS)}.")
+    if not arguments.has_lora and (names := [name for name in given if name.startswith(_LORA)]):
+        raise ValueError(
+            f"`{names[0]}` is given, but `igc_adapter={adapter}` trains no LoRA. Leave it out, or set "
+            f"`igc_adapter={'igc+lora' if arguments.has_igc else 'lora'}`."
+        )
+    for_all = (*_LORA, *_FOR_ALL_RUNS, *(_OF_ROWS if arguments.igc_generated_rows else ()))
+    if not arguments.has_igc and (names := [name for name in given if not name.startswith(for_all)]):
+        raise ValueError(
+            f"`{names[0]}` is given, but `igc_adapter={adapter}` trains no calculator. Leave it out, or set "
+            "`igc_adapter=igc`."
+        )
+    if arguments.igc_train_base and arguments.has_lora:
+        raise ValueError("`igc_train_base` trains the base itself, so a LoRA on it has no use. Set `igc_adapter=igc`.")
+    if (model.load_in_4bit or model.load_in_8bit) and (arguments.igc_train_base or adapter == "none"):
+        raise ValueError(
+            "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "
+            "`igc_adapter` to igc, lora or igc+lora, without `igc_train_base`."
+        )
+    has_reading_loss = arguments.igc_shortcut != ONLY
+    no_reading = "with `igc_shortcut=only`, which neither reads nor calculates. Leave it out."
+    trained_below = arguments.igc_train_base or arguments.has_lora
+    for name, has_effect, reason in (
+        ("igc_exact_match", training.eval_strategy != "no", "without an evaluation. Set `eval_strategy`."),
+        ("igc_exact_match_tokens", training.igc_exact_match, "without `igc_exact_match`. Set both or none."),
+        ("igc_generated_max_digits", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
+        ("igc_teacher_forcing", has_reading_loss, no_reading),
+        ("igc_loss_weight", has_reading_loss, no_reading),
+        (
+            "igc_detach_reading",
+            trained_below,
+            "because nothing below the calculator is trained. Set `igc_train_base` or `igc_adapter=igc+lora`.",
+        ),
+    ):
+        if name in given and not has_effect:
+            raise ValueError(f"`{name}` is given, but has no effect {reason}")
+
+
+def _changed(part: Any) -> list[str]:
+    """Names of the fields about the calculator or a LoRA whose values are not their defaults."""
+    fields = [f for f in dataclasses.fields(part) if f.name.startswith(("igc_", *_LORA))]
+    return [f.name for f in fields if getattr(part, f.name) != f.default]
+
+
+def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
+    """The config of the calculator that the arguments describe.
+
+    Args:
+        arguments: The parsed arguments.
+        tokenizer: The tokenizer of the base model.
+
+    Raises:
+        ValueError: As `IGCConfig.from_tokenizer`.
+    """
+    given = {
+        f.name.removeprefix("igc_"): getattr(arguments, f.name)
+        for f in dataclasses.fields(arguments)
+        if f.name not in _OF_THE_RUN and getattr(arguments, f.name) is not None
+    }
+    if str(context := given.get("reading_context", "")).isdecimal():
+        given["reading_context"] = int(context)  # a number of tokens, among names such as "row"
+    anchors: Any = arguments.igc_anchors or [ASSISTANT_HEADER]
+    if not isinstance(anchors, str):  # `from_tokenizer` refuses a string with an explanation
+        anchors = [assistant_header(tokenizer) if rule == ASSISTANT_HEADER else rule for rule in anchors]
+    return IGCConfig.from_tokenizer(tokenizer, anchors=anchors, **given)

@@ -1,0 +1,275 @@
+"""The data of `peft-igc sft`: datasets loaded, brought into one form and joined.
+
+In: TRL's data arguments and `IGCArguments`. Out: a training set with operand columns, which are None in rows without
+annotation, and a test set if an evaluation needs one. A dataset is a folder, a file or a hub id, with conversations
+(`messages`), prompts and completions, or texts. The package's own arithmetic can be added. Nothing is tokenized and no
+operand column is checked here: the trainer does both.
+Try it: `pytest tests/sft/test_sft.py -k data`
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..data.arithmetic import ArithmeticRows
+from ..data.bigbench import bigbench_test_set
+from ..data.columns import COLUMNS
+from ..data.dataset import to_dataset
+from ..data.mixture import TOKENS_MIXTURE, Mixture
+from ..data.wording.templates import FEW
+from ..data.wording.wording import TRAINING
+from ..tuner.config import SIZES
+from .arguments import IGCArguments
+
+
+__all__ = ["generated_rows", "join", "load_corpora"]
+
+# The forms of a dataset, as error messages name them.
+CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
+CHAT_PAIR = f"{PAIR} of messages"
+READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
+MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
+
+
+def generated_rows(arguments: IGCArguments, seed: int, form: str) -> ArithmeticRows:
+    """The stream of the package's own arithmetic, made as for the demonstration of the interface.
+
+    No calculation of the demonstrations' test set (`bigbench_test_set(200)`) occurs, except in its one-digit subtasks,
+    which are complete sets.
+
+    Args:
+        arguments: The parsed arguments. Without a calculator, the rows are those of the calculator that a LoRA is
+            compared with.
+        seed: Seed of the stream; equal seeds give equal rows.
+        form: `CHAT` or `CHAT_PAIR` for messages, any other for plain strings.
+    """
+    digits, result = arguments.igc_num_digits, arguments.igc_result_digits
+    digits = SIZES[arguments.igc_interface]["num_digits"] if digits is None else digits
+    most, with_tokens = arguments.igc_generated_max_digits, arguments.igc_interface == "tokens"
+    given = {"operations": arguments.igc_operations, "division": arguments.igc_division}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return ArithmeticRows(
+        seed,
+        max_digits=min(MAX_DIGITS, digits) if most is None else most,
+        num_digits=digits,
+        result_digits=digits if result is None else result,
+        mixture=TOKENS_MIXTURE if with_tokens else Mixture(bigbench=0.2, negative=0.1),
+        wording=TRAINING if with_tokens else FEW,
+        conversational=form in (CHAT, CHAT_PAIR),
+        distinct=True,
+        exclude=bigbench_test_set(200),
+        **options,
+    )
+
+
+def load_corpora(
+    script: Any, mixture: Any, training: Any, arguments: IGCArguments, conversational: bool = True
+) -> tuple[Any, Any]:
+    """The training set and the test set, which is None unless `eval_strategy` needs one.
+
+    Args:
+        script: TRL's `ScriptArguments`.
+        mixture: TRL's `DatasetMixtureConfig`.
+        training: TRL's `SFTConfig`: seed, `eval_strategy`, `assistant_only_loss`.
+        arguments: The number and the kind of generated rows, which are added whole, whatever the fractions of the
+            mixture.
+        conversational: Whether generated rows are messages if there is no other data.
+
+    Raises:
+        FileNotFoundError: A folder does not exist.
+        ValueError: No data is named, arguments contradict each other, or datasets do not go together.
+    """
+    if script.dataset_name and mixture.datasets:
+        raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
+    if script.dataset_streaming if script.dataset_name else mixture.streaming:
+        for name, is_set in (
+            ("igc_generated_rows", arguments.igc_generated_rows > 0),
+            ("test_split_size", mixture.test_split_size is not None),
+        ):
+            if is_set:
+                raise ValueError(f"`{name}` needs rows that can be counted, but they are streamed. Leave one out.")
+    parts, test = _named(script, training.eval_strategy != "no") if script.dataset_name else (_mixed(mixture), None)
+    if arguments.igc_generated_rows:
+        form = _form(*next(iter(parts.items()))) if parts else CHAT_PAIR if conversational else PAIR
+        if form == TEXT:
+            raise ValueError(
+                f"`igc_generated_rows` are prompts and completions, but `{next(iter(parts))}` holds texts. "
+                "Write its rows as prompts and completions, or leave one of them out."
+            )
+        rows = generated_rows(arguments, training.seed, form)
+        parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
+    if not parts:
+        raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
+    train = join(parts, training.assistant_only_loss)
+    if mixture.test_split_size is not None:  # also instead of a test split that the dataset has
+        split = train.train_test_split(test_size=mixture.test_split_size, seed=training.seed)
+        train, test = split["train"], split["test"]
+    if training.eval_strategy == "no":
+        return train, None
+    if test is None:
+        raise ValueError(
+            f"`eval_strategy={training.eval_strategy}` needs test data, and there is none. Set `test_split_size`, "
+            "name a dataset that has the split `dataset_test_split`, or leave `eval_strategy` out."
+        )
+    return train, test
+
+
+def _named(script: Any, with_test: bool) -> tuple[dict[str, Any], Any]:
+    """The dataset of `dataset_name`, and its test split if one is needed and there."""
+    found = _load(script.dataset_name, name=script.dataset_config, streaming=script.dataset_streaming)
+    if script.dataset_train_split not in found:
+        raise ValueError(
+            f"`{script.dataset_name}` has no split `{script.dataset_train_split}`; there are {', '.join(found)}. "
+            "Set `dataset_train_split`."
+        )
+    test = found.get(script.dataset_test_split) if with_test else None
+    return {script.dataset_name: found[script.dataset_train_split]}, test
+
+
+def _mixed(mixture: Any) -> dict[str, Any]:
+    """The datasets of `datasets` by name, each cut to its fraction.
+
+    TRL's `get_dataset` would concatenate them before their forms and operand columns are made alike.
+    """
+    parts: dict[str, Any] = {}
+    for entry in mixture.datasets:
+        options = {name: getattr(entry, name) for name in ("name", "data_dir", "data_files", "split")}
+        part = _load(entry.path, streaming=mixture.streaming, **options)
+        name = entry.path if entry.path not in parts else f"{entry.path} ({len(parts) + 1})"
+        parts[name] = part if entry.columns is None else part.select_columns(entry.columns)
+    fractions = [entry.fraction for entry in mixture.datasets]
+    if all(fraction is None for fraction in fractions):
+        return parts
+    if None in fractions or mixture.streaming or min(fractions) <= 0:
+        raise ValueError(
+            f"`fraction` is {fractions}: give every dataset of the mixture one above 0, or none; streams have none."
+        )
+    # As in TRL: the largest mixture with these shares in which no dataset repeats a row.
+    shares = [fraction / sum(fractions) for fraction in fractions]
+    total = min(len(part) / share for part, share in zip(parts.values(), shares, strict=True))
+    return {
+        name: part.select(range(round(share * total)))
+        for (name, part), share in zip(parts.items(), shares, strict=True)
+    }
+
+
+def _load(path: str, **options: Any) -> Any:
+    """One dataset. A path that does not exist is refused before `datasets` looks for it on the hub."""
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    here, source = Path(path).expanduser(), path
+    if here.is_file():
+        if here.suffix not in READERS or any(options.get(name) for name in ("name", "data_files", "data_dir")):
+            raise ValueError(
+                f"The dataset `{path}` is a file. Pass one that ends in {', '.join(READERS)}, without a "
+                "configuration, `data_files` and `data_dir`, or its folder."
+            )
+        source, options = READERS[here.suffix], {**options, "data_files": str(here)}
+    elif here.is_dir():
+        source = str(here)
+    elif path[:1] in "./~" or path.count("/") > 1:
+        raise FileNotFoundError(f"`{path}` does not exist. Pass a JSONL or parquet file, or a folder of such files.")
+    try:
+        return load_dataset(source, **options)
+    except (ValueError, DatasetsError) as error:
+        because = error.__cause__ or error
+        raise ValueError(f"The dataset `{path}` cannot be loaded: {because}") from error
+
+
+def _form(name: str, part: Any) -> str:
+    """The form in which a dataset holds its texts: `CHAT`, `PAIR`, `CHAT_PAIR` or `TEXT`."""
+    columns = set(part.column_names)
+    forms = {CHAT: {"messages"}, PAIR: {"prompt", "completion"}, TEXT: {"text"}}
+    held = [form for form, needed in forms.items() if needed <= columns]
+    if len(held) != 1 or (held == [CHAT] and "prompt" in columns):
+        raise ValueError(
+            f"`{name}` has the columns {', '.join(sorted(columns))}. In a mixture each dataset has either {CHAT}, "
+            f"or {PAIR}, or {TEXT}: choose with `columns`."
+        )
+    # A column of messages has a nested feature without `dtype`.
+    if held == [PAIR] and getattr(part.features["prompt"], "dtype", None) not in ("string", "large_string"):
+        return CHAT_PAIR
+    return held[0]
+
+
+def join(parts: dict[str, Any], assistant_only_loss: bool = False) -> Any:
+    """Concatenates datasets. The result has the columns of all of them, with None where a part has no such column.
+
+    Conversations and pairs of messages are joined as conversations if `assistant_only_loss` keeps the loss off the
+    prompts. Prompts that contain an answer are then refused, because that answer would be trained too. If one part has
+    lists of annotations, the single annotations of the others become lists of one.
+
+    Args:
+        parts: Datasets by name.
+        assistant_only_loss: As in TRL's `SFTConfig`.
+
+    Raises:
+        ValueError: Parts do not go together. The message names them.
+    """
+    from datasets import concatenate_datasets
+
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    forms = {name: _form(name, part) for name, part in parts.items()}
+    if set(forms.values()) == {CHAT, CHAT_PAIR} and assistant_only_loss:
+        parts = {name: _as_chats(name, part) if forms[name] == CHAT_PAIR else part for name, part in parts.items()}
+    elif len(set(forms.values())) > 1:
+        held = "; ".join(f"`{name}` has {form}" for name, form in forms.items())
+        raise ValueError(
+            f"The datasets of a mixture need one form: {held}. Prompts and completions of messages can be joined with "
+            "conversations if `assistant_only_loss=True`; rewrite others."
+        )
+    several = [name for name, part in parts.items() if _has_lists(part)]
+    if several:
+        parts = {name: part if name in several else _as_lists(part) for name, part in parts.items()}
+    try:
+        return concatenate_datasets(list(parts.values()))
+    except ValueError as error:
+        raise ValueError(
+            f"The datasets {', '.join(f'`{name}`' for name in parts)} hold one column in different types: {error} "
+            "Leave that column out with `columns`, or give it one type."
+        ) from error
+
+
+def _as_chats(name: str, part: Any) -> Any:
+    """Prompts and completions as `messages`."""
+
+    def joined(row: Any) -> dict[str, Any]:
+        if any(message["role"] == "assistant" for message in row["prompt"]):
+            raise ValueError(
+                f"A prompt of `{name}` holds an answer of the assistant, {row['prompt']}, which is not trained by "
+                "itself, but would be as a part of a conversation. Write the other datasets as prompts and "
+                "completions, or leave one out."
+            )
+        return {"messages": row["prompt"] + row["completion"]}
+
+    return part.map(joined, remove_columns=["prompt", "completion"])
+
+
+def _has_lists(part: Any) -> bool:
+    """Whether the operand columns hold one entry per anchor."""
+    from datasets import LargeList, List
+
+    return isinstance((part.features or {}).get(COLUMNS[0]), (List, LargeList))
+
+
+def _as_lists(part: Any) -> Any:
+    """Operand columns as lists of one entry. Rows without an annotation keep None.
+
+    An entry without an operator is kept, so that the check of the columns refuses it as in a single dataset.
+    """
+    from datasets import List
+
+    present = [name for name in COLUMNS if name in part.column_names]
+    if not present:
+        return part
+    features = part.features.copy()
+    features.update({name: List(features[name]) for name in present})
+
+    def wrap(row: dict[str, Any]) -> dict[str, Any]:
+        known = any(row[name] is not None for name in present)
+        return {name: [row[name]] if known else None for name in present}
+
+    return part.map(wrap, features=features)

@@ -1,0 +1,261 @@
+"""`peft-igc sft`: supervised fine-tuning with a calculator, from a YAML file or the command line, as with `trl sft`.
+
+    peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
+
+In: the arguments of `trl sft` (model, LoRA, quantization, data, training) and those of `IGCArguments`. A YAML file may
+hold any of them, and the command line overrides it. Arguments of `accelerate launch` start several processes. Out: the
+adapter, its model card, and one printed line with a command to try it. The training itself is `IGCTrainer`'s.
+Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import yaml
+from peft import LoraConfig, get_peft_model
+from transformers import AutoTokenizer, set_seed
+from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser, get_peft_config, get_quantization_config
+from trl.trainer.utils import create_model_from_path
+
+from ..inference.loading import TINY, find_base
+from ..trainer.config import IGCSFTConfig
+from ..trainer.trainer import IGCTrainer
+from ..tuner.base_model import innermost_model
+from ..tuner.config import IGCConfig
+from ..tuner.model import CHILD
+from .arguments import IGCArguments, check, igc_config
+from .datasets import load_corpora
+from .launch import end, has_default, launch, launch_arguments
+
+
+__all__ = ["Parsed", "main", "parse", "run", "script"]
+
+LORA = "low_rank"  # adapter name and folder of the LoRA below a calculator; PEFT (0.21) warns about the name "lora"
+
+
+class Parsed(NamedTuple):
+    """A parsed command line.
+
+    Attributes:
+        arguments: ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments.
+        launch: Arguments of `accelerate launch`, from the YAML file and the command line.
+    """
+
+    arguments: tuple[Any, ...]
+    launch: list[str]
+
+
+def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
+    """Parses and checks all arguments, before anything is loaded. Abbreviated names are unknown arguments.
+
+    Args:
+        argv: Arguments without the program's name.
+        prog: The program's name in help texts.
+
+    Raises:
+        FileNotFoundError: The YAML file does not exist.
+        ValueError: An argument is unknown or has no effect, or values contradict each other.
+    """
+    if argv and argv[-1] == "--config":
+        raise ValueError("`--config` is given without a file. Name a YAML file.")
+    types = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
+    usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
+    parser = TrlParser(types, prog=prog, usage=usage, allow_abbrev=False)
+    try:
+        *arguments, rest = parser.parse_args_and_config(argv, return_remaining_strings=True)
+    except (TypeError, ValueError, yaml.YAMLError) as error:  # argparse ends the program itself
+        raise ValueError(f"The arguments cannot be used: {error}") from error
+    _, training_args, model_args, _, igc_args = arguments
+    check(training_args, model_args, igc_args)
+    if model_args.model_name_or_path is None:
+        raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
+    return Parsed(tuple(arguments), launch_arguments(rest))
+
+
+def main(
+    script_args: Any, training_args: IGCSFTConfig, model_args: Any, dataset_args: Any, igc_args: IGCArguments
+) -> IGCTrainer:
+    """Trains in this process, one of several or the only one, and saves everything in `output_dir`.
+
+    Args:
+        script_args, training_args, model_args, dataset_args, igc_args: The arguments, as returned by `parse`.
+
+    Returns:
+        The trainer, after everything is saved.
+
+    Raises:
+        FileNotFoundError, OSError: A model, data or a checkpoint does not exist.
+        ValueError: Model, data and arguments do not go together. Raised before training begins.
+    """
+    if igc_args.has_igc and training_args.n_gpu > 1:
+        training_args._n_gpu = 1  # with several GPUs, Trainer would use `nn.DataParallel`, which TRL and IGC refuse
+    source = str(find_base(model_args.model_name_or_path))
+    resume = _checkpoint(training_args.resume_from_checkpoint)
+    tokenizer = _tokenizer(source, training_args, model_args)
+    config = igc_config(igc_args, tokenizer) if igc_args.has_igc else None
+    conversational = tokenizer.chat_template is not None
+    train, test = load_corpora(script_args, dataset_args, training_args, igc_args, conversational)
+    set_seed(training_args.seed)  # for the adapter's initial weights
+    model = _base(source, training_args, model_args)
+    model = _attach(model, config, training_args, model_args, igc_args)
+    trainer = IGCTrainer(
+        model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
+    )
+    trainer.train(resume_from_checkpoint=resume)
+    trainer.save_model(training_args.output_dir)
+    if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
+        _save_base(trainer, Path(training_args.output_dir) / "base")
+    trainer.create_model_card(dataset_name=script_args.dataset_name)
+    of_its_own = igc_args.igc_train_base or model_args.model_name_or_path == TINY
+    if config is not None and of_its_own and trainer.is_world_process_zero():
+        # The base trained together with it, or the name of the embedded base instead of its path on this machine.
+        folder = str(Path(training_args.output_dir) / "base")
+        config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
+        config.save_pretrained(training_args.output_dir)
+    trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args))
+    if training_args.push_to_hub:
+        trainer.push_to_hub(dataset_name=script_args.dataset_name)
+    end(trainer)
+    return trainer
+
+
+def _checkpoint(value: Any) -> str | bool | None:
+    """`resume_from_checkpoint` as `Trainer.train` takes it: a folder, True for the latest one, or None."""
+    if str(value).lower() in ("none", "false", "true"):
+        return str(value).lower() == "true" or None
+    if not Path(value).is_dir():
+        raise FileNotFoundError(
+            f"The folder `{value}` of `resume_from_checkpoint` does not exist. Name a checkpoint's folder, or `true` "
+            "for the latest one in `output_dir`."
+        )
+    return str(value)
+
+
+def _tokenizer(source: str, training_args: Any, model_args: Any) -> Any:
+    """The base's tokenizer, with the chat template of the training, which anchors are derived from."""
+    tokenizer = AutoTokenizer.from_pretrained(
+        source, revision=model_args.model_revision, trust_remote_code=training_args.trust_remote_code
+    )
+    if template := training_args.chat_template_path:
+        if not Path(template).is_file():
+            raise ValueError(
+                f"`chat_template_path={template}` is no file. Pass a Jinja file: another model's template could add "
+                "tokens to the vocabulary that the calculator is made for."
+            )
+        tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
+    return tokenizer
+
+
+def _base(source: str, training_args: IGCSFTConfig, model_args: Any) -> Any:
+    """The base model, as `SFTTrainer` loads it from a name."""
+    options: dict[str, Any] = {
+        "revision": model_args.model_revision,
+        "trust_remote_code": training_args.trust_remote_code,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+        **(training_args.model_init_kwargs or {}),
+    }
+    training_args.model_init_kwargs = None  # the trainer refuses them together with a loaded model
+    if (quantization := get_quantization_config(model_args)) is not None:
+        options["quantization_config"] = quantization
+    if training_args.distributed_state.distributed_type in ("MULTI_GPU", "DEEPSPEED"):
+        options["device_map"] = None  # "auto" would spread each process's model over all devices
+    return create_model_from_path(source, **options)
+
+
+def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args: Any, igc_args: IGCArguments) -> Any:
+    """Adds the adapters that are trained, the calculator last: the outer one is saved in the output folder itself."""
+    options: dict[str, Any] = {}
+    plugin = training_args.deepspeed_plugin
+    if plugin is not None and plugin.zero_stage == 3 and not (model_args.load_in_4bit or model_args.load_in_8bit):
+        options["autocast_adapter_dtype"] = False  # as in TRL (1.16): ZeRO-3 gathers parameters of one dtype only
+    if igc_args.has_lora:
+        model_args.use_peft = True
+        lora = get_peft_config(model_args)
+        assert isinstance(lora, LoraConfig)
+        name = "default" if config is None else LORA
+        try:
+            model = get_peft_model(model, lora, adapter_name=name, **options)
+        except ValueError as error:
+            raise ValueError(
+                f"`lora_target_modules={lora.target_modules}` cannot be used: {error} A single name is a pattern for "
+                "whole paths: write `.*q_proj`, several names, or 'all-linear'."
+            ) from error
+    if config is not None:
+        with warnings.catch_warnings():  # PEFT (0.21) warns about all nested adapters; these are intended
+            warnings.filterwarnings("ignore", "You are trying to modify a model with PEFT for a second time")
+            warnings.filterwarnings("ignore", "Already found a `peft_config` attribute in the model")
+            model = get_peft_model(model, config, **options)
+    if igc_args.igc_train_base:
+        for name, parameter in model.named_parameters():
+            if f".{CHILD}." not in name:
+                parameter.requires_grad_(True)
+    return model
+
+
+def _save_base(trainer: IGCTrainer, folder: Path) -> None:
+    """Saves a trained base without the calculator, and its tokenizer."""
+    base = innermost_model(trainer.model)
+    own = {name: value for name, value in base.state_dict().items() if f".{CHILD}." not in name}
+    base.save_pretrained(folder, state_dict=own)
+    trainer.processing_class.save_pretrained(folder)
+
+
+def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:
+    """The last line of a run: a command that uses the saved files."""
+    base, question = model_args.model_name_or_path, '"What is 58 times 36?"'
+    if igc_args.igc_adapter == "igc":
+        base = f"{folder}/base" if igc_args.igc_train_base else base
+        return f"Saved. Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
+    if igc_args.igc_adapter == "igc+lora":
+        return (
+            f'Saved. Load it: PeftModel.from_pretrained(PeftModel.from_pretrained(base, "{folder}/{LORA}", '
+            f'adapter_name="{LORA}"), "{folder}"), after `import peft_igc`; then peft_igc.trace.'
+        )
+    model = f"--base {base} --adapter {folder}" if igc_args.has_lora else f"--base {folder}"
+    return f"Saved. Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
+
+
+def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
+    """`peft-igc sft`: trains here, or in processes that accelerate launches.
+
+    Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
+    there are several GPUs or if `accelerate config` has saved a default, except with `use_cpu`, `igc_writing_every`
+    above 1 and `igc_reading_steps`, which run in one process.
+
+    Args:
+        argv: Arguments without the program's name. None: `sys.argv[1:]`.
+        prog: The program's name in help texts.
+
+    Returns:
+        The exit code.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    parsed = parse(argv, prog)
+    training_args = parsed.arguments[1]
+    alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_reading_steps > 0
+    if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
+        return launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
+    main(*parsed.arguments)
+    return 0
+
+
+def script() -> None:
+    """`recipes/sft_igc.py`: trains in this process, which `accelerate launch` may have started.
+
+    Raises:
+        ValueError: Arguments of `accelerate launch` follow the script's name instead of preceding it.
+    """
+    parsed = parse(sys.argv[1:])
+    if parsed.launch:
+        raise ValueError(
+            f"`{parsed.launch[0]}` is an argument of accelerate. Write `accelerate launch {parsed.launch[0]} ... "
+            "SCRIPT`, or use `peft-igc sft`."
+        )
+    main(*parsed.arguments)

@@ -1,0 +1,16 @@
+"""Training: TRL's `SFTTrainer` with operand columns and the auxiliary reading loss.
+
+* `config`, `trainer`: `IGCSFTConfig` and `IGCTrainer`; `collator`: batches with operand columns.
+* `reading_only`: training steps that end after the reading; `optimizer`: Muon for matrices, AdamW for the rest.
+* `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
+* `learning_curves`, `model_card`: a plot and the sections of a model card.
+
+Imports `numbers`, `mappings`, `data`, `tuner` and `inference`; outside of the package torch, transformers, trl and
+their dependencies. Start with `trainer`.
+"""
+
+from .config import IGCSFTConfig
+from .trainer import IGCTrainer
+
+
+__all__ = ["IGCSFTConfig", "IGCTrainer"]

@@ -1,0 +1,119 @@
+"""Finds the last complete checkpoint of a run, and saves the trained weights that transformers would leave out.
+
+In: an output folder; a model. Out: the path of a checkpoint; a file in it, or the weights restored from that file.
+A process that is killed while it saves leaves an incomplete folder, which transformers (5.23) would resume from. It
+writes `trainer_state.json` last, so a folder with that file is complete, provided that all processes wrote theirs.
+Of a PEFT model, transformers saves and loads adapters, and for the best model only the active one. If more is trained
+(a LoRA as well as the calculator, or the base), the file `TRAINED` has all trained weights. Nothing is deleted here.
+Try it: `pytest tests/trainer/test_interruption.py tests/trainer/test_checkpoints.py`
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from ..tuner.config import IGCConfig
+from ..tuner.model import CHILD
+
+
+__all__ = ["TRAINED", "last_complete_checkpoint", "load_trained", "save_trained", "weights_to_save"]
+
+logger = logging.getLogger(__name__)
+
+TRAINED = "trained.safetensors"  # file in checkpoints
+
+_INCOMPLETE = "checkpoint-is-incomplete.txt"  # exists while `enable_jit_checkpoint` saves (transformers 5.23)
+
+
+def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
+    """The path of the last complete checkpoint. Later, incomplete ones are logged as warnings.
+
+    Args:
+        folder: The `output_dir` of a run.
+        processes: Number of processes that resume the run. Checkpoints of fewer processes (except of one) count as
+            incomplete, because a checkpoint does not record how many processes wrote it.
+
+    Raises:
+        ValueError: There is no complete checkpoint.
+    """
+    found = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdecimal()]
+    for path in sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
+        if _is_complete(path, processes):
+            return str(path)
+        logger.warning(f"`{path}` was not saved to its end, so an earlier checkpoint is looked for.")
+    raise ValueError(
+        f"`{folder}` has no complete checkpoint to resume from. Begin anew with `train()`, or pass the folder of a "
+        "checkpoint as `resume_from_checkpoint`."
+    )
+
+
+def _is_complete(path: Path, processes: int) -> bool:
+    """Whether the last file of each process was written to its end."""
+    if (path / _INCOMPLETE).exists():
+        return False
+    try:
+        json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # not written, or cut
+        return False
+    # A single process has written `rng_state.pth` before; with `save_only_model` there are no such files.
+    if not list(path.glob("rng_state_*.pth")):
+        return True
+    # The first process writes `trainer_state.json` without waiting for the generator states of the others.
+    return all(is_zipfile(path / f"rng_state_{rank}.pth") for rank in range(processes))
+
+
+def weights_to_save(model: Any) -> dict[str, nn.Parameter]:
+    """All trainable parameters by name. Empty if transformers saves and loads them itself, which it does for one
+    calculator named `default`.
+    """
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    is_default = getattr(model, "active_adapter", None) == "default"
+    # Other names do not count: transformers looks for the best weights in the checkpoint's folder, but PEFT saves all
+    # adapters except `default` in folders of their own.
+    if is_default and isinstance(model.peft_config.get("default"), IGCConfig):
+        return {} if all(f".{CHILD}." in name for name in trained) else trained
+    return trained
+
+
+def save_trained(model: nn.Module, folder: str | Path) -> None:
+    """Saves all trained weights in the folder of a checkpoint, if transformers leaves some of them out."""
+    if trained := weights_to_save(model):
+        save_file({name: p.detach().contiguous() for name, p in trained.items()}, Path(folder) / TRAINED)
+
+
+def load_trained(model: nn.Module, folder: str | Path) -> bool:
+    """Loads the weights that `save_trained` saved.
+
+    Returns:
+        Whether weights were loaded: False if transformers loads all of them itself.
+
+    Raises:
+        ValueError: The file does not exist, or has the weights of other parameters.
+    """
+    trained = weights_to_save(model)
+    if not trained:
+        return False
+    path = Path(folder) / TRAINED
+    if not path.is_file():
+        raise ValueError(
+            f"More is trained than one calculator, but `{folder}` has no `{TRAINED}` with all of the weights. "
+            "Pass a checkpoint of a run that trained the same parameters."
+        )
+    saved = load_file(path)
+    if different := sorted(saved.keys() ^ trained.keys()):
+        raise ValueError(
+            f"The checkpoint `{folder}` is of another run: `{different[0]}` is trained in one of them only. "
+            "Resume with the arguments of that run."
+        )
+    with torch.no_grad():
+        for name, parameter in trained.items():
+            parameter.copy_(saved[name])
+    return True

@@ -1,0 +1,380 @@
+"""Batches with operand columns: finds the anchors of rows, assigns steps to them, and makes the target tensors.
+
+In: rows prepared by TRL's `SFTTrainer` (`input_ids`, `labels`) with operand columns. Out: the batch of TRL's collator
+with `igc_anchors` and the six target tensors that the model takes. `RowCheck` applies the same rules to a whole
+dataset before it is truncated, so that errors precede the training and name the row. The anchors of rows that are not
+supervised are not checked. Nothing is read or calculated here.
+Try it: `pytest tests/trainer/test_trainer.py -k "batch or anchors or truncation"`
+
+Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits of a result.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from ..data.columns import COLUMNS, StepLabel, check_columns, encode_steps
+from ..mappings.readings import IGNORE
+from ..numbers.calculator import Status
+from ..numbers.digits import PAD, decode
+from ..numbers.number_runs import NumberTokens, find_runs
+from ..numbers.token_table import PADDING, TokenTable
+from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
+from ..tuner.config import IGCConfig
+
+
+logger = logging.getLogger(__name__)
+
+# Columns that `RowCheck` adds. Once a row is truncated, they cannot be derived from it any more.
+CUT = "igc_cut"  # number of supervised steps that truncation removes from the row, counted from the last, or WHOLE
+WHOLE = -1
+BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there are none for anchors within texts
+ROW_COLUMNS = (*COLUMNS, CUT, BY_TURN)
+
+_UNKNOWN = StepLabel(None, None, None, Status.NONE)
+
+
+@dataclass
+class IGCDataCollator(DataCollatorForLanguageModeling):
+    """TRL's collator for language modeling, which also converts operand columns to tensors.
+
+    Besides TRL's keys, the batch has (all int64) `igc_anchors` [B, A] (-1 = none) and the targets of
+    `columns.encode_steps`: `igc_operands` [B, A, 2, D + 1], `igc_signs` [B, A, 2], `igc_operator` [B, A],
+    `igc_result` [B, A, R], its sign and its status [B, A].
+
+    Args:
+        igc_config ([`IGCConfig`]):
+            Config of the adapter that is trained: limits of the numbers, operations, anchors.
+        tokenizer (*optional*):
+            Tokenizer of the rows, for the token of a space and to show faulty rows as text. `None`: as token ids.
+
+    Raises:
+        TypeError: A column has a wrong type.
+        ValueError: Columns contradict themselves, each other or the row's anchors. The message shows the row.
+
+    Example:
+        collator = IGCDataCollator(pad_token_id=0, igc_config=IGCConfig(layer=1))
+        batch = collator([{"input_ids": [5, 6, 7], "labels": [-100, -100, 7], "igc_operator": "none"}])
+    """
+
+    igc_config: IGCConfig | None = None
+    tokenizer: Any = None
+
+    def __post_init__(self) -> None:
+        if self.igc_config is None:
+            raise ValueError(
+                "`igc_config=None` leaves the length of the numbers unknown. Pass the adapter's `IGCConfig`, or use "
+                "TRL's collator for a model without an adapter."
+            )
+        if self.padding_free:
+            raise ValueError(
+                "`padding_free=True` joins the rows of a batch, and a calculation would read across them. "
+                "Set `padding_free=False`."
+            )
+        table = self.igc_config.token_table  # None with the hidden interface
+        self._tokens = None if table is None else NumberTokens(table)
+        self._respell = SingleDigits.of(self.igc_config, self.tokenizer)
+
+    def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        """Makes the batch of `examples`."""
+        assert self.igc_config is not None
+        if self._respell is not None:  # rows that `IGCTrainer` prepared are respelled already, which changes nothing
+            examples = [{**example, **self._respell(example)} for example in examples]
+        batch: dict[str, Any] = super().torch_call(examples)
+        anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
+        turns = _turns(anchors, batch["input_ids"], batch["labels"], self.igc_config)
+        rows = [self._steps(example, turns_of_row) for example, turns_of_row in zip(examples, turns, strict=True)]
+        width = max(anchors.shape[1], *map(len, rows))
+        rows[0] = rows[0] + [_UNKNOWN] * (width - len(rows[0]))  # `encode_steps` pads to the longest row
+        batch["igc_anchors"] = pad(anchors, (0, width - anchors.shape[1]), value=-1)  # [B, A]
+        limits = limits_of(self.igc_config)
+        batch.update(encode_steps(rows, **{name: limits[name] for name in limits if name != "division"}))
+        if self._tokens is not None:
+            self._check_operands_are_in_text(batch, examples)
+        return batch
+
+    def _check_operands_are_in_text(self, batch: Mapping[str, Any], examples: list[dict[str, Any]]) -> None:
+        """Refuses steps with an operand that no number in the text spells, since the reading would point elsewhere."""
+        # Token interface only: the hidden interface can learn to read numbers written in words.
+        assert self._tokens is not None
+        assert self.igc_config is not None
+        ids, anchors, operator = batch["input_ids"], batch["igc_anchors"], batch["igc_operator"]
+        asked = (anchors >= 0) & (operator >= 0) & (operator < len(self.igc_config.operations))  # [B, A]
+        place, valid = torch.arange(ids.shape[1]), batch["attention_mask"].bool()
+        context = self.igc_config.reading_context
+        rules, text = Rules.of(self.igc_config), ids.masked_fill(~valid, PADDING)
+        since = context_starts(context, rules, anchors, kinds_of(rules, text, anchors, 0))  # [B, A]
+        for step in range(anchors.shape[1]):  # one anchor at a time, because [B, A, T, D + 1] would take much memory
+            operands = batch["igc_operands"][:, step]  # [B, 2, D + 1]
+            text = valid & (place <= anchors[:, step, None])  # [B, T]
+            digits = find_runs(self._tokens, ids, text, operands.shape[-1]).digits  # [B, T, D + 1]
+            digits = digits.masked_fill((place < since[:, step, None])[..., None], PAD)
+            found = (digits[:, None] == operands[:, :, None]).all(-1).any(-1)  # [B, 2]
+            for row, which in (~found & asked[:, step, None]).nonzero().tolist():
+                number = decode(operands[row, which], operands.new_zeros(()))[0]
+                raise ValueError(
+                    f"{self._name(examples[row])}: no number before the anchor spells the operand {number}, or it "
+                    "touches a letter, a decimal point or a percent sign, or is farther back than "
+                    f"`reading_context={context!r}` goes. The token interface points at numbers "
+                    'in digits: write the operand in digits, or set `igc_operator` to "none".'
+                )
+
+    def _steps(self, example: Mapping[str, Any], turns: list[bool]) -> list[StepLabel]:
+        """The row's steps in the order of its anchors."""
+        assert self.igc_config is not None
+        try:
+            return assign_steps(example, turns, self.igc_config, "row")
+        except (TypeError, ValueError):
+            # Decoding a row takes longer than checking it, so only the names of faulty rows are made.
+            return assign_steps(example, turns, self.igc_config, self._name(example))
+
+    def _name(self, example: Mapping[str, Any]) -> str:
+        """The row's name in errors: its text before the first answer."""
+        labels = example.get("labels") or []
+        end = next((i for i, label in enumerate(labels) if i and label != -100), len(example["input_ids"]))
+        ids = list(example["input_ids"][:end])
+        text = ids if self.tokenizer is None else self.tokenizer.decode(ids)
+        shown = repr(text)
+        return f"row {shown if len(shown) <= 120 else f'{shown[:40]} ... {shown[-80:]}'}"
+
+
+def limits_of(config: IGCConfig) -> dict[str, Any]:
+    """The limits of a config, as keyword arguments of `check_columns`."""
+    return {
+        "num_digits": config.num_digits,
+        "result_digits": config.result_digits,
+        "operations": config.operations,
+        "division": config.division,
+    }
+
+
+def _turns(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
+    """For each anchor of each row, whether a turn begins there (True) or a result within a text (False)."""
+    # anchors: [B, A] positions, -1 for none; ids and labels: [B, T]
+    rules = Rules.of(config)
+    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])
+    # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
+    if rules.prompt_end:
+        ends = before_labels(labels)
+        # Rows without such an end write into an extra position at T, which no anchor refers to.
+        inline = torch.nn.functional.pad(inline, (0, 1)).scatter(1, ends.where(ends >= 0, ids.shape[1]), False)
+    is_turn = ~inline.gather(1, anchors.clamp(min=0))
+    return [one[at >= 0].tolist() for one, at in zip(is_turn, anchors, strict=True)]
+
+
+def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, where: str) -> list[StepLabel]:
+    """Assigns the entries of the operand columns to the anchors of a row.
+
+    If there are as many entries as turns, but not as many as anchors, they belong to the turns, and the anchors within
+    texts are not supervised.
+
+    Args:
+        row: A row with operand columns.
+        turns: For each anchor, whether a turn begins there.
+        config: The adapter's config.
+        where: The row's name in error messages.
+
+    Returns:
+        The steps in the order of the anchors, at least one. Steps that truncation removed are not supervised.
+
+    Raises:
+        TypeError: As `check_columns`.
+        ValueError: As `check_columns`, or if the number of entries fits neither the anchors nor the turns.
+    """
+    steps = check_columns(row, **limits_of(config), where=where)
+    if all(step.operator is None for step in steps):
+        return [_UNKNOWN]
+    count, cut = len(turns), row.get(CUT, WHOLE)
+    by_turn = row.get(BY_TURN)
+    if by_turn or (by_turn is None and len(steps) != count and len(steps) == sum(turns)):
+        entries = iter(steps)
+        # After a truncation there may be fewer anchors than entries.
+        steps = [next(entries, _UNKNOWN) if is_turn else _UNKNOWN for is_turn in turns] + list(entries)
+    if cut != WHOLE:  # anchors may be missing, so their number cannot be compared
+        supervised = [place for place, step in enumerate(steps) if step.operator is not None]
+        kept = supervised[len(supervised) - cut] if cut else len(steps)
+        # A removed step is not supervised: a part of the text that it would read is missing.
+        return steps[:kept] + [_UNKNOWN] * (len(steps) - kept)
+    if len(steps) == count:
+        return steps
+    is_list = isinstance(row.get("igc_operator"), (list, tuple))
+    raise ValueError(f"{where}: {_mismatch(count, len(steps), is_list, config)}")
+
+
+def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
+    """Why the entries of a row do not fit its anchors, and the cure."""
+    rules = Rules.of(config)
+    if count == 0 and not rules.sequences:
+        return (
+            "the operand columns describe a calculation, but the row has no anchor: no labelled token follows one "
+            "without a label. Use `prompt` and `completion` columns, or `assistant_only_loss=True` for a "
+            "conversation, or `IGCConfig.from_tokenizer(...)`, which finds anchors in the text."
+        )
+    if count == 0:
+        more = len(rules.sequences) - 8
+        shown = f"{rules.sequences[:8]}" + (f" and {more} more" if more > 0 else "")
+        return (
+            "the operand columns describe a calculation, but the row has no anchor: none of "
+            f"the token sequences {shown} occurs in it. Write the row as a conversation, or set "
+            '`IGCConfig(anchor="prompt_end")` to anchor before each labelled stretch.'
+        )
+    anchors = f"{count} anchor{'s' if count > 1 else ''}"
+    found = f"have {steps} entries" if is_list else "describe one calculation"
+    return (
+        f"the row has {anchors}, but its operand columns {found}. Make each column a list with one entry per anchor "
+        "(None for an anchor without an annotation)."
+    )
+
+
+def warn_of_cut(dataset_name: str, max_length: int | None, rows: str) -> None:
+    """Warns that truncation removes supervised steps.
+
+    Args:
+        dataset_name: Name of the dataset.
+        max_length: The length to which rows are cut.
+        rows: The rows that lose steps, such as `"3 of 100 rows"`.
+    """
+    logger.warning(
+        f"`max_length={max_length}` cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
+        "steps removed are not supervised, and rows without a remaining label are dropped. Set `max_length` higher."
+    )
+
+
+_INTEGER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")  # with or without thousands separators
+_warn_once = functools.cache(warn_of_cut)  # for streams, whose rows are checked one by one in every epoch
+
+
+@dataclass(frozen=True)
+class SingleDigits:
+    """Writes the labelled numbers of a row in single-digit tokens, which spell the same text; for `dataset.map`.
+
+    The calculator writes results like this where the tokenizer has no fixed groups of digits, so labels must, too.
+
+    Args:
+        table: the adapter's token table.
+        tokenizer: of the rows; needed if a numeric token begins with a space.
+    """
+
+    table: TokenTable
+    tokenizer: Any
+
+    @classmethod
+    def of(cls, config: IGCConfig, tokenizer: Any) -> SingleDigits | None:
+        """That of an adapter; None if it writes groups of digits, or has learned how to write."""
+        table = config.token_table
+        return cls(table, tokenizer) if table is not None and table.group == 1 else None
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, list[int]]:
+        """The row's `input_ids` and `labels`.
+
+        Raises:
+            ValueError: a labelled number begins with a space, and the tokenizer has no token for a space.
+        """
+        ids: list[int] = []
+        labels: list[int] = []
+        given = row.get("labels") or row["input_ids"]  # without labels, all tokens are trained
+        for token, label in zip(row["input_ids"], given, strict=True):
+            pieces = [token] if label == IGNORE else self._pieces(token)
+            ids += pieces
+            labels += [label] if label == IGNORE else pieces
+        return {"input_ids": ids, "labels": labels}
+
+    def _pieces(self, token: int) -> list[int]:
+        """The tokens that replace `token` in a labelled text."""
+        spelled = self.table.digits.get(token)
+        if spelled is None:
+            return [token]
+        space: list[int] = []
+        if token in self.table.spaced:
+            space = [] if self.tokenizer is None else self.tokenizer(" ", add_special_tokens=False)["input_ids"]
+            if len(space) != 1:
+                raise ValueError(
+                    f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so "
+                    "an answer cannot be written in single digits. Pass the `tokenizer`, write answers without a "
+                    'leading space, or use `interface="hidden"`.'
+                )
+        return [*space, *(self._single[digit] for digit in spelled)]
+
+    @functools.cached_property
+    def _single(self) -> dict[str, int]:
+        """The token of each digit."""
+        return {digits: token for token, digits in self.table.digits.items() if token not in self.table.spaced}
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`.
+
+    Args:
+        config: The adapter's config.
+        tokenizer: The tokenizer of the dataset's `input_ids`.
+        dataset_name: The dataset's name in messages.
+        max_length: The length to which rows will be cut, or None.
+        keep_end: Whether the beginning of a row is cut instead of its end.
+        is_stream: Whether the dataset is a stream. Then the first row that loses steps is logged, since they cannot be
+            counted in advance.
+    """
+
+    config: IGCConfig
+    tokenizer: Any
+    dataset_name: str
+    max_length: int | None
+    keep_end: bool
+    is_stream: bool = False
+
+    def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """The columns `CUT` and `BY_TURN` of a row.
+
+        Raises:
+            TypeError, ValueError: As `assign_steps`, or if the operands of a step follow its anchor.
+        """
+        where = f"{self.dataset_name} dataset, row {index}"
+        ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
+        found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
+        anchors: list[int] = found[found >= 0].tolist()
+        turns = _turns(found[None], ids, labels, self.config)[0]
+        steps = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
+        entries = row.get("igc_operator")
+        by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)
+        checked = {CUT: WHOLE, BY_TURN: by_turn}
+        if all(step.operator is None for step in steps):
+            return {CUT: WHOLE, BY_TURN: False}
+        for anchor, step in zip(anchors, steps, strict=True):
+            self._check_order(row, anchor, step, where)
+        if self.max_length is None or ids.shape[1] <= self.max_length:
+            return checked
+        supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]
+        # If the beginning is cut, the rest may start within an operand, so no step is kept. If the end is cut, a step
+        # is kept with all text up to its anchor and one more token: the label after a prompt's end makes it an anchor.
+        last = -1 if self.keep_end else self.max_length - 2
+        lost = sum(anchor > last for anchor in supervised)
+        if lost and self.is_stream:
+            _warn_once(self.dataset_name, self.max_length, "rows")
+        return {**checked, CUT: lost}
+
+    def _check_order(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> None:
+        """Refuses a step that seems to belong to a later anchor."""
+        # Operands may be written in words, so their absence before the anchor is no error by itself. It is one if both
+        # occur in figures in a later question, and neither occurs before the anchor.
+        ids, labels = row["input_ids"], row["labels"]
+        later = [token for token, label in zip(ids[anchor + 1 :], labels[anchor + 1 :], strict=True) if label == -100]
+        if step.operands is None or not later:
+            return
+        wanted = {operand.lstrip("-") for operand in step.operands}
+        texts = (self.tokenizer.decode(part) for part in (ids[: anchor + 1], later))
+        before, after = ({n.replace(",", "") for n in _INTEGER.findall(text)} for text in texts)
+        if wanted <= after and not wanted & before:
+            raise ValueError(
+                f"{where}: the operands {' and '.join(step.operands)} follow their anchor (token {anchor}), so they "
+                "cannot be read there. Put the entries of the operand columns in the order of the anchors, with None "
+                "for an anchor without a calculation."
+            )

@@ -1,0 +1,191 @@
+"""`MuonAdamW`: Muon for the calculator's matrices, AdamW for everything else, as one optimizer.
+
+In: a model with a trainable calculator, an `IGCSFTConfig`. Out: an optimizer of all its trainable parameters. The
+reading has to learn a representation of about a thousand number tokens. Muon's update has the same size in all
+directions of a matrix, and needs fewer steps for that (`benchmarks/cost/optimizers.py`). As Muon's authors recommend,
+AdamW trains embeddings, biases, norms and classifiers; it also trains all parameters outside the calculator. Sharded
+parameters (FSDP, DeepSpeed) are not supported, because Muon needs whole matrices.
+
+Source: torch.optim.Muon (Jordan et al., 2024, "Muon: An optimizer for hidden layers in neural networks").
+Try it: `pytest tests/trainer/test_optimizer.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import get_total_norm
+
+from ..tuner.layer import IGCLayer
+
+
+# Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
+NOT_MATRICES = ("distance", "offset", "digit", "sign", "slots", "place", "digit_head", "sign_head", "operator_head")
+
+
+class MuonAdamW(torch.optim.Optimizer):
+    """Muon and AdamW as one optimizer.
+
+    Both share its parameter groups and its state, so schedulers, gradient clipping and checkpoints see one optimizer.
+
+    Args:
+        matrices: Parameters [m, n] for Muon.
+        others: Parameter groups for AdamW, with their weight decay.
+        muon_lr: Learning rate of Muon, scaled so that its updates have the RMS of AdamW's (`match_rms_adamw`).
+        lr: Learning rate of AdamW.
+        betas: Coefficients of AdamW.
+        eps: Epsilon of AdamW.
+        weight_decay: Weight decay of Muon.
+        momentum: Momentum of Muon.
+        resting: Lists of parameters of either optimizer. A list is not updated in a step in which all its gradients
+            are zero. A batch without operands gives the reading such gradients, and its momentum would move it anyway,
+            with Muon even by a whole step.
+
+    Raises:
+        ValueError: This version of torch has no Muon.
+    """
+
+    def __init__(
+        self,
+        matrices: list[nn.Parameter],
+        others: list[dict[str, Any]],
+        *,
+        muon_lr: float,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.95,
+        resting: Sequence[Sequence[nn.Parameter]] = (),
+    ) -> None:
+        if not hasattr(torch.optim, "Muon"):
+            raise ValueError(
+                f"torch {torch.__version__} has no `torch.optim.Muon`, which was added in 2.9. "
+                "Update torch, or leave `igc_muon_learning_rate` out to train with AdamW alone."
+            )
+        muon = torch.optim.Muon(
+            matrices, lr=muon_lr, weight_decay=weight_decay, momentum=momentum, adjust_lr_fn="match_rms_adamw"
+        )
+        self.parts: list[torch.optim.Optimizer] = [muon]
+        if others:
+            self.parts.append(torch.optim.AdamW(others, lr=lr, betas=betas, eps=eps))
+        self.resting = resting
+        # No defaults are needed: the groups already have those of their optimizers, and are shared, not copied.
+        super().__init__([group for part in self.parts for group in part.param_groups], {})
+        self._share()
+
+    def _share(self) -> None:
+        """Makes both optimizers use the parameter groups and the state of this one."""
+        start = 0
+        for part in self.parts:
+            count = len(part.param_groups)
+            part.param_groups = self.param_groups[start : start + count]
+            part.state = self.state
+            start += count
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Makes a step of both optimizers."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        # After clipping and unscaling, which keep zeros. DDP has averaged the gradients, so all ranks decide alike.
+        for parameters in self.resting:
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            # The only host synchronization of a step, once per list.
+            if not get_total_norm(gradients, float("inf")):
+                for parameter in parameters:
+                    parameter.grad = None  # optimizers skip parameters without a gradient, but not zero gradients
+        for part in self.parts:
+            part.step()
+        return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores both optimizers from `state_dict()`."""
+        super().load_state_dict(state_dict)
+        self._share()  # loading replaces the lists of groups; Accelerate also does so before the first step
+
+
+def _calculators(model: nn.Module) -> list[IGCLayer]:
+    """All calculators in a model."""
+    return [module for module in model.modules() if isinstance(module, IGCLayer)]
+
+
+def calculator_matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The trainable weight matrices [m, n] of all calculators in a model, which Muon trains."""
+    found = []
+    for layer in _calculators(model):
+        for name, parameter in layer.named_parameters():
+            module, _, leaf = name.rpartition(".")
+            # An embedding is a parameter with such a name, a classifier the weight of a module with such a name.
+            is_table = {leaf, module.rpartition(".")[2]} & set(NOT_MATRICES)
+            if parameter.requires_grad and parameter.dim() == 2 and min(parameter.shape) > 1 and not is_table:
+                found.append(parameter)
+    return found
+
+
+def calculator_weights(model: Any) -> dict[nn.Parameter, torch.Tensor]:
+    """Copies of the trainable weights of all calculators by parameter. Empty unless the model is in 4 or 8 bit."""
+    if not (getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False)):
+        return {}
+    return {p: p.detach().clone() for layer in _calculators(model) for p in layer.parameters() if p.requires_grad}
+
+
+def undo_bfloat16(model: nn.Module, before: dict[nn.Parameter, torch.Tensor]) -> None:
+    """Restores the weights of the calculators in a 4 or 8 bit model after TRL's cast to bfloat16.
+
+    TRL (1.16) casts all trainable parameters of such a model, but bfloat16 cannot represent the small updates of a
+    norm's weight, which is close to 1.
+
+    Args:
+        model: A model with a calculator.
+        before: The result of `calculator_weights` before the cast. A calculator added after that becomes float32.
+    """
+    for parameter in calculator_weights(model):
+        parameter.data = before.get(parameter, parameter.data.float()).to(parameter.device)
+
+
+def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
+    """The trainable parameters of each reading and of each writing in a model, without empty lists."""
+    calculators = _calculators(model)
+    mappings = [m for one in calculators for name in one.adapter_layer_names for m in getattr(one, name).values()]
+    found = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
+    return [parameters for parameters in found if parameters]
+
+
+def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
+    """Makes the optimizer of all trainable parameters of a model.
+
+    Args:
+        model: A model with a trainable calculator.
+        args: An `IGCSFTConfig` with `igc_muon_learning_rate`.
+        decayed: Names of the parameters with weight decay, for AdamW.
+
+    Raises:
+        ValueError: The model has no trainable calculator.
+    """
+    matrices = calculator_matrices(model)
+    if not matrices:
+        raise ValueError(
+            "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
+            "Attach an IGC adapter, or leave the argument out."
+        )
+    taken = {id(p) for p in matrices}
+    # Two groups for AdamW: with weight decay (index 0) and without (1).
+    others: list[dict[str, Any]] = [{"params": [], "weight_decay": w} for w in (args.weight_decay, 0.0)]
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and id(parameter) not in taken:
+            others[name not in decayed]["params"].append(parameter)
+    return MuonAdamW(
+        matrices,
+        [group for group in others if group["params"]],
+        muon_lr=args.igc_muon_learning_rate,
+        lr=args.learning_rate,
+        betas=(args.adam_beta1, args.adam_beta2),
+        eps=args.adam_epsilon,
+        weight_decay=args.weight_decay,
+        resting=calculator_mappings(model),
+    )

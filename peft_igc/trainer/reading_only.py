@@ -1,0 +1,145 @@
+"""Training steps that end after the reading, and a recorder of the outputs of complete forward passes.
+
+In: a model and a batch with anchors and targets. Out: the reading's loss and metrics. Losses are not weighted here.
+The reading learns nothing from later layers (paper, "Modified Training Process"), so a pass that trains only the
+reading can end after it. Also decides which steps train only the reading, and validates those options.
+Try it: `pytest tests/trainer/test_reading_only.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from peft import PeftModel
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from ..tuner.call import ReadingDone, reading_alone
+from ..tuner.config import ONLY
+from ..tuner.hooks import TARGETS, active_config
+from ..tuner.outputs import Fields
+
+
+__all__ = ["Recorder", "check_reading_alone", "check_writing_comes", "read_alone", "reads_alone"]
+
+# The options with steps that train only the reading, and the value of each without such steps.
+_OPTIONS = {"igc_writing_every": 1, "igc_reading_steps": 0}
+
+
+def reads_alone(args: Any, step: int) -> bool:
+    """Whether a training step trains only the reading.
+
+    Args:
+        args: An `IGCSFTConfig`, or other training arguments, with which no step does.
+        step: Index of the step, counted from 0.
+    """
+    return step < getattr(args, "igc_reading_steps", 0) or bool(step % getattr(args, "igc_writing_every", 1))
+
+
+def check_writing_comes(args: Any, steps: int) -> None:
+    """Refuses a run in which no step trains the writing.
+
+    Args:
+        args: An `IGCSFTConfig`.
+        steps: Number of steps planned, or 0 outside of training.
+
+    Raises:
+        ValueError: `igc_reading_steps` leaves no step for the writing.
+    """
+    reading, every = args.igc_reading_steps, args.igc_writing_every
+    first = -(-reading // every) * every  # first step that trains the writing, counted from 0
+    if 0 < steps <= first:
+        raise ValueError(
+            f"`igc_reading_steps={reading}` leaves none of the {steps} planned steps for the writing, which is first "
+            f"trained in step {first + 1}. Train for more steps or epochs, or set `igc_reading_steps` lower."
+        )
+
+
+def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
+    """Refuses steps that train only the reading if the reading could not learn in them.
+
+    Args:
+        args: An `IGCSFTConfig`, or other training arguments.
+        has_adapter: Whether the model has an IGC adapter.
+        has_operands: Whether the training rows have operands.
+
+    Raises:
+        ValueError: There are such steps, but no adapter, no operands, or no weight of the reading loss.
+    """
+    for name, none in _OPTIONS.items():
+        value = getattr(args, name, none)
+        if value == none:
+            continue
+        for fails, reason in (
+            (not has_adapter, "the model has no IGC adapter. Attach one"),
+            (not has_operands, "the training rows have no operands. Add `igc_operator` and the other operand columns"),
+            (not args.igc_loss_weight, "with `igc_loss_weight=0` it learns nothing. Set the weight above 0"),
+        ):
+            if fails:
+                raise ValueError(
+                    f"`{name}={value}` trains the reading in separate steps, but {reason}, or set `{name}={none}`."
+                )
+
+
+def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
+    """Runs the layers up to the calculator's, and the reading.
+
+    Args:
+        model: A causal LM with an active IGC adapter, in training mode.
+        inputs: A batch of `IGCDataCollator`.
+
+    Returns:
+        The loss and the metrics of the reading.
+
+    Raises:
+        ValueError: The model is wrapped (DDP, FSDP, DeepSpeed), no adapter is active, or the adapter has no reading
+            loss.
+    """
+    # The pass ends by an exception, which a wrapper does not expect: DDP would not average the gradients any more.
+    if not isinstance(model, PeftModel | PreTrainedModel):
+        raise ValueError(
+            "`igc_writing_every` above 1 and `igc_reading_steps` end forward passes early, which is not supported for "
+            f"a model wrapped in `{type(model).__name__}`. Set `igc_writing_every=1` and `igc_reading_steps=0`, or "
+            "train in one process."
+        )
+    config = active_config(model)
+    if config is not None and config.shortcut == ONLY:
+        raise ValueError(
+            "`igc_writing_every` above 1 and `igc_reading_steps` train the reading by its own loss, but with "
+            '`shortcut="only"` there is none. Set `igc_writing_every=1` and `igc_reading_steps=0`.'
+        )
+    # No labels: there is no language-model loss, and the anchors are given.
+    names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
+    try:
+        with reading_alone():  # makes the calculator's layer raise after the reading
+            model(**{name: inputs[name] for name in names}, use_cache=False)
+    except ReadingDone as done:
+        return done.report
+    raise ValueError(
+        "No IGC adapter is active, so nothing was read. Set `igc_writing_every=1` and `igc_reading_steps=0`."
+    )
+
+
+class Recorder:
+    """Replaces the model in `SFTTrainer.compute_loss`, and keeps the outputs of its forward passes."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.outputs: list[ModelOutput] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        output = self.model(*args, **kwargs)
+        # The fields are declared on the output's class (`tuner.outputs`), so they survive DDP's rebuilding of outputs.
+        if getattr(output, "igc_loss", None) is not None:
+            self.outputs.append(output)
+        return output
+
+    def __getattr__(self, name: str) -> Any:  # for TRL, which also reads attributes of the model
+        return getattr(self.model, name)
+
+    def chosen(self) -> ModelOutput | None:
+        """The output of the trained pass, or None if the calculator did not run."""
+        # For some losses TRL runs a second pass without gradients, for its metrics.
+        with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
+        return next(with_grad, self.outputs[0] if self.outputs else None)

@@ -1,0 +1,411 @@
+"""`IGCTrainer`: TRL's `SFTTrainer` with operand columns, the reading loss and its metrics.
+
+    trainer = IGCTrainer(model, IGCSFTConfig(output_dir="out"), train_dataset=rows, peft_config=IGCConfig(layer=1))
+
+In: a dataset as for `SFTTrainer`, with operand columns (`data.columns`). Out: a trained adapter, logs and model cards.
+The model computes the reading loss and returns it as a field of its output; the trainer weights it, adds it to the
+language-model loss and logs it. Without an IGC adapter the class behaves as `SFTTrainer`. The trainer depends on
+internals of TRL 1.16 and transformers 5.23; comments name the places.
+Try it: `pytest tests/trainer/test_trainer.py`
+
+Shapes: B rows, T positions, A anchors per row.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from datasets import Dataset
+from peft import PeftModel
+from torch import nn
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import SFTConfig, SFTTrainer
+from trl.data_utils import get_dataset_column_names
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
+
+from ..data.columns import COLUMNS
+from ..numbers.tokenizer_profile import check_tokenizer
+from ..tuner.base_model import innermost_model
+from ..tuner.config import IGCConfig
+from ..tuner.hooks import active_config
+from ..tuner.outputs import Fields
+from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save
+from .collator import CUT, ROW_COLUMNS, IGCDataCollator, RowCheck, SingleDigits, warn_of_cut
+from .config import IGCSFTConfig
+from .exact_match import ExactMatch
+from .learning_curves import FILE_NAME, draw_curves
+from .model_card import annotated_rows, training_record, write_sections
+from .optimizer import calculator_weights, muon_adamw, undo_bfloat16
+from .reading_only import Recorder, check_reading_alone, check_writing_comes, read_alone, reads_alone
+
+
+__all__ = ["IGCSFTConfig", "IGCTrainer"]
+
+logger = get_logger(__name__)
+
+
+class IGCTrainer(SFTTrainer):
+    """
+    Trainer for models with an Integrated Gated Calculator.
+
+    A subclass of [`~trl.SFTTrainer`] with the same arguments. Datasets may have the columns `igc_operator`,
+    `igc_operands` and `igc_result` (see [`columns.check_columns`]), in any format of [`~trl.SFTTrainer`] in which the
+    rows have an anchor, such as prompts with completions, or conversations. These metrics are logged in addition to
+    TRL's, over the supervised steps since the last log:
+
+    - `igc/loss_read`: mean reading loss.
+    - `igc/read_accuracy`: fraction of the steps with correct operator, operands and signs.
+    - `igc/gate_mean`: mean gate over the positions that were written.
+    - `exact_match`, `exact_match_skipped`, `exact_match_cut`: with `igc_exact_match`, at every evaluation.
+
+    Checkpoints contain all trained weights, including those of a LoRA or the base, for resuming and for the best
+    model. `save_model` saves adapters only; if the base is trained too, save it separately.
+
+    Args:
+        model (`str`, [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
+            As in [`~trl.SFTTrainer`]. Of several IGC adapters, the active one is trained.
+        args ([`IGCSFTConfig`], *optional*):
+            As in [`~trl.SFTTrainer`].
+        data_collator, train_dataset, eval_dataset, processing_class, kwargs:
+            As in [`~trl.SFTTrainer`]. A custom collator has to make the `igc_*` tensors itself.
+
+    Raises:
+        ValueError: The model has an IGC adapter and rows would be packed; operand columns of a row are faulty; or an
+            option is not supported for this model, these rows or several processes.
+    """
+
+    # Declared for the type checker, because TRL's attributes are not typed.
+    _tag_names: list[str]
+    _signature_columns: list[str]
+    data_collator: Any
+    optimizer: Any
+
+    def __init__(
+        self,
+        model: Any,
+        args: Any = None,
+        data_collator: Any = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        # TRL (1.16) prepares the datasets in its `__init__`, before `self.model` exists, so `_prepare_dataset` needs
+        # the config now. With `peft_config`, TRL attaches the adapter there.
+        peft_config = kwargs.get("peft_config")
+        own = peft_config if isinstance(peft_config, IGCConfig) else None
+        self._igc_config = active_config(model) if own is None and isinstance(model, nn.Module) else own
+        if self._igc_config is not None:
+            self._tag_names = [*self._tag_names, "igc"]
+            _refuse_packing(args)
+        before = calculator_weights(model)  # TRL's `__init__` casts them if the base is in 4 or 8 bit
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        undo_bfloat16(self.model, before)
+        _put_fused_head_on_the_base(self.model)
+        self._igc_config = active_config(self.model)
+        # Supervised steps of the current accumulation window on all ranks; None before the first window.
+        self._igc_in_window: torch.Tensor | None = None
+        self._igc_totals: dict[str, torch.Tensor] = {}
+        self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
+        self._igc_kept_step: int | None = None
+        self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
+        has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in COLUMNS)
+        has_operands = has_columns and annotated_rows(self.train_dataset) != 0
+        # A custom collator may have the operands from elsewhere. `compute_loss` checks its first batch.
+        check_reading_alone(self.args, self._igc_config is not None, has_operands or data_collator is not None)
+        if self._igc_config is None:
+            if has_columns:
+                logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
+            return
+        _refuse_sharded_sequences(self.accelerator.parallelism_config)
+        if weights_to_save(self.model) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            raise ValueError(
+                "More is trained than the calculator, and with FSDP or DeepSpeed a checkpoint would contain only a "
+                "part of it. Train with DDP, or train the calculator alone, as the adapter `default`."
+            )
+        check_tokenizer(self._igc_config.token_table, self._tokenizer)
+        if not has_operands:
+            lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
+            logger.warning(
+                f"The training dataset has {lack}, so the reading is not trained. "
+                "Add operands, unless you only want to train the writing."
+            )
+        # TRL's default collator, and no subclass of it, which would be custom.
+        if type(self.data_collator) is DataCollatorForLanguageModeling:
+            fields = {f.name: getattr(self.data_collator, f.name) for f in dataclasses.fields(self.data_collator)}
+            self.data_collator = IGCDataCollator(**fields, igc_config=self._igc_config, tokenizer=self._tokenizer)
+        elif has_columns and not isinstance(self.data_collator, IGCDataCollator):
+            logger.warning(
+                f"The operand columns are passed to `{type(self.data_collator).__name__}`, which has to convert them "
+                "to the `igc_*` tensors. Leave `data_collator` out, or derive yours from `IGCDataCollator`."
+            )
+
+    def _prepare_dataset(
+        self, dataset: Any, processing_class: Any, args: Any, packing: bool, formatting_func: Any, dataset_name: str
+    ) -> Any:
+        """As the parent's; between tokenization and truncation, labels are respelled and operand columns checked."""
+        names = get_dataset_column_names(dataset)
+        prepare = super()._prepare_dataset
+        respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
+        has_operands = any(name in names for name in COLUMNS)
+        if self._igc_config is None or CUT in names or not (has_operands or respell):
+            return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
+        # Two passes through TRL's preparation: the first one tokenizes, and the second one recognizes tokenized rows,
+        # cuts and shuffles them. Shuffling first would break the row numbers of error messages.
+        whole = copy.copy(args)
+        whole.max_length, whole.shuffle_dataset = None, False
+        dataset = prepare(dataset, processing_class, whole, packing, formatting_func, dataset_name)
+        if respell is not None:  # single digits are more tokens, and the length is that of what the model is given
+            with global_then_local_main_first():
+                dataset = dataset.map(respell)
+        if not has_operands:
+            return prepare(dataset, processing_class, args, packing, None, dataset_name)
+        keep_end = args.truncation_mode == "keep_end"
+        is_stream = not isinstance(dataset, Dataset)
+        check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end, is_stream)
+        map_kwargs: dict[str, Any] = {}
+        if not is_stream:  # `IterableDataset.map` has neither option
+            map_kwargs = {"num_proc": args.dataset_num_proc, "desc": f"Checking operands of {dataset_name} dataset"}
+        with global_then_local_main_first():  # the other processes load the result from the cache of `datasets`
+            dataset = dataset.map(check, with_indices=True, **map_kwargs)
+        if not is_stream:
+            cut = sum(lost > 0 for lost in dataset[CUT])
+            if cut:
+                warn_of_cut(dataset_name, args.max_length, f"{cut} of {len(dataset)} rows")
+        return prepare(dataset, processing_class, args, packing, None, dataset_name)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        """As the parent's, with the operand columns, which the trainer would otherwise remove before the collator."""
+        super()._set_signature_columns_if_needed()
+        if self._igc_config is not None:
+            self._signature_columns = list(dict.fromkeys([*self._signature_columns, *ROW_COLUMNS]))
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        """As the parent's, or with `igc_muon_learning_rate` a `MuonAdamW`."""
+        rate = getattr(self.args, "igc_muon_learning_rate", None)  # `args` may be plain `TrainingArguments`
+        if self.optimizer is not None or rate is None:
+            return super().create_optimizer(model)
+        opt_model = self.model if model is None else model
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ValueError(
+                "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
+                "Leave the argument out to train with AdamW alone."
+            )
+        optim = getattr(self.args.optim, "value", self.args.optim)
+        if not optim.startswith("adamw_torch") or self.args.optim_args or self.optimizer_cls_and_kwargs:
+            raise ValueError(
+                f"`igc_muon_learning_rate` requires torch's AdamW for all other parameters, but `optim={optim!r}`, "
+                "`optim_args` or `optimizer_cls_and_kwargs` select another optimizer. Leave out one or the other."
+            )
+        self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
+        return self.optimizer
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:
+        """As the parent's, and counts the supervised steps of the accumulation window on all ranks."""
+        batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if self._igc_config is not None:
+            count = torch.zeros((), device=device)
+            for batch in batches:
+                if "igc_operator" in batch:
+                    count += _supervised(batch).to(device)
+            # A collective call: every rank must get here for every window, also without supervised steps.
+            self._igc_in_window = self.accelerator.gather(count).sum()
+        return batches, num_items
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """As the parent's, plus the weighted reading loss.
+
+        In training the reading loss is normalized like the language-model loss: by the number of supervised steps in
+        the whole accumulation window on all ranks. An update therefore does not depend on how its rows are divided
+        into batches and processes.
+        """
+        alone = self.model.training and reads_alone(self.args, self.state.global_step)
+        if "igc_operator" not in inputs:
+            if alone:  # a custom collator made no operands: the step would train nothing
+                check_reading_alone(self.args, self._igc_config is not None, False)
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        if alone:
+            check_writing_comes(self.args, self.state.max_steps)
+            report = read_alone(model, inputs)
+            # There is no output without the later layers. The parent's token metrics miss this step.
+            self._log_reading(report, written=False)
+            loss = self._weighted(report, num_items_in_batch)
+            return (loss, None) if return_outputs else loss
+        # Not for every loss does TRL (1.16) return the outputs of the trained pass, so they are recorded.
+        recorder = Recorder(model)
+        inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
+        result = super().compute_loss(recorder, inputs, return_outputs, num_items_in_batch)
+        output = recorder.chosen()
+        if output is None:  # the adapter is disabled
+            return result
+        report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
+        self._log_reading(report)
+        loss = result[0] if return_outputs else result
+        # With a device map, the calculator's layer may be on another device than the head.
+        loss = loss + self._weighted(report, num_items_in_batch).to(loss.device)
+        return (loss, result[1]) if return_outputs else loss
+
+    def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
+        """The reading loss of a batch, weighted and normalized, as it is added to the loss."""
+        # `report.loss` is a sum over the supervised steps of the batch, `num_items_in_batch` the parent's number of
+        # tokens in the accumulation window, or None.
+        if self.model.training and self._igc_in_window is not None:
+            # DDP averages gradients over ranks, but the count is a sum over ranks: hence the number of processes.
+            reading = report.loss / self._igc_in_window.clamp(min=1) * self.accelerator.num_processes
+            if num_items_in_batch is None:  # then `Trainer` divides by the accumulation steps (transformers 5.23)
+                reading = reading * self.current_gradient_accumulation_steps
+        else:  # an evaluation, or a call outside of the training loop
+            reading = report.loss / report.count.clamp(min=1)
+        return getattr(self.args, "igc_loss_weight", IGCSFTConfig.igc_loss_weight) * reading
+
+    def _log_reading(self, report: Fields, written: bool = True) -> None:
+        """Adds a batch to the totals since the last log, and stores their means among TRL's metrics."""
+        mode = "train" if self.model.training else "eval"
+        metrics = self._metrics[mode]
+        prefix = self._igc_eval_set if mode == "eval" else ""
+        # Totals instead of TRL's means over batches, which would weight a batch with one supervised step like others.
+        # A step that trained only the reading has no gate.
+        with_gate = report.count * written
+        sums = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
+        batch = torch.stack([x.detach().float() for x in sums])  # [5]
+        batch = self.accelerator.gather(batch[None]).sum(0).cpu()  # on all ranks, so all log the same
+        if f"{prefix}igc/loss_read" not in metrics:  # TRL (1.16) clears its metrics after logging them
+            self._igc_totals[mode] = torch.zeros_like(batch)
+        self._igc_totals[mode] += batch
+        loss, count, correct, gate, with_gate = self._igc_totals[mode].tolist()
+        if count:
+            metrics[f"{prefix}igc/loss_read"] = [loss / count]
+            metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
+        if with_gate:
+            metrics[f"{prefix}igc/gate_mean"] = [gate / with_gate]
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """As the parent's, with exact match. Of several datasets, each has its own metrics (`eval_NAME_...`)."""
+        # TRL (1.16) adds "eval_" to the name of each metric, but not the name of the dataset: a later dataset would
+        # overwrite the metrics of an earlier one. The parent calls this method once per dataset of a dict.
+        name = metric_key_prefix.removeprefix("eval").removeprefix("_")
+        self._igc_eval_set = f"{name}_" if name else ""
+        try:
+            self._measure_exact_match(eval_dataset)
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        finally:
+            self._igc_eval_set = ""
+
+    def _measure_exact_match(self, dataset: Any) -> None:
+        """Stores exact match among TRL's metrics, so it is logged and available to `metric_for_best_model`."""
+        dataset = self.eval_dataset if dataset is None else dataset
+        if isinstance(dataset, str):
+            dataset = self.eval_dataset[dataset]
+        if self._igc_exact_match is None or dataset is None or isinstance(dataset, dict):  # a dict comes one by one
+            return
+        # Each rank answers a part of the questions, so ranks generate different numbers of tokens. A sharded model
+        # would need all ranks in step, which is why `ExactMatch.of_trainer` refuses it.
+        questions, skipped = self._igc_exact_match.draw(self.model, dataset, self._igc_eval_set.removesuffix("_"))
+        ranks = self.accelerator.process_index, self.accelerator.num_processes
+        counts = torch.tensor(self._igc_exact_match.counts(self.model, questions, *ranks), dtype=torch.float32)
+        right, cut = self.accelerator.gather(counts.to(self.args.device)[None]).sum(0).tolist()
+        for key, value in (("", right / len(questions)), ("_skipped", float(skipped)), ("_cut", cut)):
+            self._metrics["eval"][f"{self._igc_eval_set}exact_match{key}"] = [value]
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As the parent's, but `True` resumes from the last complete checkpoint. Plots the curves at the end."""
+        self._igc_kept_step = None
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
+        result = super().train(resume_from_checkpoint, *args, **kwargs)
+        if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
+            draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
+        return result
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """As the parent's, which only loads adapters, and with all other trained weights."""
+        if self._igc_config is None or not load_trained(self.model, resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        """As the parent's, which only loads the active adapter, and with all other trained weights."""
+        folder = Path(str(self.state.best_model_checkpoint))
+        loaded = self._igc_config is not None and load_trained(self.model, folder)
+        if not loaded:
+            super()._load_best_model()
+        # If the checkpoint is missing, the parent only warns, and the weights stay those of the last step.
+        if loaded or self.is_fsdp_enabled or self.is_deepspeed_enabled or any(folder.glob("adapter_model.*")):
+            self._igc_kept_step = self.state.best_global_step
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        """As the parent's, with all trained weights in checkpoints, and our sections in the card of an adapter."""
+        super()._save(output_dir, state_dict)
+        folder = Path(output_dir or self.args.output_dir)
+        if self._igc_config is None:
+            return
+        # Only in checkpoints: `save_model` also calls this method, and `output_dir` may have such a name.
+        if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", folder.name) and folder != Path(self.args.output_dir):
+            save_trained(self.model, folder)
+        if (folder / "README.md").is_file():
+            self._extend_card(folder, None)
+
+    def create_model_card(
+        self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
+    ) -> None:
+        """As the parent's, with a training record and a quick start that imports `peft_igc`."""
+        super().create_model_card(model_name, dataset_name, tags)
+        if self._igc_config is not None and self.is_world_process_zero():
+            self._extend_card(Path(self.args.output_dir), self.hub_model_id or model_name)
+
+    def _extend_card(self, folder: Path, adapter: str | None) -> None:
+        """Adds our quick start and the training record to the card in a folder."""
+        sets = {"training": self.train_dataset}
+        if isinstance(self.eval_dataset, dict):
+            sets |= {f"evaluation ({name})": dataset for name, dataset in self.eval_dataset.items()}
+        elif self.eval_dataset is not None:
+            sets["evaluation"] = self.eval_dataset
+        record = training_record(self.state.log_history, self.state.global_step, self._igc_kept_step, sets)
+        write_sections(folder / "README.md", self.model.config.name_or_path, adapter, record)
+
+
+def _put_fused_head_on_the_base(model: nn.Module) -> None:
+    """Moves TRL's fused language-model head to the causal LM if PEFT models are nested (LoRA and IGC)."""
+    # TRL (1.16) patches the `forward` of `get_base_model()`. Of nested models this is the inner `PeftModel`, which has
+    # no backbone that the patch could call.
+    patched = model.get_base_model() if isinstance(model, PeftModel) else model
+    if isinstance(patched, PeftModel):
+        del patched.forward
+        add_fused_lm_head(innermost_model(patched), outputs=("log_probs", "entropy", "is_top1"))
+
+
+def _supervised(batch: dict[str, Any]) -> torch.Tensor:
+    """The number of supervised steps in a batch, counted in the same way as in the model."""
+    operator = batch["igc_operator"]
+    return ((operator >= 0) & (batch.get("igc_anchors", operator) >= 0)).sum()
+
+
+def _refuse_packing(args: Any) -> None:
+    """Refuses options that put several texts into one row, since a calculation would read across them."""
+    if not isinstance(args, SFTConfig):
+        return
+    for name in ("packing", "eval_packing", "padding_free"):
+        if getattr(args, name):
+            raise ValueError(
+                f"`{name}=True` puts several texts into one row and drops the operand columns, so the reading would "
+                f"silently learn nothing. Set `{name}=False`, or train without an IGC adapter."
+            )
+
+
+def _refuse_sharded_sequences(parallelism: Any) -> None:
+    """Refuses options that split a text over processes, since each would read only a part of it."""
+    if parallelism is not None and (parallelism.cp_enabled or parallelism.sp_enabled):
+        raise ValueError(
+            "Context or sequence parallelism (`cp_size` or `sp_size` above 1) splits a text over processes, so a "
+            "calculation would read only a part of it. Use data parallelism, or train without an IGC adapter."
+        )

@@ -1,0 +1,21 @@
+"""IGC as a PEFT tuner type: configuration, layer and model as in every PEFT method, and the modules they need.
+
+* `config`: every setting; `anchor_rules`: token sequences at which a step runs.
+* `layer`: one forward pass from beginning to end; `build`: its mappings from a config.
+* `anchors`: positions of the steps in a text; `steps`: from a reading to a result.
+* `text_state`: what is known of a text between passes.
+* `call`: context of one forward pass; `cache`: state that travels with the KV cache.
+* `hooks`, `outputs`: arguments into the model, losses out of it.
+* `model`, `base_model`: injection into a causal LM; `adapter_files`: keys of the weights; `register`: PEFT's tables.
+
+Imports `numbers` and `mappings`; outside of the package torch, transformers, peft and safetensors.
+Start with `config`, then read `IGCLayer._act` in `layer`. Try it: `pytest tests/tuner`
+"""
+
+from .config import IGCConfig
+from .layer import IGCLayer
+from .model import IGCModel
+from .register import register
+
+
+__all__ = ["IGCConfig", "IGCLayer", "IGCModel", "register"]

@@ -1,0 +1,123 @@
+"""Keys of adapter weights in a file and in a model, and checks that both fit.
+
+In: keys and shapes of weights, configs. Out: renamed keys, or an error that names the file and the cure. In a model, a
+key contains the adapter name and one `base_model.model.` for each PEFT model around the base; in a file it has no
+adapter name and the prefix once. Reading and writing files is PEFT's work.
+
+Try it: `pytest tests/tuner/test_model.py`
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from peft import PeftConfig
+from torch import nn
+
+from .base_model import innermost_model
+from .layer import IGCLayer
+
+
+NESTED = "base_model.model."  # PEFT's prefix of the keys of a wrapped model
+
+# Matches the name of a mapping in the key of a file.
+FILE_KEY = re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.")
+
+
+def own_key(adapter_name: str) -> re.Pattern[str]:
+    """Pattern for the names of a mapping and of its adapter in the key of a model."""
+    return re.compile(rf"{FILE_KEY.pattern}{re.escape(adapter_name)}\.")
+
+
+def bare_key(key: str) -> str:
+    """`key` without PEFT's prefix, as in a base model without PEFT."""
+    return canonical_key(key).removeprefix(NESTED)
+
+
+def canonical_key(key: str) -> str:
+    """`key` with PEFT's prefix `base_model.model.` at most once."""
+    while key.startswith(2 * NESTED):
+        key = key.removeprefix(NESTED)
+    return key
+
+
+def check_weights(
+    model: nn.Module,
+    config: PeftConfig,
+    adapter_name: str,
+    expected: dict[str, torch.Size],
+    given: dict[str, torch.Size],
+) -> None:
+    """Refuses weights that do not fit the adapter. PEFT 0.21 would load those that fit and leave the rest random.
+
+    Args:
+        model: the model with the adapter.
+        config: the adapter's config.
+        adapter_name: the adapter's name.
+        expected: shapes of the adapter's weights in the model, by bare key.
+        given: shapes of the weights in the file, by bare key.
+
+    Raises:
+        ValueError: if a weight is missing, unexpected, or of another shape.
+    """
+    source = getattr(config, "loaded_from", None)
+    weights = f"The weights in `{source}`" if source else f"The weights for adapter {adapter_name!r}"
+    trained_on = config.base_model_name_or_path
+    cure = f"Load them onto the base model that they were trained on{f', `{trained_on}`' if trained_on else ''}."
+    base = innermost_model(model)
+    name = f"`{type(base).__name__}`" + (f" (`{base.config.name_or_path}`)" if base.config.name_or_path else "")
+    missing, unknown = sorted(expected.keys() - given.keys()), sorted(given.keys() - expected.keys())
+    if missing or unknown:
+        examples = [
+            f"{len(names)} {problem}, such as `{names[0]}`"
+            for names, problem in ((missing, "are missing"), (unknown, "are unexpected"))
+            if names
+        ]
+        raise ValueError(
+            f"{weights} are not those of the adapter that its config describes on {name}: "
+            f"{'; '.join(examples)}. {cure}"
+        )
+    wrong = [key for key in expected if expected[key] != given[key]]
+    for key in wrong:
+        # This norm has one weight per hidden unit, so its shape shows for which hidden size the adapter was trained.
+        if key.endswith(".igc_input_mapping.norm.weight"):
+            raise ValueError(
+                f"{weights} are for a base model of hidden size {given[key][0]}, but {name} has {expected[key][0]}. "
+                f"{cure}"
+            )
+    if wrong:
+        key = wrong[0]
+        raise ValueError(
+            f"{weights} do not fit the adapter's config: `{key}` has shape {tuple(given[key])}, the config requires "
+            f"{tuple(expected[key])} ({len(wrong)} such weights). Restore the `adapter_config.json` saved with them."
+        )
+
+
+def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -> None:
+    """Refuses an adapter that PEFT 0.21 could not save separately from other methods' adapters on the same base model.
+
+    Args:
+        name: name of the adapter.
+        config: its config.
+        others: configs of the adapters that are already there, by name.
+
+    Raises:
+        ValueError: if another method's adapter has the name, or if one of the two trains whole modules or tokens.
+    """
+    for other_name, other in others.items():
+        if other.peft_type == config.peft_type:
+            continue
+        if other_name == name:
+            method = getattr(other.peft_type, "value", other.peft_type)
+            raise ValueError(
+                f"The adapter name {name!r} is taken by a {method} adapter of the same base model, and the files of "
+                "both would contain the weights of both. Pass another `adapter_name` to `get_peft_model`."
+            )
+        for owner, fields in ((name, config), (other_name, other)):
+            for field in ("modules_to_save", "trainable_token_indices"):
+                if getattr(fields, field, None):
+                    raise ValueError(
+                        f"Adapter {owner!r} has `{field}`, which PEFT cannot save separately from adapters of another "
+                        "method. Remove it, or first train a LoRA that has it and `merge_and_unload` it."
+                    )

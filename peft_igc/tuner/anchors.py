@@ -1,0 +1,321 @@
+"""Positions of the anchors in a text, and the first token that each step reads.
+
+In: the context of a forward pass (`Call`) and the anchor rules of a config. Out: [B, A] int64 positions in the text,
+counted from its first token with padding, -1 for none. Positions passed by the caller (`igc_anchors`) are used alone.
+Otherwise the rules that the config sets combine:
+
+* Token sequences (`anchor_token_ids`, `inline_token_ids`) name anchors in any part of a text.
+* The end of the prompt (`anchor="prompt_end"`) is the end of `generate`'s prompt; in a plain forward pass the token
+  before each labelled span; without labels the last real token of each row. A plain pass with a KV cache has no end of
+  the prompt, because its text may continue.
+
+The sequences themselves are made in `anchor_rules`.
+
+Shapes: B rows, T positions of this call, L tokens of the text so far, A anchors per row, P tokens of a prompt.
+Try it: `pytest tests/tuner/test_anchors.py`
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from ..numbers.token_table import PADDING
+from .call import Call, Generation, repeat_rows
+from .config import PROMPT_END, ROW, IGCConfig
+from .text_state import INLINE, TURN
+
+
+Sequences = list[list[int]]
+Position = int | torch.Tensor  # an int, or a scalar on the device where only that knows the length of a text
+FEW = 256  # up to this number of new tokens in a batch, comparing them on the host is faster than on the device
+
+
+class Rules(NamedTuple):
+    """A config's anchor rules.
+
+    Attributes:
+        prompt_end: whether the end of a prompt is an anchor.
+        turns: token sequences that begin a turn.
+        inline: token sequences within a text.
+    """
+
+    prompt_end: bool
+    turns: Sequences
+    inline: Sequences
+
+    @classmethod
+    def of(cls, config: IGCConfig) -> Rules:
+        """The rules of a config."""
+        return cls(config.anchor == PROMPT_END, config.anchor_token_ids or [], config.inline_token_ids or [])
+
+    @property
+    def sequences(self) -> Sequences:
+        """The token sequences of both kinds."""
+        return self.turns + self.inline
+
+
+def check_anchors(anchors: torch.Tensor, shape: torch.Size, mask: torch.Tensor | None) -> None:
+    """Validates `igc_anchors`. Values are checked too, except while `torch.compile` traces the pass.
+
+    Args:
+        anchors: the caller's tensor, which must be [B, A] int64.
+        shape: (B, T) of the input, possibly with further dimensions.
+        mask: [B, at least T], 1 for real tokens, or None.
+
+    Raises:
+        ValueError: for another shape or dtype, or a position outside the input or on padding.
+    """
+    rows, tokens = shape[:2]
+    if anchors.dim() != 2 or anchors.shape[0] != rows or anchors.dtype != torch.int64:
+        raise ValueError(
+            f"`igc_anchors` is {anchors.dtype} of shape {tuple(anchors.shape)}, but the input has {rows} rows. "
+            f"Pass torch.int64 of shape ({rows}, anchors per row), -1 for none."
+        )
+    if torch.compiler.is_compiling():
+        return
+    outside = (anchors < -1) | (anchors >= tokens)
+    if bool(outside.any()):
+        raise ValueError(
+            f"`igc_anchors` has the position {int(anchors[outside][0])}, but the input has {tokens} tokens "
+            f"(0..{tokens - 1}). Pass positions in `input_ids`, padding counted, and -1 for none."
+        )
+    if mask is not None:
+        real = mask[:, -tokens:].to(anchors.device).bool().gather(1, anchors.clamp(min=0))
+        if bool((~real & (anchors >= 0)).any()):
+            raise ValueError(
+                "`igc_anchors` has a position on padding (`attention_mask` is 0 there). "
+                "Pass positions in the padded `input_ids`, and -1 for none."
+            )
+
+
+def last_tokens(mask: torch.Tensor) -> torch.Tensor:
+    """Position of the last real token of each row of `mask` [B, T], padded on either side.
+
+    Returns:
+        [B, 1] int64, -1 for a row of padding.
+    """
+    place = torch.arange(mask.shape[1], device=mask.device)
+    return place.masked_fill(~mask.bool(), -1).amax(1, keepdim=True)
+
+
+def before_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Positions of the token before each labelled span of `labels` [B, T] (-100: no label).
+
+    A span at the beginning of a row has no token before it and gets no anchor.
+
+    Returns:
+        [B, A] int64 ascending, then -1; A is at least 1.
+    """
+    labelled = labels != -100
+    starts = ~labelled[:, :-1] & labelled[:, 1:]  # [B, T - 1]: the next token begins a span
+    return _positions(starts)
+
+
+def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torch.Tensor:
+    """Which of the last T tokens of a text end one of the token sequences.
+
+    Args:
+        ids: [B, n] int64, the last n tokens; T + the longest sequence - 1 of them are enough.
+        sequences: token sequences of any lengths.
+        new: T.
+
+    Returns:
+        [B, T] bool.
+    """
+    longest = max([1, *(len(sequence) for sequence in sequences)])  # a form that `torch.compile` knows (torch 2.13)
+    window = ids[:, max(ids.shape[1] - new - longest + 1, 0) :]
+    single = [sequence[0] for sequence in sequences if len(sequence) == 1]
+    hits = torch.isin(window, torch.tensor(single, dtype=torch.int64, device=ids.device))
+    for sequence in sequences:
+        n = len(sequence)
+        if 1 < n <= window.shape[1]:
+            found = window.unfold(1, n, 1) == torch.tensor(sequence, device=ids.device)  # [B, window - n + 1, n]
+            hits[:, n - 1 :] |= found.all(-1)
+    return hits[:, hits.shape[1] - new :]
+
+
+def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: Position) -> torch.Tensor:
+    """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
+
+    Args:
+        rules: the config's rules.
+        ids: [B, n] int64, tokens of the text with at least the longest sequence up to each anchor.
+        anchors: [B, A] int64 positions in the text, -1 for none.
+        start: position of the first of these tokens.
+    """
+    if not rules.sequences:
+        return torch.zeros_like(anchors)
+    place = (anchors - start).clamp(min=0)
+    inline, turn = (
+        ends_of_sequences(ids, kind, ids.shape[1]).gather(1, place) & (anchors >= 0)
+        for kind in (rules.inline, rules.turns)
+    )
+    return torch.where(inline, INLINE, torch.where(turn, TURN, 0))
+
+
+def _positions(hits: torch.Tensor) -> torch.Tensor:
+    """Positions of the True entries of `hits` [B, T]: [B, A] int64 ascending, then -1; A is at least 1."""
+    if hits.shape[1] == 1:  # decoding: no count, whose value only the device knows
+        return hits.long() - 1
+    count = max(int(hits.sum(1).max()), 1) if hits.numel() else 1
+    place = torch.arange(hits.shape[1], device=hits.device).expand(hits.shape)
+    ordered = place.masked_fill(~hits, hits.shape[1]).sort(1).values
+    ordered = torch.nn.functional.pad(ordered, (0, count), value=hits.shape[1])[:, :count]
+    return ordered.masked_fill(ordered == hits.shape[1], -1)
+
+
+def anchors_in_text(
+    rules: Rules,
+    ids: torch.Tensor,
+    start: Position,
+    new: int,
+    prompt_ends: torch.Tensor | None,
+    searched_from: int = 0,
+    ask: bool = True,
+) -> torch.Tensor | None:
+    """Anchors by token sequences and ends of prompts among the last T tokens of a text.
+
+    Searching for token sequences synchronizes with the device once, and again where one is found.
+
+    Args:
+        rules: the config's rules.
+        ids: [B, n] int64, the last n tokens; T + the longest sequence - 1 of them, or all.
+        start: position in the text of the first of the T tokens.
+        new: T.
+        prompt_ends: [B, A] positions in the text of ends of prompts, -1 for none; None: the rule does not apply.
+        searched_from: first position at which a token sequence may end.
+        ask: whether the host may ask the device if there is an anchor.
+
+    Returns:
+        [B, A] int64 ascending, then -1. None if no row has an anchor, as far as the host knows.
+    """
+    if not rules.sequences:
+        return prompt_ends
+    if ask and prompt_ends is None and new * len(ids) <= FEW:
+        # A decoded token rarely ends a sequence. Copying the few new ids to the host shows it in one synchronization.
+        ends = {sequence[-1] for sequence in rules.sequences}
+        if ends.isdisjoint(ids[:, ids.shape[1] - new :].flatten().tolist()):
+            return None
+    hits = ends_of_sequences(ids, rules.sequences, new)
+    if searched_from:
+        hits = hits & (start + torch.arange(new, device=ids.device) >= searched_from)
+    if prompt_ends is not None:  # both rules may name the same position
+        at = torch.where(prompt_ends >= start, prompt_ends - start, new)  # -1 goes to an extra column, cut off below
+        hits = torch.nn.functional.pad(hits, (0, 1)).scatter(1, at, True)[:, :new]
+    if ask and not bool(hits.any()):
+        return None
+    at = _positions(hits)
+    return torch.where(at >= 0, at + start, -1)
+
+
+def anchors_of_call(
+    call: Call, rules: Rules, ids: torch.Tensor, start: Position, new: int, ask: bool = True
+) -> torch.Tensor | None:
+    """Anchors among the T tokens of a call.
+
+    Args:
+        call: the forward pass.
+        rules: the config's rules.
+        ids: [B, n] int64, the last n tokens of the text; T + the longest sequence - 1 of them, or all.
+        start: position of the call's first token in the text.
+        new: T.
+        ask: whether the host may ask the device if there is an anchor.
+
+    Returns:
+        [B, A] int64 positions in the text, -1 for none. None if no row has an anchor, as far as the host knows.
+    """
+    if call.anchors is not None:
+        given = call.anchors.to(ids.device)
+        return torch.where(given >= 0, given + start, -1)
+    generation = call.generation
+    # Anchors that the caller passed to `generate` replace the rules within the prompt, not after it.
+    searched_from = generation.mask.shape[1] if generation is not None and generation.given else 0
+    prompt_ends = _prompt_ends(call, rules, ids[:, ids.shape[1] - new :], start)
+    return anchors_in_text(rules, ids, start, new, prompt_ends, searched_from, ask)
+
+
+def _prompt_ends(call: Call, rules: Rules, ids: torch.Tensor, start: Position) -> torch.Tensor | None:
+    """Ends of prompts among the T tokens `ids` [B, T] of a call; result as in `anchors_of_call`."""
+    new, generation = ids.shape[1], call.generation
+    if generation is not None and generation.anchors is not None:
+        if not _within(start, new, generation):
+            return None
+        at = repeat_rows(generation.anchors, ids.shape[0]).to(ids.device)
+        return torch.where((at >= start) & (at < start + new), at, -1)
+    # Without ids no token sequence can be found, so the end of the prompt is then the rule.
+    if not rules.prompt_end and call.input_ids is not None:
+        return None
+    if call.labels is not None:
+        at = before_labels(call.labels.to(ids.device))
+    elif call.cache is None:
+        at = last_tokens(ids != PADDING)
+    else:
+        # With the caller's own KV cache this may be any chunk of a text that continues: its end is unknown here.
+        return None
+    return torch.where(at >= 0, at + start, -1)
+
+
+def _within(start: Position, new: int, generation: Generation) -> bool:
+    """Whether an anchor of the prompt may be among the T tokens of a pass; remembers when the last one has passed."""
+    first, last = generation.span
+    if not isinstance(start, int):  # a static cache
+        if generation.passed or torch.compiler.is_compiling():
+            return not generation.passed
+        start = int(start)  # a synchronization per pass, up to the prompt's end
+    generation.passed = start + new > last
+    return start <= last and first < start + new
+
+
+def find_anchors(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> torch.Tensor:
+    """Anchors of a training batch, by the same rules as in the model's forward pass.
+
+    Args:
+        ids: [B, T] int64.
+        mask: [B, T], 0 for padding.
+        labels: [B, T] int64, -100 for no label.
+        config: the adapter's config.
+
+    Returns:
+        [B, A] int64 positions ascending, then -1; A is at least 1.
+    """
+    rules = Rules.of(config)
+    prompt_ends = before_labels(labels) if rules.prompt_end else None
+    found = anchors_in_text(rules, ids.masked_fill(~mask.bool(), PADDING), 0, ids.shape[1], prompt_ends)
+    return ids.new_full((ids.shape[0], 1), -1) if found is None else found
+
+
+def context_starts(
+    context: str | int,
+    rules: Rules,
+    anchors: torch.Tensor,
+    kinds: torch.Tensor,
+    earlier: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """The first token that the step at each anchor reads.
+
+    With `"since_last_anchor"` this is the previous anchor that a token sequence names. At an anchor that begins a
+    turn, inline anchors do not count: in the question `What is 12 + 30 =` the `=` is an inline anchor, and the anchor
+    of the answer must still read the numbers before it.
+
+    Args:
+        context: `IGCConfig.reading_context`.
+        rules: the config's rules.
+        anchors: [B, A] int64 anchors of this call, -1 for none.
+        kinds: [B, A] int64, of `kinds_of`.
+        earlier: int64 anchors of earlier calls [B, n], and their kinds [B, n].
+
+    Returns:
+        [B, A] int64 positions in the text.
+    """
+    if context == ROW or (isinstance(context, str) and not rules.sequences):
+        return torch.zeros_like(anchors)
+    if isinstance(context, int):
+        return (anchors - context + 1).clamp(min=0)
+    before, before_kinds = earlier or (anchors[:, :0], kinds[:, :0])
+    every, every_kind = torch.cat([before, anchors], 1)[:, None], torch.cat([before_kinds, kinds], 1)[:, None]
+    # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,
+    # which may not know them, reads the same tokens.
+    counts = (every_kind == TURN) | ((every_kind == INLINE) & (kinds == INLINE)[..., None])  # [B, A, all anchors]
+    return torch.where((every < anchors[..., None]) & counts, every, -1).amax(-1).clamp(min=0)

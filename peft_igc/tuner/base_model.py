@@ -1,0 +1,58 @@
+"""Finds the causal LM within PEFT models, and its list of decoder layers.
+
+In: a transformers model or any nesting of PEFT models around one. Out: the innermost `PreTrainedModel`; the path and
+the `nn.ModuleList` of its decoder layers. Nothing is changed.
+
+Try it: `pytest tests/tuner/test_model.py`
+"""
+
+from __future__ import annotations
+
+from torch import nn
+from transformers import PreTrainedModel
+
+
+def innermost_model(model: nn.Module) -> PreTrainedModel:
+    """The causal LM within PEFT models. Every way of calling the model reaches its `__call__` and `generate`.
+
+    Raises:
+        ValueError: if there is no transformers model.
+    """
+    found = next((m for m in model.modules() if isinstance(m, PreTrainedModel)), None)
+    if found is None or not hasattr(found.config, "get_text_config"):
+        raise ValueError(
+            f"`{type(model).__name__}` is not a transformers model, so it has no decoder layers to attach to. "
+            "Pass a causal LM, for example from `AutoModelForCausalLM.from_pretrained(...)`."
+        )
+    return found
+
+
+def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:
+    """Path and list of the decoder layers of a model.
+
+    Args:
+        model: a transformers causal LM, or a PEFT model around one.
+
+    Returns:
+        The path of the list from `model`, and the list.
+
+    Raises:
+        ValueError: if the model is not decoder-only, or if its decoder layers are not in a list with a known name.
+    """
+    base = innermost_model(model)
+    if getattr(base.config, "is_encoder_decoder", False) or not base.can_generate():
+        raise ValueError(
+            f"`{type(base).__name__}` is not a causal LM (decoder only), so the calculator cannot write into the text "
+            "that it reads. Pass a model of `AutoModelForCausalLM`."
+        )
+    count = base.config.get_text_config(decoder=True).num_hidden_layers
+    decoder = set(base.get_decoder().modules())  # excludes the stacks of other modalities, such as a vision tower
+    named = [(k, m) for k, m in model.named_modules() if isinstance(m, nn.ModuleList) and m in decoder]
+    named = [(k, m) for k, m in named if len(m) == count]
+    lists = [(k, m) for k, m in named if k.rpartition(".")[2] in ("layers", "h", "blocks", "block", "layer")]
+    if not lists:
+        raise ValueError(
+            f"`{type(base).__name__}` has no list of {count} decoder layers under a known name, which are `layers`, "
+            "`h`, `blocks`, `block` and `layer`. Pass a model of another architecture."
+        )
+    return min(lists, key=lambda item: item[0].count("."))

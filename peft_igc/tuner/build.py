@@ -1,0 +1,84 @@
+"""Builds the input and output mapping of a new adapter: the one place where config fields become modules.
+
+In: an `IGCConfig`, the base model's hidden size H and its token embeddings. Out: an input mapping and an output
+mapping with random weights, on the CPU. Nothing is loaded or attached here.
+
+Try it: `pytest tests/tuner/test_shortcut.py tests/mappings/test_mappings.py`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import nn
+
+from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
+from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
+from ..numbers.number_runs import NumberTokens
+from ..numbers.token_table import TokenTable
+
+
+SHORTCUT_VECTORS = 4  # V, vectors per step that bypass the calculator if there is a shortcut
+
+
+def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
+    """Creates the input and the output mapping of a new adapter.
+
+    Args:
+        config: an `IGCConfig`.
+        hidden_size: H of the base model.
+        embeddings: the base model's token embeddings, for their width.
+    """
+    sizes: dict[str, Any] = {
+        "dim": config.reading_dim,
+        "num_layers": config.reading_layers,
+        "num_heads": config.num_heads,
+        "ffn": config.reading_ffn,
+        "max_distance": config.max_distance,
+    }
+    if config.interface == "tokens":
+        tokens = NumberTokens(TokenTable.from_json(config.number_tokens))
+        return (
+            TokenInputMapping(
+                hidden_size,
+                tokens,
+                config.num_digits,
+                len(config.operations),
+                # A context of N tokens may begin within a sentence, whose first part still matters.
+                whole_sentences=isinstance(config.reading_context, int),
+                **sizes,
+            ),
+            TokenOutputMapping(hidden_size, _width(embeddings), ffn=config.writing_ffn, gate_dim=config.gate_dim),
+        )
+    reader = HiddenInputMapping(
+        hidden_size,
+        config.num_digits,
+        len(config.operations),
+        shortcut=shortcut_vectors(config),
+        **sizes,
+    )
+    writer = HiddenOutputMapping(
+        hidden_size,
+        config.result_digits,
+        dim=config.writing_dim,
+        num_heads=config.num_heads,
+        ffn=config.writing_ffn,
+        gate_dim=config.gate_dim,
+        max_offset=config.max_offset,
+        shortcut=config.reading_dim if config.shortcut else None,
+    )
+    return reader, writer
+
+
+def shortcut_vectors(config: Any) -> int:
+    """V, the number of vectors per step that bypass the calculator; 0 without a shortcut."""
+    return SHORTCUT_VECTORS if config.shortcut else 0
+
+
+def _width(embeddings: Any) -> int:
+    """Width of the token embeddings, which another adapter may have wrapped."""
+    if isinstance(embeddings, BaseTunerLayer):
+        embeddings = embeddings.get_base_layer()
+    width = getattr(embeddings, "embedding_dim", None)
+    return int(embeddings.weight.shape[-1] if width is None else width)

@@ -1,0 +1,192 @@
+"""Text states on a KV cache: where they are stored, and how they follow its rows and its length.
+
+The states of a batch, one per adapter, are an attribute of one layer object of the KV cache. `states_of` gives that
+object a subclass whose row and length operations (beams, repeats, selections, crops, resets) change the states too.
+The attribute is replaced and never changed in place, so a shallow copy of a cache layer has states of its own.
+
+Nothing is read, calculated or written here; `layer` does that.
+
+Shapes: B rows. Try it: `pytest tests/tuner/test_state.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, EncoderDecoderCache
+
+from .text_state import StaticText, Steps, TextState
+
+
+State = TextState | StaticText
+
+_OPERATIONS = ("reorder_cache", "reset", "get_seq_length")  # a layer without one of these cannot be followed
+
+
+def find_cache(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cache | None:
+    """The KV cache among a module's arguments, or None.
+
+    Searched by type: in transformers 5.23 its keyword is `past_key_values` (most architectures) or `layer_past`
+    (GPT-NeoX), and GPT-2 passes it by position.
+    """
+    for value in (*kwargs.values(), *args):
+        if isinstance(value, EncoderDecoderCache):
+            value = value.self_attention_cache
+        if isinstance(value, Cache):
+            return value
+    return None
+
+
+def carrier_index(cache: Cache, layer: int) -> int:
+    """Index of the cache layer that carries the states of an adapter on decoder layer `layer`.
+
+    That decoder layer's own, if it has keys and values. In hybrid models it may have a linear attention's state
+    instead, which has no length; the nearest layer with keys and values is used then. Of a static cache with sliding
+    windows, a layer without a window is preferred: it has room for the whole text.
+
+    Raises:
+        TypeError: if no layer has keys and values, or if the layer lacks a method that must be overridden.
+    """
+    layers: list[Any] = cache.layers
+    for windowed in (False, True):
+        for distance in range(len(layers) + layer):
+            for index in (layer - distance, layer + distance):
+                if 0 <= index < len(layers) and _has_length(layers[index], windowed):
+                    return _checked(layers[index], index)
+    kinds = ", ".join(sorted({f"`{type(one).__name__}`" for one in layers}))
+    raise TypeError(
+        f"No layer of the KV cache ({kinds}) has keys and values, so there is no length that the calculator's steps "
+        "could follow. Models without any attention layer need `use_cache=False`."
+    )
+
+
+def _has_length(cache_layer: Any, windowed: bool) -> bool:
+    """Whether a cache layer knows the length of the text, and has a window if that is asked for."""
+    return hasattr(cache_layer, "get_seq_length") and _is_windowed(cache_layer) == windowed
+
+
+def _checked(cache_layer: Any, index: int) -> int:
+    """`index`, if the layer has all methods that must be overridden."""
+    missing = [name for name in _OPERATIONS if not hasattr(cache_layer, name)]
+    if missing:
+        raise TypeError(
+            f"The cache layer `{type(cache_layer).__name__}` has no `{'`, `'.join(missing)}`, so the "
+            "calculator's steps cannot follow its rows. Use a cache class of transformers, or `use_cache=False`."
+        )
+    return index
+
+
+def _is_windowed(cache_layer: Any) -> bool:
+    """Whether a static cache layer holds the last tokens only."""
+    return hasattr(cache_layer, "max_cache_len") and bool(getattr(cache_layer, "is_sliding", False))
+
+
+def states_of(cache: Cache, layer: int) -> States:
+    """The states of an adapter on decoder layer `layer`, attached to the cache on first use.
+
+    Raises:
+        TypeError: as `carrier_index`.
+    """
+    index = carrier_index(cache, layer)
+    cache_layer: Any = cache.layers[index]
+    cls = type(cache_layer)
+    if not getattr(cls, "_igc_following", False):
+        cache_layer._igc = {}
+        cache_layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
+    return States(cache_layer, counted=index <= layer)
+
+
+class States:
+    """Access to the states on one cache layer.
+
+    Args:
+        cache_layer: the layer.
+        counted: whether its length includes the tokens of the forward pass in progress: it comes before the adapter.
+    """
+
+    def __init__(self, cache_layer: Any, counted: bool) -> None:
+        self._layer = cache_layer
+        self._counted = counted
+
+    def length(self, new: int) -> Any:
+        """Tokens in the cache before the `new` ones of this pass: an int, or for a static cache a scalar tensor."""
+        length = self._layer.get_seq_length()
+        return length - new if self._counted else length
+
+    def get(self, key: str) -> State | None:
+        """The state under `key`, or None."""
+        return self._layer._igc.get(key)
+
+    def set(self, key: str, state: State) -> None:
+        """Stores a state under `key`. A static one is changed in place, and stored once."""
+        if self._layer._igc.get(key) is not state:
+            self._layer._igc = {**self._layer._igc, key: state}
+
+    def empty(self, steps: Steps) -> State:
+        """The state of texts without tokens, of the kind that this cache needs."""
+        capacity = getattr(self._layer, "max_cache_len", None)
+        if capacity is None or _is_windowed(self._layer):
+            return TextState.empty(steps)
+        return StaticText.empty(steps, capacity)
+
+
+def _following_class(cls: type) -> type:
+    """A subclass of one cache layer class whose row and length operations are applied to the states as well.
+
+    The class is assigned to the `__class__` of an existing object, because transformers 5.23 tests caches with
+    `isinstance` and grows them lazily, so neither the cache nor its layers can be replaced. Python allows the
+    assignment only for single inheritance without new slots; a mixin would change the object's layout. Only operations
+    that the class has are overridden. This can go when transformers lets a cache layer carry further per-row tensors.
+    """
+
+    def change(layer: Any, operation: Callable[[State], State]) -> None:
+        layer._igc = {key: operation(state) for key, state in layer._igc.items()}
+
+    def reorder_cache(self: Any, beam_idx: torch.Tensor) -> None:
+        super(made, self).reorder_cache(beam_idx)  # type: ignore[arg-type]
+        change(self, lambda s: s.with_rows(lambda x: x.index_select(0, beam_idx.to(x.device))))
+
+    def batch_repeat_interleave(self: Any, repeats: int) -> None:
+        super(made, self).batch_repeat_interleave(repeats)  # type: ignore[arg-type]
+        change(self, lambda s: s.with_rows(lambda x: x.repeat_interleave(repeats, dim=0)))
+
+    def batch_select_indices(self: Any, indices: Any) -> None:
+        super(made, self).batch_select_indices(indices)  # type: ignore[arg-type]
+        change(self, lambda s: s.with_rows(lambda x: x[indices.to(x.device) if torch.is_tensor(indices) else indices]))
+
+    def crop(self: Any, tokens_to_remove: int) -> None:
+        super(made, self).crop(tokens_to_remove)  # type: ignore[arg-type]
+        # To the remaining length instead of by a count: the state of an adapter that was off may be shorter.
+        length = int(self.get_seq_length())
+        change(self, lambda s: s.cropped(length))
+
+    def reset(self: Any) -> None:
+        super(made, self).reset()  # type: ignore[arg-type]
+        self._igc = {key: state for key, state in self._igc.items() if isinstance(state, StaticText)}
+        for state in self._igc.values():  # a compiled graph knows their addresses
+            state.reset()
+
+    def reduce(self: Any) -> Any:
+        # For pickle and copy: the class cannot be looked up by its name, which is its parent's.
+        return _restored, (cls, self.__dict__)
+
+    body: dict[str, Any] = {f.__name__: f for f in (batch_repeat_interleave, batch_select_indices, crop)}
+    body = {name: f for name, f in body.items() if hasattr(cls, name)}
+    body.update(reorder_cache=reorder_cache, reset=reset, __reduce__=reduce)
+    # An inherited `_layer_type` would make transformers (5.23) put this class into its table of layer classes.
+    body.update(_layer_type=None, _igc_following=True, __module__=cls.__module__, __qualname__=cls.__qualname__)
+    made = type(cls.__name__, (cls,), body)
+    return made
+
+
+_following_classes: dict[type, type] = {}
+
+
+def _restored(cls: type, attributes: dict[str, Any]) -> Any:
+    """Rebuilds a copied or unpickled cache layer of class `cls` with its states."""
+    layer: Any = object.__new__(cls)
+    layer.__dict__.update(attributes)
+    layer.__class__ = _following_classes.setdefault(cls, _following_class(cls))
+    return layer

@@ -1,0 +1,303 @@
+"""Per-call context, kept in thread-local stacks because nothing per call may live on a module.
+
+* `Call`: the inputs of one forward pass of a causal LM (ids, mask, labels, targets) and its report. The hooks on that
+  model push and pop it.
+* `Generation`: the prompt and the anchors of one running `generate`.
+* `observing`: calls a function with every step and every writing; the only way to watch a forward pass.
+* `reading_alone`: ends forward passes after the reading.
+* `remember_call`, `recall_call`: find the call again when gradient checkpointing runs a layer in the backward pass.
+
+State that outlives a call is in `cache`.
+
+Shapes: B rows, T positions of this call, H hidden size, A anchors per row, P tokens of a prompt.
+Try it: `pytest tests/tuner/test_state.py`
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from transformers.cache_utils import Cache
+
+from ..mappings.readings import Targets
+from ..numbers.token_table import EMBEDDED, PADDING
+from .outputs import Fields
+
+
+ObserverT = TypeVar("ObserverT", bound=Callable[[Any], object])
+
+
+@dataclass(eq=False)  # compared by identity: `==` between tensors is no single truth value
+class Generation:
+    """One running `generate`.
+
+    Attributes:
+        model: the causal LM that generates.
+        prompt: [B, P] int64 ids, or None if the prompt was given as embeddings.
+        mask: [B, P] mask of the prompt, 1 for real tokens; with a KV cache of the whole text up to the prompt's end.
+        anchors: [B, A] int64 positions in the text, -1 for none; None: token sequences name the anchors.
+        given: whether the caller passed `anchors`; token sequences are then searched only after the prompt.
+        reused: whether the KV cache comes from the caller or returns to it, so that a later prompt may read on.
+        cache: the KV cache of the generation's own forward passes, None until the first of them.
+        span: the first and the last anchor position as Python integers; (0, -1) if there are no anchors.
+        passed: whether the last of these anchors has been processed.
+    """
+
+    model: nn.Module
+    prompt: torch.Tensor | None
+    mask: torch.Tensor
+    anchors: torch.Tensor | None
+    given: bool = False
+    reused: bool = True
+    cache: Cache | None = None
+    span: tuple[int, int] = (0, -1)
+    passed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.anchors is not None:
+            # The one synchronization with the device: from here on the host knows which passes hold no anchor.
+            positions = self.anchors[self.anchors >= 0].tolist()
+            self.span = (min(positions, default=0), max(positions, default=-1))
+
+    def without_cache(self) -> Generation:
+        """A copy without the cache, which keeps no memory of the KV cache alive."""
+        other = copy.copy(self)
+        other.cache = None
+        return other
+
+    def owns(self, call: Call) -> bool:
+        """Whether `call` is a forward pass of this generation, not one that a user's callback makes meanwhile.
+
+        The first call with a cache decides which cache is this generation's.
+        """
+        if call.cache is not None:
+            if self.cache is None:
+                self.cache = call.cache
+            return call.cache is self.cache
+        if self.cache is not None or call.use_cache is not False:
+            return False
+        # `generate(use_cache=False)` passes the whole text each time: the call is ours if it begins with our prompt.
+        if call.input_ids is None or self.prompt is None:
+            return self.prompt is None
+        prompt = repeat_rows(self.prompt, call.input_ids.shape[0])
+        width = prompt.shape[1]
+        return call.input_ids.shape[1] >= width and torch.equal(call.input_ids[:, :width].to(prompt.device), prompt)
+
+
+@dataclass(eq=False)
+class Call:
+    """One forward pass of a causal LM.
+
+    Attributes:
+        model: the causal LM.
+        input_ids: [B, T] int64, or None if embeddings were given.
+        attention_mask: [B, T] mask of this call, or a longer one of the whole text; None without a 2D mask.
+        labels: [B, T] int64, or None.
+        anchors: [B, A] int64 positions in this call's input, -1 for none; None: the config's rules apply.
+        targets: ground truth of the readings and results, or None.
+        add_to_loss: whether the mean reading loss is added to the output's `loss`.
+        cache: the KV cache that the caller passed, or None.
+        use_cache: the caller's `use_cache`, or None.
+        generation: the `generate` that this pass belongs to, or None.
+        report: losses and metrics, set once the adapter has run with targets.
+        ran: name of the adapter that has run in this pass, or None.
+        embedded: [B, T, H] input of the first decoder layer, which is the token embeddings; None before that layer.
+        without_grad: whether gradients were off when the adapter ran in training mode.
+    """
+
+    model: nn.Module
+    input_ids: torch.Tensor | None = None
+    attention_mask: torch.Tensor | None = None
+    labels: torch.Tensor | None = None
+    anchors: torch.Tensor | None = None
+    targets: Targets | None = None
+    add_to_loss: bool = True
+    cache: Cache | None = None
+    use_cache: bool | None = None
+    generation: Generation | None = None
+    report: Fields | None = None
+    ran: str | None = None
+    embedded: torch.Tensor | None = None
+    without_grad: bool = False
+
+
+class ReadingDone(Exception):  # noqa: N818 - not an error: it ends a forward pass after the reading
+    """Ends a forward pass after the reading and carries its report (see `reading_alone`)."""
+
+    def __init__(self, report: Fields) -> None:
+        super().__init__("the forward pass ends after the reading")
+        self.report = report
+
+
+class _Thread(threading.local):
+    """The calls and generations in progress in one thread, innermost last, and its observers."""
+
+    def __init__(self) -> None:
+        self.reading_alone = False
+        self.calls: list[Call] = []
+        self.generations: list[Generation] = []
+        self.observers: list[Any] = []
+
+
+thread = _Thread()
+
+
+def current_call(model: nn.Module) -> Call | None:
+    """The forward pass of `model` in progress in this thread, or None."""
+    return thread.calls[-1] if thread.calls and thread.calls[-1].model is model else None
+
+
+def current_generation(model: nn.Module) -> Generation | None:
+    """The innermost `generate` of `model` in progress in this thread, or None."""
+    return next((g for g in reversed(thread.generations) if g.model is model), None)
+
+
+def anchors_for_assistant(model: nn.Module, prompt: torch.Tensor) -> torch.Tensor | None:
+    """Anchors of the `generate` for which `model` drafts tokens (assisted decoding), or None.
+
+    The assistant model is called repeatedly with the text so far as its prompt. That text begins with the prompt of
+    the outer `generate`, whose anchors stay valid.
+
+    Args:
+        model: the causal LM that is about to generate.
+        prompt: [B, at least P] int64 ids of its prompt.
+
+    Returns:
+        [B, A] int64 positions, or None if no outer `generate` has such a prompt.
+    """
+    for generation in reversed(thread.generations):
+        if generation.model is not model and generation.prompt is not None and generation.anchors is not None:
+            (rows, width), given = generation.prompt.shape, prompt[:, : generation.prompt.shape[1]]
+            if given.shape == (rows, width) and torch.equal(given, generation.prompt.to(given.device)):
+                return generation.anchors
+    return None
+
+
+@contextmanager
+def generating(generation: Generation) -> Iterator[None]:
+    """Marks `generation` as in progress in this thread."""
+    thread.generations.append(generation)
+    try:
+        yield
+    finally:
+        thread.generations.remove(generation)
+
+
+@contextmanager
+def observing(observer: ObserverT) -> Iterator[ObserverT]:
+    """Calls `observer` with every `steps.Step` and `steps.Writing` of this thread's forward passes.
+
+    Yields:
+        `observer`, so that one can write `with observing(Observer()) as seen:`.
+    """
+    thread.observers.append(observer)
+    try:
+        yield observer
+    finally:
+        thread.observers.remove(observer)
+
+
+@contextmanager
+def reading_alone() -> Iterator[None]:
+    """Makes forward passes with targets end after the reading: they raise `ReadingDone`, and no later layer runs."""
+    thread.reading_alone = True
+    try:
+        yield
+    finally:
+        thread.reading_alone = False
+
+
+def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
+    """Repeats each row of `x` [B, ...] to get [rows, ...], as `generate` does for beams and returned sequences."""
+    return x if x.shape[0] == rows else x.repeat_interleave(rows // x.shape[0], dim=0)
+
+
+def text_ids(call: Call, h: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Token ids of this call, [B, T] int64; `EMBEDDED` if it was given embeddings, and `PADDING`.
+
+    Args:
+        call: the forward pass.
+        h: [B, T, H] hidden states, for their shape and device.
+        positions: [T] int64 positions of the tokens in the text.
+    """
+    rows, new = h.shape[:2]
+    if call.input_ids is None:
+        ids = torch.full((rows, new), EMBEDDED, dtype=torch.int64, device=h.device)
+    else:
+        ids = call.input_ids.to(h.device, copy=True)  # the state of the text keeps it: the caller may change its own
+    mask = call.attention_mask
+    if mask is None and call.generation is not None:
+        # With a static cache `generate` passes a 4D mask (transformers 5.23), so the prompt's own 2D mask is used.
+        mask = repeat_rows(call.generation.mask, rows)
+    elif mask is not None and mask.shape[1] == new:
+        return ids.masked_fill(~mask.to(h.device).bool(), PADDING)  # the mask covers this call's tokens only
+    if mask is None:
+        return ids
+    # The mask covers the text from its beginning, as transformers requires with a cache; there is no padding after it.
+    width = mask.shape[1]
+    real = mask.to(h.device).bool().index_select(1, positions.clamp(max=width - 1)) | (positions >= width)
+    return ids.masked_fill(~real, PADDING)
+
+
+def check_mask(call: Call, before: int, new: int) -> None:
+    """Refuses a mask that leaves the place of its columns open.
+
+    Args:
+        call: the forward pass.
+        before: tokens in the KV cache before this call.
+        new: T.
+
+    Raises:
+        ValueError: if the mask covers neither this call's tokens only nor the whole text.
+    """
+    width = None if call.attention_mask is None else call.attention_mask.shape[1]
+    if width is not None and new < width < before + new:
+        raise ValueError(
+            f"`attention_mask` has {width} columns, but the text has {before + new} tokens: {before} in the KV cache "
+            f"and {new} in this call. Pass a mask of the whole text, or of this call's tokens."
+        )
+
+
+# ---------------------------------------------------------------------------------------------- recomputation
+# A checkpoint wrapper around the decoder layer (such as accelerate's for FSDP) runs the layer and our hook again in
+# the backward pass. That run is outside the model's forward and, on an accelerator, in another thread, so the stack
+# above is empty. Both runs have the same layer input, so its storage is the key under which the call is found again.
+_calls_by_storage: dict[int, tuple[StorageWeakRef, Call]] = {}
+_lock = threading.Lock()
+
+
+def remember_call(call: Call, layer_input: torch.Tensor) -> None:
+    """Stores `call` under the storage of `layer_input` [B, T, H], for as long as that storage lives."""
+    storage = layer_input.untyped_storage()
+    with _lock:
+        for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
+            del _calls_by_storage[key]
+        # The copy must not keep the storage alive, or it would never expire: it drops the report (a graph), the input
+        # itself, and the KV cache. An empty cache in its place still shows that there was one.
+        same = call.embedded is not None and call.embedded.untyped_storage()._cdata == storage._cdata
+        kept = replace(
+            call,
+            report=None,
+            embedded=None if same else call.embedded,
+            cache=None if call.cache is None else Cache(layers=[]),
+            generation=call.generation and call.generation.without_cache(),
+        )
+        _calls_by_storage[storage._cdata] = (StorageWeakRef(storage), kept)
+
+
+def recall_call(layer_input: torch.Tensor) -> Call | None:
+    """A copy of the call that first ran on `layer_input`, or None. The report of the second run is discarded."""
+    with _lock:
+        entry = _calls_by_storage.get(layer_input.untyped_storage()._cdata)
+    if entry is None or entry[0].expired():
+        return None
+    embedded = layer_input if entry[1].embedded is None else entry[1].embedded
+    return replace(entry[1], ran=None, embedded=embedded)

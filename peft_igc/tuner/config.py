@@ -1,0 +1,475 @@
+"""`IGCConfig`: every setting of the Integrated Gated Calculator, each documented once.
+
+In: values from a user or a saved `adapter_config.json`. Out: a validated config in which every size has a value. The
+fields are grouped by stage, in the order in which a hidden state passes them: where, read, compute, write, train. The
+config does not look at a model: `layer` is compared with the model's number of layers when the adapter is injected.
+
+Try it: `pytest tests/tuner/test_config.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from peft import PeftConfig, TaskType
+from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
+from safetensors import SafetensorError, safe_open
+
+from ..numbers.token_table import TokenTable
+from ..numbers.tokenizer_profile import TokenizerProfile
+from .anchor_rules import assistant_header, text_rule
+
+
+# Not a `StrEnum`: `get_model_status` of PEFT 0.21 prints the part of `str(peft_type)` after the dot.
+class IGCPeftType(str, enum.Enum):  # noqa: UP042
+    """The method's name in PEFT's tables. `PeftType` belongs to PEFT, so it is not extended."""
+
+    IGC = "IGC"
+
+
+# If PEFT gains a member of this name, that member is used: equality and hash then agree everywhere.
+IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
+
+DIVISIONS = ("exact", "floor", "trunc")
+INTERFACES = ("hidden", "tokens")
+PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
+BESIDE, ONLY = SHORTCUTS = ("beside", "only")
+SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
+
+# Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
+# interface has no use for the last two sizes of the hidden one.
+SIZES: dict[str, dict[str, int]] = {
+    "hidden": {
+        "num_digits": 10,
+        "reading_layers": 1,
+        "reading_ffn": 2048,
+        "max_distance": 256,
+        "writing_ffn": 1024,
+        "writing_dim": 512,
+        "max_offset": 64,
+    },
+    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
+}
+# Minimum of every integer field.
+MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
+MINIMA |= {"layer": 0, "reading_layers": 0}
+
+# Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
+FORMAT = 1
+# Fields that earlier versions saved, with the only value that this version still implements.
+REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
+
+
+@dataclass
+class IGCConfig(PeftConfig):
+    """Configuration of [`IGCModel`], the Integrated Gated Calculator (paper, section "Methods").
+
+    An adapter reads the output of one decoder layer at *anchors*, the positions at which a calculation is fully
+    described, calculates exactly, and writes the result into the hidden states from the anchor on. One reading with
+    its calculation is a *step*. Sizes are absolute numbers. `None` means the interface's default, which
+    `__post_init__` fills in.
+
+    Args:
+        interface (`str`, *optional*, defaults to `"hidden"`):
+            How numbers pass between text and calculator. `"hidden"` (the paper's) learns to read digits from hidden
+            states and needs no tokenizer. `"tokens"` takes the digits from the token ids and learns only which
+            numbers and which operation are meant, so that operands of any length are exact. Choose it with
+            [`IGCConfig.from_tokenizer`], which falls back to `"hidden"` where the tokenizer does not allow it.
+        number_tokens (`dict`, *optional*):
+            How the tokenizer spells numbers (`TokenTable.to_json()`). Required by the token interface and refused by
+            the hidden one. Set by [`IGCConfig.from_tokenizer`].
+
+    > Where
+
+        layer (`int`, *optional*, defaults to `1`):
+            Index of the decoder layer whose output is read and written, from 0 to the model's number of layers minus
+            1. The paper obtained its best results at early layers. Later layers have lost the digits of number tokens,
+            which the hidden interface needs, and make training steps that end after the reading slower.
+        anchor (`str`, *optional*):
+            `"prompt_end"`: the last token of the prompt is an anchor; in a forward pass with `labels`, the token
+            before each labelled span; without `labels`, the last real token of each row. `"tokens"`: only the token
+            sequences of the next two fields are anchors. `None` means `"tokens"` if `anchor_token_ids` is set and
+            `"prompt_end"` otherwise. The rules combine: with `"prompt_end"` the token sequences are anchors too.
+        anchor_token_ids (`list[list[int]]`, *optional*):
+            Token sequences that begin a turn, such as the assistant header of a chat template. The last token of each
+            occurrence is an anchor. Set by [`IGCConfig.from_tokenizer`], so that generation and likelihood scoring
+            use the same anchors.
+        inline_token_ids (`list[list[int]]`, *optional*):
+            Token sequences within a text, such as every token that ends in `=`. The last token of each occurrence is
+            an anchor, so the model's own reasoning receives results. Set by `from_tokenizer(..., anchors=["="])`.
+
+    > Read
+
+        reading_context (`str` or `int`, *optional*, defaults to `"since_last_anchor"`):
+            How far back a step reads. `"since_last_anchor"`: from the previous anchor, inclusive; at an anchor that
+            begins a turn, from the previous anchor that begins a turn. Only anchors named by token sequences begin a
+            context, so with `anchor="prompt_end"` alone the whole text is read. `"row"`: the whole text, also across
+            turns. An integer of at least 1: that many tokens up to the anchor, inclusive (token interface only);
+            a number that begins before them is not read.
+        num_digits (`int`, *optional*):
+            Maximum number of digits of an operand, at least 1; 10 (tokens: 40) if `None`. A longer operand gives the
+            status `overflow` and no answer, never a truncated number. In the hidden interface every digit place is
+            learned, so larger values need more training data, with operands of every length. In the token interface
+            they add no parameters.
+        reading_dim (`int`, *optional*, defaults to `512`):
+            Width of the input mapping, at least 1 and a multiple of `num_heads`. It is also the number of features
+            stored per token beside the KV cache, so smaller values save memory in generation.
+        reading_layers (`int`, *optional*):
+            Number of bidirectional encoder layers over the text up to the anchor, at least 0; 1 (tokens: 2) if
+            `None`. Without one (0), the hidden interface read about a fifth of the calculations.
+        reading_ffn (`int`, *optional*):
+            Hidden width of the input mapping's feed-forward layers, at least 1; 2,048 (tokens: 512) if `None`.
+        confidence (`float`, *optional*, defaults to `0.0`):
+            Minimum probability of a reading (operands, signs and operator together), in 0..1 without 1. Below it the
+            status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
+            It can be changed after training.
+        num_heads (`int`, *optional*, defaults to `8`):
+            Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
+        max_distance (`int`, *optional*):
+            Hidden interface: number of distances to the anchor with an embedding of their own, 256 if `None`; tokens
+            farther away share the last one. Token interface: number of places before the anchor that are read, 512 if
+            `None`; a number is one place, however many tokens spell it, and anything farther away is not read.
+
+    > Compute
+
+        operations (`list[str]`, *optional*, defaults to `["+", "-", "*", "/"]`):
+            Symbols of the operations, in the order of the operator classes. Must be keys of `calculator.OPERATIONS`;
+            `register_operation` adds one. The adapter has one operator class for each and must be trained with them.
+        division (`str`, *optional*, defaults to `"exact"`):
+            Result of a division with remainder: `"exact"` refuses it (status `inexact`), `"floor"` rounds down as
+            Python's `//`, `"trunc"` rounds toward zero.
+        result_digits (`int`, *optional*):
+            Maximum number of digits of a result, at least 1; `num_digits` if `None`. A longer result gives the status
+            `overflow`. Use `2 * num_digits` to hold every product.
+
+    > Write
+
+        writing_dim (`int`, *optional*):
+            Hidden interface: width of the attention over the result's digits, at least 1 and a multiple of
+            `num_heads`; 512 if `None`.
+        writing_ffn (`int`, *optional*):
+            Hidden width of the MLP that computes the update, at least 1; 1,024 (tokens: 768) if `None`. Its input is
+            the attended digits in the hidden interface, the next token's embedding in the token interface.
+        gate_dim (`int`, *optional*, defaults to `128`):
+            Hidden width of the MLP that computes the gate, at least 1.
+        max_offset (`int`, *optional*):
+            Hidden interface: number of offsets after the anchor with an embedding of their own, at least 1; 64 if
+            `None`. Positions farther away share the last one, so it should cover the tokens of an answer.
+        shortcut (`str`, *optional*):
+            Hidden interface, an ablation (paper, "Ablations"): the input mapping also passes vectors to the output
+            mapping past the calculator, and the language-model loss trains both mappings through them. `"beside"`:
+            calculator and shortcut. `"only"`: no calculator; operand columns then train nothing and every status is
+            `none`. With a shortcut every position after an anchor is written, whatever the status, so the output no
+            longer equals the base model's where the status is not `ok`.
+
+    > Train
+
+        teacher_forcing (`bool`, *optional*, defaults to `True`):
+            In training mode, pass the correct result to the output mapping where the ground truth is known, so that
+            the writing learns before the reading has converged (paper, section "Training Method"). Never in eval
+            mode. With `False` the output mapping is trained on the calculator's own results, wrong ones included.
+        detach_reading (`bool`, *optional*, defaults to `True`):
+            Stop the gradient of the reading at the adapter's input. Set it to `False` to train the layers below, for
+            example a LoRA, with the reading loss as well; it changes nothing where they are frozen.
+        init_weights (`bool`, *optional*, defaults to `True`):
+            With `True`, a new adapter leaves the base model's output unchanged. With `False`, its updates are random
+            and it reads operands of two digits; for tests only.
+
+    > Set by itself
+
+        format_version (`int`, *optional*, defaults to `1`):
+            Format of the saved adapter. Adapters of version 0.1 have none and are of format 1. A newer format than
+            this version of the package knows is refused.
+    """
+
+    interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
+    number_tokens: dict[str, Any] | None = field(default=None, metadata={"help": "how the tokenizer spells numbers"})
+
+    layer: int = field(default=1, metadata={"help": "index of the decoder layer that is read and written"})
+    anchor: str | None = field(default=None, metadata={"help": "one of " + ", ".join(ANCHORS)})
+    anchor_token_ids: list[list[int]] | None = field(
+        default=None, metadata={"help": "token sequences that begin a turn and end in an anchor"}
+    )
+    inline_token_ids: list[list[int]] | None = field(
+        default=None, metadata={"help": "token sequences within a text that end in an anchor"}
+    )
+
+    reading_context: str | int = field(
+        default=SINCE_LAST_ANCHOR, metadata={"help": f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens"}
+    )
+    num_digits: int | None = field(default=None, metadata={"help": "maximum number of digits of an operand"})
+    reading_dim: int = field(default=512, metadata={"help": "width of the input mapping"})
+    reading_layers: int | None = field(default=None, metadata={"help": "encoder layers of the input mapping"})
+    reading_ffn: int | None = field(default=None, metadata={"help": "width of its feed-forward layers"})
+    confidence: float = field(default=0.0, metadata={"help": "minimum probability of a reading that is used"})
+    num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
+    max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
+
+    operations: list[str] = field(
+        default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
+    )
+    division: str = field(default="exact", metadata={"help": "one of " + ", ".join(DIVISIONS)})
+    result_digits: int | None = field(
+        default=None, metadata={"help": "maximum number of digits of a result; None: `num_digits`"}
+    )
+
+    writing_dim: int | None = field(default=None, metadata={"help": "width of the attention over the result's digits"})
+    writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
+    gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
+    max_offset: int | None = field(default=None, metadata={"help": "number of offsets after the anchor"})
+    shortcut: str | None = field(
+        default=None, metadata={"help": "a connection past the calculator, one of " + ", ".join(SHORTCUTS)}
+    )
+
+    teacher_forcing: bool = field(
+        default=True, metadata={"help": "pass the correct result to the output mapping in training mode"}
+    )
+    detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
+    init_weights: bool = field(default=True, metadata={"help": "a new adapter changes nothing"})
+    format_version: int = field(default=FORMAT, metadata={"help": "format of the saved adapter; set by itself"})
+
+    # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
+    target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
+    exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
+    modules_to_save: list[str] | None = field(default=None, metadata={"help": "further modules to train and save"})
+    trainable_token_indices: list[int] | None = field(default=None, metadata={"help": "not used"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.loaded_from: str | None = None  # path for error messages; not a field, so it is not saved
+        self.peft_type = IGC_PEFT_TYPE
+        if self.task_type is None:  # type: ignore[has-type]
+            self.task_type = TaskType.CAUSAL_LM
+        for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"`{name}={getattr(self, name)!r}` has no meaning for IGC, which adapts one decoder layer. "
+                    "Set `IGCConfig(layer=...)`."
+                )
+        self._check_interface()
+        self._check_shortcut()
+        self._set_sizes()
+        self._check_choices()
+        self._check_anchors()
+
+    def _check_interface(self) -> None:
+        """Validates the interface, its token table, and `confidence`."""
+        if self.interface not in INTERFACES:
+            raise ValueError(f"`interface={self.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
+        if (self.interface == "tokens") != (self.number_tokens is not None):
+            raise ValueError(
+                "The token interface and `number_tokens` require each other. Use "
+                '`IGCConfig.from_tokenizer(tokenizer)`, which sets both, or `interface="hidden"` without '
+                "`number_tokens`."
+            )
+        if self.number_tokens is not None:
+            TokenTable.from_json(self.number_tokens)  # raises a ValueError if it is malformed
+        value = self.confidence
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+            raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
+
+    def _check_shortcut(self) -> None:
+        """Validates `shortcut`, which only the hidden interface has."""
+        if self.shortcut not in (None, *SHORTCUTS):
+            raise ValueError(
+                f"`shortcut={self.shortcut!r}` is unknown. Choose one of {', '.join(map(str, (None, *SHORTCUTS)))}."
+            )
+        if self.interface != "hidden" and self.shortcut is not None:
+            raise ValueError(
+                f"`shortcut={self.shortcut!r}` has no meaning for `interface={self.interface!r}`: only "
+                "the hidden interface has it. Leave it out, or set `interface='hidden'`."
+            )
+
+    def _set_sizes(self) -> None:
+        """Sets sizes that are None to the interface's default, and validates all sizes."""
+        sizes = SIZES[self.interface]
+        unused = SIZES["hidden"].keys() - sizes.keys()
+        for name in SIZES["hidden"]:
+            value = getattr(self, name)
+            if value is None:
+                setattr(self, name, sizes.get(name))
+            elif name in unused:
+                raise ValueError(
+                    f"`{name}={value!r}` has no meaning for `interface={self.interface!r}`. Leave it out."
+                )
+        if self.result_digits is None:
+            self.result_digits = self.num_digits
+        for name, least in MINIMA.items():
+            value = getattr(self, name)
+            if name not in unused and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise ValueError(
+                    f"`{name}={value!r}` is not an integer of at least {least}. Set `IGCConfig({name}=...)` to one."
+                )
+        for name in ("reading_dim", "writing_dim"):
+            value = getattr(self, name)
+            if value is not None and value % self.num_heads:
+                raise ValueError(
+                    f"`{name}={value}` is not a multiple of `num_heads={self.num_heads}`. Change one of them."
+                )
+
+    def _check_choices(self) -> None:
+        """Validates `division` and `operations`; unknown operations are refused at injection."""
+        if self.division not in DIVISIONS:
+            raise ValueError(f"`division={self.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
+        if not isinstance(self.operations, list) or not self.operations:
+            raise ValueError(f"`operations={self.operations!r}` is not a list of symbols such as `['+', '-']`.")
+        if len(set(self.operations)) < len(self.operations):
+            raise ValueError(f"`operations={self.operations}` names an operation twice. Name each one once.")
+
+    def _check_anchors(self) -> None:
+        """Validates the anchor rules and `reading_context`, and sets `anchor`."""
+        for name in ("anchor_token_ids", "inline_token_ids"):
+            sequences = getattr(self, name)
+            if sequences is None:
+                continue
+            listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
+            if not listed or not all(
+                isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences
+            ):
+                raise ValueError(
+                    f"`{name}={sequences!r}` is not a list of non-empty lists of token ids. "
+                    "Pass one sequence `[27, 9]` as `[[27, 9]]`."
+                )
+        if self.anchor is None:
+            self.anchor = PROMPT_END if self.anchor_token_ids is None else TOKENS
+        if self.anchor not in ANCHORS:
+            raise ValueError(f"`anchor={self.anchor!r}` is unknown. Choose one of {', '.join(ANCHORS)}.")
+        if self.anchor == TOKENS and self.anchor_token_ids is None and self.inline_token_ids is None:
+            raise ValueError(
+                '`anchor="tokens"` names no anchor without `anchor_token_ids` or `inline_token_ids`. Set one of them, '
+                "or use `IGCConfig.from_tokenizer(tokenizer)`."
+            )
+        context = self.reading_context
+        is_number = isinstance(context, int) and not isinstance(context, bool)
+        if context not in CONTEXTS and not (is_number and int(context) > 0):
+            raise ValueError(
+                f"`reading_context={context!r}` is neither {' nor '.join(map(repr, CONTEXTS))} nor a number of tokens "
+                "above 0. Choose one of these."
+            )
+        if is_number and self.interface == "hidden":
+            raise ValueError(
+                f"`reading_context={context}` may cut a number in two, and the hidden interface would read the rest "
+                f"as a number. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
+            )
+
+    @property
+    def token_table(self) -> TokenTable | None:
+        """`number_tokens` as a `TokenTable`; None in the hidden interface."""
+        return None if self.number_tokens is None else TokenTable.from_json(self.number_tokens)
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str, subfolder: str | None = None, **kwargs: Any
+    ) -> IGCConfig:
+        """Loads a saved config, and checks that the weights file beside it can be opened.
+
+        Every way of loading an adapter begins here, so a damaged file is reported before anything is attached.
+
+        Raises:
+            ValueError: if there is no config, or if the weights beside it are damaged.
+        """
+        config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
+        config.loaded_from = os.path.join(pretrained_model_name_or_path, subfolder or "").rstrip(os.sep)
+        weights = os.path.join(config.loaded_from, SAFETENSORS_WEIGHTS_NAME)
+        if os.path.isfile(weights):
+            try:
+                safe_open(weights, framework="pt").__exit__(None, None, None)
+            except SafetensorError as error:
+                # Without this, PEFT 0.21 raises the error without the name of the file.
+                raise ValueError(
+                    f"`{weights}` is damaged and cannot be read as a safetensors file ({error}). "
+                    "Copy or download it again, or save the adapter again with `save_pretrained`."
+                ) from error
+        return config
+
+    @classmethod
+    def from_tokenizer(
+        cls, tokenizer: Any, layer: int = 1, anchors: list[str | list[int]] | None = None, **overrides: Any
+    ) -> IGCConfig:
+        """Creates a config with the interface and the anchors that suit a tokenizer.
+
+        Args:
+            tokenizer: a Hugging Face tokenizer.
+            layer: index of the decoder layer.
+            anchors: list of all anchor rules. A text such as `"="`: every token that ends in it is an inline anchor.
+                A list of token ids, such as `assistant_header(tokenizer)`: the sequence begins a turn.
+                `"prompt_end"`: the end of the prompt. `None`: the assistant header of the chat template alone.
+            overrides: any other field. `interface` defaults to the one that `TokenizerProfile` recommends, which is
+                the token interface wherever digits have tokens of their own.
+
+        Raises:
+            ValueError: if `anchors` is given together with a field that it sets, if an anchor rule does not fit the
+                tokenizer (see `assistant_header`, `text_rule`), or if `interface="tokens"` does not.
+        """
+        fields = ("anchor", "anchor_token_ids", "inline_token_ids")
+        given = [name for name in fields if name in overrides]
+        if anchors is not None and given:
+            raise ValueError(f"`anchors` and `{given[0]}` both define the anchors. Pass one of them.")
+        if anchors is None and not given:
+            anchors = [assistant_header(tokenizer)]
+        if anchors is not None:
+            overrides |= _anchor_fields(tokenizer, anchors)
+        if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
+            profile = TokenizerProfile.from_tokenizer(tokenizer)
+            if overrides.setdefault("interface", profile.interface) == "tokens":
+                overrides["number_tokens"] = profile.table.to_json()
+        return cls(layer=layer, **overrides)
+
+
+def _check_saved_fields(init: Any) -> Any:
+    """Wraps `IGCConfig.__init__` to check the fields of a saved config: of an older version, or of a newer one.
+
+    Every way in which PEFT 0.21 loads a config calls `__init__` with the saved fields. Without this wrapper PEFT would
+    drop unknown fields with a warning that advises upgrading PEFT, and the adapter would silently do something else.
+    """
+
+    @functools.wraps(init)
+    def __init__(self: IGCConfig, *args: Any, **values: Any) -> None:
+        is_saved = "peft_type" in values
+        version = values.get("format_version", FORMAT)
+        if is_saved and isinstance(version, int) and version > FORMAT:
+            raise ValueError(
+                f"The adapter has `format_version={version}`, but this version of peft-igc knows formats up to "
+                f"{FORMAT}. Upgrade it with `pip install -U peft-igc`."
+            )
+        for name, default in REMOVED_FIELDS.items():
+            if name in values and values.pop(name) != default:
+                raise ValueError(
+                    f"`{name}` is no longer a field of `IGCConfig`: only adapters with `{name}={default!r}` can be "
+                    "loaded. Use the version of peft-igc that saved this adapter (0.1.0 has the field)."
+                )
+        if is_saved:
+            known = {f.name for f in dataclasses.fields(IGCConfig)}
+            unknown = {name: values.pop(name) for name in list(values) if name not in known}
+            effective = [name for name, value in unknown.items() if value is not None]
+            if effective:
+                name = effective[0]
+                raise ValueError(
+                    f"The adapter's config has the field `{name}={unknown[name]!r}`, which this version of peft-igc "
+                    "does not know, so the adapter might not do what it was trained for. Upgrade with `pip install -U "
+                    "peft-igc`, or remove the field from `adapter_config.json` if it is a mistake."
+                )
+        init(self, *args, **values)
+
+    return __init__
+
+
+IGCConfig.__init__ = _check_saved_fields(IGCConfig.__init__)  # type: ignore[method-assign]
+
+
+def _anchor_fields(tokenizer: Any, anchors: Any) -> dict[str, Any]:
+    """The config fields for the `anchors` of `from_tokenizer`."""
+    if isinstance(anchors, str) or not anchors:
+        raise ValueError(f"`anchors={anchors!r}` is not a list of rules. Pass one text as `['=']`.")
+    turns = [rule for rule in anchors if not isinstance(rule, str)]
+    inline = [rule for rule in anchors if isinstance(rule, str) and rule != PROMPT_END]
+    return {
+        "anchor": PROMPT_END if PROMPT_END in anchors else TOKENS,
+        "anchor_token_ids": turns or None,
+        "inline_token_ids": [ids for text in inline for ids in text_rule(tokenizer, text).sequences] or None,
+    }

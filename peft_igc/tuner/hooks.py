@@ -1,0 +1,329 @@
+"""Wrappers on the causal LM: they take the `igc_*` arguments, push and pop the `Call`, add the loss to the output.
+
+The model can be called in several ways (`PeftModel.forward`, nested tuners, plain injection, `generate`). All of them
+pass through the `__call__` and `generate` of the innermost causal LM, so the wrappers are installed there and not on a
+PEFT model. The functions hold no state and compute nothing: `layer` does that.
+
+In: `model(..., igc_anchors, igc_operands, igc_signs, igc_operator, igc_result, igc_result_sign, igc_result_status,
+igc_add_loss)` and `generate(..., igc_anchors)`. Out: outputs with the fields of `outputs.Fields`.
+
+Shapes: B rows, T positions of this call, L tokens of the text so far, A anchors per row, P tokens of a prompt.
+Try it: `pytest tests/tuner/test_hooks.py`
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.utils import ModelOutput
+
+from ..mappings.readings import Targets
+from .anchors import check_anchors, last_tokens
+from .cache import find_cache
+from .call import Call, Generation, anchors_for_assistant, current_call, current_generation, generating, thread
+from .config import PROMPT_END, IGCConfig
+from .outputs import with_fields
+
+
+TARGETS = tuple(f"igc_{name}" for name in Targets._fields)
+
+
+def install(model: nn.Module, first_layer: nn.Module) -> None:
+    """Installs the hooks on a causal LM and on its first decoder layer. A second call does nothing."""
+    if "_igc_handles" in model.__dict__:
+        return
+    model.__dict__["_igc_handles"] = [first_layer.register_forward_pre_hook(_Capture(model), with_kwargs=True)]
+    # The instance gets attributes that shadow the methods of its class: `generate` has no hooks, and a forward hook
+    # does not run after a `KeyboardInterrupt` (torch 2.13), so the call would stay on its thread's stack.
+    for name, wrapper in _WRAPPERS.items():
+        if hasattr(type(model), name):
+            model.__dict__[name] = wrapper(model, model.__dict__.get(name))
+
+
+def uninstall(model: nn.Module) -> None:
+    """Removes the hooks and restores the model's own methods."""
+    for handle in model.__dict__.pop("_igc_handles", []):
+        handle.remove()
+    for name, kind in _WRAPPERS.items():
+        wrapper = model.__dict__.get(name)
+        if isinstance(wrapper, kind):
+            del model.__dict__[name]
+            if wrapper.replaced is not None:
+                model.__dict__[name] = wrapper.replaced
+
+
+class _Wrapper:
+    """Shadows one method of a causal LM. An object instead of a closure, because copies and pickles must include it.
+
+    Args:
+        model: the causal LM.
+        replaced: the instance attribute of that name that was there before, or None.
+    """
+
+    name: str
+
+    def __init__(self, model: nn.Module, replaced: Any) -> None:
+        self.model: Any = model
+        self.replaced = replaced
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """That of the original: transformers (5.23) looks there for the arguments that a model takes."""
+        return inspect.signature(self.original)
+
+    @property
+    def original(self) -> Any:
+        """The shadowed method. Found anew each time: a stored bound method would be pickled by its name."""
+        return self.replaced or getattr(type(self.model), self.name).__get__(self.model)
+
+
+class _Call(_Wrapper):
+    """What `model(...)` runs: removes the `igc_*` arguments, and adds the loss and metrics to the output.
+
+    Not `forward`, which TRL (1.16) and accelerate (1.15) replace. `_call_impl` (torch 2.13) runs `forward` with all
+    hooks; a class method `__call__` cannot be shadowed by an instance.
+    """
+
+    name = "_call_impl"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = Call(model=self.model)
+        thread.calls.append(call)
+        try:
+            _take_arguments(call, args, kwargs)
+            return _with_report(call, self.original(*args, **kwargs))
+        finally:
+            thread.calls.pop()
+
+
+class _Replicate(_Wrapper):
+    """Refuses `nn.DataParallel`, which copies the model with its wrappers, and these lead to the original."""
+
+    name = "_replicate_for_data_parallel"
+
+    def __call__(self) -> Any:
+        raise ValueError(
+            "`nn.DataParallel` runs copies of the model, but the calculator's layers belong to the original. "
+            "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
+        )
+
+
+class _PrepareInputs(_Wrapper):
+    """`prepare_inputs_for_generation`, which precedes each pass of `generate` and is never compiled."""
+
+    name = "prepare_inputs_for_generation"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = self.original(*args, **kwargs)
+        if torch.is_tensor(inputs.get("input_ids")):
+            choose_graph(self.model, inputs["input_ids"], find_cache((), inputs))
+        return inputs
+
+
+def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any) -> None:
+    """Chooses, before a compiled decode step on a static KV cache, which of two graphs runs.
+
+    One graph looks for anchors and runs their steps, the other does not. The choice needs the ids on the host, which
+    costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself. Without it a
+    compiled pass takes the graph that looks for anchors, which is slower and never wrong.
+
+    Args:
+        model: the model, with or without PEFT around it.
+        input_ids: [B, T] int64 ids of the next pass.
+        past_key_values: its KV cache.
+    """
+    cache = find_cache((), {"past_key_values": past_key_values})
+    layer, name = active_layer(model)
+    if layer is not None and cache is not None:
+        layer.choose_graph(name, input_ids, cache)
+
+
+def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Removes the `igc_*` arguments from `kwargs`, and fills the call."""
+    ids = kwargs.get("input_ids", args[0] if args and torch.is_tensor(args[0]) else None)
+    mask = kwargs.get("attention_mask", args[1] if len(args) > 1 and torch.is_tensor(args[1]) else None)
+    call.input_ids = ids
+    call.attention_mask = mask if torch.is_tensor(mask) and mask.dim() == 2 else None
+    call.labels, call.use_cache = kwargs.get("labels"), kwargs.get("use_cache")
+    call.cache = find_cache(args, kwargs)
+    call.anchors = kwargs.pop("igc_anchors", None)
+    call.targets = _take_targets(kwargs)
+    call.add_to_loss = kwargs.pop("igc_add_loss", True)
+    _check_arguments(call, kwargs)
+    tokens = kwargs.get("inputs_embeds") if ids is None else ids
+    if call.anchors is not None and torch.is_tensor(tokens):
+        check_anchors(call.anchors, tokens.shape, call.attention_mask)
+    generation = current_generation(call.model)
+    if generation is not None and generation.owns(call):
+        call.generation = generation
+
+
+def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
+    """Removes the targets from `kwargs`; None if there are none.
+
+    Raises:
+        ValueError: if only some of them are given.
+    """
+    given = {name: kwargs.pop(name) for name in TARGETS if kwargs.get(name) is not None}
+    for name in TARGETS:
+        kwargs.pop(name, None)
+    if not given:
+        return None
+    missing = [name for name in TARGETS if name not in given]
+    if missing:
+        raise ValueError(
+            f"`{'`, `'.join(missing)}` is missing beside `{'`, `'.join(given)}`: targets must be passed together. "
+            "Use the collator of `IGCTrainer`, or `columns.encode_steps`."
+        )
+    return Targets(*(given[name] for name in TARGETS))
+
+
+def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
+    """Refuses arguments with which the adapter would silently do the wrong thing.
+
+    Raises:
+        ValueError: for unknown `igc_*` arguments, targets with `return_dict=False`, `nn.DataParallel`, or several
+            texts packed into one row.
+    """
+    unknown = [name for name in kwargs if name.startswith("igc_")]
+    if unknown:
+        raise ValueError(
+            f"`{unknown[0]}` is not an argument of the calculator. Use `igc_anchors`, `igc_add_loss` or "
+            f"`{'`, `'.join(TARGETS)}`."
+        )
+    if call.targets is not None and kwargs.get("return_dict") is False:
+        raise ValueError(
+            "`return_dict=False` leaves no place for the reading loss. Remove it, or pass no `igc_*` targets."
+        )
+    if kwargs.get("cu_seq_lens_q") is not None and active_config(call.model) is not None:
+        raise ValueError(
+            "`cu_seq_lens_q` packs several texts into one row (continuous batching, padding-free training), so a "
+            "calculation would read across texts. Use `generate` with a padded batch, and `padding_free=False`."
+        )
+    positions = kwargs.get("position_ids")
+    if kwargs.get("attention_mask") is None and isinstance(positions, torch.Tensor) and positions.dim() == 2:
+        # Packing and padding-free training without `cu_seq_lens_q` show only in the positions.
+        if positions.shape[1] > 1 and bool((positions[:, 1:] <= positions[:, :-1]).any()):
+            raise ValueError(
+                "`position_ids` restart within a row: several texts are packed into it, so a calculation would read "
+                "across texts. Set `packing=False` and `padding_free=False`."
+            )
+
+
+def _with_report(call: Call, output: Any) -> Any:
+    """The model's output, with the loss and metrics if the call has targets."""
+    if call.report is None or output is None:
+        return output
+    if not isinstance(output, ModelOutput):
+        raise ValueError(
+            f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
+            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
+        )
+    return with_fields(output, call.report, call.add_to_loss)
+
+
+class _Capture:
+    """Forward pre-hook of the first decoder layer: stores its input as the call's token embeddings.
+
+    The layer's input contains everything that the architecture does to embeddings (Gemma's scaling, OPT's projection,
+    NEFTune's noise). An object instead of a closure, so that copies and pickles of the model work.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        call = current_call(self.model)
+        if call is not None:
+            call.embedded = args[0] if args else kwargs["hidden_states"]
+
+
+class _Generate(_Wrapper):
+    """`generate`, which first finds the anchors at the end of the prompt.
+
+    Later forward passes of the generation see single tokens and cannot tell where the prompt ended.
+    """
+
+    name = "generate"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        anchors = kwargs.pop("igc_anchors", None)
+        unused = [name for name in kwargs if name.startswith("igc_")]
+        if unused:
+            raise ValueError(f"`{unused[0]}` has no use in `generate`, which takes only `igc_anchors`. Remove it.")
+        generate = self.original
+        ids = kwargs.get("input_ids", kwargs.get("inputs", args[0] if args else None))
+        embeddings = kwargs.get("inputs_embeds")
+        prompt = embeddings if torch.is_tensor(embeddings) else ids
+        if not torch.is_tensor(prompt) or not prompt.numel():
+            return generate(*args, **kwargs)
+        mask = self._mask(prompt, kwargs)
+        ids = ids if prompt is ids else None
+        given = anchors is not None
+        if anchors is not None:
+            check_anchors(anchors, prompt.shape, mask)
+            # With a KV cache the prompt may be the new tokens only, while the mask covers the whole text.
+            anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
+        elif ids is None or self._anchors_at_the_end():  # without ids no token sequence can be found
+            outer = None if ids is None else anchors_for_assistant(self.model, ids)
+            anchors = last_tokens(mask) if outer is None else outer
+        returned = self._setting("return_dict_in_generate", kwargs)
+        reused = bool(returned) or find_cache((), kwargs) is not None
+        with generating(Generation(self.model, ids, mask, anchors, given, reused)):
+            return generate(*args, **kwargs)
+
+    def _mask(self, prompt: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
+        """[B, L] mask of the text up to the end of the prompt, cached tokens included.
+
+        If the caller gave none, it is derived from the padding token by the rule of `generate` in transformers 5.23,
+        which derives its own mask later. The two must agree, or the anchor could be a padding token.
+        """
+        mask = kwargs.get("attention_mask")
+        if torch.is_tensor(mask) and mask.dim() == 2:
+            return mask
+        cache = find_cache((), kwargs)
+        length = 0 if cache is None else int(cache.get_seq_length())
+        # Like transformers 5.23: a prompt that is no longer than the cached text consists of new tokens only.
+        before = length if length >= prompt.shape[1] else 0
+        ones = torch.ones(prompt.shape[0], before + prompt.shape[1], dtype=torch.int64, device=prompt.device)
+        pad, end = (self._setting(name, kwargs) for name in ("pad_token_id", "eos_token_id"))
+        ends = end if isinstance(end, (list, tuple)) else [end]
+        if prompt.dim() != 2 or pad is None or pad in ends:
+            return ones
+        ones[:, before:] = (prompt != pad).long()
+        return ones
+
+    def _setting(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """A setting of `generate`: from the argument, the `generation_config` passed, or the model's own."""
+        configs = (kwargs.get("generation_config"), getattr(self.model, "generation_config", None))
+        values = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
+        return next((value for value in values if value is not None), None)
+
+    def _anchors_at_the_end(self) -> bool:
+        """Whether the end of the prompt is an anchor; also if no adapter is active now."""
+        config = active_config(self.model)
+        return config is None or config.anchor == PROMPT_END
+
+
+_WRAPPERS: dict[str, type[_Wrapper]] = {kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate)}
+
+
+def active_layer(model: nn.Module) -> tuple[Any, str]:
+    """The `IGCLayer` in `model` with an active adapter that is not disabled, and its name; (None, "") for none."""
+    module: Any
+    for module in model.modules():
+        configs = getattr(module, "igc_config", None)
+        if configs and not module.disable_adapters:
+            for name in module.active_adapters:
+                if name in configs:
+                    return module, name
+    return None, ""
+
+
+def active_config(model: nn.Module) -> IGCConfig | None:
+    """The config of the IGC adapter that is active and not disabled in `model`, or None."""
+    layer, name = active_layer(model)
+    return None if layer is None else layer.igc_config[name]

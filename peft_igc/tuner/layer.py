@@ -1,0 +1,613 @@
+"""`IGCLayer`: the tuner layer. `IGCLayer._act` is one forward pass of the method from beginning to end.
+
+In: the output h of one decoder layer and the context of the call (`Call`). Out: h with updates added at the positions
+after anchors. The layer is a child of the decoder layer (`layers.1.igc`) and acts in a forward hook on it instead of
+wrapping it. Therefore
+
+* module paths and classes of the base model stay the same, and LoRA reaches every linear layer, added before or after;
+* recorded hidden states contain the update;
+* gradient checkpointing of transformers (5.23), which replays `forward` but not its hooks, runs the adapter once.
+
+No per-call state is kept on the layer: it is in `call`, and the state that travels with a KV cache is in `cache`. The
+weights and equations are in `mappings`, the arithmetic is in `numbers`.
+
+Shapes: B rows, T positions of this call, L tokens of the text so far (with this call's T), H hidden size, A anchors
+per row, R digits of a result, d mapping width, V shortcut vectors per step (0 without a shortcut).
+Try it: `pytest tests/tuner/test_layer.py`
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from peft.tuners.tuners_utils import BaseTunerLayer
+from torch import nn
+from transformers.cache_utils import Cache
+
+from ..mappings.readings import Pointing, Reading
+from ..numbers.calculator import Result, Status
+from ..numbers.spelling import continue_result
+from ..numbers.token_table import PADDING, UNSEEN
+from .anchors import FEW, Position, Rules, anchors_of_call, context_starts, kinds_of
+from .build import make_mappings, shortcut_vectors
+from .cache import State, States, find_cache, states_of
+from .call import (
+    Call,
+    ReadingDone,
+    check_mask,
+    current_call,
+    recall_call,
+    remember_call,
+    text_ids,
+    thread,
+)
+from .config import ROW, IGCConfig
+from .steps import Step, Writing, calculate_step, supervise
+from .text_state import StaticText, Steps, TextState
+
+
+logger = logging.getLogger(__name__)
+
+NO_POSITION = 2**62  # greater than every position
+# Names every adapter that this process makes, so that a text is not continued by another one of the same name.
+_PROCESS, _count = uuid.uuid4().hex, itertools.count()
+
+
+class IGCLayer(nn.Module, BaseTunerLayer):
+    """Reads operands from a decoder layer's output, calculates, and writes the result back (paper, Figure 2).
+
+    Args:
+        base_layer: the decoder layer.
+        base_model: the causal LM that it belongs to, on which `hooks` are installed.
+        hidden_size: H.
+        layer_index: index of the decoder layer, which is also the index of its layer in the KV cache.
+    """
+
+    # Provided by `BaseTunerLayer`.
+    active_adapters: list[str]
+    _move_adapter_to_device_of_base_layer: Callable[[str], None]
+    # Trainable per-adapter submodules.
+    adapter_layer_names = ("igc_input_mapping", "igc_output_mapping")
+    # Other per-adapter state.
+    other_param_names = ("igc_config",)
+
+    def __init__(self, base_layer: nn.Module, base_model: nn.Module, hidden_size: int, layer_index: int) -> None:
+        super().__init__()
+        # Kept in plain lists, because a module assigned to an attribute becomes a submodule: the decoder layer already
+        # owns this layer, so the module tree would have a cycle.
+        self._base_layer = [base_layer]
+        self._base_model: list[Any] = [base_model]
+        self.hidden_size = hidden_size
+        self.layer_index = layer_index
+        self.igc_input_mapping = nn.ModuleDict()
+        self.igc_output_mapping = nn.ModuleDict()
+        self.igc_config: dict[str, IGCConfig] = {}
+        self._readers: dict[str, str] = {}
+        self._disable_adapters = False
+        self.merged_adapters: list[str] = []
+        # `prepend`: hooks that record hidden states run after this one, so they record the updated states.
+        self._handle = base_layer.register_forward_hook(self._hook, with_kwargs=True, prepend=True)
+
+    # ------------------------------------------------------------------------------------------ PEFT's contract
+    def get_base_layer(self) -> nn.Module:
+        """The decoder layer."""
+        return self._base_layer[0]
+
+    def update_layer(self, adapter_name: str, config: IGCConfig, inference_mode: bool = False) -> None:
+        """Adds the adapter `adapter_name` with new weights on the decoder layer's device."""
+        reader, writer = make_mappings(config, self.hidden_size, self._base_model[0].get_input_embeddings())
+        if config.init_weights:
+            writer.close()
+        else:
+            reader.read_two_digits()
+        self.igc_config[adapter_name] = config
+        self._readers[adapter_name] = f"{_PROCESS}:{next(_count)}"
+        self.igc_input_mapping[adapter_name] = reader
+        self.igc_output_mapping[adapter_name] = writer
+        self._move_adapter_to_device_of_base_layer(adapter_name)
+        self.set_adapter(self.active_adapters, inference_mode=inference_mode)
+
+    def set_adapter(self, adapter_names: str | list[str], inference_mode: bool = False) -> None:
+        """Activates one adapter. Names of adapters on other layers are allowed and deactivate this layer's.
+
+        Raises:
+            ValueError: if more than one of this layer's adapters is named.
+        """
+        names = [adapter_names] if isinstance(adapter_names, str) else list(adapter_names)
+        own = [name for name in names if name in self.igc_config]
+        if len(own) > 1:
+            raise ValueError(several_active(own))
+        super().set_adapter(names, inference_mode=inference_mode)
+
+    def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:
+        """Raises a ValueError: the adapter is not a linear map that could be added to weights."""
+        raise ValueError(CANNOT_MERGE)
+
+    def unmerge(self) -> None:
+        """Does nothing, because nothing can have been merged."""
+
+    def remove(self) -> None:
+        """Removes the hook from the decoder layer."""
+        self._handle.remove()
+
+    def _get_base_layer_device_and_dtype(
+        self, base_layer: nn.Module
+    ) -> tuple[torch.device | None, torch.dtype | None]:
+        """Device of the decoder layer's first parameter, and its first floating-point (or compute) dtype.
+
+        Overrides PEFT's version (0.21), which looks for `.weight`; a decoder layer has none.
+        """
+        device, dtype = None, None
+        executed_on = None
+        for module in base_layer.modules():
+            dtype = dtype or getattr(module, "compute_dtype", None)  # linear layers of bitsandbytes
+            hook = getattr(module, "_hf_hook", None)
+            executed_on = getattr(hook, "execution_device", None) if executed_on is None else executed_on
+        for name, parameter in base_layer.named_parameters():
+            if not name.startswith("igc."):
+                device = device or parameter.device
+                dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
+        if device is not None and device.type == "meta" and executed_on is not None:
+            # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it.
+            device = torch.device(executed_on)
+        return device, dtype
+
+    # ------------------------------------------------------------------------------------------ the forward pass
+    def forward(self, *args: Any, **kwargs: Any) -> None:
+        """Raises a RuntimeError: the layer acts in a forward hook."""
+        raise RuntimeError("`IGCLayer` acts in a forward hook of its decoder layer. Call the model instead.")
+
+    def _hook(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        """Forward hook of the decoder layer. Its output is h [B, T, H], or in GPT-J and Bloom a tuple with h first."""
+        active = [] if self.disable_adapters else [n for n in self.active_adapters if n in self.igc_config]
+        if not active:
+            return None
+        call = self._call_of(args[0] if args else kwargs["hidden_states"])
+        if call is None:
+            logger.warning(
+                "`%s` was called outside of `%s`, so the calculator is off for this pass. Call the causal LM itself.",
+                type(module).__name__,
+                type(self._base_model[0]).__name__,
+            )
+            return None
+        if call.ran is not None:
+            raise ValueError(several_active([call.ran, active[0]]))
+        call.ran = active[0]
+        # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
+        checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
+        cache = None if checkpointed else find_cache(args, kwargs)
+        h = output[0] if isinstance(output, tuple) else output
+        if h.dim() == 4:  # Gemma 3n: several streams [streams, B, T, H], one of which becomes the logits
+            stream = self._base_model[0].config.get_text_config(decoder=True).altup_active_idx
+            written = torch.cat([h[:stream], self._act(active[0], h[stream], call, cache)[None], h[stream + 1 :]])
+        else:
+            written = self._act(active[0], h, call, cache)
+        return (written, *output[1:]) if isinstance(output, tuple) else written
+
+    def _call_of(self, layer_input: torch.Tensor) -> Call | None:
+        """The call in progress, or the call that gradient checkpointing runs again in the backward pass.
+
+        Raises:
+            ValueError: if this is the second run of a reentrant checkpoint around the decoder layer.
+        """
+        call = current_call(self._base_model[0])
+        if call is not None:
+            if self.training:
+                # A reentrant checkpoint around the layer runs it without gradients in the forward pass.
+                call.without_grad = not torch.is_grad_enabled()
+                remember_call(call, layer_input)
+            return call
+        call = recall_call(layer_input)
+        if call is not None and call.without_grad:
+            # The reading loss left the forward pass without a graph, and the report of this second run is discarded.
+            raise ValueError(
+                "With reentrant checkpointing around the decoder layer, the reading receives no gradient. "
+                "Use non-reentrant checkpointing there, or the model's own `gradient_checkpointing_enable`."
+            )
+        return call
+
+    def _act(self, name: str, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
+        """One forward pass of the adapter: remember the text, find anchors, read, calculate, write.
+
+        Args:
+            name: the active adapter.
+            h: [B, T, H] output of the decoder layer.
+            call: context of the forward pass; receives the report if it has targets.
+            cache: the KV cache, on which the state of the text is stored; None: this call is the whole text.
+
+        Returns:
+            [B, T, H], equal to h bit for bit where nothing is written.
+        """
+        states = None if cache is None else states_of(cache, self.layer_index)
+        state = self._text_before(name, h, call, states)
+        # `torch.compile` must not trace the state of a dynamic cache, whose shape changes with every token.
+        run = self._run if states is None or isinstance(state, StaticText) else self._run_uncompiled
+        h, state = run(name, h, call, state)
+        if states is not None:
+            if torch.is_grad_enabled() and isinstance(state, TextState):  # a stored graph would outlive its backward
+                state = state.with_rows(torch.Tensor.detach)
+            states.set(name, state)
+        return h
+
+    def _run(self, name: str, h: torch.Tensor, call: Call, state: State) -> tuple[torch.Tensor, State]:
+        """`_act`, given the state of the text before this call; also returns the state after it."""
+        rules = Rules.of(self.igc_config[name])
+        new, kept = h.shape[1], _is_kept(call, rules)
+        # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where
+        # no later call reads them, only those are compressed that this call reads.
+        positions = state.positions(new) if isinstance(state, StaticText) else state.next_positions(new)
+        start = positions[0] if isinstance(state, StaticText) else state.length
+        ids = text_ids(call, h, positions)  # [B, T]
+        features = self._compress(name, h, call) if kept else None  # [B, T, d]
+        if call.input_ids is None:
+            state = state.changed(embedded=True)
+        if kept:
+            state = state.appended(ids, features)
+        # 2 Find the anchors among the new tokens: [B, A] positions, or None if there are none.
+        anchors, kinds = self._anchors(call, rules, ids, start, state)
+        if not kept and anchors is not None:
+            features = self._compress(name, h, call)
+            state = state.appended(ids, features)
+        elif not kept:
+            state = state.forgotten(new) if state.write_from is None else state.appended(ids, None)
+        # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
+        reading = None
+        if anchors is not None and kinds is not None and features is not None:
+            reading, steps, write_from = self._read_and_calculate(name, state, features, anchors, kinds, call)
+            state = state.with_steps(steps)
+            if write_from is not None:
+                earlier = state.write_from
+                state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
+        # 4 Write: each position is governed by the latest anchor at or before it.
+        if state.write_from is not None:
+            skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
+            if skipped < new:
+                h, completed_at = self._write(name, h, state, skipped, reading, call)
+                state = state.with_completed(completed_at)
+        # 5 Keep what later calls need.
+        if not kept:
+            state = state.forgotten(0) if state.write_from is None else state.without_features()
+        return h, state.stored()
+
+    _run_uncompiled: Any = torch.compiler.disable(_run)
+
+    def _text_before(self, name: str, h: torch.Tensor, call: Call, states: States | None) -> State:
+        """The state of the text before this call's tokens h [B, T, H].
+
+        Raises:
+            ValueError: if the KV cache holds other rows, or the text of an adapter that this one has replaced.
+        """
+        rows, new = h.shape[:2]
+        config = self.igc_config[name]
+        vectors = shortcut_vectors(config)
+        none = Steps.empty(rows, config.result_digits or 0, h, (vectors, config.reading_dim) if vectors else (0, 0))
+        if states is None:
+            return TextState.empty(none)
+        state = states.get(name)
+        if state is None:
+            state = states.empty(none).changed(reader=self._readers[name])
+        _check_state(name, state, self._readers[name], rows)
+        before = states.length(new)
+        if isinstance(state, StaticText):
+            state.length = torch.as_tensor(before + new, device=h.device)
+            return state
+        check_mask(call, before, new)
+        if before < state.length:
+            logger.warning(
+                "The KV cache has %d tokens, but the calculator's state of the text has %d, because the cache was not "
+                "shortened by its own methods. The text in it is not read.",
+                before,
+                state.length,
+            )
+            state = TextState.empty(none).changed(reader=self._readers[name])
+        # The cache may hold tokens from before the adapter was active, or from while it was off.
+        state = state.passed_by(before - state.length)
+        if torch.is_grad_enabled():
+            # Autograd cannot save the inference tensors that an earlier pass in inference mode has stored.
+            state = state.with_rows(lambda x: x.clone() if x.is_inference() else x)
+        return state
+
+    def _compress(self, name: str, h: torch.Tensor, call: Call) -> torch.Tensor:
+        """[B, T, d] features of this call's tokens, from h [B, T, H] and the token embeddings.
+
+        In h's dtype in training mode. Otherwise in two bytes per number, as they are stored with a KV cache, so that
+        a pass with a cache and one without it read the same.
+        """
+        inputs = [h] if call.embedded is None else [h, call.embedded.to(h.device)]
+        if self.igc_config[name].detach_reading:
+            inputs = [x.detach() for x in inputs]
+        reader: Any = self.igc_input_mapping[name]
+        features = reader.compress(*inputs)
+        return features if self.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
+
+    def _anchors(
+        self, call: Call, rules: Rules, ids: torch.Tensor, start: Position, state: State
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Anchors [B, A] of this call and their kinds [B, A]; None for a batch without any, if none is needed.
+
+        Args:
+            call: the forward pass.
+            rules: the config's rules.
+            ids: [B, T] int64 ids of this call.
+            start: position of its first token.
+            state: the state of the text; it holds this call's tokens if there are rules for token sequences.
+        """
+        new = ids.shape[1]
+        chosen = state.speaks if isinstance(state, StaticText) else None  # by `choose_graph`, for this pass
+        if chosen is False and call.anchors is None:
+            return None, None
+        window, first = ids, start
+        if rules.sequences:
+            window, first = state.recent(new + max([len(sequence) for sequence in rules.sequences]) - 1)
+        ask = chosen is None and not torch.compiler.is_compiling()
+        anchors = anchors_of_call(call, rules, window, start, new, ask)
+        if anchors is None:
+            anchors = self._absent_anchors(ids, call)
+        return anchors, None if anchors is None else kinds_of(rules, window, anchors, first)
+
+    def choose_graph(self, name: str, input_ids: torch.Tensor, cache: Cache) -> None:
+        """See `hooks.choose_graph`; `name` is the active adapter."""
+        if not any(getattr(type(one), "_igc_following", False) for one in cache.layers):
+            return
+        state = states_of(cache, self.layer_index).get(name)
+        rules = Rules.of(self.igc_config[name])
+        if not isinstance(state, StaticText) or not rules.sequences:
+            return
+        last = torch.tensor(sorted({sequence[-1] for sequence in rules.sequences}), device=input_ids.device)
+        ok = state.latest.status == int(Status.OK)
+        writes = (state.latest.anchors >= 0) & (ok | (self.igc_config[name].shortcut is not None))
+        asked = torch.stack([torch.isin(input_ids, last).any(), writes.any().to(input_ids.device)])
+        state.speaks, any_writes = asked.tolist()  # one synchronization
+        state.write_from = 0 if any_writes else None
+
+    def _absent_anchors(self, ids: torch.Tensor, call: Call) -> torch.Tensor | None:
+        """Anchors for a batch without any: None, or [B, A] of -1 where a loss or gradients are expected nevertheless.
+
+        With targets the report must have a loss. In training every weight must receive a gradient, if only zero.
+        """
+        if call.targets is not None:
+            return torch.full_like(call.targets.operator, -1, device=ids.device)
+        if torch.is_grad_enabled() and self.training:
+            return ids.new_full((ids.shape[0], 1), -1)
+        return None
+
+    def _read_and_calculate(
+        self,
+        name: str,
+        state: State,
+        features: torch.Tensor,
+        anchors: torch.Tensor,
+        kinds: torch.Tensor,
+        call: Call,
+    ) -> tuple[Reading | Pointing, Steps, int | None]:
+        """Runs the steps of this call.
+
+        Args:
+            name: the active adapter.
+            state: the state of the text with this call's tokens, but with the steps of earlier calls only.
+            features: [B, T, d] of this call, for their dtype.
+            anchors: [B, A] int64 positions of this call's anchors, -1 for none.
+            kinds: [B, A] int64, of `anchors.kinds_of`.
+            call: receives the report if it has targets.
+
+        Returns:
+            The reading; the steps, whose results are the correct ones under teacher forcing; and a lower bound of the
+            positions that they may write, None if there are none.
+
+        Raises:
+            ReadingDone: inside of `reading_alone`, if the call has targets.
+        """
+        config, reader = self.igc_config[name], self.igc_input_mapping[name]
+        rules = Rules.of(config)
+        since = context_starts(config.reading_context, rules, anchors, kinds, state.earlier_anchors())  # [B, A]
+        kept, ids, first = state.readable(self._longest(name, state, anchors, since), features)
+        at = torch.where(anchors >= 0, anchors - first, -1)
+        since = (since - first).clamp(min=0)
+        read = reader(kept, ids != PADDING, at, ids, since)
+        reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
+        choice = reading.choose()
+        legible = anchors >= 0
+        if config.interface == "hidden":  # the token interface counts unseen text as a number
+            legible &= ~_any_unseen(ids, at, since)
+        result = calculate_step(config, choice, legible)
+        for observer in thread.observers:
+            observer(Step(anchors, reading, choice, result))
+        if call.targets is not None:
+            correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
+            if thread.reading_alone:
+                raise ReadingDone(call.report)
+            # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
+            if self.training and config.teacher_forcing:
+                result = correct
+        rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
+        ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
+        steps = Steps(anchors, kinds, ranks, *result, torch.full_like(anchors, -1), shortcut.to(features.dtype))
+        return reading, steps, _first_to_write(config, call, anchors, result)
+
+    def _longest(self, name: str, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
+        """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
+        reader: Any = self.igc_input_mapping[name]
+        config, lead = self.igc_config[name], reader.LEAD
+        context = config.reading_context
+        if isinstance(state, StaticText):
+            return 0  # it returns all of its memory
+        whole = context == ROW or (isinstance(context, str) and not Rules.of(config).sequences)
+        if whole or state.embedded:
+            return state.length
+        if state.length <= 2 * lead + FEW or torch.compiler.is_compiling():
+            return state.length
+        return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + lead
+
+    def _write(
+        self,
+        name: str,
+        h: torch.Tensor,
+        state: State,
+        skipped: int,
+        reading: Reading | Pointing | None,
+        call: Call,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Adds the update to the positions that a step with status `OK` governs (with a shortcut: any step).
+
+        Args:
+            name: the active adapter.
+            h: [B, T, H].
+            state: the state of the text, this call's tokens and steps included; A counts all its steps.
+            skipped: number of this call's first positions that no step writes, and that are not computed.
+            reading: the reading of this call's steps, or None.
+            call: receives the mean gate if it has a report.
+
+        Returns:
+            h with updates [B, T, H], and the new `completed_at` [B, A].
+        """
+        before, h = h[:, :skipped], h[:, skipped:]  # T' = T - skipped positions are computed
+        steps, position = state.steps, state.positions(h.shape[1])[:, None]  # [T', 1]
+        at = steps.anchors[:, None]  # [B, 1, A]
+        anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T'], the governing anchor and its index
+        ok = steps.status.gather(1, step) == int(Status.OK)  # `int`: `torch.compile` compares the enum wrongly
+        active = (anchor >= 0) if self.igc_config[name].shortcut else (anchor >= 0) & ok
+        update, gate, possible, complete = self._update(name, h, state, anchor, step)
+        active = active & possible
+        # [B, T', A]: the text up to here spells the whole result of this step.
+        complete = (complete & ok)[..., None] & (step[..., None] == torch.arange(at.shape[2], device=h.device))
+        first = torch.where(complete, position, NO_POSITION).amin(1)  # [B, A]
+        completed_at = torch.where((steps.completed_at < 0) & (first < NO_POSITION), first, steps.completed_at)
+        if reading is not None and torch.is_grad_enabled():
+            # PEFT's tests and DDP expect a gradient, if only zero, for weights that only the reading loss trains. The
+            # zero is computed per row, so that a NaN in one row's reading does not spread to the others.
+            zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
+            update = update + zero[:, None, None]
+        for observer in thread.observers:
+            start = int(position[0]) - skipped
+            observer(Writing(start, *(F.pad(x, (skipped, 0)) for x in (active, gate))))
+        if call.report is not None:
+            mean = (gate.detach().float() * active).sum() / active.sum().clamp(min=1)
+            call.report = call.report._replace(gate=mean)
+        # `where` instead of `h + active * update`, which would turn -0.0 into 0.0 and spread a NaN. The mappings may
+        # compute in float32: only the finished update is cast to h's dtype.
+        written = torch.where(active[..., None], h + update.to(h.dtype), h)  # Eq. 15
+        return torch.cat([before, written], 1) if skipped else written, completed_at
+
+    def _update(
+        self, name: str, h: torch.Tensor, state: State, anchor: torch.Tensor, step: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Runs the output mapping on every position, as if each one were written.
+
+        Args:
+            name: the active adapter.
+            h: [B, T, H], of the last T tokens.
+            state: the state of the text.
+            anchor: [B, T] int64, position of the governing anchor, -1 for none.
+            step: [B, T] int64, its index among the steps.
+
+        Returns:
+            The update [B, T, H]; the gate [B, T]; where a result can be written [B, T] bool, and where the text spells
+            the complete result [B, T] bool. The hidden interface does not track the spelling: always and never.
+        """
+        writer, steps, new = self.igc_output_mapping[name], state.steps, h.shape[1]
+        if self.igc_config[name].interface == "hidden":
+            real = (state.recent(new)[0] != PADDING).cumsum(1)
+            rank = state.real[:, None] - real[:, -1:] + real  # offsets count real tokens, so padding changes nothing
+            offset = rank - steps.ranks.gather(1, step)
+            everywhere = torch.ones_like(anchor, dtype=torch.bool)
+            shortcut = steps.shortcut if steps.shortcut.shape[2] else None
+            return *writer(h, steps.digits, steps.signs, step, offset, shortcut), everywhere, ~everywhere
+        digits = steps.digits.gather(1, step[..., None].expand(-1, -1, steps.digits.shape[-1]))  # [B, T, R]
+        tokens: Any = self.igc_input_mapping[name].tokens
+        ids, first = state.recent(new + digits.shape[-1] + 3)
+        of_step = (anchor, digits, steps.signs.gather(1, step), steps.completed_at.gather(1, step))
+        more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first)
+        return *writer(h, self._embed(more.token).to(h.device), more.state), more.active, more.complete
+
+    def _embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """The base model's token embeddings [B, T, embedding width] of ids [B, T], without gradient; -1 counts as 0.
+
+        The embedding module is called instead of indexing its `.weight`, so that offloaded, quantized and adapted
+        embeddings work.
+        """
+        table = self._base_model[0].get_input_embeddings()
+        device = next(table.parameters()).device  # may differ from the decoder layer's device
+        with torch.no_grad():
+            return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
+
+
+CANNOT_MERGE = (
+    "IGC cannot be merged into the base model, because the calculator is not a linear map of its weights. "
+    "Keep the adapter beside the base model, or remove it with `unload()`."
+)
+
+
+def several_active(names: list[str]) -> str:
+    """The error message for several active IGC adapters."""
+    return (
+        f"IGC adapters {names} are active at once, but a text can have only one calculator. "
+        "Activate one of them with `set_adapter(name)`."
+    )
+
+
+def _is_kept(call: Call, rules: Rules) -> bool:
+    """Whether a later call may read this call's tokens.
+
+    No later call does in a `generate` whose KV cache nobody else uses, after the end of the prompt, if that is the
+    only anchor.
+    """
+    generation = call.generation
+    if rules.sequences or generation is None or generation.reused or generation.anchors is None:
+        return True
+    is_whole_prompt = call.input_ids is not None and call.input_ids.shape[1] >= generation.mask.shape[1]
+    return not generation.passed and not is_whole_prompt
+
+
+def _check_state(name: str, state: State, reader: str, rows: int) -> None:
+    """Refuses a state that is not the adapter's or not the batch's."""
+    process = reader.partition(":")[0]
+    if state.reader != reader and state.reader.partition(":")[0] == process:
+        raise ValueError(
+            f"The text in this KV cache was begun by another adapter with the name {name!r}, which has been replaced. "
+            "Start the text again with an empty cache."
+        )
+    if len(state.steps.anchors) != rows:
+        raise ValueError(
+            f"The KV cache holds texts of {len(state.steps.anchors)} rows, but this call has {rows}. Use a cache per "
+            "batch, or change the rows of the cache with its own methods."
+        )
+
+
+def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
+    """Whether a step reads past tokens that the adapter has not seen, [B, A] bool.
+
+    Args:
+        ids: [B, n] int64.
+        anchors, since: [B, A] int64, indices of the last and the first token that each step reads; -1 for no anchor.
+    """
+    unseen = F.pad((ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
+    return unseen.gather(1, anchors.clamp(min=-1) + 1) > unseen.gather(1, since)
+
+
+def _first_to_write(config: IGCConfig, call: Call, anchors: torch.Tensor, result: Result) -> int | None:
+    """Lower bound of the positions that the steps of a call may write; None if there are none.
+
+    It lets the writing skip positions. It is 0 (compute everything) in training, where weights must get a gradient
+    even if nothing is written, while a graph is compiled, and with targets, where all processes of a sharded model
+    must run the output mapping to gather its weights. Otherwise it costs a synchronization, once per anchor.
+
+    Args:
+        config: the adapter's config.
+        call: the forward pass.
+        anchors: [B, A] int64 of its steps, -1 for none.
+        result: results of its steps.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or call.targets is not None:
+        return 0
+    writes = (anchors >= 0) if config.shortcut else (anchors >= 0) & (result.status == int(Status.OK))
+    first = int(torch.where(writes, anchors, NO_POSITION).min()) if anchors.numel() else NO_POSITION
+    if first == NO_POSITION:
+        return None
+    # A plain pass computes all positions, with and without targets: slicing would change the last bits.
+    return first if call.generation is not None or Rules.of(config).sequences else 0

@@ -1,0 +1,265 @@
+"""`IGCModel`: the tuner that attaches the adapter to one decoder layer of a causal LM.
+
+In: a model and an `IGCConfig`. Out: the same model with an `IGCLayer` as a child of one decoder layer, and hooks on
+the causal LM. It follows PEFT's contract for tuners (`BaseTuner` of PEFT 0.21) and differs in three points: the
+adapter is a child of its target instead of a wrapper around it, it cannot be merged, and its weights are saved under
+the same keys however PEFT models are nested. The forward pass is in `layer` and `hooks`.
+
+Try it: `pytest tests/tuner/test_model.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from peft import PeftConfig
+from peft.tuners.tuners_utils import BaseTuner
+from peft.utils import ModulesToSaveWrapper
+from torch import nn
+from transformers import PreTrainedModel
+
+from ..numbers.calculator import OPERATIONS
+from ..numbers.token_table import TokenTable
+from . import hooks
+from .adapter_files import FILE_KEY, bare_key, canonical_key, check_beside, check_weights, own_key
+from .base_model import decoder_layers, innermost_model
+from .config import IGC_PEFT_TYPE, IGCConfig
+from .layer import CANNOT_MERGE, IGCLayer, several_active
+
+
+# Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must
+# not contain it.
+CHILD = "igc"
+
+
+class AdapterConfigs(dict[str, PeftConfig]):
+    """The configs of all adapters of nested PEFT models, by name.
+
+    PEFT 0.21 lets an outer model reuse the name of an inner model's adapter, and does not separate their
+    `modules_to_save`. This dict refuses both, because the saved files could not be loaded. It can go when PEFT does.
+    """
+
+    def __setitem__(self, name: str, config: PeftConfig) -> None:
+        """Adds or replaces a config. Raises a ValueError as `check_beside` does."""
+        check_beside(name, config, self)
+        super().__setitem__(name, config)
+
+    def update(self, configs: dict[str, PeftConfig]) -> None:  # type: ignore[override]
+        """Adds or replaces configs. `dict.update` would bypass `__setitem__` and its check."""
+        for name, config in configs.items():
+            self[name] = config
+
+
+class IGCModel(BaseTuner):
+    """Creates an Integrated Gated Calculator on a decoder layer of a causal LM.
+
+    Args:
+        model: the causal LM, or a PEFT model around one.
+        peft_config: an [`IGCConfig`], or a dict of them by adapter name.
+        adapter_name: name of the adapter.
+        args, kwargs: as in `BaseTuner`.
+
+    Raises:
+        ValueError: if the model already has an `IGCModel` or has no decoder layers, if `layer` is out of range, if an
+            operation is unknown, or if the adapter could not be saved beside the model's other adapters.
+    """
+
+    prefix: str = "igc_"
+    tuner_layer_cls = IGCLayer
+    target_module_mapping: dict[str, list[str]] = {}
+
+    def __init__(self, model: nn.Module, peft_config: Any, adapter_name: str, *args: Any, **kwargs: Any) -> None:
+        if any(isinstance(module, IGCModel) for module in model.modules()):
+            raise ValueError(
+                "The model already has an IGC adapter. Add another one with `model.add_adapter(name, config)` or "
+                "`model.load_adapter(folder, name)`."
+            )
+        new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
+        for name, config in new.items():
+            check_beside(name, config, getattr(model, "peft_config", None) or {})
+        super().__init__(model, peft_config, adapter_name, *args, **kwargs)
+        configs = AdapterConfigs(self.peft_config)
+        for module in self.modules():  # PEFT 0.21 shares one dict among the nested tuners and the base model
+            if "peft_config" in module.__dict__:
+                module.peft_config = configs
+
+    # ------------------------------------------------------------------------------------------ injection
+    def _prepare_adapter_config(self, peft_config: IGCConfig, model_config: dict[str, Any]) -> IGCConfig:
+        """Returns the config as it is. PEFT's version requires `target_modules`, which `layer` replaces."""
+        return peft_config
+
+    def _prepare_model(self, peft_config: IGCConfig, model: nn.Module) -> None:
+        """Finds the decoder layer and installs the hooks. PEFT calls it for every adapter, also for later ones."""
+        unknown = [symbol for symbol in peft_config.operations if symbol not in OPERATIONS]
+        if unknown:
+            raise ValueError(
+                f"`operations={peft_config.operations}` names the unknown operation {unknown[0]!r}. Known are "
+                f"{', '.join(OPERATIONS)}. Add one with `register_operation`."
+            )
+        base = innermost_model(model)
+        path, layers = decoder_layers(model)
+        if peft_config.layer >= len(layers):
+            raise ValueError(
+                f"`layer={peft_config.layer}` is out of range: the model has {len(layers)} decoder layers "
+                f"(0..{len(layers) - 1}). Set `IGCConfig(layer=...)`."
+            )
+        self._target = f"{path}.{peft_config.layer}"
+        self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
+        hooks.install(base, layers[0])
+
+    def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
+        """Compares whole paths: a suffix could match a layer of another stack, such as a vision tower."""
+        return key == self._target
+
+    def _create_and_replace(
+        self,
+        peft_config: IGCConfig,
+        adapter_name: str,
+        target: nn.Module,
+        target_name: str,
+        parent: nn.Module,
+        current_key: str,
+        parameter_name: str | None = None,
+    ) -> None:
+        """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
+        text_config = self._base[0].config.get_text_config(decoder=True)
+        if peft_config.number_tokens is not None:
+            TokenTable.from_json(peft_config.number_tokens).check_vocabulary(text_config.vocab_size)
+        layer = getattr(target, CHILD, None)
+        if layer is None:
+            hidden_size = text_config.hidden_size
+            layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
+            target.add_module(CHILD, layer)
+        layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
+
+    def delete_adapter(self, adapter_name: str) -> None:
+        """Deletes an adapter. If it was active, the first remaining IGC adapter in alphabetical order is activated.
+
+        Raises:
+            ValueError: if there is no IGC adapter of this name.
+        """
+        config = self.peft_config.get(adapter_name)
+        if config is not None and config.peft_type != IGC_PEFT_TYPE:
+            raise ValueError(
+                f"Adapter {adapter_name!r} is not an IGC adapter. Delete it on the PEFT model that it was added to."
+            )
+        was_active = adapter_name in self.active_adapters
+        super().delete_adapter(adapter_name)
+        if was_active:
+            # PEFT activates a remaining adapter on each layer by itself; across layers that may be several.
+            left = sorted(name for name, other in self.peft_config.items() if other.peft_type == IGC_PEFT_TYPE)
+            self.set_adapter(left[:1])
+
+    def set_adapter(self, adapter_name: str | list[str], inference_mode: bool = False) -> None:
+        """Activates one adapter.
+
+        Raises:
+            ValueError: if several IGC adapters are named.
+        """
+        names = [adapter_name] if isinstance(adapter_name, str) else list(adapter_name)
+        own = [n for n in names if n in self.peft_config and self.peft_config[n].peft_type == IGC_PEFT_TYPE]
+        if len(own) > 1:  # the layer's own check does not see adapters on other layers
+            raise ValueError(several_active(own))
+        super().set_adapter(adapter_name, inference_mode=inference_mode)
+
+    # ------------------------------------------------------------------------------------------ refusals
+    def _check_merge_allowed(self) -> None:
+        raise ValueError(CANNOT_MERGE)
+
+    def add_weighted_adapter(self, *args: Any, **kwargs: Any) -> None:
+        """Raises a ValueError: readings are discrete, so a weighted mean of two adapters has no meaning."""
+        raise ValueError(
+            "IGC adapters cannot be combined with weights, because their readings are discrete. "
+            "Train one adapter on both data sets instead."
+        )
+
+    @contextmanager
+    def _enable_peft_forward_hooks(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        if kwargs.get("adapter_names") is not None:
+            raise ValueError(
+                "IGC does not support `adapter_names` (different adapters for the rows of a batch). "
+                "Run one batch per adapter with `set_adapter(name)`."
+            )
+        yield
+
+    # ------------------------------------------------------------------------------------------ removal
+    def _unload_and_optionally_merge(
+        self,
+        merge: bool = True,
+        progressbar: bool = False,
+        safe_merge: bool = False,
+        adapter_names: list[str] | None = None,
+    ) -> nn.Module:
+        """Removes the layers, hooks and configs of all IGC adapters, and returns the model.
+
+        Overrides PEFT's version (0.21), which replaces each tuner layer by its `base_layer`. This layer is a child of
+        its base layer, which would thereby become a child of itself.
+        """
+        if merge:
+            self._check_merge_allowed()
+        for module in list(self.model.modules()):
+            for name, child in list(module._modules.items()):
+                if isinstance(child, IGCLayer):
+                    child.remove()
+                    del module._modules[name]
+                elif isinstance(child, ModulesToSaveWrapper):  # ours: `check_beside` allows no other
+                    module._modules[name] = child.original_module
+        hooks.uninstall(self._base[0])
+        configs = self.model.peft_config
+        for name in [n for n, c in configs.items() if c.peft_type == IGC_PEFT_TYPE]:
+            del configs[name]
+        if not configs and "peft_config" in self.model.__dict__:
+            del self.model.peft_config
+        return self.model
+
+    # ------------------------------------------------------------------------------------------ files
+    @classmethod
+    def _get_adapter_state_dict(
+        cls,
+        model: nn.Module,
+        config: PeftConfig,
+        adapter_name: str,
+        state_dict: dict[str, torch.Tensor],
+        unwanted_adapter_names: list[str],
+    ) -> dict[str, torch.Tensor]:
+        """The adapter's own weights, whatever other tuners are in the model.
+
+        Raises:
+            ValueError: if another adapter has the name of a module of this one, such as `encoder`. PEFT 0.21 takes
+                that module's weights for the other adapter's and would leave them out of the file.
+        """
+        own = own_key(adapter_name)
+        parts = {
+            part for key, _ in model.named_parameters() for part in own.split(key)[-1].split(".") if own.search(key)
+        }
+        taken = sorted(parts.intersection(unwanted_adapter_names))
+        if taken:
+            raise ValueError(
+                f"Adapter {adapter_name!r} cannot be saved beside adapter {taken[0]!r}, which is named like a module "
+                f"of the calculator. Rename that adapter, or delete it first with `delete_adapter({taken[0]!r})`."
+            )
+        return {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+
+    @classmethod
+    def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
+        """The key in a file: without the adapter name, and with PEFT's prefix once however deep the nesting."""
+        key = own_key(adapter_name).sub(r".\1.", key)
+        return canonical_key(key)
+
+    @classmethod
+    def _remap_adapter_state_dict_for_load(
+        cls, model: nn.Module, config: PeftConfig, adapter_name: str, state_dict: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Renames the keys of a file to those of the model.
+
+        Raises:
+            ValueError: if the weights are not those of the adapter (see `check_weights`).
+        """
+        own = {k: v for k, v in model.state_dict().items() if own_key(adapter_name).search(k)}
+        places = {bare_key(cls._remove_adapter_name_from_key(k, adapter_name)): k for k in own}
+        given = {bare_key(k): v.shape for k, v in state_dict.items() if FILE_KEY.search(k)}
+        check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
+        return {places.get(bare_key(k), k): v for k, v in state_dict.items()}

@@ -1,0 +1,60 @@
+"""Model outputs with the adapter's loss and metrics as additional fields.
+
+In: any `ModelOutput`. Out: an instance of a subclass of its class with four more declared fields. Extra keys on the
+output would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra
+key would lose its gradient. The loss and the metrics are computed in `steps`, not here.
+
+Try it: `pytest tests/tuner/test_outputs.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import torch
+from transformers.utils import ModelOutput
+
+
+class Fields(NamedTuple):
+    """Loss and metrics of one forward pass with targets; all are float32 scalars.
+
+    Attributes:
+        loss: sum of the reading's cross-entropy over the supervised anchors, with gradient.
+        count: number of supervised anchors.
+        correct: number of supervised anchors at which operator, operands and signs were all read correctly.
+        gate: mean gate of the positions that were written; 0 if there are none.
+    """
+
+    loss: torch.Tensor
+    count: torch.Tensor  # type: ignore[assignment]  # shadows `tuple.count`
+    correct: torch.Tensor
+    gate: torch.Tensor
+
+
+@functools.cache
+def output_class(cls: Any) -> Any:
+    """The subclass of the output class `cls` with the fields `igc_loss`, `igc_count`, `igc_correct`, `igc_gate`."""
+    fields = [(f"igc_{name}", torch.Tensor | None, dataclasses.field(default=None)) for name in Fields._fields]
+    made = dataclasses.make_dataclass(f"IGC{cls.__name__}", fields, bases=(cls,))
+    made.__module__ = __name__
+    made.__doc__ = f"`{cls.__name__}` with the fields of [`Fields`]."
+    return made
+
+
+def with_fields(output: ModelOutput, fields: Fields, add_to_loss: bool) -> ModelOutput:
+    """A copy of `output` with `fields`, as an instance of a subclass of its class.
+
+    Args:
+        output: the base model's output.
+        fields: the adapter's loss and metrics.
+        add_to_loss: whether to add the mean reading loss to `loss`, if there is one. `transformers.Trainer` optimizes
+            `loss` alone; `IGCTrainer` passes `igc_add_loss=False` and weights the reading loss itself.
+    """
+    values = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
+    values.update({f"igc_{name}": value for name, value in fields._asdict().items()})
+    if add_to_loss and values.get("loss") is not None:
+        values["loss"] = values["loss"] + fields.loss.to(values["loss"].device) / fields.count.clamp(min=1)
+    cls: Any = type(output)
+    return output_class(cls)(**values)

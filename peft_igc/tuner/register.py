@@ -1,0 +1,117 @@
+"""Registration: makes `IGCConfig` and `IGCModel` known to PEFT. It runs on `import peft_igc`; nothing else is needed.
+
+PEFT 0.21 has three public tables and no entry point for plugins: `register_peft_method` accepts only members of its
+own enum `PeftType`. So the tables get a one-member string enum of ours, which hashes and compares like the string
+"IGC". Some functions of PEFT are wrapped as well, so that other tuners work beside an IGC adapter; see there.
+
+Try it: `pytest tests/tuner/test_register.py`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
+from peft.tuners import tuners_utils
+from peft.tuners.tuners_utils import BaseTuner
+from torch import nn
+
+from .adapter_files import NESTED, canonical_key
+from .base_model import innermost_model
+from .config import IGC_PEFT_TYPE, IGCConfig
+from .layer import IGCLayer
+from .model import IGCModel
+
+
+def register() -> None:
+    """Puts IGC into PEFT's tables. Calling it again changes nothing.
+
+    Raises:
+        KeyError: if another package has registered the name or the prefix.
+    """
+    holder = PEFT_TYPE_TO_CONFIG_MAPPING.get(IGC_PEFT_TYPE)
+    if holder is not None and (holder.__module__, holder.__qualname__) != (
+        IGCConfig.__module__,
+        IGCConfig.__qualname__,
+    ):
+        raise KeyError(
+            f"The PEFT type {IGC_PEFT_TYPE.value!r} is registered by `{holder.__module__}`. Import only one of the "
+            "packages."
+        )
+    for other, prefix in PEFT_TYPE_TO_PREFIX_MAPPING.items():
+        if prefix == IGCModel.prefix and other != IGC_PEFT_TYPE:
+            raise KeyError(f"The PEFT prefix {prefix!r} is registered for {other!r}. Import only one of the packages.")
+    PEFT_TYPE_TO_CONFIG_MAPPING[IGC_PEFT_TYPE] = IGCConfig
+    PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
+    PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
+    _save_nested_adapters_canonically()
+    _find_linear_layers_in_the_causal_lm()
+
+
+def _save_nested_adapters_canonically() -> None:
+    """Makes other tuners around an IGC adapter save their weights under the same keys as on the base model alone.
+
+    PEFT 0.21 adds its prefix to the keys once for each nested PEFT model, so a LoRA saved around an IGC adapter would
+    not load without one. `BaseTuner`'s methods are wrapped; models without a calculator are not affected. This can go
+    when PEFT saves nested models under canonical keys.
+    """
+    if getattr(BaseTuner._get_adapter_state_dict, "_igc", False):
+        return
+    get, remap = (
+        BaseTuner.__dict__["_get_adapter_state_dict"],
+        BaseTuner.__dict__["_remap_adapter_state_dict_for_load"],
+    )
+
+    def get_adapter_state_dict(cls: type, model: nn.Module, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+        found = get.__func__(cls, model, *args, **kwargs)
+        return {canonical_key(k): v for k, v in found.items()} if _has_calculator(model) else found
+
+    def remap_adapter_state_dict_for_load(
+        cls: Any, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        if _has_calculator(model):
+            depth = max((_depth(k) for k, m in model.named_modules() if isinstance(m, cls.tuner_layer_cls)), default=1)
+            state_dict = {
+                NESTED * (depth - 1) + canonical_key(k) if k.startswith(NESTED) else k: v
+                for k, v in state_dict.items()
+            }
+        return remap.__func__(cls, model, config, adapter_name, state_dict)
+
+    # The mark keeps a second `register()` from wrapping the wrapper.
+    get_adapter_state_dict._igc = True  # type: ignore[attr-defined]
+    BaseTuner._get_adapter_state_dict = classmethod(get_adapter_state_dict)
+    BaseTuner._remap_adapter_state_dict_for_load = classmethod(remap_adapter_state_dict_for_load)
+
+
+def _find_linear_layers_in_the_causal_lm() -> None:
+    """Makes `target_modules="all-linear"` select the same modules around an IGC adapter as on the base model alone.
+
+    PEFT 0.21 excludes the output head only if it is given the causal LM itself. Given a PEFT model it targets the head
+    too, saves that base weight with the adapter, and writes module names into the config that the base model does not
+    have. This can go when PEFT looks into nested models.
+    """
+    find = tuners_utils._maybe_include_all_linear_layers
+    if getattr(find, "_igc", False):
+        return
+
+    def include_all_linear_layers(peft_config: Any, model: nn.Module) -> Any:
+        return find(peft_config, innermost_model(model) if _has_calculator(model) else model)
+
+    include_all_linear_layers._igc = True  # type: ignore[attr-defined]
+    tuners_utils._maybe_include_all_linear_layers = include_all_linear_layers
+
+
+def _has_calculator(model: nn.Module) -> bool:
+    return any(isinstance(module, IGCLayer) for module in model.modules())
+
+
+def _depth(path: str) -> int:
+    """Number of PEFT's prefixes at the beginning of a module's path; at least 1."""
+    depth = 0
+    while path.startswith(NESTED):
+        path, depth = path.removeprefix(NESTED), depth + 1
+    return max(depth, 1)
+
+
+register()

@@ -1,0 +1,138 @@
+"""From a reading to a result: exact arithmetic with a status, and the comparison with the ground truth.
+
+In: the readings at the anchors of a call. Out: the calculator's results, and for a call with targets the reading loss
+and metrics. `Step` and `Writing` are the events that an observer receives (see `call.observing`). There are no weights
+and no hidden states here.
+
+Shapes: B rows, T positions of this call, A anchors per row, D digits of an operand, R digits of a result.
+Try it: `pytest tests/tuner/test_layer.py`
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
+from ..numbers.calculator import Result, Status, calculate
+from ..numbers.digits import PAD
+from .config import ONLY, IGCConfig
+from .outputs import Fields
+
+
+class Step(NamedTuple):
+    """Event: the readings and calculations of one call.
+
+    Attributes:
+        anchors: [B, A] int64 positions in the text, -1 for none.
+        reading: the distributions.
+        choice: the operands and operator chosen from them.
+        result: the calculator's result, before any teacher forcing.
+    """
+
+    anchors: torch.Tensor
+    reading: Reading | Pointing
+    choice: Choice
+    result: Result
+
+
+class Writing(NamedTuple):
+    """Event: the writing of one call.
+
+    Attributes:
+        start: position in the text of the call's first token.
+        active: [B, T] bool, positions that were written.
+        gate: [B, T] float in 0..1, the gate of each position.
+    """
+
+    start: int
+    active: torch.Tensor
+    gate: torch.Tensor
+
+
+def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:
+    """Exact arithmetic on the chosen operands, for [B, A] steps at once.
+
+    Args:
+        config: the adapter's config.
+        choice: operands and operator, with D + 1 digits per operand.
+        legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
+
+    Returns:
+        The results with R digits. Where the status is not `OK`, all digits are PAD and the sign is 0.
+    """
+    assert config.result_digits is not None
+    result = calculate(
+        choice.digits[..., :-1],
+        choice.signs,
+        choice.operator,
+        operations=config.operations,
+        result_digits=config.result_digits,
+        division=config.division,  # type: ignore[arg-type]
+    )
+    # A digit in the place D + 1 means that the operand is longer than D digits.
+    too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))
+    status = torch.where(too_long, int(Status.OVERFLOW), result.status)
+    # `shortcut="only"` has no calculator: every status is NONE.
+    absent = ~legible | (choice.probability < config.confidence) | (config.shortcut == ONLY)
+    status = torch.where(absent, int(Status.NONE), status)
+    ok = status == int(Status.OK)
+    return Result(torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0), status)
+
+
+def supervise(
+    config: IGCConfig,
+    targets: Targets,
+    reading: Reading | Pointing,
+    choice: Choice,
+    result: Result,
+    anchors: torch.Tensor,
+) -> tuple[Result, Fields]:
+    """Compares the readings with the ground truth.
+
+    With `shortcut="only"` no step is supervised, so the loss is 0 (and still part of the graph).
+
+    Args:
+        config: the adapter's config.
+        targets: ground truth of each anchor.
+        reading: the distributions.
+        choice: `reading.choose()`.
+        result: the calculator's results.
+        anchors: [B, A] int64, -1 for none.
+
+    Returns:
+        The correct results where the step is supervised and the calculator's elsewhere, for teacher forcing; and the
+        loss and metrics.
+
+    Raises:
+        ValueError: if a target has another shape than the tensor it is compared with.
+    """
+    targets = Targets(*(t.to(anchors.device) for t in targets))
+    _check_targets(targets, anchors, choice, result)
+    if config.shortcut == ONLY:
+        targets = targets._replace(operator=torch.full_like(targets.operator, IGNORE))
+    loss, supervised, correct = reading_loss(reading, targets, anchors, choice)
+    report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
+    right = Result(
+        torch.where(supervised[..., None], targets.result, result.digits),
+        torch.where(supervised, targets.result_sign, result.sign),
+        torch.where(supervised, targets.result_status, result.status),
+    )
+    return right, report
+
+
+def _check_targets(targets: Targets, anchors: torch.Tensor, choice: Choice, result: Result) -> None:
+    """Refuses targets whose shape differs from the readings', because comparing them would broadcast."""
+    if targets.operator.shape != anchors.shape:
+        raise ValueError(
+            f"`igc_operator` has shape {tuple(targets.operator.shape)}, but this pass has anchors of shape "
+            f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
+        )
+    wanted = (choice.digits.shape, choice.signs.shape, anchors.shape, *(t.shape for t in result))
+    for name, target, shape in zip(Targets._fields, targets, wanted, strict=True):
+        if target.shape != shape:
+            raise ValueError(
+                f"`igc_{name}` has shape {tuple(target.shape)}, but this adapter needs {tuple(shape)}. "
+                "Encode the targets with the adapter's own `num_digits` and `result_digits`."
+            )

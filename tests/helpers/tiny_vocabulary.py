@@ -1,0 +1,83 @@
+"""What the 128 ids of the tiny models mean, for the token interface: numbers, marks and a few words.
+
+`TABLE` is the token table. `encode("12 + 5 =")` and `decode(ids)` are the tokenizer: longest token first. A number is
+split into groups of three digits from the left, as far as the vocabulary has them; about half of the ids are numeric,
+and most of the others leave a number whole, so that random ids are often calculations.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from peft_igc.numbers.token_table import STOP, Edge, TokenTable, edges_of, flags_of
+
+
+_PAIRS = ["00", "01", "07", "10", "12", "19", "23", "34", "42", "45", "50", "58", "64", "77", "81", "90", "96", "99"]
+_TRIPLES = ["000", "001", "007", "012", "100", "123", "222", "250", "345", "456", "500", "678", "789", "900", "999"]
+_DIGITS = [str(digit) for digit in range(10)]
+_SPACED = [f" {digit}" for digit in range(10)]
+_MARKS = [
+    " ",
+    "\n",
+    "=",
+    " =",
+    " +",
+    "+",
+    " *",
+    "*",
+    " /",
+    "/",
+    "(",
+    ")",
+    " (",
+    "?",
+    " ?",
+    ";",
+    '"',
+    "[",
+    "]",
+    "<",
+    ">",
+]
+_SIGNS = ["-", " -", "=-", "--", ".", ",", ":", "%", "x"]  # what a number may not touch, or only in part
+_WORDS = [" is", " of", " and", " plus", " times", " what", "the", " sum", "A", "th", ". ", ", "]
+_SPECIAL = ["<pad>", "<s>", "</s>"]
+
+NUMBERS = [*_DIGITS, *_SPACED, *_PAIRS, *_TRIPLES]
+TEXTS = [*_SPECIAL, *NUMBERS, *_MARKS, *_SIGNS, *_WORDS]
+TEXTS += [f"«{i}»" for i in range(128 - len(TEXTS))]  # marks that no text holds
+UNUSED = 128  # beyond the table
+
+
+def _edges(token: int, text: str) -> int:
+    """The byte of the table for a token."""
+    if text in NUMBERS:
+        return (Edge.BOUNDARY if text[0] == " " else Edge.DIGIT) | Edge.DIGIT << 4
+    if text in _SPECIAL:
+        return Edge.BOUNDARY | Edge.BOUNDARY << 4 | STOP
+    first, last = edges_of(text)
+    return first | last << 4 | flags_of(text)
+
+
+TABLE = TokenTable(
+    digits={token: text.strip() for token, text in enumerate(TEXTS) if text in NUMBERS},
+    spaced=frozenset(token for token, text in enumerate(TEXTS) if text in _SPACED),
+    edges=bytes(_edges(token, text) for token, text in enumerate(TEXTS)),
+    group=3,
+    minus=TEXTS.index("-"),
+)
+
+
+def encode(text: str) -> torch.Tensor:
+    """The ids of a text, [T] int64."""
+    ids = []
+    while text:
+        piece = max((t for t in TEXTS if text.startswith(t)), key=len)
+        ids.append(TEXTS.index(piece))
+        text = text[len(piece) :]
+    return torch.tensor(ids, dtype=torch.int64)
+
+
+def decode(ids: torch.Tensor) -> str:
+    """The text of ids [T]."""
+    return "".join(TEXTS[token] for token in ids.tolist())

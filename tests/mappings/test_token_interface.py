@@ -1,0 +1,398 @@
+"""Promises of the token interface: exact numbers, silence without them, writing only where the result goes on.
+
+What both interfaces promise (caches, beams, gradients, ground truth) is in `test_generation.py` and `test_layer.py`.
+"""
+
+import random
+
+import pytest
+import torch
+from checks import adapted, generated, igc_layers, left_padded, scored, steps_of, texts, watching
+from peft import LoraConfig, get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_vocabulary import TABLE, TEXTS, UNUSED, decode, encode
+
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import PAD
+from peft_igc.numbers.digits import encode as digits_of
+from peft_igc.numbers.number_runs import NumberTokens
+from peft_igc.numbers.spelling import Spelled, continue_result
+from peft_igc.tuner.steps import Writing
+
+
+OPERATIONS = {"+": 0, "-": 1, "*": 2, "/": 3, "none": 4}
+
+
+def close(a, b, tolerance=1e-4):
+    torch.testing.assert_close(a, b, atol=tolerance, rtol=0)
+
+
+def same_bits(a, b):
+    assert torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
+
+
+# PEFT speaks up where a model is adapted twice.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute:UserWarning"),
+]
+
+
+def pointing(operator=None, minus=None, **fields):
+    """A tiny Llama that points; with one operator and one sign, if told which."""
+    model = adapted("llama", interface="tokens", **{"num_digits": 12, **fields})
+    reader = reader_of(model)
+    with torch.no_grad():
+        if operator is not None:
+            reader.operator_head.bias.copy_(1e4 * (torch.arange(5) == OPERATIONS[operator]))
+        if minus is not None:
+            reader.sign_head.bias.copy_(1e4 * torch.tensor([1.0 - minus, minus]))
+    return model
+
+
+def reader_of(model):
+    return igc_layers(model)[0].igc_input_mapping["default"]
+
+
+def writer_of(model):
+    return igc_layers(model)[0].igc_output_mapping["default"]
+
+
+def batch_of(*rows):
+    """Texts as a batch, padded on the left."""
+    return left_padded([encode(text) for text in rows])
+
+
+def step_of(model, *rows):
+    """What is read at the ends of texts."""
+    batch = batch_of(*rows)
+    ends = torch.full((len(rows), 1), batch["input_ids"].shape[1] - 1)
+    return steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
+
+
+def numbers(digits, signs):
+    """Digit tensors [..., R] as a list of integers, None for no number."""
+    rows = zip(digits.flatten(0, -2).tolist(), signs.flatten().tolist(), strict=True)
+    found = [("".join(str(d) for d in row if d != PAD), sign) for row, sign in rows]
+    return [(-1) ** sign * int(text) if text else None for text, sign in found]
+
+
+def operands(step):
+    """The chosen operands of each row, as a sorted pair."""
+    pairs = zip(*[iter(numbers(step.choice.digits[..., :-1], step.choice.signs))] * 2, strict=True)
+    return [tuple(sorted(pair)) if None not in pair else None for pair in pairs]
+
+
+def results(step):
+    return numbers(step.result.digits, step.result.sign)
+
+
+# ------------------------------------------------------------------------------------------ exactness
+def random_number(length, generator):
+    return int("".join([generator.choice("123456789"), *generator.choices("0123456789", k=length - 1)]))
+
+
+@pytest.mark.parametrize(("operator", "minus"), [("+", 0), ("*", 0), ("+", 1)])
+def test_numbers_of_every_length_are_read_and_calculated_exactly(operator, minus):
+    model = pointing(operator, minus, num_digits=40, result_digits=80)
+    generator = random.Random(0)
+    pairs = [(random_number(n, generator), random_number(generator.randint(1, n), generator)) for n in range(1, 41)]
+    step = step_of(model, *(f"{a} and {b} =" for a, b in pairs))
+    signed = [((-1) ** minus * a, (-1) ** minus * b) for a, b in pairs]
+    assert operands(step) == [tuple(sorted(pair)) for pair in signed]
+    assert results(step) == [a + b if operator == "+" else a * b for a, b in signed]
+
+
+def test_a_number_with_separators_is_one_operand_and_a_longer_one_than_fits_is_refused():
+    model = pointing("+", 0, num_digits=8)
+    step = step_of(model, "1,234,567 + 12 =", "123,456 + 1,000 =", "12345678 + 1 =", "123456789 + 1 =")
+    assert results(step) == [1_234_579, 124_456, 12_345_679, None]
+    assert step.result.status.tolist() == [[Status.OK], [Status.OK], [Status.OK], [Status.OVERFLOW]]
+
+
+def test_equal_operands_are_two_numbers_of_the_text_and_one_number_is_never_both():
+    step = step_of(pointing("+", 0), "5 + 5 =", "007 + 0 =", "5 =", "5 + 5% =", "1 =")
+    assert results(step) == [10, 7, None, None, None]
+    assert [s for (s,) in step.result.status.tolist()] == [Status.OK] * 2 + [Status.NONE] * 3
+
+
+def test_any_two_numbers_with_any_signs_and_operator_give_the_exact_result():
+    model, ids = adapted("llama", interface="tokens", num_digits=12), texts(200, 12)
+    step = steps_of(model, ids, torch.full((200, 1), 11))
+    ok = (step.result.status == Status.OK)[:, 0]
+    chosen = numbers(step.choice.digits[ok][..., :-1], step.choice.signs[ok])
+    found = list(zip(chosen[::2], chosen[1::2], step.choice.operator[ok, 0].tolist(), strict=True))
+    assert {(a < 0, b < 0) for a, b, _ in found} == {(x, y) for x in (True, False) for y in (True, False)}
+    assert {operator for *_, operator in found} >= {0, 1, 2}
+    exact = [(a + b, a - b, a * b, a // b if b else None)[operator] for a, b, operator in found]
+    assert numbers(step.result.digits[ok], step.result.sign[ok]) == exact
+
+
+def test_neither_the_value_nor_the_length_of_a_number_changes_what_is_pointed_at():
+    model = pointing()
+    with torch.no_grad():
+        reader_of(model).compression.weight.zero_()  # hidden states know the values: with embeddings alone
+    short, long = (step_of(model, text).reading for text in ("12 + -5 = ", "1,234,567 + -90123 = "))
+    places = [reading.digits[0, 0, :, 0] != PAD for reading in (short, long)]
+    close(*(reading.scores[:, :, :, place] for reading, place in zip((short, long), places, strict=True)))
+    close(short.operator, long.operator)
+
+
+def test_numbers_farther_than_the_configured_distance_are_not_read():
+    text = "(12 + 5 + "  # six places, the 12 in the fifth from the end
+    assert [results(step_of(pointing("+", 0, max_distance=n), text)) for n in (9, 5, 4)] == [[17], [17], [None]]
+
+
+# ------------------------------------------------------------------------------------------ causality
+@pytest.mark.parametrize("more", [".5", "%", "th", "0", ",000", " + 7", "-x", " = 17", ":30"])
+def test_a_step_does_not_depend_on_what_follows_its_anchor(more):
+    model, prompt = pointing("+", 0), encode("(12 + 5")
+    text = torch.cat([prompt, encode(more)])[None]
+    at = torch.tensor([[len(prompt) - 1]])
+    alone, whole = (steps_of(model, ids, at) for ids in (prompt[None], text))
+    assert results(alone) == results(whole) == [17]
+    width = len(prompt)
+    close(whole.reading.scores[:, :, :, -width:].exp(), alone.reading.scores.exp())
+    close(whole.reading.operator, alone.reading.operator)
+    # and so it is in generation, where what follows is not yet there
+    logits = by_pieces(model, text, [width] + [1] * (text.shape[1] - width), at)
+    close(logits, scored(model, text, at))
+
+
+def by_pieces(model, ids, sizes, anchors):
+    """Logits of a text [1, L] that arrives in pieces, the anchors in the first one."""
+    cache, logits, start = None, [], 0
+    for size in sizes:
+        more = {} if start else {"igc_anchors": anchors}
+        with torch.no_grad():
+            out = model(input_ids=ids[:, start : start + size], past_key_values=cache, use_cache=True, **more)
+        cache, start = out.past_key_values, start + size
+        logits.append(out.logits)
+    return torch.cat(logits, 1)
+
+
+ANSWERED = ["(34 * -12 = -408. = ", "12 * 34 =408 408, 40 = 4089 408.", "?12 34 = - 1 - - 408; -4080 and -40 408x"]
+
+
+@pytest.mark.parametrize("text", ANSWERED)
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("minus", [0, 1])
+def test_an_answer_is_continued_alike_however_its_text_arrives(text, size, minus):
+    model = pointing("*", 0 if text.startswith("12") else minus)
+    prompt, ids = len(encode(text.split("=")[0] + "=")), encode(text)[None]
+    at = torch.tensor([[prompt - 1]])
+    rest = ids.shape[1] - prompt
+    with watching() as seen:
+        got = by_pieces(model, ids, [prompt] + [size] * (rest // size) + [1] * (rest % size), at)
+    active = torch.cat([s.active for s in seen if isinstance(s, Writing)], 1)
+    with watching() as seen:
+        close(got, scored(model, ids, at))
+    assert torch.equal(active, seen[-1].active)
+    assert 0 < int(active.sum()) < rest + 1
+
+
+# ------------------------------------------------------------------------------------------ silence
+SILENT = {
+    "no number": ("+", " what is of and plus ="),
+    "one number": ("+", " what is 12 plus ="),
+    "a fraction": ("+", "12.5 + 3 ="),
+    "a per cent": ("+", "12% + 3 ="),
+    "a letter": ("+", "12th + 3 ="),
+    "a time": ("+", "12:30 + 3 ="),
+    "odd separators": ("+", "12,34 + 3 ="),
+    "too long": ("+", "1234567890123 + 3 ="),
+    "a result too long": ("*", "123456789012 * 123 ="),
+    "division by zero": ("/", "0 / 0 ="),
+    "a remainder": ("/", "7 / 5 ="),
+    "no arithmetic": ("+", "7 and 5 ="),
+    "not confident": ("+", "7 and 5 ="),
+}
+
+
+@pytest.mark.parametrize("reason", SILENT)
+def test_rows_without_an_answer_are_bit_for_bit_the_base_models_beside_rows_with_one(reason):
+    operator, text = SILENT[reason]
+    model = pointing(operator, 0)
+    batch = batch_of("12 * 12 =", text, "8 and 8 =", text)
+    silent = torch.tensor([False, True, False, True])
+    if reason == "no arithmetic":  # in some of the rows
+        silent = none_below_the_mean(model, batch)
+    if reason == "not confident":
+        chances = step_of(model, "12 * 12 =", text, "8 and 8 =").choice.probability[:, 0]
+        assert chances[1] < chances[0]
+        assert chances[1] < chances[2]
+        igc_layers(model)[0].igc_config["default"].confidence = float(chances[[0, 2]].min() + chances[1]) / 2
+    assert_silent(model, batch, silent)
+
+
+def none_below_the_mean(model, batch):
+    """Makes the operator + where its logit is above the mean of the batch, none elsewhere; the rows with none."""
+    ends = torch.full((4, 1), batch["input_ids"].shape[1] - 1)
+    step = steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
+    logit, head = step.reading.operator[:, 0, 0], reader_of(model).operator_head
+    with torch.no_grad():
+        head.weight[1:] = 0
+        head.bias[1:] = torch.tensor([-1e6, -1e6, -1e6, float(logit.mean())])
+    assert (logit - logit.mean()).abs().min() > 1e-3
+    return logit < logit.mean()
+
+
+def assert_silent(model, batch, silent):
+    """Silent rows have the base's bits in a pass and in a generation; the others differ clearly."""
+    with torch.no_grad():
+        got = model(**batch).logits
+        with model.disable_adapter():
+            base = model(**batch).logits
+    same_bits(got[silent], base[silent])
+    assert (got[~silent] - base[~silent]).abs().amax((1, 2)).min() > 0.01
+    same_bits(got[:, :-1], base[:, :-1])  # nothing is written before the anchor
+    out = generated(model, **batch)
+    with model.disable_adapter():
+        same_bits(out.stacked[silent], generated(model, **batch).stacked[silent])
+
+
+def test_rows_begun_by_embeddings_stay_off_when_the_text_goes_on_in_ids():
+    model = pointing("+", 0, anchor_token_ids=[[TEXTS.index(" =")]])
+    begun, rest = encode(" what is ")[None], encode("(12 + 5 =")[None]
+    embeddings = model.get_input_embeddings()(begun)
+    with torch.no_grad():
+        for text, off in (({"inputs_embeds": embeddings}, True), ({"input_ids": begun}, False)):
+            logits = []
+            for adapter in (True, False):
+                with model.disable_adapter() if not adapter else torch.no_grad():
+                    cache = model(**text, use_cache=True).past_key_values
+                    logits.append(model(input_ids=rest, past_key_values=cache).logits)
+            assert torch.equal(*logits) == off
+
+
+def test_ids_beyond_the_table_are_no_numbers_and_break_those_beside_them():
+    model = pointing("+", 0)
+    model.resize_token_embeddings(UNUSED + 8)
+    ids = torch.stack([encode("(12 + 5) =")] * 3)
+    ids[1, 0] = ids[2, 2] = UNUSED + 3  # beside the 12, and apart from both
+    step = steps_of(model, ids, torch.full((3, 1), ids.shape[1] - 1))
+    assert results(step) == [17, None, None]
+    assert decode(ids[0]) == "(12 + 5) ="
+
+
+# ------------------------------------------------------------------------------------------ writing
+def layer_output(model, ids, **more):
+    """[B, T, H] what leaves the calculator's decoder layer, without a gradient."""
+    seen = []
+    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
+    with torch.no_grad():
+        model(input_ids=ids, use_cache=False, **more)
+    handle.remove()
+    return seen[0]
+
+
+def answered(model, text="34 * 12 =408. = 40 -408 4080"):
+    """Ids [1, L] of a text, its anchor, and what continues the result of 34 x 12 in it."""
+    ids, at = encode(text)[None], len(encode("34 * 12 =")) - 1
+    digits, sign = digits_of(["408"], 12)
+    length = ids.shape[1]
+    anchor = torch.where(torch.arange(length) >= at, at, -1)[None]
+    more = continue_result(
+        NumberTokens(TABLE), ids, torch.ones_like(ids).bool(), anchor, digits.expand(length, -1)[None],
+        sign.expand(length)[None], torch.full((1, length), -1),
+    )  # fmt: skip
+    return ids, torch.tensor([[at]]), more
+
+
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        ("34 * 12 =408. = 40 -408 4080", set(Spelled) - {Spelled.SIGNED, Spelled.WAITING}),
+        ("34 * 12 = ( 408. 17", {Spelled.START, Spelled.WAITING, Spelled.MIDDLE, Spelled.TOLD, Spelled.AGAIN}),
+    ],
+)
+def test_only_positions_that_continue_the_result_are_written(text, states):
+    model = pointing("*", 0)
+    ids, at, more = answered(model, text)
+    got = layer_output(model, ids, igc_anchors=at)
+    with model.disable_adapter():
+        base = layer_output(model, ids)
+    changed = (got != base).any(-1)
+    assert torch.equal(changed, more.active)
+    assert set(more.state[more.active].tolist()) == states
+    same_bits(got[~changed], base[~changed])
+    assert 0 < int(changed[0, at[0, 0] :].sum()) < ids.shape[1] - int(at)
+
+
+def test_what_is_written_is_a_map_of_the_token_that_goes_on_and_of_a_vector_at_the_end():
+    model = pointing("*", 0)
+    ids, at, more = answered(model)
+    before = layer_output(model, ids, igc_anchors=at)
+    ended = more.active & (more.state >= Spelled.END)
+    with torch.no_grad():
+        writer_of(model).end.neg_()
+    assert torch.equal((layer_output(model, ids, igc_anchors=at) != before).any(-1), ended)
+    with torch.no_grad():
+        writer_of(model).end.neg_()
+
+    def spoil(module, args, output):
+        """The embedding of the second group, wherever it is looked up for writing alone."""
+        asked.append(args[0])
+        return torch.where((args[0] == second)[..., None], -output, output) if len(asked) == 2 else output
+
+    second, asked = encode("8"), []
+    handle = model.get_input_embeddings().register_forward_hook(spoil)
+    got = layer_output(model, ids, igc_anchors=at)
+    handle.remove()
+    assert torch.equal((got != before).any(-1), more.active & (more.token == second))
+    assert torch.equal(asked[0], ids)
+    assert torch.equal(asked[1][more.active], more.token.clamp(min=0)[more.active])
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_embeddings_of_another_adapter_are_what_is_written_and_learn_nothing_from_it(tied):
+    base = tiny_model("llama", tie_word_embeddings=tied)
+    model = get_peft_model(base, small_config(interface="tokens"), adapter_name="math")
+    lora = LoraConfig(target_modules=["embed_tokens"], init_lora_weights=False, ensure_weight_tying=tied)
+    model = get_peft_model(model, lora, adapter_name="style")
+    layer = igc_layers(model)[0]
+    ids = encode("408")
+    written = layer._embed(ids[None])
+    close(written, base.get_input_embeddings()(ids[None]))
+    assert (written - tiny_model("llama").get_input_embeddings()(ids[None])).abs().max() > 1e-3
+    assert not written.requires_grad
+    assert layer._embed(torch.tensor([[-1]])).shape == (1, 1, 32)  # nothing to look up: anything finite
+
+
+def test_embeddings_narrower_than_the_hidden_states_are_written_too():
+    model = adapted("opt", interface="tokens", overrides={"word_embed_proj_dim": 16})
+    text, at = encode("(12 + 5) =")[None], torch.tensor([[5]])
+    assert writer_of(model).end.shape == (2, 16)
+    got = by_pieces(model, text, [text.shape[1]], at)
+    with model.disable_adapter():
+        assert (got - scored(model, text, None)).abs().max() > 0.01
+    batch = batch_of("(12 + 5) =", "? 7 and 1 =")
+    cached, uncached = (generated(model, **batch, use_cache=use).stacked for use in (True, False))
+    close(cached, uncached)
+
+
+def test_a_result_is_spelled_by_a_model_that_follows_what_is_written():
+    """A writer that copies, and a base that says what stands in its last state: the whole answer comes out."""
+    model = pointing("*", 0, layer=2)
+    base, writer = model.base_model.model, writer_of(model)
+    prompts, answers = ["34 * 12 =", "(345 * 12)*", "?  678 and 7 ="], ["408", "4140", "4746"]
+    with torch.no_grad():
+        vectors = torch.linalg.qr(torch.randn(128, 128, generator=torch.Generator().manual_seed(0)))[0][:, :32]
+        base.get_input_embeddings().weight.copy_(vectors)
+        base.lm_head.weight.copy_(torch.nn.functional.normalize(vectors, dim=-1))
+        copy_exactly(writer)
+    out = generated(model, **batch_of(*prompts), new=4)
+    for row, answer in zip(out.sequences[:, -4:], answers, strict=True):
+        assert decode(row[: len(encode(answer))]) == answer
+
+
+def copy_exactly(writer):
+    """Makes an update of a hundred times the token's embedding, the gate open."""
+    size = writer.write_down.weight.shape[0]
+    for parameter in (writer.write_up.weight, writer.write_up.bias, writer.write_down.weight, writer.write_down.bias):
+        parameter.zero_()
+    eye = torch.eye(size)
+    writer.write_up.weight.copy_(torch.cat([eye, -eye]))  # gelu(x) - gelu(-x) = x
+    writer.write_down.weight.copy_(100 * torch.cat([eye, -eye], 1))
+    writer.gate_down.weight.zero_()
+    writer.gate_down.bias.fill_(10)

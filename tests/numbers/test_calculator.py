@@ -1,0 +1,553 @@
+"""The calculator is exact: every pair up to three digits, and properties up to forty, against Python integers."""
+
+import itertools
+import os
+import random
+import shutil
+
+import pytest
+import reference
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from peft_igc.numbers import calculator
+from peft_igc.numbers.calculator import (
+    OPERATIONS,
+    Operation,
+    Outcome,
+    Status,
+    calculate,
+    evaluate_exactly,
+    from_limbs,
+    register_operation,
+    to_limbs,
+)
+from peft_igc.numbers.digits import PAD, decode, encode
+
+
+SYMBOLS = "+-*/"
+DIVISIONS = ("exact", "floor", "trunc")
+properties = settings(max_examples=60, derandomize=True, deadline=None)
+integers = st.integers(0, 40).flatmap(lambda n: st.integers(-(10**n) + 1, 10**n - 1)) | st.integers(-12, 12)
+
+
+def ask(pairs, operators, width, result_digits, division="exact", operations=SYMBOLS):
+    """Calculates with integers: `Result` for pairs of integers and operator indices."""
+    texts = [str(number) for pair in pairs for number in pair]
+    digits, signs = encode(texts, width)
+    return calculate(
+        digits.view(-1, 2, width),
+        signs.view(-1, 2),
+        torch.tensor(operators, dtype=torch.int64),
+        operations=operations,
+        result_digits=result_digits,
+        division=division,
+    )
+
+
+def answers(result):
+    """One per row: the number as text, or its status."""
+    rows = zip(result.digits, result.sign, result.status.tolist(), strict=True)
+    return [decode(digits, sign)[0] if status == Status.OK else Status(status) for digits, sign, status in rows]
+
+
+def assert_is_reference(result, expected):
+    digits, signs, statuses = expected
+    assert result.status.tolist() == statuses
+    assert result.sign.tolist() == signs
+    assert result.digits.tolist() == digits
+
+
+def value_of(digits, signs):
+    """Canonical numbers [N, R] as int64 [N], by Horner; fails on digits in any other form."""
+    value, ended = torch.zeros_like(signs), torch.zeros_like(signs, dtype=torch.bool)
+    for digit in digits.unbind(-1):
+        assert not ((digit != PAD) & ended).any()  # nothing behind a placeholder
+        ended = ended | (digit == PAD)
+        value = torch.where(ended, value, value * 10 + digit)
+    assert (digits[:, 0] != PAD).all()
+    assert not ((digits[:, 0] == 0) & (digits[:, 1] != PAD)).any()  # no leading zeros
+    assert not ((value == 0) & (signs == 1)).any()
+    return torch.where(signs == 1, -value, value)
+
+
+PYTHON_SIDE = {  # number, or None where there is none
+    ("+", "exact"): lambda a, b: a + b,
+    ("-", "exact"): lambda a, b: a - b,
+    ("*", "exact"): lambda a, b: a * b,
+    ("/", "exact"): lambda a, b: a // b if b and a % b == 0 else None,
+    ("/", "floor"): lambda a, b: a // b if b else None,
+    ("/", "trunc"): lambda a, b: int(a / b) if b else None,  # a / b as a float is exact enough for six digits
+}
+
+
+def check_all_pairs(symbol, division, first, second):
+    """Compares every pair of two ranges of integers with at most three digits; returns how many."""
+    digits, signs = encode([str(number) for number in (*first, *second)], 3)
+    n = len(first) * len(second)
+    left = torch.arange(len(first)).repeat_interleave(len(second))
+    right = torch.arange(len(second)).repeat(len(first)) + len(first)
+    result = calculate(
+        torch.stack([digits[left], digits[right]], 1),
+        torch.stack([signs[left], signs[right]], 1),
+        torch.zeros(n, dtype=torch.int64),
+        operations=symbol,
+        result_digits=6,
+        division=division,
+    )
+    function = PYTHON_SIDE[symbol, division]
+    expected = [function(a, b) for a in first for b in second]
+    ok = result.status == Status.OK
+    assert ok.tolist() == [number is not None for number in expected]
+    numbers = torch.tensor([number for number in expected if number is not None])
+    assert torch.equal(value_of(result.digits[ok], result.sign[ok]), numbers)
+    assert (result.digits[~ok] == PAD).all()
+    assert (result.sign[~ok] == 0).all()
+    if symbol == "/":
+        no_divisor = torch.tensor([b == 0 for b in second]).repeat(len(first))
+        assert torch.equal(result.status == Status.UNDEFINED, no_divisor)
+        assert torch.equal(result.status == Status.INEXACT, ~ok & ~no_divisor)
+    return n
+
+
+@pytest.mark.parametrize(("symbol", "division"), PYTHON_SIDE)
+def test_every_pair_up_to_three_digits_is_right(symbol, division):
+    parts = (range(start, start + 250) for start in range(0, 1000, 250))
+    assert sum(check_all_pairs(symbol, division, part, range(1000)) for part in parts) == 10**6
+
+
+@pytest.mark.parametrize(("symbol", "division"), PYTHON_SIDE)
+def test_every_signed_pair_up_to_two_digits_is_right(symbol, division):
+    assert check_all_pairs(symbol, division, range(-99, 100), range(-99, 100)) == 199**2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("symbol", "division"), PYTHON_SIDE)
+def test_every_signed_pair_up_to_three_digits_is_right(symbol, division):
+    parts = [range(start, min(start + 100, 1000)) for start in range(-999, 1000, 100)]
+    assert sum(check_all_pairs(symbol, division, part, range(-999, 1000)) for part in parts) == 1999**2
+
+
+@properties
+@given(
+    st.lists(st.tuples(integers, integers, st.integers(-1, 5)), min_size=1, max_size=12),
+    st.sampled_from(DIVISIONS),
+    st.integers(1, 81),
+)
+@example([(10**40 - 1, 10**40 - 1, 2), (-(10**40) + 1, 1, 1)], "exact", 80)
+@example([(10**17, -(10**17), 0), (10**34, 10**17, 3)], "exact", 80)
+def test_up_to_forty_digits_every_row_is_what_python_integers_say(rows, division, result_digits):
+    pairs, operators = [row[:2] for row in rows], [row[2] for row in rows]
+    digits = [[reference.to_row(number, 40)[0] for number in pair] for pair in pairs]
+    signs = [[int(number < 0) for number in pair] for pair in pairs]
+    expected = reference.calculate(digits, signs, operators, SYMBOLS, result_digits, division)
+    assert_is_reference(ask(pairs, operators, 40, result_digits, division), expected)
+
+
+@properties
+@given(integers, integers, st.sampled_from(SYMBOLS), st.sampled_from(DIVISIONS))
+def test_the_oracle_says_the_same_as_the_tensors(a, b, symbol, division):
+    assert answers(ask([(a, b)], [0], 40, 80, division, symbol)) == [evaluate_exactly(symbol, a, b, division)]
+    assert evaluate_exactly(symbol, str(a), str(b), division) == evaluate_exactly(symbol, a, b, division)
+
+
+@properties
+@given(integers, integers)
+def test_addition_and_multiplication_commute_and_are_undone(a, b):
+    for operator in (0, 2):
+        left, right = ask([(a, b), (b, a)], [operator] * 2, 40, 80).digits
+        assert torch.equal(left, right)
+    (total,) = answers(ask([(a, b)], [0], 40, 41))
+    assert answers(ask([(int(total), b)], [1], 41, 41)) == [str(a)]
+    if b:
+        (product,) = answers(ask([(a, b)], [2], 40, 80))
+        assert answers(ask([(int(product), b)], [3], 80, 80)) == [str(a)]
+
+
+@properties
+@given(integers, integers.filter(bool), st.sampled_from(("floor", "trunc")))
+def test_quotient_times_divisor_plus_remainder_is_the_dividend(a, b, division):
+    (text,) = answers(ask([(a, b)], [3], 40, 40, division))
+    quotient = int(text)
+    remainder = a - quotient * b
+    assert abs(remainder) < abs(b)
+    assert remainder == 0 or (remainder < 0) == ((b if division == "floor" else a) < 0)
+
+
+@properties
+@given(st.lists(st.lists(st.integers(-1, 11), min_size=8, max_size=8), min_size=1, max_size=8), st.data())
+def test_any_classes_whatever_give_what_the_reference_gives(rows, data):
+    digits = [[row[:4], row[4:]] for row in rows]
+    signs = [data.draw(st.lists(st.integers(-1, 2), min_size=2, max_size=2)) for _ in rows]
+    operators = [data.draw(st.integers(-100, 5)) for _ in rows]
+    result = calculate(torch.tensor(digits), torch.tensor(signs), torch.tensor(operators), result_digits=5)
+    assert_is_reference(result, reference.calculate(digits, signs, operators, SYMBOLS, 5, "exact"))
+
+
+@pytest.mark.parametrize("length", range(1, 41))
+def test_carries_run_through_the_whole_number(length):
+    nines, ten = 10**length - 1, 10**length
+    pairs = [(nines, 1), (1, nines), (ten, -1), (-nines, -1), (-ten, 1), (ten, 1), (nines, nines), (-nines, nines)]
+    for operator in range(4):
+        expected = [python_answer(SYMBOLS[operator], a, b) for a, b in pairs]
+        assert answers(ask(pairs, [operator] * len(pairs), 41, 82)) == expected
+
+
+def python_answer(symbol, a, b):
+    """Text or status of an exact calculation that fits."""
+    number, status = reference.calculate_row(a, b, symbol, 10**6, "exact")
+    return Status(status) if number is None else str(number)
+
+
+@pytest.mark.parametrize("width", [1, 8, 9, 10, 16, 17, 18, 33, 34, 35, 80, 81, 82, 200])
+def test_no_width_overflows_int64(width):
+    nines = 10**width - 1
+    pairs = [(nines, nines), (nines, -1), (-nines, nines), (10 ** (width - 1), nines), (nines, 10 ** (width - 1))]
+    for operator in range(4):
+        expected = [python_answer(SYMBOLS[operator], a, b) for a, b in pairs]
+        assert answers(ask(pairs, [operator] * len(pairs), width, 2 * width)) == expected
+
+
+@pytest.mark.parametrize("width", [1, 10, 81, 82, 7_376, 7_377, 100_000])
+def test_columns_of_a_product_fit_into_int64_with_the_widest_limb(width):
+    def worst(size):
+        column, count = 0, -(-width // size)
+        for place in range(count):  # what is carried in never grows beyond the middle column's
+            column = (place + 1) * (10**size - 1) ** 2 + column // 10**size
+        return column
+
+    size = calculator._multiplication_limb(width)
+    assert worst(size) < 2**63
+    assert size == 9 or worst(size + 1) >= 2**63
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 17, 18])
+def test_limbs_give_the_digits_back(size):
+    right = torch.randint(0, 10, (5, 36), generator=torch.Generator().manual_seed(size))
+    limbs = to_limbs(right, size)
+    assert limbs.shape == (5, -(-36 // size))
+    assert [int("".join(map(str, limb))) for limb in right[:, -size:].tolist()] == limbs[:, -1].tolist()
+    assert torch.equal(from_limbs(limbs, size)[:, -36:], right)
+    assert torch.equal(to_limbs(right, size, 40)[:, -limbs.shape[-1] :], limbs)
+
+
+def test_zero_has_no_sign():
+    zero = torch.tensor([0, PAD, PAD])
+    five = torch.tensor([5, PAD, PAD])
+    digits = torch.stack([torch.stack([zero, zero])] * 4 + [torch.stack([zero, five])] * 4)
+    for signs in itertools.product((0, 1), repeat=2):
+        result = calculate(digits, torch.tensor(signs).expand(8, 2), torch.arange(8) % 4, result_digits=3)
+        first, second = "-5" if signs[1] else "5", "5" if signs[1] else "-5"
+        assert answers(result) == ["0", "0", "0", Status.UNDEFINED, first, second, "0", "0"]
+        assert result.sign[result.digits[:, 0] == 0].sum() == 0
+    assert answers(ask([(7, 7), (-7, -7), (-7, 7)], [1, 1, 0], 3, 3)) == ["0", "0", "0"]
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_division_by_zero_is_undefined(division):
+    result = ask([(5, 0), (0, 0), (-5, 0), (5, 1)], [3] * 4, 3, 3, division)
+    assert answers(result) == [Status.UNDEFINED] * 3 + ["5"]
+
+
+@pytest.mark.parametrize(
+    ("division", "expected"),
+    [
+        ("exact", ["2", "-2", Status.INEXACT, Status.INEXACT, Status.INEXACT, Status.INEXACT, Status.INEXACT]),
+        ("floor", ["2", "-2", "3", "-4", "-4", "3", "-1"]),
+        ("trunc", ["2", "-2", "3", "-3", "-3", "3", "0"]),
+    ],
+)
+def test_division_follows_the_chosen_semantics(division, expected):
+    pairs = [(6, 3), (-6, 3), (7, 2), (-7, 2), (7, -2), (-7, -2), (-1, 1000)]
+    assert answers(ask(pairs, [3] * len(pairs), 4, 4, division)) == expected
+    assert [evaluate_exactly("/", a, b, division) for a, b in pairs] == expected
+
+
+def test_a_result_that_does_not_fit_is_an_overflow_and_never_cut():
+    rows = [(999, 0, 0), (999, 1, 0), (-999, 1, 1), (37, 27, 2), (40, 25, 2), (-1000, 1, 3), (1000, 10, 3)]
+    result = ask([row[:2] for row in rows], [row[2] for row in rows], 4, 3)
+    overflow = Status.OVERFLOW
+    assert answers(result) == ["999", overflow, overflow, "999", overflow, overflow, "100"]
+
+
+@pytest.mark.parametrize("bad", [[PAD, PAD, PAD], [PAD, 1, 2], [1, PAD, 2], [1, 11, PAD], [-1, 2, 3]])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_malformed_operand_is_undefined_unless_no_arithmetic_was_asked(bad, side):
+    digits = torch.tensor([1, PAD, PAD]).repeat(5, 2, 1)
+    digits[:, side] = torch.tensor(bad)
+    result = calculate(digits, torch.zeros(5, 2, dtype=torch.int64), torch.arange(5), result_digits=3)
+    assert answers(result) == [Status.UNDEFINED] * 4 + [Status.NONE]
+    assert (result.digits == PAD).all()
+
+
+def test_operations_see_digits_and_signs_only_whatever_was_read(monkeypatch):
+    seen = []
+
+    def spy(a, b, division):
+        seen.extend((a, b))
+        return Outcome(a.digits, a.sign, torch.zeros_like(a.sign))
+
+    monkeypatch.setattr(calculator, "OPERATIONS", {"?": Operation("spy", "?", spy, max)})
+    digits = torch.tensor([[[1, PAD], [-5, 3]], [[77, PAD], [9, 0]], [[PAD, 4], [0, PAD]]])
+    signs = torch.tensor([[1, 0], [0, 5], [-1, 1]])
+    calculate(digits, signs, torch.zeros(3, dtype=torch.int64), operations="?", result_digits=2)
+    assert [operand.digits.tolist() for operand in seen] == [[[0, 1], [0, 0], [0, 0]], [[0, 0], [0, 0], [0, 0]]]
+    assert [operand.sign.tolist() for operand in seen] == [[1, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize("sign", [-1, 2])
+def test_a_malformed_sign_is_undefined(sign):
+    digits, _ = encode(["1", "1"], 3)
+    result = calculate(digits, torch.tensor([0, sign]), torch.tensor(0), result_digits=3)
+    assert answers(type(result)(*(field[None] for field in result))) == [Status.UNDEFINED]
+
+
+def test_an_operator_outside_the_table_means_no_arithmetic():
+    result = ask([(1, 1)] * 5, [4, 5, -1, -100, 2**40], 3, 3)
+    assert answers(result) == [Status.NONE] * 5
+    assert (result.digits == PAD).all()
+    assert (result.sign == 0).all()
+    assert answers(ask([(1, 1)], [0], 3, 3, operations=())) == [Status.NONE]
+
+
+def test_operations_are_indexed_in_the_order_given():
+    assert answers(ask([(6, 3)] * 3, [0, 1, 2], 3, 3, operations=["/", "-"])) == ["2", "3", Status.NONE]
+
+
+def test_every_status_but_ok_comes_with_placeholders_only():
+    result = ask([(-1, -1), (-1, 0), (-7, 2), (-9, 9), (-1, 5)], [4, 3, 3, 2, 0], 2, 1)
+    expected = [Status.NONE, Status.UNDEFINED, Status.INEXACT, Status.OVERFLOW, Status.OK]
+    assert result.status.tolist() == expected
+    assert result.digits.tolist() == [[PAD]] * 4 + [[4]]
+    assert result.sign.tolist() == [0, 0, 0, 0, 0]
+
+
+def test_rows_do_not_see_each_other():
+    rng = random.Random(0)
+    pairs = [(rng.randrange(-(10**9), 10**9), rng.randrange(-(10**5), 10**5)) for _ in range(30)]
+    operators = [rng.randrange(5) for _ in pairs]
+    digits, signs = encode([str(number) for pair in pairs for number in pair], 10)
+    digits, signs, operator = digits.view(-1, 2, 10), signs.view(-1, 2), torch.tensor(operators)
+    together = calculate(digits, signs, operator, result_digits=12, division="floor")
+    digits[::2] = 77  # every other row becomes nonsense
+    beside_nonsense = calculate(digits, signs, operator, result_digits=12, division="floor")
+    for row in range(1, 30, 2):
+        alone = calculate(digits[row], signs[row], operator[row], result_digits=12, division="floor")
+        for one, two, three in zip(together, beside_nonsense, alone, strict=True):
+            assert torch.equal(one[row], three)
+            assert torch.equal(two[row], three)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (12,), (3, 4), (2, 3, 2), (3, 0, 2)])
+def test_any_leading_shape_is_taken(shape):
+    n = torch.Size(shape).numel()
+    texts = [str(number) for number in range(2 * n)]
+    digits, signs = encode(texts, 3)
+    operator = torch.arange(n) % 5
+    flat = calculate(digits.view(n, 2, 3), signs.view(n, 2), operator, result_digits=4)
+    shaped = calculate(digits.view(*shape, 2, 3), signs.view(*shape, 2), operator.view(shape), result_digits=4)
+    assert shaped.digits.shape == (*shape, 4)
+    for one, two in zip(shaped, flat, strict=True):
+        assert one.dtype == torch.int64
+        assert torch.equal(one.reshape(two.shape), two)
+
+
+def test_the_operands_are_left_as_they_were():
+    digits, signs = encode(["007", "-2"], 3)
+    digits[0] = torch.tensor([0, 0, 7])  # leading zeros are fine
+    before = digits.clone(), signs.clone()
+    result = calculate(digits, signs, torch.tensor(2), result_digits=3)
+    assert decode(result.digits, result.sign) == ["-14"]
+    assert torch.equal(digits, before[0])
+    assert torch.equal(signs, before[1])
+
+
+def batch(width, seed=0):
+    """Seeded rows [24] of every operator and length."""
+    rng = random.Random(seed)
+    numbers = [str(rng.choice((-1, 1)) * rng.randrange(10 ** rng.randint(1, width))) for _ in range(48)]
+    digits, signs = encode(numbers, width)
+    return digits.view(-1, 2, width), signs.view(-1, 2), torch.arange(24) % 5
+
+
+def compile_and_compare(backend, width, division):
+    torch._dynamo.reset()
+    compiled = torch.compile(calculate, fullgraph=True, backend=backend)
+    for seed in (0, 1):
+        inputs = batch(width, seed)
+        expected = calculate(*inputs, result_digits=2 * width, division=division)
+        for one, two in zip(compiled(*inputs, result_digits=2 * width, division=division), expected, strict=True):
+            assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
+@pytest.mark.parametrize("width", [1, 10, 40])
+def test_it_compiles_into_one_graph(width, division):
+    compile_and_compare("eager", width, division)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="Inductor needs a C++ compiler")
+def test_it_is_exact_when_compiled_with_inductor():
+    compile_and_compare("inductor", 18, "floor")  # 18 digits: several limbs in every operation
+
+
+@pytest.mark.parametrize("width", [1, 10, 40])
+def test_it_never_looks_at_a_value(width):
+    with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
+        result = calculate(
+            torch.zeros(3, 4, 2, width, dtype=torch.int64),
+            torch.zeros(3, 4, 2, dtype=torch.int64),
+            torch.zeros(3, 4, dtype=torch.int64),
+            result_digits=2 * width,
+        )
+    assert [tuple(field.shape) for field in result] == [(3, 4, 2 * width), (3, 4), (3, 4)]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_on_a_gpu_it_is_exact_and_never_synchronises(division):
+    inputs = batch(40)
+    expected = calculate(*inputs, result_digits=80, division=division)
+    on_device = [tensor.cuda() for tensor in inputs]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        result = calculate(*on_device, result_digits=80, division=division)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for one, two in zip(result, expected, strict=True):
+        assert torch.equal(one.cpu(), two)
+
+
+def maximum(a, b, division):
+    """The larger operand, worked out by the calculator's own subtraction."""
+    difference = OPERATIONS["-"].function(a, b, division)
+    smaller = difference.sign == 1
+    digits = torch.where(smaller.unsqueeze(-1), b.digits, a.digits)
+    return Outcome(digits, torch.where(smaller, b.sign, a.sign), torch.zeros_like(a.sign))
+
+
+TABLE = [3, 1, 4, 1, 5]
+
+
+def look_up(a, b, division):
+    """Entry `a` of a table; undefined outside of it."""
+    table = torch.tensor(TABLE, device=a.digits.device)
+    key = to_limbs(a.digits, a.digits.shape[-1])  # [..., 1]
+    outside = (key >= len(TABLE)) | (a.sign == 1).unsqueeze(-1)
+    status = torch.where(outside.squeeze(-1), int(Status.UNDEFINED), int(Status.OK))
+    return Outcome(table[key.masked_fill(outside, 0)], torch.zeros_like(a.sign), status)
+
+
+def look_up_oracle(a, b, division):
+    return TABLE[a] if 0 <= a < len(TABLE) else Status.UNDEFINED
+
+
+@pytest.fixture
+def user_operations(monkeypatch):
+    """`max` and `@`, registered for one test."""
+    monkeypatch.setattr(calculator, "OPERATIONS", dict(OPERATIONS))
+    register_operation(Operation("maximum", "max", maximum, lambda a, b, division: max(a, b)))
+    register_operation(Operation("look up", "@", look_up, look_up_oracle))
+
+
+@pytest.mark.usefixtures("user_operations")
+def test_an_operation_of_the_users_own_goes_through_like_the_four():
+    pairs = [(3, 12), (-3, -12), (2, 0), (7, 0), (-1, 5)]
+    for index, symbol in ((1, "max"), (2, "@")):
+        result = ask(pairs, [index] * 5, 5, 5, operations=("+", "max", "@"))
+        assert answers(result) == [evaluate_exactly(symbol, a, b) for a, b in pairs]
+    assert [evaluate_exactly("max", a, b) for a, b in pairs] == ["12", "-3", "2", "7", "5"]
+    assert [evaluate_exactly("@", a, b) for a, b in pairs[:3]] == ["1", Status.UNDEFINED, "4"]
+
+
+@pytest.mark.usefixtures("user_operations")
+@pytest.mark.parametrize(("name", "symbol"), [("plus", "+"), ("add", "&"), ("plus", "max"), ("maximum", "&")])
+def test_a_name_or_symbol_that_is_taken_is_refused(name, symbol):
+    with pytest.raises(ValueError, match=f"`{name}` .* collides with") as error:
+        register_operation(Operation(name, symbol, maximum, max))
+    assert repr(symbol) in str(error.value)
+    assert calculator.OPERATIONS.get("&") is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda a, b, division: Outcome(a.digits[..., 0], a.sign, a.sign),
+        lambda a, b, division: Outcome(a.digits, a.sign[:1], a.sign),
+        lambda a, b, division: Outcome(a.digits, a.sign, torch.zeros(())),
+    ],
+)
+def test_an_operation_that_returns_other_shapes_is_refused(monkeypatch, broken):
+    monkeypatch.setattr(calculator, "OPERATIONS", {"?": Operation("broken", "?", broken, max)})
+    with pytest.raises(ValueError, match=r"'\?' must return digits .* with \[\.\.\.\] = \(3,\)"):
+        ask([(1, 2)] * 3, [0] * 3, 3, 3, operations="?")
+
+
+def test_an_operation_that_returns_no_digits_is_undefined(monkeypatch):
+    def leaky(a, b, division):  # one too many in the digits, and the second operand for a sign
+        return Outcome(a.digits + 1, b.digits[..., 0], torch.zeros_like(a.sign))
+
+    monkeypatch.setattr(calculator, "OPERATIONS", {"?": Operation("leaky", "?", leaky, max)})
+    pairs = [(8, 0), (8, 1), (9, 0), (8, 2)]
+    expected = ["9", "-9", Status.UNDEFINED, Status.UNDEFINED]
+    assert answers(ask(pairs, [0] * 4, 1, 3, operations="?")) == expected
+
+
+GOOD = {
+    "digits": torch.zeros(5, 2, 3, dtype=torch.int64),
+    "signs": torch.zeros(5, 2, dtype=torch.int64),
+    "operator": torch.zeros(5, dtype=torch.int64),
+    "result_digits": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"digits": torch.zeros(5, 2, 3)}, TypeError, "`digits` must be int64, got torch.float32"),
+        ({"signs": torch.zeros(5, 2, dtype=torch.bool)}, TypeError, "`signs` must be int64, got torch.bool"),
+        ({"operator": torch.zeros(5, dtype=torch.int32)}, TypeError, "`operator` must be int64, got torch.int32"),
+        ({"digits": torch.zeros(5, 3, 3, dtype=torch.int64)}, ValueError, r"\[..., 2, D\] .* got \(5, 3, 3\)"),
+        ({"digits": torch.zeros(5, 2, 0, dtype=torch.int64)}, ValueError, r"D >= 1, got \(5, 2, 0\)"),
+        ({"digits": torch.zeros(5, dtype=torch.int64)}, ValueError, r"D >= 1, got \(5,\)"),
+        ({"signs": torch.zeros(2, dtype=torch.int64)}, ValueError, r"got \(2,\) and \(5,\)"),
+        ({"operator": torch.zeros((), dtype=torch.int64)}, ValueError, r"got \(5, 2\) and \(\)"),
+        ({"result_digits": 0}, ValueError, "`result_digits=0` must be at least 1"),
+        ({"division": "round"}, ValueError, "`division='round'` is unknown"),
+        ({"operations": ("+", "%")}, ValueError, "'%' is not registered; registered are '\\+', '-', '\\*', '/'"),
+    ],
+)
+def test_what_cannot_be_calculated_is_refused_with_the_cure(change, error, message):
+    calculate(**GOOD)
+    with pytest.raises(error, match=message):
+        calculate(**(GOOD | change))
+
+
+@pytest.mark.parametrize(
+    ("operator", "a", "b", "expected"),
+    [
+        ("*", "58", "36", "2088"),
+        ("+", "-007", "7", "0"),
+        ("-", 3, "5", "-2"),
+        ("/", "7", "2", Status.INEXACT),
+        ("/", "7", "0", Status.UNDEFINED),
+        ("*", "9" * 60, 10**60, "9" * 60 + "0" * 60),
+    ],
+)
+def test_the_oracle_takes_text_and_integers_of_any_length(operator, a, b, expected):
+    assert evaluate_exactly(operator, a, b) == expected
+
+
+def test_the_oracle_refuses_what_it_does_not_know():
+    with pytest.raises(ValueError, match="'none' is not registered; registered are"):
+        evaluate_exactly("none", "1", "2")
+    with pytest.raises(ValueError, match="'1.5' is not an integer"):
+        evaluate_exactly("+", "1.5", "2")
+    with pytest.raises(TypeError, match="type `float`"):
+        evaluate_exactly("+", 1.5, "2")
+    with pytest.raises(ValueError, match="`division='round'` is unknown"):
+        evaluate_exactly("+", "1", "2", "round")

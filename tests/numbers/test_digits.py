@@ -1,0 +1,194 @@
+"""The number format: text goes in and comes out unchanged, nothing malformed passes."""
+
+import itertools
+
+import pytest
+import reference
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from peft_igc.numbers.digits import (
+    NUM_CLASSES,
+    PAD,
+    decode,
+    encode,
+    is_number,
+    length,
+    parse_number,
+    to_left_aligned,
+    to_right_aligned,
+)
+
+
+properties = settings(max_examples=200, derandomize=True, deadline=None)
+integers = st.integers(0, 40).flatmap(lambda n: st.integers(-(10**n) + 1, 10**n - 1)) | st.integers(-200, 200)
+
+
+def test_the_placeholder_is_the_last_class():
+    assert (PAD, NUM_CLASSES) == (reference.PAD, 11)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", (0, "0")),
+        ("7", (0, "7")),
+        ("-12", (1, "12")),
+        ("007", (0, "7")),
+        ("-007", (1, "7")),
+        ("-0", (0, "0")),
+        ("000", (0, "0")),
+        ("9" * 50, (0, "9" * 50)),
+    ],
+)
+def test_parse_number_normalises_leading_zeros_and_minus_zero(text, expected):
+    assert parse_number(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "+5", " 5", "5 ", "5\n", "1.0", "1,000", "1e3", "0x1f", "--5", "1_000", "٣", "３", "²", "−5"]
+)
+def test_parse_number_refuses_everything_else_and_names_it(text):
+    with pytest.raises(ValueError, match="is not an integer") as error:
+        parse_number(text)
+    assert repr(text) in str(error.value)
+
+
+@pytest.mark.parametrize(("value", "name"), [(5, "int"), (5.0, "float"), (None, "NoneType"), (b"5", "bytes")])
+def test_parse_number_refuses_what_is_no_string(value, name):
+    with pytest.raises(TypeError, match=f"`{name}`"):
+        parse_number(value)
+
+
+def test_encode_puts_the_most_significant_digit_first_and_placeholders_behind():
+    digits, signs = encode(["-12", "0", "9999", "-0"], 4)
+    assert digits.tolist() == [[1, 2, PAD, PAD], [0, PAD, PAD, PAD], [9, 9, 9, 9], [0, PAD, PAD, PAD]]
+    assert signs.tolist() == [1, 0, 0, 0]
+    assert digits.dtype == signs.dtype == torch.int64
+
+
+def test_encode_of_nothing_keeps_its_shape():
+    digits, signs = encode([], 3)
+    assert (digits.shape, signs.shape, decode(digits, signs)) == ((0, 3), (0,), [])
+
+
+def test_encode_makes_tensors_on_the_device_asked_for():
+    digits, signs = encode(["1"], 3, device="meta")
+    assert digits.device.type == signs.device.type == "meta"
+
+
+def test_encode_names_the_number_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"'-12345' has 5 digits and does not fit into `width=4`"):
+        encode(["1", "-12345"], 4)
+    assert encode(["-00012"], 2)[0].tolist() == [[1, 2]]
+
+
+def test_encode_refuses_a_single_string_and_a_width_without_digits():
+    with pytest.raises(TypeError, match="single string '12'"):
+        encode("12", 4)
+    with pytest.raises(ValueError, match="`width=0` must be at least 1"):
+        encode(["1"], 0)
+    with pytest.raises(ValueError, match="is not an integer"):
+        encode(["1", "1.5"], 4)
+
+
+@properties
+@given(st.lists(integers, max_size=6), st.integers(40, 45))
+def test_text_survives_the_round_trip(numbers, width):
+    texts = [str(number) for number in numbers]
+    digits, signs = encode(texts, width)
+    assert decode(digits, signs) == texts
+    assert [reference.to_row(number, width) for number in numbers] == list(
+        zip(digits.tolist(), signs.tolist(), strict=True)
+    )
+
+
+def test_decode_flattens_in_row_major_order_and_takes_a_single_number():
+    digits, signs = encode(["1", "-2", "3", "-4", "5", "-6"], 2)
+    assert decode(digits.view(3, 2, 2), signs.view(3, 2)) == ["1", "-2", "3", "-4", "5", "-6"]
+    assert decode(digits[1], signs[1]) == ["-2"]
+
+
+def test_decode_writes_canonical_text():
+    assert decode(torch.tensor([[0, 0, 7], [0, 0, PAD]]), torch.tensor([1, 1])) == ["-7", "0"]
+
+
+@pytest.mark.parametrize(
+    ("row", "sign", "message"),
+    [
+        ([PAD, PAD], 0, "has no digit"),
+        ([PAD, 1], 0, "has no digit"),
+        ([1, PAD, 2], 0, "digit after the placeholder"),
+        ([1, 11], 0, "class outside 0..10"),
+        ([-1, 1], 0, "class outside 0..10"),
+        ([1, PAD], 2, "its sign is 2"),
+    ],
+)
+def test_decode_refuses_malformed_numbers_and_counts_them(row, sign, message):
+    good = encode(["5"], len(row))[0].tolist()
+    with pytest.raises(ValueError, match=f"Number 1 is malformed: .*{message}"):
+        decode(torch.tensor(good + [row]), torch.tensor([0, sign]))
+
+
+def test_decode_refuses_signs_of_another_shape():
+    digits, signs = encode(["1", "2"], 3)
+    with pytest.raises(ValueError, match=r"got \(1,\) for digits of shape \(2, 3\)"):
+        decode(digits, signs[:1])
+
+
+def test_is_number_agrees_with_the_reference_on_every_row_of_three_classes():
+    rows = list(itertools.product(range(-1, 13), repeat=3))
+    assert len(rows) == 14**3
+    expected = [reference.from_row(list(row), 0) is not None for row in rows]
+    assert is_number(torch.tensor(rows)).tolist() == expected
+    assert 0 < sum(expected) < len(rows)
+
+
+def test_length_counts_up_to_the_first_placeholder():
+    rows = torch.tensor([[1, 2, 3], [1, PAD, PAD], [PAD, PAD, PAD], [1, PAD, 3]])
+    assert length(rows).tolist() == [3, 1, 0, 1]
+
+
+def test_right_alignment_puts_the_last_digit_last():
+    digits = torch.tensor([[1, 2, PAD, PAD], [0, PAD, PAD, PAD], [9, 8, 7, 6], [0, 0, 5, PAD]])
+    assert to_right_aligned(digits).tolist() == [[0, 0, 1, 2], [0, 0, 0, 0], [9, 8, 7, 6], [0, 0, 0, 5]]
+
+
+def test_left_alignment_drops_leading_zeros_and_keeps_one_digit_of_zero():
+    right = torch.tensor([[0, 0, 1, 2], [0, 0, 0, 0], [9, 8, 7, 6], [0, 1, 0, 0]])
+    assert to_left_aligned(right).tolist() == [
+        [1, 2, PAD, PAD],
+        [0, PAD, PAD, PAD],
+        [9, 8, 7, 6],
+        [1, 0, 0, PAD],
+    ]
+
+
+@properties
+@given(st.lists(integers.map(abs), min_size=1, max_size=6))
+def test_alignment_survives_the_round_trip(numbers):
+    digits, _ = encode([str(number) for number in numbers], 41)
+    right = to_right_aligned(digits)
+    assert right.tolist() == [[int(character) for character in str(number).zfill(41)] for number in numbers]
+    assert torch.equal(to_left_aligned(right), digits)
+
+
+def test_helpers_take_any_leading_shape():
+    digits, _ = encode([str(number) for number in range(24)], 3)
+    for helper in (length, is_number, to_right_aligned, to_left_aligned):
+        flat = helper(digits % PAD)
+        assert torch.equal(helper((digits % PAD).view(2, 3, 4, 3)), flat.view(2, 3, 4, *flat.shape[1:]))
+        assert torch.equal(helper(digits[5] % PAD), flat[5])
+        assert helper(digits[:0]).shape == (0, *flat.shape[1:])
+
+
+@pytest.mark.parametrize("helper", [length, is_number, to_right_aligned, to_left_aligned])
+def test_helpers_never_look_at_values(helper):
+    digits, _ = encode(["120", "7", "0"], 4)
+    compiled = torch.compile(helper, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(digits), helper(digits))
+    with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
+        fake = helper(torch.zeros(3, 4, dtype=torch.int64))
+    assert fake.shape == helper(digits).shape

@@ -1,0 +1,421 @@
+"""Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
+
+import copy
+import dataclasses
+import functools
+import os
+import pickle
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import reference_tokens as naive
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import AutoTokenizer
+
+import peft_igc
+from peft_igc.numbers.digits import PAD
+from peft_igc.numbers.number_runs import NumberTokens, find_runs
+from peft_igc.numbers.token_table import CLOSE, STOP, Edge, TokenTable
+from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+
+
+properties = settings(max_examples=300, derandomize=True, deadline=None)
+
+
+def table_of(words):
+    """A vocabulary of `reference_tokens` as the package takes it."""
+    return TokenTable(words.digits, words.spaced, words.edges, words.group, words.minus)
+
+
+TOKENS = {name: NumberTokens(table_of(words)) for name, words in naive.VOCABULARIES.items()}
+WORDS = naive.VOCABULARIES["groups of three"]
+THREES = TOKENS["groups of three"]
+
+
+def batch_of(rows, left=0, right=0, padding=0):
+    """ids [N, L] and validity [N, L] of lists of ids, padded to the longest and by so much more."""
+    longest = max(map(len, rows), default=0)
+    ids, valid = [], []
+    for row in rows:
+        behind = longest - len(row) + right
+        ids.append([padding] * left + row + [padding] * behind)
+        valid.append([False] * left + [True] * len(row) + [False] * behind)
+    shape = (len(rows), left + longest + right)
+    return torch.tensor(ids, dtype=torch.int64).view(shape), torch.tensor(valid, dtype=torch.bool).view(shape)
+
+
+def read(runs):
+    """The runs of each row in order: an operand's digits, `"!"` for a broken run."""
+    found = [[] for _ in runs.number]
+    row, place = (runs.number | runs.broken).nonzero().unbind(1)
+    for r, broken, digits in zip(
+        row.tolist(), runs.broken[row, place].tolist(), runs.digits[row, place].tolist(), strict=True
+    ):
+        found[r].append("!" if broken else "".join(str(digit) for digit in digits if digit != PAD))
+    return found
+
+
+def numbers_in(text, width=12):
+    """What is read in a text."""
+    ids, valid = batch_of([WORDS.encode(text)])
+    return read(find_runs(THREES, ids, valid, width))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("x", []),
+        ("7", ["7"]),
+        ("12345678", ["12345678"]),
+        ("007", ["7"]),
+        ("000", ["0"]),
+        ("0000000100", ["100"]),
+        ("12 000 5", ["12", "0", "5"]),
+        ("(12)", ["12"]),
+        ("12+30=", ["12", "30"]),
+        ("12.", ["12"]),
+        ("12.\n5", ["12", "5"]),
+        ("12. 5", ["12", "5"]),
+        ("12.)", ["12"]),
+        ("12.50", ["!", "!"]),
+        (".5", ["!"]),
+        ("U.S.5", ["!"]),
+        ("12.x", ["!"]),
+        ("x12", ["!"]),
+        (" the12", ["!"]),
+        ("12 the", ["12"]),
+        ("12%", ["!"]),
+        ("12 %", ["12"]),
+        ("12**", ["!"]),
+        ("**12 ", ["12"]),
+        ("12:30", ["!", "!"]),
+        ("12: 30", ["12", "30"]),
+        (":30", ["30"]),
+        ("(:30", ["30"]),
+        ("1'000", ["!", "!"]),
+        ("'1'", ["1"]),
+        ("12,", ["12"]),
+        (",12", ["12"]),
+        ("),12", ["12"]),
+        ("12, 34", ["12", "34"]),
+        ("1,234", ["1234"]),
+        ("12,345,678", ["12345678"]),
+        ("1,000,000,", ["1000000"]),
+        ("0,123", ["!"]),
+        ("012,345", ["!"]),
+        ("12,34", ["!"]),
+        ("1,2345", ["!"]),
+        ("1,234,56", ["!"]),
+        ("1234,567", ["!"]),
+        ("1,234.50", ["!", "!"]),
+        ("10:1,234", ["!", "!"]),
+        ("1,234%", ["!"]),
+        ("x1,234", ["!"]),
+        ("-5", ["5"]),
+        ("−5", ["5"]),
+        ("3-5", ["3", "5"]),
+        ("3 -5", ["3", "5"]),
+        ("3=-5", ["3", "5"]),
+        ("x-19", ["!"]),
+        ("x -19", ["19"]),
+        ("%−19", ["!"]),
+        ("5-x", ["!"]),
+        ("5−%", ["!"]),
+        ("5-(", ["5"]),
+        ("5- the", ["5"]),
+        ("5 -x", ["5"]),
+    ],
+)
+def test_a_number_is_an_operand_if_it_stands_for_itself(text, found):
+    assert numbers_in(text) == found
+
+
+@pytest.mark.parametrize("stranger", [-1, -100, len(WORDS.texts), 10**9])
+def test_ids_that_the_table_does_not_know_are_no_numbers_and_break_one(stranger):
+    seven = WORDS.texts.index("7")
+    ids, valid = batch_of([[seven, stranger, 0, seven, 0, stranger, 0, stranger, seven]])
+    assert read(find_runs(THREES, ids, valid, 4)) == [["!", "7", "!"]]
+
+
+def test_a_number_counts_as_one_with_its_separators():
+    ids, valid = batch_of([WORDS.encode("1,234567 1234,567,")])
+    runs = find_runs(THREES, ids, valid, 12)
+    pieces = [WORDS.texts[token] for token in ids[0]]
+    assert pieces == ["1", ",", "234", "567", " ", "123", "4", ",", "567", ","]
+    assert runs.broken[0].tolist() == [True, *[False] * 4, True, *[False] * 4]
+    assert runs.inside[0].tolist() == [False, True, True, True, False, False, True, True, True, False]
+    assert not runs.number.any()
+
+
+def test_a_longer_number_shows_its_first_digits():
+    digits = "1234567890" * 4
+    assert numbers_in(digits, 40) == numbers_in(digits, 41) == [digits]
+    assert numbers_in(digits, 39) == [digits[:39]]
+    assert numbers_in("000" + digits, 1) == ["1"]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0), (3, 1)])
+def test_texts_of_no_or_one_token(shape):
+    ids = torch.full(shape, WORDS.texts.index("7"))
+    runs = find_runs(THREES, ids, torch.ones(shape, dtype=torch.bool), 4)
+    assert [tuple(field.shape) for field in runs] == [shape, shape, shape, (*shape, 4)]
+    assert read(runs) == ([["7"]] * 3 if shape == (3, 1) else [[]] * shape[0])
+
+
+def test_its_fields_have_the_promised_types():
+    ids, valid = batch_of([WORDS.encode("12+30")])
+    runs = find_runs(THREES, ids, valid, 4)
+    assert [field.dtype for field in runs] == [torch.bool] * 3 + [torch.int64]
+
+
+def texts(words):
+    """Strategy: ids of a text that is rich in numbers and what may join or break them, with unknown ids among them."""
+    numbers = list(words.digits)[:20] + list(words.digits)[-40:]
+    separators = [words.texts.index(mark) for mark in ".,,:-'"]
+    marks = [*range(len(naive.MARKS)), -1, len(words.texts)]
+    kinds = [st.sampled_from(kind) for kind in (numbers, separators, numbers, marks)]
+    return st.lists(st.one_of(kinds), max_size=25)
+
+
+TEXTS = {name: texts(words) for name, words in naive.VOCABULARIES.items()}
+
+
+def assert_as_read(words, tokens, ids, valid, width):
+    """The tensors find in each row what its naive twin reads in the characters."""
+    runs = find_runs(tokens, ids, valid, width)
+    for row in range(len(ids)):
+        shown = [
+            words.text(token) if there else naive.NOTHING
+            for token, there in zip(ids[row].tolist(), valid[row].tolist(), strict=True)
+        ]
+        expected = naive.find_runs(shown, width)
+        assert naive.TextRuns(*(field[row].tolist() for field in runs)) == expected, shown
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@properties
+@given(st.data())
+def test_every_text_reads_as_its_characters_do(name, data):
+    words, tokens = naive.VOCABULARIES[name], TOKENS[name]
+    rows = data.draw(st.lists(TEXTS[name], max_size=3))
+    padding = data.draw(st.sampled_from([0, words.texts.index("7"), words.texts.index("x"), -1]))
+    ids, valid = batch_of(rows, data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2)), padding)
+    if data.draw(st.booleans()) and ids.numel():  # holes too: rows of a cache that went on
+        generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+        valid &= torch.rand(ids.shape, generator=generator) < 0.7
+    assert_as_read(words, tokens, ids, valid, data.draw(st.integers(1, 12)))
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_every_text_of_three_tokens_reads_as_its_characters_do(name):
+    words = naive.VOCABULARIES[name]
+    some = [words.texts.index(text) for text in ("0", "7", "9")] + list(words.digits)[-2:]
+    every = torch.tensor([*range(len(naive.MARKS)), *some, len(words.texts)])
+    ids = torch.cartesian_prod(every, every, every)
+    assert len(ids) > 20_000
+    assert_as_read(words, TOKENS[name], ids, torch.ones_like(ids, dtype=torch.bool), 8)
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_long_random_texts_read_as_their_characters_do(name):
+    words = naive.VOCABULARIES[name]
+    marks, numbers = torch.arange(len(naive.MARKS)), torch.tensor(list(words.digits))
+    size = (20, 500)
+    mixed = torch.rand(size) < 0.3
+    ids = torch.where(mixed, marks[torch.randint(len(marks), size)], numbers[torch.randint(len(numbers), size)])
+    assert_as_read(words, TOKENS[name], ids, torch.rand(size) < 0.98, 30)
+
+
+def test_copies_and_pickles_are_whole():
+    for twin in (copy.deepcopy(THREES), pickle.loads(pickle.dumps(THREES))):
+        assert twin.table == THREES.table
+        ids, valid = batch_of([WORDS.encode("12,345 x")])
+        assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
+
+
+def test_a_default_device_does_not_move_the_table():
+    with torch.device("meta"):
+        tokens = NumberTokens(THREES.table)
+    ids, valid = batch_of([WORDS.encode("12")])
+    assert read(find_runs(tokens, ids, valid, 5)) == [["12"]]
+    assert find_runs(tokens, ids.to("meta"), valid.to("meta"), 5).digits.shape == (1, 1, 5)
+
+
+def test_what_was_made_for_inference_serves_training():
+    with torch.inference_mode():
+        tokens = NumberTokens(THREES.table)
+    ids, valid = batch_of([WORDS.encode("12")])
+    weight = torch.ones(11, requires_grad=True)
+    weight[find_runs(tokens, ids, valid, 5).digits].sum().backward()
+    assert weight.grad.tolist() == [0, 1, 1, *[0] * 7, 3]
+
+
+def test_the_table_is_small():
+    table = THREES.on(torch.device("cpu"))
+    assert {tensor.dtype for tensor in table} <= {torch.int8, torch.int16, torch.int32, torch.bool}
+    assert table.digits.shape == (len(WORDS.texts) + 1, 3)
+    assert len(table.spelled) == 1110
+    assert THREES.on(torch.device("cpu")) is table
+
+
+def test_it_never_looks_at_a_value():
+    tokens = NumberTokens(THREES.table)
+    with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
+        ids = torch.zeros(3, 9, dtype=torch.int64)
+        runs = find_runs(tokens, ids, ids == 0, 5)
+        assert [tuple(field.shape) for field in runs] == [(3, 9)] * 3 + [(3, 9, 5)]
+        NumberTokens(THREES.table)
+    ids, valid = batch_of([WORDS.encode("12")])
+    assert read(find_runs(tokens, ids, valid, 5)) == [["12"]]  # nothing fake was kept
+
+
+def compile_and_compare(backend):
+    torch._dynamo.reset()
+    compiled = torch.compile(find_runs, fullgraph=True, backend=backend)
+    for text, left in (("12.50 1,234-x 007", 0), ("x12 99 + 1234567 =", 1), ("1:2", 0), ("7", 0)):
+        ids, valid = batch_of([WORDS.encode(text), WORDS.encode("12,345")], left)
+        for one, two in zip(compiled(THREES, ids, valid, 9), find_runs(THREES, ids, valid, 9), strict=True):
+            assert torch.equal(one, two)
+
+
+@pytest.mark.slow
+def test_it_compiles_into_one_graph():
+    compile_and_compare("eager")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="Inductor needs a C++ compiler")
+def test_it_is_exact_when_compiled_with_inductor():
+    compile_and_compare("inductor")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_it_is_the_same_and_never_synchronises():
+    arguments = batch_of([WORDS.encode("12.50 1,234-x 007"), WORDS.encode("12,345")])
+    expected = find_runs(THREES, *arguments, 9)
+    on_device = [tensor.cuda() for tensor in arguments]
+    THREES.on(on_device[0].device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = find_runs(THREES, *on_device, 9)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for one, two in zip(found, expected, strict=True):
+        assert torch.equal(one.cpu(), two)
+
+
+def test_edges_are_numbered_as_the_twin_has_them():
+    edges = [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS, naive.LETTER]
+    assert edges == list(Edge)
+
+
+def without_letters(table):
+    """A table as it was made before letters had an edge of their own."""
+    old = {Edge.LETTER: Edge.BREAK}
+    edges = [(old.get(byte & 7, byte & 7), old.get(byte >> 4 & 7, byte >> 4 & 7), byte) for byte in table.edges]
+    return dataclasses.replace(
+        table, edges=bytes(first | last << 4 | byte & (STOP | CLOSE) for first, last, byte in edges)
+    )
+
+
+def test_a_word_begins_or_ends_with_a_letter_and_times_is_none():
+    ids = torch.tensor([[*range(len(WORDS.texts)), -1, len(WORDS.texts)]])
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    seen = THREES.look_up(ids, valid)
+    assert [WORDS.texts[token] for token in seen.word[0].nonzero().flatten()] == [" the", "x‐", "U.S."]
+    assert [naive.is_word(text) for text in WORDS.texts] == seen.word[0, :-2].tolist()
+    assert not THREES.look_up(ids, ~valid).word.any()
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_a_table_without_letters_reads_the_same_numbers_and_knows_no_words(name):
+    table = TOKENS[name].table
+    old = NumberTokens(without_letters(table))
+    assert old.table.edges != table.edges
+    ids = torch.randint(len(table.edges) + 1, (50, 40))
+    ids = torch.where(torch.rand(ids.shape) < 0.5, torch.randint(len(naive.MARKS), ids.shape), ids)
+    valid = torch.rand(ids.shape) < 0.95
+    assert not old.look_up(ids, valid).word.any()
+    for one, two in zip(find_runs(old, ids, valid, 9), find_runs(TOKENS[name], ids, valid, 9), strict=True):
+        assert torch.equal(one, two)
+
+
+# ------------------------------------------------------------------------------------------------- real tokenizers
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+
+
+def tokenizers(*names):
+    """The embedded base's tokenizer, and real ones where they are at hand."""
+    reason = "set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
+    skip = pytest.mark.skipif(not REAL, reason=reason)
+    return pytest.mark.parametrize("name", ["tiny_base", *(pytest.param(name, marks=skip) for name in names)])
+
+
+@functools.cache
+def known(name):
+    """A tokenizer and its numbers."""
+    folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
+    tokenizer = AutoTokenizer.from_pretrained(folder / name)
+    return tokenizer, NumberTokens(TokenizerProfile.from_tokenizer(tokenizer).table)
+
+
+def tokenized(tokenizer, written):
+    """ids and validity [N, L] of texts, in slices of 2,000."""
+    for start in range(0, len(written), 2000):
+        rows = tokenizer(written[start : start + 2000], add_special_tokens=False)["input_ids"]
+        yield slice(start, start + 2000), *batch_of(rows)
+
+
+NO_OPERANDS = (
+    "12.50 3.14159 .5 50% 1e5 2.5e-3 6E23 10:30 5th 3D x2 mp3 1,2345 12,34 1,23,456 0,123 5² 10^3 ٣٤ COVID-19 "
+    "5-year-old 1_000 1'000 5! #7 5km v1.2.3 1,234.5 12.x 2**8 7°C 99.9% ½2 4x 0x1F ²3"
+).split()
+OPERANDS = [
+    ("2024-05-12", ["2024", "5", "12"]),
+    ("$5", ["5"]),
+    ("[7]", ["7"]),
+    ('"8"', ["8"]),
+    ("=9", ["9"]),
+    ("(−3)", ["3"]),
+]
+BETWEEN = " plus | + |+|*| * | × |×| ÷ |÷| / |/| minus | - |, |; |\n|. | times (|) and |=|?\n\n| :\n".split("|")
+
+
+def random_expression(draw):
+    """A text with numbers of all kinds, and the operands in it."""
+    written, operands = draw.choice(["", "", "What is ", "(", "Q: ", "**"]), []
+    for place in range(draw.randint(1, 5)):
+        written += draw.choice(BETWEEN) if place else ""
+        kind = draw.random()
+        number = draw.randrange(10 ** draw.randint(1, 15))
+        if kind < 0.6:
+            sign = draw.choice(["", "", "-", "−"])
+            form = draw.choice([f"{number}", f"{number}", f"{number:,}", f"{number:03}", f"00{number}"])
+            written, found = written + sign + form, [str(number)]
+        elif kind < 0.85:
+            written, found = written + draw.choice(NO_OPERANDS) + " ", []  # what follows may join it in one token
+        else:
+            text, found = draw.choice(OPERANDS)
+            written += text
+        operands += found
+    return written + draw.choice(["", "?", ".", " =", "=", ",", ":", "\n", ".\n", " the end."]), operands
+
+
+@tokenizers("llama3.1", "qwen2.5", "gpt2")
+def test_ten_thousand_random_expressions_read_as_they_are_written(name):
+    tokenizer, tokens = known(name)
+    draw = random.Random(0)
+    written, operands = zip(*(random_expression(draw) for _ in range(10_000)), strict=True)
+    assert sum(map(len, operands)) > 20_000
+    for part, ids, valid in tokenized(tokenizer, written):
+        for found, wanted, text in zip(
+            read(find_runs(tokens, ids, valid, 16)), operands[part], written[part], strict=True
+        ):
+            assert [number for number in found if number != "!"] == wanted, text

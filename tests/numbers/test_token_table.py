@@ -1,0 +1,725 @@
+"""Promises of the token table, of the text of tokens, and of the profile: what a tokenizer's ids mean for numbers.
+
+Real tokenizers take part where `PEFT_IGC_TOKENIZERS` names a folder that holds `llama3.1/`, `qwen2.5/` and `gpt2/`;
+their families are also built here, small, so that every promise is tested without files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_training import tokenizer as character_tokenizer
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
+
+import peft_igc
+from peft_igc.numbers.number_runs import NumberTokens, find_runs
+from peft_igc.numbers.token_table import Edge, TokenTable, edges_of
+from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.numbers.vocabulary import token_texts
+
+
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+SPECIAL = ["<unk>", "<s>", "</s>"]
+WORDS = ("is", "COVID", "the")
+
+
+# ------------------------------------------------------------------------------------------------ tokenizers, built
+def _merges(words: list[str], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    """The merges that make each word out of its beginning and its last character; adds the words."""
+    merges = []
+    for word in words:
+        for end in range(2, len(word) + 1):
+            if word[:end] not in vocabulary:
+                vocabulary[word[:end]] = len(vocabulary)
+                merges.append((word[: end - 1], word[end - 1]))
+    return merges
+
+
+def byte_level(words: list[str], digits: str, normalizer=None, ignore_merges=True) -> PreTrainedTokenizerFast:
+    """Byte-level BPE in which `words` are tokens and `digits` is how runs of digits are cut before merging."""
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
+    merges = _merges([*words, *WORDS, "=-", "*-", "--", "Ġ-", "Ã·"], vocabulary)
+    backend = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=ignore_merges))
+    cut = pre_tokenizers.Split(Regex(digits), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([cut, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    backend.decoder = decoders.ByteLevel()
+    if normalizer:
+        backend.normalizer = normalizer
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
+
+
+NUMBERS = [f"{n:0{length}}" for length in (2, 3) for n in range(10**length)]
+
+
+def falcon(missing=("957", "008")):
+    """Threes from the left; two groups are no token."""
+    return byte_level([number for number in NUMBERS if number not in missing], "[0-9]{1,3}")
+
+
+def irregular():
+    """As GPT-2: some numbers of two and three digits are tokens, with and without a space."""
+    draw = random.Random(5)
+    words = draw.sample(NUMBERS[:100], 40) + [f"Ġ{number}" for number in draw.sample(NUMBERS, 60)]
+    return byte_level(words, " ?[0-9]+", ignore_merges=False)
+
+
+def pieces(prefix: str) -> PreTrainedTokenizerFast:
+    """Sentencepiece's way: `▁` for a space, single digits, single bytes for what is not in the vocabulary."""
+    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+    letters = sorted({*"".join(WORDS), *"0123456789+-*/=.,:%!?()<>xabcy\n_"})
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *bytes_, "▁", *letters])}
+    merges = _merges(["▁-", "▁is", "▁(", "=-", "--", "▁=", "▁+"], vocabulary)
+    backend = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    replace = normalizers.Replace(" ", "▁")
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend(prefix), replace]) if prefix else replace
+    strip = [decoders.Strip(" ", 1, 0)] if prefix else []
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *strip])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="<unk>"
+    )
+
+
+class Characters(PreTrainedTokenizer):
+    """A tokenizer in Python, one token per character."""
+
+    def __init__(self, letters="0123456789-+=()*/?%^._,$ abcdefghijklmnopqrstuvwxyz", **kwargs):
+        self.letters = ["<unk>", *letters]
+        super().__init__(unk_token="<unk>", **kwargs)
+
+    @property
+    def vocab_size(self):
+        return len(self.letters)
+
+    def get_vocab(self):
+        return {letter: i for i, letter in enumerate(self.letters)} | self.added_tokens_encoder
+
+    def _tokenize(self, text, **kwargs):
+        return list(text)
+
+    def _convert_token_to_id(self, token):
+        return self.letters.index(token) if token in self.letters else 0
+
+    def _convert_id_to_token(self, index):
+        return self.letters[index]
+
+    def convert_tokens_to_string(self, tokens):
+        return "".join(tokens)
+
+
+def word_pieces() -> PreTrainedTokenizerFast:
+    """As BERT: an alphabet that is not known to `vocabulary`; every token must be decoded."""
+    letters = [*"0123456789=-x", "is"]
+    vocabulary = {token: i for i, token in enumerate(["<unk>", *letters, *("##" + letter for letter in letters)])}
+    backend = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(cleanup=False)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+
+
+BUILT = {
+    "falcon": falcon,
+    "threes": lambda: falcon(missing=()),
+    "irregular": irregular,
+    "mistral": lambda: pieces("▁"),
+    "gemma": lambda: pieces(""),
+    "characters": character_tokenizer,
+    "python": Characters,
+    "embedded": lambda: peft_igc.tiny_base()[1],
+}
+REAL_NAMES = ("llama3.1", "qwen2.5", "gpt2")
+needs_real = pytest.mark.skipif(
+    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
+)
+ALL = [*BUILT, *(pytest.param(name, marks=needs_real) for name in REAL_NAMES)]
+_made: dict[str, tuple] = {}
+
+
+def made(name):
+    """A tokenizer and its profile, made once."""
+    if name not in _made:
+        build = BUILT.get(name) or (lambda: AutoTokenizer.from_pretrained(Path(str(REAL)) / name))
+        tokenizer = build()
+        _made[name] = tokenizer, TokenizerProfile.from_tokenizer(tokenizer)
+    return _made[name]
+
+
+def ids_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def small_table(**changes):
+    """Ten digits, `00` and ` 7`, and a minus sign."""
+    fields = {
+        "digits": {i: str(i) for i in range(10)} | {10: "00", 11: "7"},
+        "spaced": frozenset({11}),
+        "edges": bytes([Edge.DIGIT | Edge.DIGIT << 4] * 12 + [Edge.MINUS | Edge.MINUS << 4, 0]),
+        "group": 1,
+        "minus": 12,
+    }
+    return TokenTable(**(fields | changes))
+
+
+# ------------------------------------------------------------------------------------------------- the numeric tokens
+@pytest.mark.parametrize("name", ALL)
+def test_the_numeric_tokens_are_those_whose_decoded_text_is_digits(name):
+    tokenizer, profile = made(name)
+    found = {}
+    head = ids_of(tokenizer, "x")
+    start = tokenizer.decode(head)
+    for token in range(profile.size):
+        if token in tokenizer.all_special_ids:
+            continue
+        text = tokenizer.decode([*head, token], clean_up_tokenization_spaces=False).removeprefix(start)
+        if re.fullmatch(" ?[0-9]+", text) and not str(tokenizer.convert_ids_to_tokens(token)).startswith("<0x"):
+            found[token] = text
+    assert {token: text.strip() for token, text in found.items()} == profile.digits
+    assert {token for token, text in found.items() if text[0] == " "} == profile.spaced
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "spaced"),
+    [
+        ("falcon", {"1": 10, "2": 100, "3": 998}, 0),
+        ("mistral", {"1": 10}, 0),
+        ("gemma", {"1": 10}, 0),
+        ("embedded", {"1": 10, "2": 100, "3": 1000}, 0),
+        pytest.param("llama3.1", {"1": 10, "2": 100, "3": 1000}, 0, marks=needs_real),
+        pytest.param("qwen2.5", {"1": 10}, 0, marks=needs_real),
+        pytest.param(
+            "gpt2",
+            {"1": 20, "2": 200, "3": 1183, "4": 272, "5": 7, "6": 3, "7": 1, "8": 4, "16": 1},
+            697,
+            marks=needs_real,
+        ),
+    ],
+)
+def test_the_numeric_tokens_are_as_many_as_is_known(name, counts, spaced):
+    profile = made(name)[1]
+    assert profile.as_dict()["numeric_tokens"] == counts
+    assert len(profile.spaced) == spaced
+
+
+def test_single_bytes_of_digits_are_no_second_spelling():
+    tokenizer, profile = made("mistral")
+    byte = tokenizer.convert_tokens_to_ids("<0x37>")
+    assert token_texts(tokenizer)[byte] == "7"
+    assert byte not in profile.digits
+    assert profile.table.edge(byte) == (Edge.BREAK, Edge.BREAK)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_numeric_tokens_of_a_text_spell_its_numbers(name):
+    tokenizer, profile = made(name)
+    draw = random.Random(3)
+    for _ in range(100):
+        a, b = (draw.randrange(10 ** draw.randint(1, 20)) for _ in range(2))
+        ids = ids_of(tokenizer, f"is {a} - {b}")
+        assert "".join(profile.digits.get(token, "|") for token in ids).replace("|", "") == f"{a}{b}"
+
+
+number_tokens = functools.cache(lambda name: NumberTokens(made(name)[1].table))
+
+
+def read(name, text):
+    """The operand candidates of a text, by `runs`."""
+    ids = torch.tensor([ids_of(made(name)[0], text)])
+    runs = find_runs(number_tokens(name), ids, torch.ones_like(ids, dtype=torch.bool), width=21)
+    found = runs.digits[0][runs.number[0]].tolist()
+    return ["".join(str(digit) for digit in digits if digit < 10) for digits in found]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_reading_is_exact_with_every_tokenizer(name):
+    draw = random.Random(4)
+    signs = "+-*/" if name in ("characters", "python") else "+-*/÷×\u2212"
+    for sign in signs:
+        for space, length in itertools.product(("", " "), range(1, 21)):
+            a, b = (str(draw.randrange(10 ** (length - 1), 10**length)) for _ in range(2))
+            assert read(name, f"{a}{space}{sign}{space}{b}") == [a, b]
+            assert read(name, f"is ({a}{space}{sign}{space}-{b})=") == [a, b]
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("characters", "python")])
+def test_what_the_documentation_calls_no_operand_is_none(name):
+    readme = (Path(__file__).parents[2] / "docs" / "tokenizers.md").read_text(encoding="utf-8")
+    assert "`5%`, `5th`, `1.5`, `10:30` and `1'000`" in readme
+    for text in ("5%", "5th", "1.5", "10:30", "1'000", "5²", "COVID-19"):
+        assert read(name, f"is {text}") == []
+    assert read(name, "is 1,000.") == ["1000"]
+
+
+def test_an_alphabet_that_is_not_known_is_decoded_token_by_token():
+    tokenizer = word_pieces()
+    profile = TokenizerProfile.from_tokenizer(tokenizer)
+    texts = {tokenizer.convert_ids_to_tokens(token): text for token, text in enumerate(token_texts(tokenizer))}
+    assert (texts["##7"], texts["7"], texts["is"]) == ("7", " 7", " is")
+    assert len(profile.spaced) == 10
+    assert profile.table.digits[tokenizer.convert_tokens_to_ids("##7")] == "7"
+
+
+# ---------------------------------------------------------------------------------------------------- splits of runs
+FAMILIES = [
+    ("falcon", "groups of 3 from the left", "single digits", "a token of its own"),
+    ("threes", "groups of 3 from the left", "groups of 3", "a token of its own"),
+    ("irregular", "irregular", "single digits", "merges with the digits"),
+    ("mistral", "single digits", "single digits", "a token of its own"),
+    ("gemma", "single digits", "single digits", "a token of its own"),
+    ("characters", "single digits", "single digits", "a token of its own"),
+    ("python", "single digits", "single digits", "a token of its own"),
+    ("embedded", "groups of 3 from the left", "groups of 3", "a token of its own"),
+    pytest.param("llama3.1", "groups of 3 from the left", "groups of 3", "a token of its own", marks=needs_real),
+    pytest.param("qwen2.5", "single digits", "single digits", "a token of its own", marks=needs_real),
+    pytest.param("gpt2", "irregular", "single digits", "merges with the digits", marks=needs_real),
+]
+
+
+@pytest.mark.parametrize(("name", "family", "number_format", "space"), FAMILIES)
+def test_every_family_is_recognised(name, family, number_format, space):
+    profile = made(name)[1]
+    assert (profile.family, profile.number_format, profile.space) == (family, number_format, space)
+    assert profile.interface == "tokens"
+    assert f"groups of {profile.table.group}" == number_format or profile.table.group == 1
+
+
+@pytest.mark.parametrize(
+    ("named", "name"),
+    [
+        ("the embedded base", "embedded"),
+        pytest.param("Llama 3.1", "llama3.1", marks=needs_real),
+        ("like Falcon (two groups are no token)", "falcon"),
+        pytest.param("Qwen2.5", "qwen2.5", marks=needs_real),
+        ("like Mistral and Llama 2", "mistral"),
+        ("like Gemma", "gemma"),
+        pytest.param("GPT-2", "gpt2", marks=needs_real),
+    ],
+)
+def test_the_documentation_says_what_works_with_which_tokenizer(named, name):
+    profile = made(name)[1]
+    row = f"| {named} | {profile.family} | {profile.space} | exact | {profile.number_format} |\n"
+    assert row in (Path(__file__).parents[2] / "docs" / "tokenizers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("length", range(1, 21))
+def test_runs_are_split_as_reported(name, length):
+    tokenizer, profile = made(name)
+    draw = random.Random(length)
+    shares: dict[str, float] = {}
+    for _ in range(60):
+        run = str(draw.randrange(10 ** (length - 1), 10**length))
+        texts = [tokenizer.decode([token]).strip() for token in ids_of(tokenizer, run)]
+        assert "".join(texts) == run
+        way = "+".join(str(len(text)) for text in texts if text)
+        shares[way] = shares.get(way, 0) + 1 / 60
+    reported = profile.splits[length]
+    assert sum(reported.values()) == pytest.approx(1, abs=0.01)
+    if profile.family == "irregular" or profile.gaps:
+        assert all(shares.get(way, 0) == pytest.approx(share, abs=0.3) for way, share in reported.items())
+    else:
+        assert set(shares) == set(reported)
+
+
+def test_results_are_spelled_as_the_tokenizer_spells_them():
+    for name in ("threes", "embedded", "mistral"):
+        tokenizer, profile = made(name)
+        ids = {text: token for token, text in profile.table.digits.items()}
+        for run in ("0", "73", "1000", "90210", "123456789012"):
+            parts = [ids[run[i : i + profile.table.group]] for i in range(0, len(run), profile.table.group)]
+            assert ids_of(tokenizer, run)[-len(parts) :] == parts
+
+
+def test_groups_that_are_no_token_are_named():
+    assert made("falcon")[1].gaps == ("008", "957")
+    assert made("threes")[1].gaps == ()
+    assert "2: 008, 957" in made("falcon")[1].report()
+
+
+def test_groups_counted_from_the_right_are_irregular():
+    profile = TokenizerProfile.from_tokenizer(byte_level(NUMBERS, "[0-9]{1,3}(?=([0-9]{3})*(?![0-9]))"))
+    assert (profile.family, profile.table.group) == ("irregular", 1)
+    assert profile.splits[4] == {"1+3": 1.0}
+
+
+def test_many_missing_groups_are_no_groups_with_gaps():
+    few = TokenizerProfile.from_tokenizer(falcon(missing=NUMBERS[100:200]))
+    assert (few.family, few.gaps) == ("irregular", ())
+
+
+# --------------------------------------------------------------------------------------------------------- the edges
+B, K, M, L = Edge.BOUNDARY, Edge.BREAK, Edge.MINUS, Edge.LETTER
+EDGES = {
+    # white space, brackets, quotes, operators
+    " ": (B, B),
+    "\n\n": (B, B),
+    "(": (B, B),
+    ")": (B, B),
+    '"': (B, B),
+    "?\n": (B, B),
+    " =": (B, B),
+    "×": (B, B),
+    " ÷": (B, B),
+    "x": (K, K),  # times, as a sign
+    " x": (B, K),
+    " X ": (B, B),
+    "$": (B, B),
+    "–": (B, B),
+    "*": (B, B),
+    "，": (K, K),
+    "？": (B, B),
+    # words, and what makes a number another thing
+    "apples": (L, L),
+    " apples": (B, L),
+    "é": (L, L),
+    "日本": (L, L),
+    "x)": (L, B),
+    "(x": (B, L),
+    "max": (L, L),
+    "%": (K, K),
+    " %": (B, K),
+    "^": (K, K),
+    "_": (K, K),
+    "²": (K, K),
+    "٣": (K, K),
+    "st": (L, L),
+    "3D": (K, L),
+    " mp3": (B, K),
+    "\ufffd": (K, K),
+    " \ufffd": (B, K),
+    "°": (K, K),
+    "": (K, K),
+    "**": (K, B),
+    " **": (B, B),
+    "!": (K, B),
+    "Hello!": (L, B),
+    "'": (Edge.COLON, Edge.COLON),
+    "'s": (K, L),
+    "',": (B, Edge.COMMA),
+    "\u00a0": (Edge.COLON, Edge.COLON),
+    "\\(": (B, B),
+    "\\)": (B, B),
+    "\\": (K, K),
+    "\\times": (K, L),
+    # dots, commas, colons
+    ".": (Edge.DOT, Edge.DOT),
+    ",": (Edge.COMMA, Edge.COMMA),
+    ":": (Edge.COLON, Edge.COLON),
+    " .": (B, Edge.DOT),
+    ".\n": (B, B),
+    '."': (B, B),
+    ".'": (B, B),
+    ".)": (B, B),
+    ".org": (K, L),
+    "..": (K, Edge.DOT),
+    "...": (B, Edge.DOT),
+    "...)": (B, B),
+    "...x": (K, L),
+    "etc.": (L, Edge.DOT),
+    ", ": (B, B),
+    ",000": (K, K),
+    "),": (B, Edge.COMMA),
+    ":\n": (B, B),
+    "://": (B, B),
+    "):": (B, Edge.COLON),
+    # minus signs and hyphens
+    "-": (M, M),
+    " -": (B, M),
+    "\u2212": (M, M),
+    " \u2212": (B, M),
+    "=-": (B, M),
+    " *-": (B, M),
+    "--": (M, M),
+    " --": (B, M),
+    "(-": (B, M),
+    ",-": (K, M),
+    "-(": (M, B),
+    "-year": (K, L),
+    "-1": (K, K),
+    "pre-": (L, K),
+    "^-": (K, K),
+    "%-": (K, K),
+    "---": (M, K),
+    "->": (M, B),
+}
+
+
+@pytest.mark.parametrize("text", EDGES)
+def test_a_token_shows_its_edges_to_numbers_beside_it(text):
+    assert edges_of(text) == EDGES[text]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_token_has_the_edges_of_its_text(name):
+    """Of the texts above, at least ten are tokens of each tokenizer."""
+    tokenizer, profile = made(name)
+    seen, head = 0, ids_of(tokenizer, "x")
+    for text, expected in EDGES.items():
+        ids = ids_of(tokenizer, "x" + text)
+        if ids[:-1] == head and "\ufffd" not in text and tokenizer.decode(ids) == "x" + text:
+            seen += 1
+            assert profile.table.edge(ids[-1]) == expected, text
+    assert seen >= 10
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_numeric_and_special_tokens_have_edges_of_their_own(name):
+    tokenizer, profile = made(name)
+    for token in profile.digits:
+        assert profile.table.edge(token) == (B if token in profile.spaced else Edge.DIGIT, Edge.DIGIT)
+    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
+        assert token is None or profile.table.edge(token) == (B, B)
+    if tokenizer.unk_token_id not in (None, tokenizer.eos_token_id):
+        assert profile.table.edge(tokenizer.unk_token_id) == (K, K)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("characters", "python")])
+@pytest.mark.parametrize(("sign", "left", "right"), [("÷", B, B), ("×", B, B), ("\u2212", M, M)])
+def test_signs_in_several_tokens_leave_the_numbers_beside_them_whole(name, sign, left, right):
+    tokenizer, profile = made(name)
+    ids = ids_of(tokenizer, f"5{sign}7")
+    inner = [profile.table.edge(token) for token in ids if token not in profile.digits]
+    if inner[0] == (B, B):  # the `▁` at the beginning of a text
+        inner = inner[1:] or inner
+    edges = list(itertools.chain.from_iterable(inner))
+    assert (edges[0], edges[-1]) == (left, right)
+    assert set(edges[1:-1]) <= {B}
+    spaced = [profile.table.edge(token) for token in ids_of(tokenizer, f"5 {sign} 7") if token not in profile.digits]
+    assert K not in itertools.chain.from_iterable(spaced)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("characters", "python")])
+@pytest.mark.parametrize("text", ["5²", "5½", "5٣", "5é", "é5", "5%", "5th"])
+def test_other_characters_break_a_number_also_in_several_tokens(name, text):
+    tokenizer, profile = made(name)
+    ids = ids_of(tokenizer, text)
+    edges = [profile.table.edge(token) for token in ids]
+    at = next(place for place, edge in enumerate(edges) if edge[1] is Edge.DIGIT)
+    after = text[0] == "5"
+    beside = edges[at + 1][0] if after else edges[at - 1][1]
+    in_bytes = "\ufffd" in token_texts(tokenizer)[ids[at + 1 if after else at - 1]]
+    if text == "5é" and in_bytes:
+        assert beside is B  # docs/tokenizers.md says so: `×` and `÷` begin with the same byte
+    else:
+        assert beside is (L if text == "5th" or ("é" in text and not in_bytes) else K)
+
+
+# ---------------------------------------------------------------------------------------------------------- the sign
+@pytest.mark.parametrize("name", ALL)
+def test_the_minus_token_is_the_one_before_the_digits_of_a_negative_number(name):
+    tokenizer, profile = made(name)
+    ids = ids_of(tokenizer, "-5")
+    assert ids[-2:] == [profile.table.minus, ids[-1]]
+    assert profile.table.edge(profile.table.minus)[1] is M
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("falcon", ["=-", "*-", "--"]),
+        ("mistral", ["=-", "--"]),
+        ("embedded", ["--", " --", "('-"]),
+        pytest.param("llama3.1", ["*-", "+-", "/-", "=-", "--", " --", " +-", "(-", " (-"], marks=needs_real),
+        pytest.param("qwen2.5", ["*-", "+-", "/-", "=-", "--", " --", " +-", "(-", " (-"], marks=needs_real),
+        pytest.param("gpt2", ["/-", "=-", "--", " --", "(-", " (-"], marks=needs_real),
+    ],
+)
+def test_tokens_in_which_a_minus_sign_hides_are_found(name, tokens):
+    tokenizer, profile = made(name)
+    assert set(tokens) <= set(profile.fused.values())
+    for text in tokens:
+        assert profile.fused[ids_of(tokenizer, f"x{text}")[-1]] == text
+        assert not re.fullmatch(" ?.-", text) or repr(text) in profile.report() or text[-2] in "(["
+    assert "-" not in profile.fused.values()
+    assert " -" not in profile.fused.values()
+
+
+# ------------------------------------------------------------------------------------------------- saved and compared
+@pytest.mark.parametrize("name", ALL)
+def test_a_table_comes_back_from_json(name):
+    table = made(name)[1].table
+    back = TokenTable.from_json(json.loads(json.dumps(table.to_json())))
+    assert back == table
+    assert back.fingerprint == table.fingerprint
+    assert len(json.dumps(table.to_json())) < 100_000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"digits": {i: str(i) for i in range(10)} | {10: "01", 11: "7"}},
+        {"digits": {i: str(i) for i in range(10)} | {11: "7"}},
+        {"digits": {i: str(i) for i in range(10)} | {10: "00", 11: "70"}, "spaced": frozenset()},
+        {"spaced": frozenset({10, 11})},
+        {"group": 2},
+        {"minus": 13},
+    ],
+)
+def test_the_fingerprint_changes_with_what_numbers_are_read_and_written_by(changes):
+    assert small_table(**changes).fingerprint != small_table().fingerprint
+
+
+def test_the_fingerprint_knows_nothing_of_edges_and_of_the_order_of_tokens():
+    digits = small_table().digits
+    same = small_table(edges=bytes(20), digits=dict(reversed(digits.items())))
+    assert same.fingerprint == small_table().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"digits": None}, "`digits` of the token table is of type `NoneType`"),
+        ({"group": True}, "`group` of the token table is of type `bool`"),
+        ({"edges": "?"}, "`edges` of the token table is damaged"),
+        ({"edges": "!" + small_table().to_json()["edges"]}, "`edges` of the token table is damaged"),
+        ({"edges": "AAAA"}, "`edges` of the token table is damaged"),
+        ({"spaced": ["11"]}, "`spaced` of the token table is not a list of token ids"),
+        ({"digits": {"x": "1"}}, "`digits` of the token table maps 'x' to '1'"),
+        ({"digits": {"1": 1}}, "`digits` of the token table maps '1' to 1"),
+        ({"digit": 1}, "has the keys .* got .*'digit'"),
+        ({"minus": 99}, r"`minus` names token 99, but `edges` has only tokens 0\.\.13"),
+        ({"spaced": [12]}, "`spaced` names token 12, which is not in `digits`"),
+    ],
+)
+def test_damaged_json_is_refused_by_name(change, message):
+    with pytest.raises(ValueError, match=message):
+        TokenTable.from_json(small_table().to_json() | change)
+
+
+def test_json_that_is_no_table_is_refused():
+    with pytest.raises(ValueError, match="got list. Create it again: `TokenizerProfile"):
+        TokenTable.from_json([])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"digits": {3: "²"}}, "Token 3 of the table spells '²', but must spell ASCII digits"),
+        ({"digits": {14: "1"}}, "`digits` names token 14"),
+        ({"digits": small_table().digits | {13: "7"}}, "Tokens 7 and 13 both spell '7'"),
+        ({"group": 0}, "`group=0` must be at least 1"),
+        ({"digits": {i: str(i) for i in range(9)}, "spaced": frozenset()}, "No token spells the single digit 9"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        small_table(**changes)
+
+
+def test_a_tokenizer_agrees_with_its_table_also_with_more_tokens():
+    tokenizer = falcon()
+    stored = TokenizerProfile.from_tokenizer(tokenizer).table
+    tokenizer.add_tokens(["= =", "hello"])
+    tokenizer.add_special_tokens({"pad_token": "PAD"})
+    later = TokenizerProfile.from_tokenizer(tokenizer)
+    for text, edges in (("= =", (B, B)), ("hello", (L, L)), ("PAD", (B, B))):
+        assert later.table.edge(tokenizer.convert_tokens_to_ids(text)) == edges
+    assert later.size > len(stored.edges)
+    assert later.compare(stored) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: {"digits": {**t.digits, min(t.digits): "4444"}}, "token {first} spelled '4444' and now spells '0'"),
+        (lambda t: {"digits": {**t.digits, 2: "777777"}}, "token 2 spelled '777777' and now spells no digits"),
+        (
+            lambda t: {"digits": {k: v for k, v in t.digits.items() if v != "10"}},
+            "spelled no digits and now spells '10'",
+        ),
+        (lambda t: {"spaced": frozenset({max(t.digits)})}, "spelled ' 999' and now spells '999'"),
+        (lambda t: {"minus": 1}, "the minus sign was token 1 and now is {minus}"),
+        (lambda t: {"group": 2}, "in groups of 2, now in groups of 3"),
+    ],
+)
+def test_a_tokenizer_names_the_first_difference_to_a_stored_table(change, message):
+    profile = made("threes")[1]
+    changed = dict(change(profile.table))
+    if changed.get("digits", {}).get(min(profile.digits)) == "4444":
+        changed["digits"][1] = "0"  # the single digit must be somewhere
+        message = "token 1 spelled '0' and now spells no digits"
+    text = profile.compare(dataclasses.replace(profile.table, **changed))
+    assert text is not None
+    assert message.format(minus=profile.table.minus) in text
+    assert "The tokenizer `" in text
+
+
+def test_another_tokenizer_is_another_table():
+    for one, other in itertools.permutations(("falcon", "mistral", "embedded", "characters"), 2):
+        assert "spells" in (made(one)[1].compare(made(other)[1].table) or "")
+
+
+# --------------------------------------------------------------------------------------- where there is no table
+@pytest.mark.parametrize(
+    ("letters", "reason"),
+    [
+        ("0123456x89-+= isabc", "No token spells the digit 7 alone"),
+        ("0123456789x+= isabc", "No token spells a minus sign alone"),
+    ],
+)
+def test_a_tokenizer_that_cannot_write_every_number_is_for_the_hidden_interface(letters, reason):
+    profile = TokenizerProfile.from_tokenizer(Characters(letters))
+    assert (profile.interface, profile.found, profile.number_format) == ("hidden", None, "as learned")
+    assert reason in profile.report()
+    with pytest.raises(ValueError, match=f'{reason}.*Set `interface="hidden"`'):
+        _ = profile.table
+    assert "differs from the tokenizer" in (profile.compare(made("python")[1].table) or "")
+
+
+def test_a_special_token_of_digits_is_no_number():
+    tokenizer = falcon()
+    tokenizer.add_special_tokens({"pad_token": "4444"})
+    profile = TokenizerProfile.from_tokenizer(tokenizer)
+    assert "4444" not in profile.digits.values()
+    assert profile.interface == "hidden"
+    assert "do not spell it" in profile.report()
+
+
+def test_superscripts_that_become_digits_are_noted():
+    plain, folded = (byte_level(NUMBERS, "[0-9]{1,3}", normalizer) for normalizer in (None, normalizers.NFKC()))
+    assert TokenizerProfile.from_tokenizer(plain).notes == ()
+    assert "`5²` reads as 52" in TokenizerProfile.from_tokenizer(folded).report()
+
+
+# ------------------------------------------------------------------------------------------------ report and time
+@pytest.mark.parametrize("name", ALL)
+def test_the_report_tells_everything_in_few_lines(name):
+    _, profile = made(name)
+    shown = profile.report()
+    for part in (f"{profile.size:,} tokens", profile.family, profile.space, profile.interface, profile.number_format):
+        assert part in shown
+    assert shown.count("\n") < 16
+    assert "anchor" not in shown
+    assert json.loads(json.dumps(profile.as_dict()))["fingerprint"] == profile.table.fingerprint
+
+
+def test_irregular_splits_are_listed_with_their_shares():
+    profile = made("irregular")[1]
+    way, share = next(iter(profile.splits[10].items()))
+    assert re.search(f"10 digits +{re.escape(way)} {share:.0%}, ", profile.report())
+    assert "answers are trained and written in single-digit tokens" in profile.report()
+
+
+# -------------------------------------------------------------------------------------------------- anchor rules
+def test_a_vocabulary_of_128_thousand_tokens_takes_seconds():
+    draw = random.Random(0)
+    tokenizer = falcon()
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    vocabulary = backend["model"]["vocab"]
+    while len(vocabulary) < 128_000:
+        word = "Ġ" * draw.randint(0, 1) + "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(3, 9)))
+        vocabulary.setdefault(word, len(vocabulary))
+    large = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(backend)))
+    started = time.process_time()
+    profile = TokenizerProfile.from_tokenizer(large)
+    assert time.process_time() - started < 6  # 0.6 seconds on a free core
+    assert profile.size == 128_000

@@ -1,0 +1,160 @@
+"""Every recipe is what it says: its header has the parts, each command in it runs, its numbers are explained."""
+
+import json
+import math
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.commands.launch import launch_command_parser
+from peft import LoraConfig, get_peft_model
+from tiny_training import WARNINGS
+
+from peft_igc import tiny_base
+from peft_igc.demo.settings import SETTINGS
+from peft_igc.inference.loading import load_adapter, load_base
+from peft_igc.inference.tracing import trace
+from peft_igc.sft import run as sft
+from peft_igc.sft.arguments import igc_config
+from peft_igc.sft.launch import CONFIGS
+from tests.sft.test_sft import CHATS, QUICK, _no_launch, base, write  # noqa: F401 - fixtures
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if path.parent != CONFIGS)
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in RECIPES}
+COMMANDS = [
+    pytest.param(path.name, command, id=command.removeprefix("peft-igc sft --config recipes/"))
+    for path in RECIPES
+    for command in re.findall(r"^#   (peft-igc sft .*)$", TEXTS[path.name], re.MULTILINE)
+]
+
+
+def test_the_recipes_are_found():
+    assert len(RECIPES) >= 9
+    assert len(COMMANDS) >= len(RECIPES)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_header_says_purpose_command_and_what_to_expect(name):
+    header = re.match(r"(#.*\n)+", TEXTS[name])
+    assert header, "no header"
+    assert f"#   peft-igc sft --config recipes/{name}" in header[0]
+    assert re.search(r"^# Expected: (not measured|[^.]*\d)", header[0], re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_header_that_expects_a_number_names_the_command_that_measured_it(name):
+    header = re.match(r"(#.*\n)+", TEXTS[name])[0]
+    expected = " ".join(header.partition("# Expected: ")[2].replace("\n# ", " ").split())
+    if re.search(r"\d", expected):
+        assert re.search(r"measured by `(peft-igc|python -m benchmarks\.\w+\.\w+|make)[^`]*`", expected)
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*:UserWarning:bitsandbytes")
+def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(ROOT)
+    program, sub, *line = shlex.split(command)
+    assert (program, sub) == ("peft-igc", "sft")
+    recipe = yaml.safe_load(TEXTS[name])
+    if recipe.get("load_in_4bit") and find_spec("bitsandbytes") is None:
+        pytest.skip("bitsandbytes is not installed")
+    changed = {**QUICK, "output_dir": str(tmp_path / "out"), "gradient_accumulation_steps": "1", "warmup_steps": "0"}
+    changed["igc_generated_rows"] = "8"
+    if recipe["model_name_or_path"] != "tiny":
+        changed["model_name_or_path"] = base
+    if "datasets" in recipe:  # on a folder, which has a column that `columns` leaves out: with it the form is unclear
+        recipe["datasets"][0]["path"] = write(tmp_path / "chats", [{**row, "prompt": "more"} for row in CHATS])
+        (tmp_path / name).write_text(yaml.safe_dump(recipe))
+        line[line.index("--config") + 1] = str(tmp_path / name)
+    line += [text for option, value in changed.items() for text in (f"--{option}", value)]
+    assert sft.run(line) == 0
+    trained = tmp_path / "out" / "base"  # of a recipe that trains all weights
+    model, tokenizer = load_base(str(trained) if trained.is_dir() else changed.get("model_name_or_path", "tiny"))
+    model = load_adapter(model, tmp_path / "out")
+    if recipe.get("igc_adapter") != "lora":
+        assert len(trace(model, tokenizer, "12+30=", max_new_tokens=2).steps) == 1
+
+
+def test_the_demonstration_and_its_recipes_have_the_same_numbers():
+    renamed = {"steps": "max_steps", "batch_size": "per_device_train_batch_size", "writing_every": "igc_writing_every"}
+    renamed |= {"muon_learning_rate": "igc_muon_learning_rate", "schedule": "lr_scheduler_type"}
+    renamed |= {"max_digits": "igc_generated_max_digits", "distinct_rows": "igc_generated_rows"}
+    other = {"bf16", "interface"}  # the recipes run anywhere; the interface's default is another one
+    for name, interface in (("tiny_tokens.yaml", "tokens"), ("tiny_hidden.yaml", "hidden")):
+        recipe, compared = yaml.safe_load(TEXTS[name]), 0
+        for field, value in vars(SETTINGS[interface]).items():
+            key = next((k for k in (field, f"igc_{field}", renamed.get(field)) if k in recipe), None)
+            if key is not None and field not in other and value is not None:
+                assert recipe[key] == value, key
+                compared += 1
+        assert compared >= 12
+
+
+def test_the_rank_of_the_lora_baseline_is_the_one_with_as_many_parameters():
+    def count(config):
+        model = get_peft_model(tiny_base()[0], config)
+        return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+    line = ["--config", str(ROOT / "recipes" / "tiny_tokens.yaml")]
+    wanted = count(igc_config(sft.parse(line).arguments[4], tiny_base()[1]))
+    recipe = yaml.safe_load(TEXTS["tiny_lora.yaml"])
+    per_rank = count(LoraConfig(r=1, target_modules=recipe["lora_target_modules"]))
+    assert recipe["lora_r"] == round(wanted / per_rank)
+    assert abs(recipe["lora_r"] * per_rank / wanted - 1) < 0.02
+
+
+def test_the_numbers_of_the_demonstrations_are_those_recorded():
+    results = ROOT / "benchmarks" / "results"
+    runs = json.loads((results / "token_interface.json").read_text())["runs"].values()
+    mean = sum(run["bigbench"]["exact_match"] for run in runs) / len(runs)
+    assert f"has {100 * mean:.2f}% on BIG-bench's 20 subtasks (mean of {len(runs)} seeds)" in TEXTS["tiny_tokens.yaml"]
+    found = [
+        json.loads(path.read_text())["summary"]["igc"]["all"] for path in sorted(results.glob("demo-seed-*.json"))
+    ]
+    assert len({f"{100 * score:.2f}" for score in found}) == 1
+    assert f"has {100 * found[0]:.2f}% on BIG-bench's 20 subtasks ({len(found)} seeds)" in TEXTS["tiny_hidden.yaml"]
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_configuration_for_accelerate_is_one_that_it_reads(path):
+    found = load_config_from_file(str(path))  # refuses keys that it does not know
+    known = {action.dest for action in launch_command_parser()._actions}
+    settings = {**found.fsdp_config, **found.deepspeed_config}
+    assert set(settings) <= known
+    assert bool(settings) == (path.stem != "ddp")
+    assert f"--accelerate_config {path.stem} --num_processes" in path.read_text(encoding="utf-8")
+
+
+def test_all_configurations_for_accelerate_are_there():
+    assert {p.stem for p in CONFIGS.glob("*.yaml")} == {"ddp", "fsdp2", "deepspeed_zero2", "deepspeed_zero3"}
+
+
+def test_the_numbers_of_recipes_that_were_measured_are_those_recorded():
+    found = json.loads((ROOT / "benchmarks" / "results" / "recipes.json").read_text())["runs"]
+    for name, runs in found.items():
+        recorded = [f"{math.floor(1000 * run['exact_match']) / 10:.1f}" for run in runs.values()]
+        expected = TEXTS[f"{name}.yaml"].partition("# Expected: ")[2]
+        assert re.findall(r"(\d+\.\d)%", expected)[: len(recorded)] == recorded, name
+
+
+def test_the_numbers_of_the_ablations_are_those_recorded():
+    found = json.loads((ROOT / "benchmarks" / "results" / "ablations.json").read_text())["runs"]
+    for method, name in [
+        ("igc", "tiny_ablations"),
+        ("igc_and_shortcut", "tiny_ablations"),
+        ("shortcut_only", "tiny_ablations"),
+        ("lora", "tiny_lora"),
+    ]:
+        scores = sorted(run["exact_match"] for run in found[method].values())
+        worst, best = (f"{math.floor(1000 * score) / 10:.1f}" for score in (scores[0], scores[-1]))
+        assert f"{worst} to {best}%" in TEXTS[f"{name}.yaml"]
+        assert len(scores) == 3

@@ -1,0 +1,274 @@
+"""The embedded base model: its size, its tokenizer, what it can and cannot do, and that its recipe runs."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from peft_igc.inference.loading import tiny_base
+
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "recipes"
+FOLDER = ROOT / "peft_igc" / "assets" / "tiny_base"
+RESULTS = RECIPES / "tiny_base" / "results.json"
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What is 12 plus 7?"},
+    {"role": "assistant", "content": "19"},
+    {"role": "user", "content": "Thanks!"},
+    {"role": "assistant", "content": "You are welcome."},
+]
+
+
+@pytest.fixture(scope="module")
+def base():
+    return tiny_base()
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(FOLDER)
+
+
+@pytest.fixture
+def recipe(monkeypatch):
+    """The recipe's own modules, importable as they are when it runs."""
+    monkeypatch.syspath_prepend(str(RECIPES))
+    from tiny_base import batches, corpus, questions, record, scores
+
+    return SimpleNamespace(batches=batches, corpus=corpus, questions=questions, record=record, scores=scores)
+
+
+def ids_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+# The folder
+
+
+def test_the_folder_is_smaller_than_six_megabytes_and_readable_by_everyone():
+    files = sorted(FOLDER.iterdir())
+    assert sum(path.stat().st_size for path in files) <= 6_000_000
+    assert [path.name for path in files if not path.stat().st_mode & 0o004] == []
+    names = {path.name for path in files}
+    assert names == {
+        "chat_template.jinja",
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
+
+
+def test_the_model_is_a_llama_stored_in_bfloat16_with_tied_embeddings(base):
+    model, _ = base
+    config = json.loads((FOLDER / "config.json").read_text())
+    assert config["architectures"] == ["LlamaForCausalLM"]
+    assert config["dtype"] == "bfloat16"
+    assert config["tie_word_embeddings"] is True
+    assert sum(weight.numel() for weight in model.parameters()) == 2_803_776
+    assert all(torch.isfinite(weight).all() for weight in model.parameters())
+
+
+def test_the_saved_tokenizer_shows_no_trace_of_its_use():
+    core = json.loads((FOLDER / "tokenizer.json").read_text())
+    assert core["padding"] is None
+    assert core["truncation"] is None
+    settings = json.loads((FOLDER / "tokenizer_config.json").read_text())
+    assert set(settings) == {
+        "backend",
+        "bos_token",
+        "clean_up_tokenization_spaces",
+        "eos_token",
+        "extra_special_tokens",
+        "model_max_length",
+        "pad_token",
+        "padding_side",
+        "tokenizer_class",
+    }
+
+
+# The tokenizer
+
+
+def test_numbers_are_split_in_threes_from_the_left(tokenizer):
+    rng = random.Random(1)
+    vocabulary = tokenizer.get_vocab()
+    numeric = {index for token, index in vocabulary.items() if re.fullmatch("[0-9]+", token)}
+    assert len(numeric) == 1110
+    for _ in range(500):
+        number = "".join(rng.choices("0123456789", k=rng.randint(1, 24)))
+        for frame in ("{}", "x {} y", "-{}", "={}.", "\n{}\n", "a{}b"):
+            got = [index for index in ids_of(tokenizer, frame.format(number)) if index in numeric]
+            assert got == [vocabulary[number[i : i + 3]] for i in range(0, len(number), 3)], (frame, number)
+
+
+def test_no_other_token_holds_a_digit(tokenizer):
+    assert [t for t in tokenizer.get_vocab() if re.search("[0-9]", t) and not re.fullmatch("[0-9]{1,3}", t)] == []
+
+
+def test_any_text_comes_back_as_it_was(tokenizer):
+    rng = random.Random(2)
+    texts = ["", " ", " lead", "trail ", "a\tb\r\n  c   \n\n"]
+    texts += ["naïve café – “quotes” …", "日本語のテキスト", "Здравствуй, мир"]
+    texts += ["🙂👩‍👩‍👧", "½ ² ١٢٣ 12²3 Ⅷ", "x\x00y\x7f", "don't I'LL", "1,234.50 -7 +8 1e5 0x1F", "hello , world ! ."]
+    ranges = (range(32, 127), range(0x80, 0xD800), range(0xE000, 0x110000))
+    for _ in range(1000):
+        texts.append("".join(chr(rng.choice(rng.choice(ranges))) for _ in range(rng.randint(1, 20))))
+    for text in texts:
+        assert tokenizer.decode(ids_of(tokenizer, text)) == text
+
+
+def test_the_chat_template_writes_the_agreed_format(tokenizer):
+    assert tokenizer.apply_chat_template(CHAT, tokenize=False) == (
+        "<|begin|><|system|>Be brief.<|end|><|user|>What is 12 plus 7?<|end|><|assistant|>19<|end|>"
+        "<|user|>Thanks!<|end|><|assistant|>You are welcome.<|end|>"
+    )
+    prompt = tokenizer.apply_chat_template(CHAT[:2], tokenize=False, add_generation_prompt=True)
+    assert prompt == "<|begin|><|system|>Be brief.<|end|><|user|>What is 12 plus 7?<|end|><|assistant|>"
+
+
+def test_the_generation_marks_cover_the_answers_and_their_ends_only(tokenizer):
+    marked = tokenizer.apply_chat_template(CHAT, return_dict=True, return_assistant_tokens_mask=True)
+    pairs = zip(marked["input_ids"], marked["assistant_masks"], strict=True)
+    assert tokenizer.decode([index for index, mark in pairs if mark]) == "19<|end|>You are welcome.<|end|>"
+
+
+def test_every_special_token_is_one_token_and_plain_text_starts_with_the_begin_token(tokenizer):
+    for index, token in enumerate(("<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")):
+        assert ids_of(tokenizer, token) == [index]
+    assert tokenizer("x")["input_ids"][0] == tokenizer.bos_token_id == 1
+    assert tokenizer.eos_token_id == 2
+    assert tokenizer.pad_token_id == 0
+
+
+# What the model can do
+
+
+def test_left_padding_does_not_change_an_answer(base):
+    model, tokenizer = base
+    rows = [
+        "<|begin|><|user|>Repeat the number 8.<|end|><|assistant|>",
+        "<|begin|><|user|>Copy this: 123456789012<|end|><|assistant|>",
+    ]
+    batch = tokenizer(rows, add_special_tokens=False, return_tensors="pt", padding=True)
+    out = model.generate(**batch, max_new_tokens=12)
+    new = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+    assert new == ["8", "123456789012"]
+
+
+@pytest.mark.slow
+def test_it_copies_numbers_of_one_to_twelve_digits(base, recipe):
+    rng = random.Random(3)
+    pairs = []
+    for count in range(1, 13):
+        numbers = [recipe.questions.draw_number(rng, count, count, negative=0.0) for _ in range(40)]
+        pairs += [(f"Repeat the number {x}.", x) for x in numbers]
+    assert recipe.scores.exact_match(*base, pairs) >= 0.99
+
+
+@pytest.mark.slow
+def test_it_is_bad_at_arithmetic(base, recipe):
+    assert recipe.scores.arithmetic_scores(*base, 30)["overall"] < 0.35
+
+
+@pytest.mark.slow
+def test_it_knows_some_english(base, recipe):
+    assert recipe.scores.bits_per_byte(*base, recipe.corpus.held_out_texts()) < 1.8
+
+
+def test_the_record_meets_the_promises_and_belongs_to_the_files():
+    record = json.loads(RESULTS.read_text())
+    assert record["scores"]["copying"]["1_to_12_digits"] >= 0.99
+    assert record["scores"]["arithmetic"]["overall"] < 0.35
+    assert record["bytes"] == {path.name: path.stat().st_size for path in sorted(FOLDER.iterdir())}
+
+
+# The recipe
+
+
+def test_the_questions_are_answered_right(recipe):
+    rng = random.Random(4)
+    for _ in range(2000):
+        for operator, symbol in zip("+-*/", ("plus", "minus", "times", "divided by"), strict=True):
+            count = rng.randint(1, 5)
+            a, b = recipe.questions.draw_operands(rng, operator, count)
+            assert len(str(a)) == count
+            question, answer = recipe.questions.bigbench_question(operator, a, b)
+            assert question == f"What is {a} {symbol} {b}?"
+            want = {"+": a + b, "-": a - b, "*": a * b}.get(operator)
+            assert int(answer) == want if want is not None else int(answer) * b == a
+
+
+def test_conversations_are_written_as_the_chat_template_writes_them(recipe, tokenizer):
+    stream = recipe.questions.Conversations("some words of prose to cut a phrase from it".split(), seed=5)
+    for _ in range(200):
+        pieces = stream.chat(2)
+        text = "".join(text for text, _ in pieces)
+        parts = re.findall(r"<\|(system|user|assistant)\|>(.*?)<\|end\|>", text, re.DOTALL)
+        messages = [{"role": role, "content": content} for role, content in parts]
+        assert tokenizer.apply_chat_template(messages, tokenize=False) == text
+        assert [text.endswith("<|end|>") for text, is_answer in pieces if is_answer] == [True, True]
+
+
+def test_labels_are_the_answers(recipe, tokenizer):
+    batches = recipe.batches.Batches(
+        tokenizer,
+        ["some words of prose to cut a phrase from it " * 20],
+        seed=0,
+        chat_rows=8,
+        prose_rows=2,
+        prose_length=16,
+        long_rows=2,
+        long_length=200,
+    )
+    for ids, labels in (batches.chats(), batches.long_chats()):
+        assert ids.shape == labels.shape
+        for row, wanted in zip(ids, labels, strict=True):
+            learned = wanted != recipe.batches.IGNORED
+            assert torch.equal(row[learned], wanted[learned])
+            text = tokenizer.decode(row[row != tokenizer.pad_token_id])
+            if "<|assistant|>" in text:
+                answers = "".join(re.findall(r"<\|assistant\|>(.*?<\|end\|>)", text, re.DOTALL))
+                assert tokenizer.decode(row[learned]) == answers
+    assert ids.shape[1] <= 200
+    assert ids.shape[1] > 100
+
+
+@pytest.mark.slow
+def test_no_paragraph_is_both_trained_and_held_out(recipe):
+    held = {p.strip() for text in recipe.corpus.held_out_texts() for p in recipe.corpus.split_paragraphs(text)}
+    train = {p.strip() for text in recipe.corpus.training_texts() for p in recipe.corpus.split_paragraphs(text)}
+    assert len(held) > 100
+    assert len(train) > 5000
+    assert held.isdisjoint(train)
+
+
+@pytest.mark.slow
+def test_the_recipe_runs_from_nothing_to_a_model_with_scores_and_twice_the_same(tmp_path):
+    command = [sys.executable, str(RECIPES / "pretrain_tiny_base.py"), "--no-compile", "--threads", "1"]
+    command += ["--steps", "4", "--snapshot-every", "2", "--items", "2", "--log-every", "2", "--chat-rows", "8"]
+    for name in ("one", "two"):
+        run = subprocess.run([*command, "--output", str(tmp_path / name)], capture_output=True, text=True, check=True)
+        assert re.search(r"step 4/4 .* tokens/s .* s left", run.stdout)
+    record = json.loads((tmp_path / "one.json").read_text())
+    assert record["settings"]["steps"] == 4
+    assert record["scores"]["items_per_figure"] == 2
+    assert {path.name for path in (tmp_path / "one").iterdir()} == {path.name for path in FOLDER.iterdir()}
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_the_readme_shows_the_record(recipe):
+    text = (RECIPES / "tiny_base" / "README.md").read_text()
+    assert recipe.record.update_readme(text, recipe.record.read_results()) == text
+    assert "| copying, 1-12 digits |" in text

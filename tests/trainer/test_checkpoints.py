@@ -1,0 +1,151 @@
+"""What is trained beside a calculator is in the checkpoints: the best model and a resumed run have all of it."""
+
+import pytest
+import torch
+from datasets import Dataset
+from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import WARNINGS, beside_lora, igc_model, rows, trainer
+
+from peft_igc.data.dataset import to_dataset
+from peft_igc.trainer.checkpoints import TRAINED
+from peft_igc.trainer.trainer import IGCTrainer
+
+
+pytestmark = [
+    *(pytest.mark.filterwarnings(warning) for warning in WARNINGS),
+    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning"),
+]
+
+SAVED = {"save_strategy": "steps", "save_steps": 1, "per_device_train_batch_size": 2}
+
+
+def with_base():
+    """A model whose base is trained, too."""
+    model = igc_model()
+    model.requires_grad_(True)
+    return model
+
+
+def named():
+    """A calculator alone, with a name of its own."""
+    torch.manual_seed(0)
+    return get_peft_model(tiny_model("llama"), small_config(init_weights=True), adapter_name="adder")
+
+
+MODELS = {
+    "calculator": igc_model,
+    "named calculator": named,
+    "calculator over LoRA": lambda: beside_lora("adder"),
+    "LoRA over calculator": lambda: beside_lora("style"),
+    "base": with_base,
+}
+
+
+def weights(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def trained_for_the_best(folder, model):
+    """A trainer after three steps, of which the second was the best, and the weights after each."""
+    made = trainer(
+        folder,
+        model=model,
+        eval_dataset=to_dataset(rows(4)),
+        igc_exact_match=4,
+        max_steps=3,
+        eval_strategy="steps",
+        eval_steps=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="exact_match",
+        **SAVED,
+    )
+    scores, after = iter([1, 3, 2]), []
+
+    def counts(*_):
+        after.append(weights(made.model))
+        return next(scores), 0
+
+    made._igc_exact_match.counts = counts
+    made.train()
+    return made, after
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_best_model_is_the_best_in_all_that_is_trained(tmp_path, kind):
+    made, after = trained_for_the_best(tmp_path, MODELS[kind]())
+    end = weights(made.model)
+    assert made.state.best_global_step == 2
+    assert [name for name in end if not torch.equal(end[name], after[1][name])] == []
+    learning = [name for name, p in made.model.named_parameters() if p.requires_grad]
+    moved = [name for name in learning if not torch.equal(end[name], after[2][name])]
+    assert len(moved) > 0.9 * len(learning)
+    made.create_model_card("adder")
+    assert "The weights are those of step 2, the best evaluated." in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(tmp_path, kind):
+    whole = trainer(tmp_path, model=MODELS[kind](), max_steps=3, **SAVED)
+    whole.train()
+    made = trainer(tmp_path, model=MODELS[kind](), max_steps=3, **SAVED)
+    made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    expected, found = weights(whole.model), weights(made.model)
+    assert [name for name in expected if not torch.equal(expected[name], found[name])] == []
+
+
+def test_nothing_is_added_to_the_checkpoints_of_a_calculator_alone_nor_to_what_is_saved_at_last(tmp_path):
+    made = trainer(tmp_path / "alone", **SAVED)
+    made.train()
+    assert not (tmp_path / "alone" / "checkpoint-2" / TRAINED).exists()
+    out = tmp_path / "checkpoint-9"  # an unlucky name
+    made = trainer(out, model=with_base(), **SAVED)
+    made.train()
+    made.save_model()
+    assert (out / "checkpoint-2" / TRAINED).is_file()
+    assert not (out / TRAINED).exists()
+
+
+def test_a_best_model_that_is_gone_is_not_said_to_be_kept(tmp_path):
+    made = trainer(tmp_path)
+    made.state.best_model_checkpoint, made.state.best_global_step = str(tmp_path / "checkpoint-1"), 1
+    made._load_best_model()  # transformers warns
+    assert made._igc_kept_step is None
+
+
+def test_a_checkpoint_without_all_that_is_trained_is_refused(tmp_path):
+    made = trainer(tmp_path, **SAVED)
+    made.train()
+    checkpoint = str(tmp_path / "checkpoint-1")
+    with pytest.raises(ValueError, match=f"More is trained than one calculator, but .*no `{TRAINED}`"):
+        trainer(tmp_path, model=with_base()).train(resume_from_checkpoint=checkpoint)
+
+
+def test_a_checkpoint_of_a_run_that_trained_something_else_is_refused(tmp_path):
+    trainer(tmp_path, model=with_base(), **SAVED).train()
+    other = with_base()
+    other.get_input_embeddings().requires_grad_(False)
+    with pytest.raises(ValueError, match=r"is of another run: `.*embed_tokens.weight` is trained in one of them only"):
+        trainer(tmp_path, model=other).train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+
+
+@pytest.mark.parametrize("flag", ["is_fsdp_enabled", "is_deepspeed_enabled"])
+def test_sharded_weights_beside_the_calculator_are_refused(tmp_path, monkeypatch, flag):
+    create = IGCTrainer.create_accelerator_and_postprocess
+
+    def sharding(self):
+        create(self)
+        setattr(self, flag, True)
+
+    monkeypatch.setattr(IGCTrainer, "create_accelerator_and_postprocess", sharding)
+    with pytest.raises(ValueError, match="More is trained than the calculator, and with FSDP or DeepSpeed"):
+        trainer(tmp_path, model=with_base())
+    trainer(tmp_path)
+
+
+def test_without_a_calculator_checkpoints_are_those_of_the_parent(tmp_path):
+    data = Dataset.from_list([{"prompt": row["prompt"], "completion": row["completion"]} for row in rows(4)])
+    made = trainer(tmp_path, data, tiny_model("llama"), **SAVED)
+    made.train()
+    assert not (tmp_path / "checkpoint-2" / TRAINED).exists()

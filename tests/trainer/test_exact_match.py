@@ -1,0 +1,330 @@
+"""Exact match while training: what is asked, what counts as right, where the metric goes, what it leaves untouched."""
+
+import logging
+
+import pytest
+import torch
+from datasets import Dataset
+from tiny_models import tiny_model
+from tiny_training import WARNINGS, igc_model, rows, tokenizer, trainer
+
+from peft_igc.data.dataset import to_dataset
+from peft_igc.sft.launch import end
+from peft_igc.trainer.exact_match import ExactMatch, Question
+from tests.trainer.test_trainer_invariants import SGD, _free_port, weights
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "igc_exact_match_tokens": 8}
+
+
+def chat(row):
+    return [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["completion"]}]
+
+
+def asked(**options):
+    fields = {"rows": 8, "max_new_tokens": 8, "batch_size": 4}
+    return ExactMatch(tokenizer(), **{**fields, **options})
+
+
+def ids(text):
+    return tokenizer()(text)["input_ids"]
+
+
+class Parrot:
+    """Stands in for `generate`: knows the answers to some prompts, keeps what it was given, ends with <eos>."""
+
+    def __init__(self, model, answers, ends=True):
+        self.model, self.answers, self.ends, self.given, self.modes = model, answers, ends, [], []
+        model.generate = self
+
+    def __call__(self, **given):
+        self.given.append(given)
+        self.modes.append(self.model.training)
+        made = []
+        for row, mask in zip(given["input_ids"], given["attention_mask"], strict=True):
+            text = tokenizer().decode(row[mask.bool()])
+            made.append(ids(self.answers.get(text, "?")) + ([2] if self.ends else []))
+        width = given["generation_config"].max_new_tokens if not self.ends else max(map(len, made))
+        made = [(one + [0 if self.ends else 10] * width)[:width] for one in made]
+        return torch.cat([given["input_ids"], torch.tensor(made)], 1)
+
+
+# ------------------------------------------------------------------------------------------ what is asked
+ROW = {"prompt": "1+2=", "completion": "3"}
+TURNS = [*chat(ROW), *chat({"prompt": "4+5=", "completion": "9"})]
+
+
+@pytest.mark.parametrize(
+    ("row", "prompt", "answer"),
+    [
+        (ROW, "1+2=", "3"),
+        ({"prompt": "1+2=", "completion": " 3 <eos>"}, "1+2=", "3"),  # as TRL prepares it
+        ({"prompt": chat(ROW)[:1], "completion": chat(ROW)[1:]}, "<user>1+2=<eos><assistant>", "3"),
+        ({"messages": TURNS}, "<user>1+2=<eos><assistant>3<eos><user>4+5=<eos><assistant>", "9"),
+        (
+            {"prompt": TURNS[:1], "completion": TURNS[1:]},
+            "<user>1+2=<eos><assistant>3<eos><user>4+5=<eos><assistant>",
+            "9",
+        ),
+    ],
+)
+def test_a_rows_last_answer_is_asked_for_and_its_prompt_is_all_that_stands_before(row, prompt, answer):
+    questions, skipped = asked().draw(igc_model(), [row | {"igc_operator": "+", "igc_operands": ["1", "2"]}])
+    assert questions == [Question(ids(prompt), answer)]
+    assert skipped == 0
+
+
+def test_a_template_that_opens_an_answer_with_text_of_its_own_has_that_text_in_the_answer():
+    made = asked()
+    template = tokenizer().chat_template.replace("{% generation %}", "{% generation %}<>")
+    made.tokenizer.chat_template = template
+    assert made.draw(igc_model(), [{"messages": chat(ROW)}])[0][0].answer == "<>3"
+
+
+def test_the_model_is_given_prompts_alone(tmp_path):
+    made = trainer(tmp_path, eval_dataset=to_dataset(rows(6)), igc_exact_match=6)
+    parrot = Parrot(made.model, {})
+    made.evaluate()
+    (batch,) = parrot.given
+    assert set(batch) == {"input_ids", "attention_mask", "generation_config"}
+    given = {tokenizer().decode(row[mask.bool()]) for row, mask in zip(batch["input_ids"], batch["attention_mask"])}  # noqa: B905
+    assert given == {row["prompt"] for row in rows(6)}
+
+
+def test_the_sample_is_the_same_each_time_and_another_for_another_seed():
+    data, model = to_dataset(rows(40)), igc_model()
+    first = asked(rows=5).draw(model, data)[0]
+    assert len(first) == 5
+    assert first == asked(rows=5).draw(model, data)[0]
+    assert first != asked(rows=5, seed=1).draw(model, data)[0]
+    assert len(asked(rows=100).draw(model, data)[0]) == 40
+    assert [q.answer for q in asked(rows=3).draw(model, data.to_iterable_dataset())[0]] == [
+        row["completion"] for row in rows(3)
+    ]
+
+
+def test_another_dataset_under_the_same_name_is_drawn_anew():
+    made, model = asked(), igc_model()
+    assert made.draw(model, to_dataset(rows(4, 1)))[0] != made.draw(model, to_dataset(rows(4, 2)))[0]
+
+
+# ------------------------------------------------------------------------------------------ what is not asked
+def test_rows_that_cannot_be_answered_are_counted_by_reason(caplog):
+    data = [
+        ROW,
+        {"prompt": None, "completion": None, "messages": None, "text": "plain"},
+        {"messages": chat(ROW)[:1]},
+        {"prompt": "", "completion": "3"},
+        {"prompt": "1+2=", "completion": "12345678"},  # with its end a token too long
+        {"prompt": "x" * 256, "completion": "3"},
+    ]
+    with caplog.at_level(logging.WARNING):
+        questions, skipped = asked().draw(igc_model(), data, "held-out")
+    assert (len(questions), skipped) == (1, 5)
+    assert "5 of 6 rows drawn from the eval set 'held-out' cannot be answered" in caplog.text
+    assert "no prompt followed by an answer (3)" in caplog.text
+    assert "an answer longer than `igc_exact_match_tokens=8` (1)" in caplog.text
+    assert "longer than the model's 256 positions (1)" in caplog.text
+
+
+def test_an_eval_set_without_any_answer_is_refused_before_training(tmp_path):
+    plain = Dataset.from_list([{"text": "1+2=3"}] * 3)
+    message = r"`igc_exact_match=4`: 3 of 3 rows drawn from the eval set 'b' cannot be answered: no prompt.*\(3\)"
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, eval_dataset={"a": to_dataset(rows(2)), "b": plain}, igc_exact_match=4)
+
+
+def test_without_a_token_that_ends_an_answer_it_is_refused():
+    made, model = asked(), igc_model()
+    made.tokenizer.eos_token = None
+    with pytest.raises(ValueError, match="nor the tokenizer's `eos_token` marks the end of one"):
+        made.draw(model, [ROW])
+
+
+@pytest.mark.parametrize("how", ["fsdp", "deepspeed"])
+def test_a_model_in_pieces_is_refused(tmp_path, how):
+    made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)))
+    made.args.igc_exact_match = 4
+    setattr(made, f"is_{how}_enabled", True)
+    with pytest.raises(ValueError, match=f"(?i)each process separately, but {how} shards the model across"):
+        ExactMatch.of_trainer(made, tokenizer())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [("igc_exact_match", -1, 0), ("igc_exact_match_tokens", 0, 1), ("igc_reading_steps", -1, 0)],
+)
+def test_numbers_out_of_range_are_refused(tmp_path, name, value, least):
+    with pytest.raises(ValueError, match=f"`{name}={value}` is not at least {least}"):
+        trainer(tmp_path, **{name: value})
+
+
+def test_no_eval_set_is_told(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        trainer(tmp_path, igc_exact_match=4)
+    assert "`igc_exact_match` is set, but there is no `eval_dataset`" in caplog.text
+
+
+# ------------------------------------------------------------------------------------------ what is right
+def test_whole_answers_are_compared_and_an_answer_without_an_end_is_wrong():
+    model, data = igc_model(), [{"prompt": f"{i}=", "completion": "12"} for i in range(4)]
+    made = asked()
+    questions, _ = made.draw(model, data)
+    Parrot(model, {"0=": "12", "1=": "1", "2=": "123", "3=": " 12 "})
+    assert made.counts(model, questions) == (2, 0)
+    # "12" and then on and on: right as far as it goes, but it goes on
+    Parrot(model, {f"{i}=": "12" for i in range(4)}, ends=False)
+    assert made.counts(model, questions) == (0, 4)
+    made.max_new_tokens = 2
+    assert made.counts(model, questions) == (0, 4)
+
+
+def test_shares_of_processes_add_up():
+    model, made = igc_model(), asked()
+    questions, _ = made.draw(model, to_dataset(rows(7)))
+    Parrot(model, {row["prompt"]: row["completion"] for row in rows(5)})
+    assert made.counts(model, questions) == (5, 0)
+    shares = [made.counts(model, questions, share, 3) for share in range(3)]
+    assert sum(right for right, _ in shares) == 5
+    assert made.counts(model, questions[:1], 2, 3) == (0, 0)  # a share of nothing
+
+
+# ------------------------------------------------------------------------------------------ where it goes
+def test_it_is_logged_for_every_eval_set_and_modes_are_restored(tmp_path):
+    sets = {"a": to_dataset(rows(4, 1)), "b": to_dataset([*rows(3, 2), *rows(1, 3)])}
+    made = trainer(tmp_path, eval_dataset=sets, igc_exact_match=4, **EVALUATED)
+    made.model.train()
+    frozen = made.model.base_model.model.lm_head.eval()
+    parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in (*rows(4, 1), *rows(1, 3))})
+    made._measure_exact_match("a")
+    assert parrot.modes == [False]
+    assert made.model.training
+    assert not frozen.training
+    made._metrics["eval"].clear()
+    metrics = made.evaluate()
+    assert metrics["eval_a_exact_match"] == 1
+    assert metrics["eval_b_exact_match"] == 0.25
+    assert metrics["eval_b_exact_match_skipped"] == metrics["eval_b_exact_match_cut"] == 0
+    logged = {key: value for log in made.state.log_history for key, value in log.items()}
+    assert logged["eval_a_exact_match"] == 1
+    assert made.evaluate(to_dataset(rows(2, 2)))["eval_exact_match"] == 0
+
+
+def test_a_lora_is_asked_too(tmp_path):
+    from peft import LoraConfig
+
+    made = trainer(
+        tmp_path,
+        model=tiny_model("llama"),
+        peft_config=LoraConfig(target_modules=["q_proj"]),
+        eval_dataset=to_dataset(rows(2)),
+        igc_exact_match=2,
+    )
+    assert made.evaluate()["eval_exact_match"] == 0
+
+
+def test_the_best_model_can_be_chosen_by_it(tmp_path):
+    made = trainer(
+        tmp_path,
+        eval_dataset=to_dataset(rows(4)),
+        igc_exact_match=4,
+        max_steps=3,
+        save_strategy="steps",
+        save_steps=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="exact_match",
+        **EVALUATED,
+    )
+    scores = iter([1, 3, 2])
+    after = []
+
+    def counts(*_):
+        after.append(weights(made.model))
+        return next(scores), 0
+
+    made._igc_exact_match.counts = counts
+    made.train()
+    assert made.state.best_metric == 0.75
+    assert made.state.best_global_step == 2
+    end = weights(made.model)
+    assert all(torch.equal(end[name], after[1][name]) for name in end)
+    assert any(not torch.equal(end[name], after[2][name]) for name in end)
+    text = (tmp_path / "checkpoint-3" / "README.md").read_text()
+    assert "Evaluated after step 3" in text
+    made.create_model_card("adder")
+    text = (tmp_path / "README.md").read_text()
+    assert "The weights are those of step 2, the best evaluated." in text
+    assert "Evaluated after step 2" in text
+    assert "| `eval_exact_match` | 0.75 |" in text
+
+
+# ------------------------------------------------------------------------------------------ what it leaves alone
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_training_ends_with_the_same_bits_whether_it_is_measured_or_not(tmp_path, checkpointing):
+    ends = []
+    for count in (0, 4):
+        made = trainer(
+            tmp_path,
+            eval_dataset=to_dataset(rows(4)),
+            igc_exact_match=count,
+            gradient_checkpointing=checkpointing,
+            **EVALUATED,
+        )
+        made.train()
+        ends.append((weights(made.model), [log.get("loss") for log in made.state.log_history]))
+    assert all(torch.equal(ends[0][0][name], ends[1][0][name]) for name in ends[0][0])
+    assert ends[0][1] == ends[1][1]
+
+
+@pytest.mark.slow
+def test_a_model_that_has_learned_its_rows_scores_what_evaluation_finds(tmp_path):
+    from peft_igc.inference.evaluation import generate_answers
+
+    data = rows(4, digits=1)
+    # the base too: its random head could not say any answer
+    model = igc_model().requires_grad_(True)
+    made = trainer(
+        tmp_path,
+        data,
+        model,
+        eval_dataset=to_dataset(data),
+        igc_exact_match=4,
+        igc_exact_match_tokens=8,
+        max_steps=60,
+        gradient_checkpointing=True,
+        learning_rate=1e-2,
+    )
+    made.train()
+    score = made.evaluate()["eval_exact_match"]
+    answers = generate_answers(made.model, tokenizer(), [row["prompt"] for row in data], raw=True, max_new_tokens=8)
+    expected = sum(answer == row["completion"] for answer, row in zip(answers, data, strict=True)) / 4
+    assert score == expected > 0
+
+
+def _evaluate_as_rank(rank, port, folder):
+    """One process of two that asks half of the questions."""
+    import os
+
+    torch.set_num_threads(1)
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
+    data = to_dataset(rows(5))
+    made = trainer(folder, eval_dataset=data, ddp_backend="gloo", igc_exact_match=5, max_steps=1, **EVALUATED, **SGD)
+    parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in rows(3)})
+    made.train()
+    asked_here = sum(len(given["input_ids"]) for given in parrot.given)
+    torch.save((made.state.log_history, asked_here), folder / f"rank-{rank}.pt")
+    end(made)
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_questions_and_agree_on_the_score(tmp_path):
+    torch.multiprocessing.spawn(_evaluate_as_rank, (_free_port(), tmp_path), nprocs=2)
+    logs = [torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True) for rank in range(2)]
+    assert sorted(count for _, count in logs) == [2, 3]
+    for history, _ in logs:
+        (score,) = [log["eval_exact_match"] for log in history if "eval_exact_match" in log]
+        assert score == pytest.approx(0.6)

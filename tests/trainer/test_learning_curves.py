@@ -1,0 +1,96 @@
+"""Learning curves: which values are drawn, where the picture is, what happens where it cannot be."""
+
+import builtins
+import importlib.util
+import logging
+
+import pytest
+from tiny_models import tiny_model
+from tiny_training import WARNINGS, arguments, rows, trainer
+
+from peft_igc.data.dataset import to_dataset
+from peft_igc.trainer import learning_curves as curves
+from peft_igc.trainer.learning_curves import FILE_NAME, draw_curves, series
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+HISTORY = [
+    {"loss": 3.0, "igc/loss_read": 2.0, "igc/read_accuracy": 0.0, "grad_norm": 1.0, "epoch": 0.1, "step": 10},
+    {"eval_loss": 2.5, "eval_igc/loss_read": 1.5, "eval_exact_match": 0.25, "eval_runtime": 9.0, "step": 10},
+    {"loss": 2.0, "igc/loss_read": 1.0, "igc/read_accuracy": 0.5, "learning_rate": 0.1, "step": 20},
+    {"eval_sums_loss": 2.5, "eval_sums_exact_match": 0.5, "eval_sums_exact_match_skipped": 3.0, "step": 20},
+    {"eval_sums_igc/read_accuracy": 0.75, "step": 20},
+    {"train_runtime": 60.0, "train_loss": 2.5, "total_flos": 1, "step": 20},
+]
+
+
+def test_losses_read_accuracy_and_exact_match_are_taken_from_the_log_each_at_its_step():
+    assert series(HISTORY) == {
+        "loss (nats)": {
+            "loss": [(10, 3.0), (20, 2.0)],
+            "reading loss": [(10, 2.0), (20, 1.0)],
+            "loss, eval": [(10, 2.5)],
+            "reading loss, eval": [(10, 1.5)],
+            "loss, eval sums": [(20, 2.5)],
+        },
+        "part right": {
+            "read accuracy": [(10, 0.0), (20, 0.5)],
+            "exact match, eval": [(10, 0.25)],
+            "exact match, eval sums": [(20, 0.5)],
+            "read accuracy, eval sums": [(20, 0.75)],
+        },
+    }
+
+
+def test_a_picture_is_drawn_and_nothing_is_where_there_is_nothing_to_draw(tmp_path):
+    assert draw_curves(HISTORY, tmp_path / "new" / "curves.png")
+    assert (tmp_path / "new" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert not draw_curves([{"train_runtime": 1.0, "step": 2}], tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_losses_that_are_no_number_or_not_positive_do_not_end_a_run(tmp_path):
+    history = [{"loss": value, "step": step} for step, value in enumerate([float("nan"), float("inf"), -1.0, 0.0])]
+    assert draw_curves(history, tmp_path / "curves.png")
+
+
+def test_the_end_of_training_leaves_a_picture(tmp_path):
+    made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)), igc_curves=True, eval_strategy="steps", eval_steps=1)
+    made.train()
+    assert (tmp_path / FILE_NAME).stat().st_size > 1000
+
+
+def test_no_picture_is_drawn_where_none_is_wanted_or_no_calculator_is_trained(tmp_path):
+    assert arguments(tmp_path).igc_curves is False
+    trainer(tmp_path).train()
+    trainer(tmp_path, model=tiny_model("llama").requires_grad_(True), igc_curves=True).train()
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_processes_other_than_the_main_one_draw_nothing(tmp_path, monkeypatch):
+    made = trainer(tmp_path, igc_curves=True)
+    monkeypatch.setattr(made, "is_world_process_zero", lambda: False)
+    made.train()
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_a_missing_matplotlib_is_told_and_ends_nothing(tmp_path, monkeypatch, caplog):
+    real, find = builtins.__import__, importlib.util.find_spec
+
+    def without(name, *args, **kwargs):
+        assert not name.startswith("matplotlib")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(curves, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    monkeypatch.setattr(builtins, "__import__", without)
+    with caplog.at_level(logging.WARNING):
+        assert not draw_curves(HISTORY, tmp_path / "curves.png")
+    assert "matplotlib is not installed, so no learning curves are drawn" in caplog.text
+
+
+def test_a_file_that_cannot_be_written_is_told_and_ends_nothing(tmp_path, caplog):
+    (tmp_path / "file").write_text("in the way")
+    with caplog.at_level(logging.WARNING):
+        assert not draw_curves(HISTORY, tmp_path / "file" / "curves.png")
+    assert "The learning curves could not be written to" in caplog.text

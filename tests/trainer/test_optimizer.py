@@ -1,0 +1,312 @@
+"""Promises of the optimizer: who trains what, and that both parts act as one optimizer."""
+
+import copy
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from tiny_models import small_config, small_igc, tiny_model
+from tiny_training import WARNINGS, arguments, igc_model, rows, trainer
+from torch import nn
+from transformers import TrainerCallback
+
+from peft_igc import IGCConfig
+from peft_igc.trainer.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
+
+
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
+
+
+def _two(seed: int = 0) -> tuple[nn.Parameter, nn.Parameter]:
+    generator = torch.Generator().manual_seed(seed)
+    return nn.Parameter(torch.randn(4, 6, generator=generator)), nn.Parameter(torch.randn(6, generator=generator))
+
+
+def _run(optimizer: torch.optim.Optimizer, parameters: tuple[nn.Parameter, ...], steps: int) -> None:
+    for _ in range(steps):
+        optimizer.zero_grad()
+        sum((p**2).sum() for p in parameters).backward()
+        optimizer.step()
+
+
+def _made(matrix: nn.Parameter, vector: nn.Parameter) -> MuonAdamW:
+    groups = [{"params": [vector], "weight_decay": 0.1}]
+    return MuonAdamW([matrix], groups, muon_lr=0.02, lr=0.03, weight_decay=0.1)
+
+
+def test_each_part_does_exactly_what_its_own_optimizer_would():
+    matrix, vector = _two()
+    _run(_made(matrix, vector), (matrix, vector), 3)
+    alone_matrix, alone_vector = _two()
+    muon = torch.optim.Muon([alone_matrix], lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    _run(muon, (alone_matrix,), 3)
+    _run(torch.optim.AdamW([alone_vector], lr=0.03, weight_decay=0.1), (alone_vector,), 3)
+    assert torch.equal(matrix, alone_matrix)
+    assert torch.equal(vector, alone_vector)
+
+
+def test_a_scheduler_moves_the_rate_of_both_parts():
+    optimizer = _made(*_two())
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+    optimizer.step()
+    scheduler.step()
+    assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 0.015]
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one():
+    matrix, vector = _two()
+    optimizer = _made(matrix, vector)
+    _run(optimizer, (matrix, vector), 2)
+    again = tuple(nn.Parameter(p.detach().clone()) for p in (matrix, vector))
+    resumed = _made(*again)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    _run(optimizer, (matrix, vector), 2)
+    _run(resumed, again, 2)
+    assert torch.equal(matrix, again[0])
+    assert torch.equal(vector, again[1])
+
+
+def test_a_closure_is_run_once_with_gradients():
+    matrix, vector = _two()
+    optimizer = _made(matrix, vector)
+    calls = []
+
+    def closure() -> float:
+        calls.append(torch.is_grad_enabled())
+        return 1.5
+
+    with torch.no_grad():
+        assert optimizer.step(closure) == 1.5
+    assert calls == [True]
+
+
+def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_weight():
+    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    names = {id(p): name for name, p in model.named_parameters()}
+    chosen = {names[id(p)].split("igc.")[1] for p in calculator_matrices(model)}
+    assert "igc_input_mapping.default.compression.weight" in chosen
+    assert "igc_output_mapping.default.write_down.weight" in chosen
+    assert len(chosen) == 22
+    tables = ("head", "slots", "place", "distance", "gate_down")
+    assert not [name for name in chosen if any(table in name for table in tables)]
+
+
+def test_parameters_rest_together_in_a_step_where_all_their_gradients_are_zero():
+    matrix, vector = _two()
+    matrices, vectors = [matrix], [vector]
+    for seed in (1, 2):
+        more = _two(seed)
+        matrices.append(more[0])
+        vectors.append(more[1])
+    groups = [{"params": vectors, "weight_decay": 0.1}]
+    resting = [[matrices[0], vectors[0]], [matrices[1], vectors[1]]]
+    optimizer = MuonAdamW(matrices, groups, muon_lr=0.02, lr=0.03, weight_decay=0.1, resting=resting)
+    _run(optimizer, (*matrices, *vectors), 2)
+    before = [p.detach().clone() for p in (*matrices, *vectors)]
+    state = copy.deepcopy(optimizer.state_dict()["state"])
+    weights = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])  # of the second list a part is not zero
+    optimizer.zero_grad()
+    sum(w * (p**2).sum() for w, p in zip(weights, (*matrices, *vectors), strict=True)).backward()
+    optimizer.step()
+    same = [torch.equal(p, old) for p, old in zip((*matrices, *vectors), before, strict=True)]
+    assert same == [True, False, False, True, False, False]  # the third pair is in no list, and its momentum goes on
+    after = optimizer.state_dict()["state"]
+    assert torch.equal(after[0]["momentum_buffer"], state[0]["momentum_buffer"])
+    assert after[3]["step"] == state[3]["step"]
+
+
+def test_the_lists_that_rest_are_each_reading_and_each_writing():
+    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    names = {id(p): name for name, p in model.named_parameters()}
+    found = [{names[id(p)].split("igc.")[1].split(".")[0] for p in mapping} for mapping in calculator_mappings(model)]
+    assert found == [{"igc_input_mapping"}, {"igc_output_mapping"}]
+    assert sum(map(len, calculator_mappings(model))) == sum(p.requires_grad for p in model.parameters())
+
+
+def _reading(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters() if "igc_input_mapping" in name}
+
+
+def test_batches_without_annotation_leave_the_reading_as_it_is_after_annotated_ones_too(tmp_path):
+    model = igc_model()
+    options = {"igc_muon_learning_rate": 0.02, "weight_decay": 0.1, "lr_scheduler_type": "constant", "max_steps": 4}
+    data = rows(16, unsupervised=tuple(range(8, 16)))
+    made = trainer(tmp_path, data, model, train_sampling_strategy="sequential", **options)
+    after = []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            after.append(_reading(model))
+
+    made.add_callback(Watch())
+    made.train()
+    assert all(not torch.equal(after[0][name], value) for name, value in after[1].items())
+    for later in after[2:]:
+        assert [name for name, value in later.items() if not torch.equal(after[1][name], value)] == []
+
+
+def test_where_all_rows_are_annotated_resting_changes_no_bit(tmp_path):
+    ends = []
+    for rests in (True, False):
+        made = trainer(tmp_path, igc_muon_learning_rate=0.02, weight_decay=0.1, max_steps=3)
+        if not rests:
+            made.create_optimizer().resting = ()
+        made.train()
+        ends.append({name: p.detach().clone() for name, p in made.model.named_parameters()})
+    assert [name for name, value in ends[0].items() if not torch.equal(ends[1][name], value)] == []
+
+
+@pytest.mark.parametrize("by_trl", [True, False])
+def test_the_calculator_on_a_quantized_base_stays_in_float32_to_the_bit(tmp_path, by_trl):
+    model = tiny_model("llama") if by_trl else igc_model()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    base = model if by_trl else model.get_base_model()
+    base.is_loaded_in_4bit = True  # what TRL looks at
+    made = trainer(tmp_path, model=model, **({"peft_config": small_config(init_weights=True)} if by_trl else {}))
+    learning = {name: p for name, p in made.model.named_parameters() if p.requires_grad}
+    assert {p.dtype for p in learning.values()} == {torch.float32}
+    assert by_trl or all(torch.equal(p, before[name]) for name, p in learning.items())
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+def test_a_calculator_on_a_quantized_base_that_was_in_bfloat16_stays_so_and_a_lora_is_trls(tmp_path):
+    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")
+    model = get_peft_model(model, small_config(init_weights=True))
+    half = next(p for name, p in model.named_parameters() if "compression" in name)
+    half.data = half.data.bfloat16()
+    model.get_base_model().get_base_model().is_loaded_in_4bit = True
+    made = trainer(tmp_path, model=model)
+    kinds = {name: p.dtype for name, p in made.model.named_parameters() if p.requires_grad}
+    assert half.dtype == torch.bfloat16
+    assert {dtype for name, dtype in kinds.items() if "lora_" in name} == {torch.bfloat16}
+    assert {d for name, d in kinds.items() if ".igc." in name and "compression" not in name} == {torch.float32}
+
+
+def test_a_torch_without_muon_is_refused_with_the_cure(monkeypatch):
+    monkeypatch.delattr(torch.optim, "Muon")
+    with pytest.raises(ValueError, match=r"has no `torch.optim.Muon`.*leave `igc_muon_learning_rate` out"):
+        _made(*_two())
+
+
+def test_the_trainer_gives_each_part_its_rate_and_every_trainable_weight_to_one_of_them(tmp_path):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, learning_rate=0.005)
+    optimizer = made.create_optimizer()
+    muon, adamw = optimizer.parts
+    assert {group["lr"] for group in muon.param_groups} == {0.02}
+    assert {group["lr"] for group in adamw.param_groups} == {0.005}
+    given = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(given) == sorted(id(p) for p in made.model.parameters() if p.requires_grad)
+
+
+def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path):
+    settings = {"igc_muon_learning_rate": 0.02, "max_steps": 4, "save_strategy": "steps", "save_steps": 2}
+    whole = trainer(tmp_path / "run", **settings)
+    before = {n: p.detach().clone() for n, p in whole.model.named_parameters() if p.requires_grad}
+    whole.train()
+    resumed = trainer(tmp_path / "run", **settings)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-2"))
+    again = dict(resumed.model.named_parameters())
+    for name, parameter in whole.model.named_parameters():
+        assert torch.equal(parameter, again[name]), name
+        if name in before:
+            assert not torch.equal(parameter, before[name]), name
+
+
+def test_without_the_rate_the_trainer_keeps_the_optimizer_of_its_arguments(tmp_path):
+    assert isinstance(trainer(tmp_path).create_optimizer(), torch.optim.AdamW)
+
+
+def test_a_rate_for_muon_without_a_calculator_is_refused(tmp_path):
+    model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"))
+    made = trainer(tmp_path, data=[{"prompt": "a", "completion": "b"}], model=model, igc_muon_learning_rate=0.02)
+    with pytest.raises(ValueError, match="`igc_muon_learning_rate` is set, but the model has no trainable calculator"):
+        made.create_optimizer()
+
+
+def test_a_rate_that_is_not_positive_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`igc_muon_learning_rate=0.0` is not above 0"):
+        arguments(tmp_path, igc_muon_learning_rate=0.0)
+
+
+def test_a_scheduler_moves_the_rate_of_both_parts_after_loading_too():
+    optimizer = _made(*_two())
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # as Accelerate does before the first step
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+    optimizer.step()
+    scheduler.step()
+    assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 0.015]
+
+
+def test_all_settings_reach_their_part():
+    settings = {"betas": (0.8, 0.7), "eps": 1e-3}
+    matrix, vector = _two()
+    optimizer = MuonAdamW(
+        [matrix], [{"params": [vector]}], muon_lr=0.02, lr=0.03, weight_decay=0.3, momentum=0.5, **settings
+    )
+    _run(optimizer, (matrix, vector), 3)
+    alone_matrix, alone_vector = _two()
+    muon = torch.optim.Muon([alone_matrix], lr=0.02, weight_decay=0.3, momentum=0.5, adjust_lr_fn="match_rms_adamw")
+    _run(muon, (alone_matrix,), 3)
+    _run(torch.optim.AdamW([alone_vector], lr=0.03, **settings), (alone_vector,), 3)
+    assert torch.equal(matrix, alone_matrix)
+    assert torch.equal(vector, alone_vector)
+
+
+def test_matrices_alone_need_no_adamw():
+    matrix, _ = _two()
+    before = matrix.detach().clone()
+    optimizer = MuonAdamW([matrix], [], muon_lr=0.02, lr=0.03)
+    _run(optimizer, (matrix,), 1)
+    assert len(optimizer.parts) == 1
+    assert not torch.equal(matrix, before)
+
+
+def test_muon_leaves_out_what_is_frozen_and_takes_the_calculators_of_all_layers():
+    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    one = len(calculator_matrices(model))
+    model.add_adapter("second", IGCConfig(**small_igc(layer=2)))
+    assert len(calculator_matrices(model)) == one  # the second is not active
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("igc." in name)
+    assert len(calculator_matrices(model)) == 2 * one
+    model.requires_grad_(False)
+    assert calculator_matrices(model) == []
+
+
+def test_the_trainer_hands_on_the_settings_of_adamw_and_decays_what_its_parent_would(tmp_path):
+    settings = {"adam_beta1": 0.8, "adam_beta2": 0.7, "adam_epsilon": 1e-4, "weight_decay": 0.05}
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, **settings)
+    optimizer = made.create_optimizer()
+    assert made.optimizer is optimizer
+    assert made.create_optimizer() is optimizer
+    muon, adamw = optimizer.parts
+    assert [group["weight_decay"] for group in muon.param_groups] == [0.05]
+    assert {(group["betas"], group["eps"]) for group in adamw.param_groups} == {((0.8, 0.7), 1e-4)}
+    decayed = made.get_decay_parameter_names(made.model)
+    names = {id(p): name for name, p in made.model.named_parameters()}
+    given = {names[id(p)]: group["weight_decay"] for group in adamw.param_groups for p in group["params"]}
+    assert given == {name: 0.05 if name in decayed else 0.0 for name in given}
+    assert set(given.values()) == {0.05, 0.0}
+
+
+@pytest.mark.parametrize("settings", [{"optim": "sgd"}, {"optim": "adamw_torch", "optim_args": "foreach=False"}])
+def test_a_rate_for_muon_beside_another_optimizer_is_refused(tmp_path, settings):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, **settings)
+    with pytest.raises(ValueError, match="`igc_muon_learning_rate` requires torch's AdamW .*, but `optim="):
+        made.create_optimizer()
+
+
+@pytest.mark.parametrize("flag", ["is_fsdp_enabled", "is_deepspeed_enabled"])
+def test_a_rate_for_muon_with_sharded_parameters_is_refused(tmp_path, flag):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02)
+    setattr(made, flag, True)
+    with pytest.raises(ValueError, match="`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed"):
+        made.create_optimizer()
+
+
+def test_the_trainer_makes_the_optimizer_for_the_model_that_is_given(tmp_path):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02)
+    other = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    given = [id(p) for group in made.create_optimizer(other).param_groups for p in group["params"]]
+    assert sorted(given) == sorted(id(p) for p in other.parameters() if p.requires_grad)

@@ -1,0 +1,199 @@
+"""Training steps that end after the reading: what they run, what they train, what they leave behind."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from datasets import Dataset
+from tiny_models import tiny_model
+from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from transformers import TrainerCallback
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from peft_igc.data.dataset import to_dataset
+from peft_igc.trainer.reading_only import read_alone
+from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.tuner.call import thread
+
+
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
+
+
+def decoder_layers(model):
+    """The base model's layers."""
+    return [module for module in model.modules() if type(module).__name__.endswith("DecoderLayer")]
+
+
+def batch_of(made):
+    """The first batch of a trainer."""
+    return next(iter(made.get_train_dataloader()))
+
+
+def test_one_step_in_three_runs_the_layers_above(tmp_path):
+    made = trainer(tmp_path, igc_writing_every=3, max_steps=4)
+    last = decoder_layers(made.model)[-1]
+    at = []
+    last.register_forward_hook(lambda module, args, output: at.append(made.state.global_step))
+    made.train()
+    assert set(at) == {0, 3}
+
+
+def test_the_reading_learns_as_in_a_whole_pass_and_the_writing_does_not(tmp_path):
+    made = trainer(tmp_path)
+    model = made.model.train()
+    batch = batch_of(made)
+    reading = {name: p for name, p in model.named_parameters() if "input_mapping" in name}
+    report = read_alone(model, batch)
+    report.loss.backward()
+    alone = {name: p.grad.clone() for name, p in reading.items()}
+    assert all(p.grad is None for name, p in model.named_parameters() if "output_mapping" in name)
+    model.zero_grad()
+    keys = [name for name in batch if name != "labels"]
+    whole = model(**{name: batch[name] for name in keys})
+    assert torch.equal(whole.igc_loss, report.loss)
+    assert torch.equal(whole.igc_count, report.count)
+    whole.igc_loss.backward()
+    for name, p in reading.items():
+        torch.testing.assert_close(p.grad, alone[name])
+
+
+def test_only_the_reading_changes_in_a_step_of_its_own(tmp_path):
+    model = igc_model()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    made = trainer(tmp_path, model=model, igc_writing_every=2, max_steps=2, learning_rate=1e-2)
+    made.state.global_step = 1
+    loss = made.compute_loss(model.train(), batch_of(made))
+    loss.backward()
+    made.create_optimizer().step()
+    changed = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+    assert changed
+    assert all("input_mapping" in name for name in changed)
+
+
+def test_nothing_of_a_pass_that_ended_early_is_left(tmp_path):
+    made = trainer(tmp_path)
+    batch = batch_of(made)
+    read_alone(made.model.train(), batch)
+    assert not thread.calls
+    assert not thread.reading_alone
+    assert made.model.eval()(input_ids=batch["input_ids"]).logits.isfinite().all()
+
+
+def test_a_model_whose_calculator_is_off_is_refused(tmp_path):
+    made = trainer(tmp_path)
+    batch = batch_of(made)
+    with made.model.disable_adapter(), pytest.raises(ValueError, match="No IGC adapter is active.*every=1"):
+        read_alone(made.model, batch)
+
+
+def test_a_wrapped_model_is_refused(tmp_path):
+    made = trainer(tmp_path)
+    wrapped = torch.nn.Sequential(made.model)  # as DDP, FSDP and DeepSpeed do, each with a class of its own
+    with pytest.raises(ValueError, match="`igc_writing_every` above 1.*wrapped in `Sequential`.*every=1"):
+        read_alone(wrapped, batch_of(made))
+
+
+@pytest.mark.parametrize("every", [0, -3])
+def test_a_step_of_none_is_refused(tmp_path, every):
+    with pytest.raises(ValueError, match=f"`igc_writing_every={every}` is not at least 1"):
+        trainer(tmp_path, igc_writing_every=every)
+
+
+PARTS = ("input", "output")
+
+
+def test_the_first_steps_train_the_reading_alone_and_run_no_later_layer(tmp_path):
+    model = igc_model()
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    made = trainer(tmp_path, model=model, igc_reading_steps=3, max_steps=5, learning_rate=1e-2)
+    ran = {index: [] for index in range(3)}
+    for index, layer in enumerate(decoder_layers(model)):
+        layer.register_forward_pre_hook(lambda *_, index=index: ran[index].append(made.state.global_step))
+    moved = {}
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            changed = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+            moved[state.global_step] = {part: any(f"{part}_mapping" in n for n in changed) for part in PARTS}
+
+    made.add_callback(Watch())
+    made.train()
+    assert set(ran[0]) == set(ran[1]) == {0, 1, 2, 3, 4}  # the adapter is on layer 1
+    assert set(ran[2]) == {3, 4}
+    assert moved[1] == moved[3] == {"input": True, "output": False}
+    assert moved[4] == moved[5] == {"input": True, "output": True}
+
+
+def test_both_ways_of_reading_alone_go_together(tmp_path):
+    made = trainer(tmp_path, igc_reading_steps=3, igc_writing_every=2, max_steps=6)
+    at = []
+    decoder_layers(made.model)[-1].register_forward_hook(lambda *_: at.append(made.state.global_step))
+    made.train()
+    assert set(at) == {4}
+
+
+ALONE = [("igc_writing_every", 2), ("igc_reading_steps", 1)]
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE)
+def test_reading_alone_is_refused_where_it_could_learn_nothing(tmp_path, name, value):
+    data = Dataset.from_list([{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(4)])
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
+        trainer(tmp_path, data, **{name: value})
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* but the model has no IGC adapter"):
+        trainer(tmp_path, model=tiny_model("llama"), **{name: value})
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* but with `igc_loss_weight=0` it learns nothing"):
+        trainer(tmp_path, igc_loss_weight=0.0, **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE)
+def test_a_collator_of_ones_own_that_makes_no_operands_is_refused_at_the_first_such_step(tmp_path, name, value):
+    made = IGCTrainer(
+        igc_model(),
+        arguments(tmp_path, **{name: value}),
+        DataCollatorForLanguageModeling(pad_token_id=0),
+        to_dataset(rows(8)),
+        processing_class=tokenizer(),
+    )
+    made.data_collator = DataCollatorForLanguageModeling(pad_token_id=0)
+    with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
+        made.train()
+
+
+@pytest.mark.parametrize(
+    ("options", "planned"),
+    [
+        ({"igc_reading_steps": 4, "num_train_epochs": 2}, 4),
+        ({"igc_reading_steps": 3, "igc_writing_every": 4}, 4),
+        ({"igc_reading_steps": 2, "max_steps": 2}, 2),
+    ],
+)
+def test_a_plan_that_ends_before_the_first_step_of_the_writing_is_refused(tmp_path, options, planned):
+    options = {"max_steps": -1, "num_train_epochs": 2, **options}
+    made = trainer(tmp_path, **options)  # eight rows are two steps
+    before = {name: p.detach().clone() for name, p in made.model.named_parameters()}
+    with pytest.raises(ValueError, match=f"`igc_reading_steps=.` leaves none of the {planned} planned steps"):
+        made.train()
+    assert all(torch.equal(p, before[name]) for name, p in made.model.named_parameters())
+    trainer(tmp_path, **{**options, "num_train_epochs": 3, "max_steps": -1}).train()
+
+
+def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
+    empty = rows(4, unsupervised=(0, 1, 2, 3))
+    for name, value in ALONE:
+        with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
+            trainer(tmp_path, empty, **{name: value})
+    with caplog.at_level(logging.WARNING):
+        trainer(tmp_path, empty)
+    assert "has no row with an annotation, so the reading is not trained" in caplog.text
+
+
+def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):
+    def gate(folder, every):
+        made = trainer(folder, igc_writing_every=every, max_steps=every, logging_steps=every)
+        made.train()
+        return next(entry["igc/gate_mean"] for entry in made.state.log_history if "igc/gate_mean" in entry)
+
+    assert gate(tmp_path / "some", 2) == pytest.approx(gate(tmp_path / "all", 1))

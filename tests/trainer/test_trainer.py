@@ -1,0 +1,754 @@
+"""`IGCTrainer` and its collator: which row is supervised at which anchor, what is refused, what is logged and saved.
+
+What training does to weights (accumulation, processes, checkpointing, resuming) is in `test_trainer_invariants.py`.
+"""
+
+import copy
+import dataclasses
+import json
+import logging
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from datasets import Dataset, IterableDataset
+from peft import LoraConfig, get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
+from peft_igc.data.dataset import to_dataset
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.trainer.collator import CUT, IGCDataCollator
+from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer.model_card import training_record
+from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.tuner.config import IGCConfig
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+LIMITS = {"num_digits": 4, "result_digits": 4}
+NO_COLUMNS = dict.fromkeys(COLUMNS)
+
+
+def collator(**config):
+    return IGCDataCollator(pad_token_id=0, igc_config=small_config(**config), tokenizer=tokenizer())
+
+
+def example(prompt, answer, *more, **columns):
+    """A tokenized row: unlabelled and labelled text in turn."""
+    ids, labels = [], []
+    for index, text in enumerate((prompt, answer, *more)):
+        part = tokenizer()(text)["input_ids"]
+        ids += part
+        labels += part if index % 2 else [-100] * len(part)
+    return {"input_ids": ids, "labels": labels, **columns}
+
+
+def add(a, b, result=None):
+    return {"igc_operator": "+", "igc_operands": [a, b], "igc_result": result}
+
+
+def first_batch(made):
+    """The first batch as the training loop gets it, behind both column filters."""
+    return next(iter(made.get_train_dataloader()))
+
+
+# ------------------------------------------------------------------------------------------ collator
+def test_a_batch_is_trls_own_with_the_operands_as_tensors():
+    examples = [example("12+3=", "15", **add("12", "3", "15")), example("7-9=", "-2", igc_operator="none")]
+    plain = DataCollatorForLanguageModeling(pad_token_id=0)([dict(e) for e in examples])
+    batch = collator()(examples)
+    for name, tensor in plain.items():
+        assert torch.equal(batch[name], tensor)
+    steps = [check_columns(e, **LIMITS) for e in examples]
+    expected = encode_steps(steps, **LIMITS, operations=["+", "-", "*", "/"])
+    for name, tensor in expected.items():
+        assert torch.equal(batch[name], tensor)
+    assert batch["igc_anchors"].tolist() == [[4], [3]]  # the tokens "="
+    assert set(batch) == {*plain, *expected, "igc_anchors"}
+
+
+def test_rows_without_columns_are_not_supervised_and_keep_their_anchors():
+    batch = collator()([example("1+1=", "2"), example("hello", " you", **NO_COLUMNS)])
+    assert (batch["igc_operator"] == UNSUPERVISED).all()
+    assert batch["igc_anchors"].tolist() == [[3], [4]]
+
+
+def test_a_list_has_one_step_per_labelled_stretch():
+    columns = {
+        "igc_operator": ["+", None, "none"],
+        "igc_operands": [["1", "2"], None, None],
+        "igc_result": ["3", None, None],
+    }
+    batch = collator()([example("1+2=", "3", " hi", " you", " bye", " now", **columns), example("1", "2")])
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 4], [UNSUPERVISED] * 3]
+    assert batch["igc_anchors"].tolist() == [[3, 7, 15], [0, -1, -1]]
+
+
+def test_anchors_are_the_ends_of_the_configured_sequences_if_there_are_any():
+    equals = tokenizer()("=")["input_ids"]
+    batch = collator(anchor_token_ids=[equals])([example("1+2= ", "3", **add("1", "2")), example("a", "b")])
+    assert batch["igc_anchors"].tolist() == [[3], [-1]]
+
+
+EQUALS = tokenizer()("=")["input_ids"]
+
+
+def test_columns_of_one_calculation_describe_the_turn_and_leave_signs_within_texts_unknown():
+    rows_ = [example("What is 12+3? ", "12+3=15", **add("12", "3")), example("1+1? ", "2", **add("1", "1"))]
+    batch = collator(inline_token_ids=[EQUALS])(rows_)
+    assert batch["igc_anchors"].tolist() == [[13, 18], [4, -1]]
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED], [0, UNSUPERVISED]]
+
+
+def test_a_list_with_one_entry_per_turn_leaves_signs_within_texts_unknown():
+    two = {"igc_operator": ["+", "-"], "igc_operands": [["1", "2"], ["5", "4"]], "igc_result": ["3", "1"]}
+    batch = collator(inline_token_ids=[EQUALS])([example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **two)])
+    assert batch["igc_anchors"].tolist() == [[4, 8, 15, 22]]
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 1, UNSUPERVISED]]
+
+
+def test_a_prompt_that_ends_in_a_sign_within_texts_is_a_turn_all_the_same():
+    batch = collator(inline_token_ids=[EQUALS])([example("1+2=", "3, as 1+2=3", **add("1", "2"))])
+    assert batch["igc_anchors"].tolist() == [[3, 13]]
+    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED]]
+
+
+def test_a_list_has_one_step_per_anchor_within_texts_too():
+    columns = {
+        "igc_operator": [None, "+", "*"],
+        "igc_operands": [None, ["12", "3"], ["15", "2"]],
+        "igc_result": [None, "15", "30"],
+    }
+    row = example("How many? ", "12+3=15, 15*2=30", **columns)
+    batch = collator(inline_token_ids=[EQUALS])([row])
+    assert batch["igc_anchors"].tolist() == [[9, 14, 23]]
+    assert batch["igc_operator"].tolist() == [[UNSUPERVISED, 0, 2]]
+    with pytest.raises(ValueError, match="has 3 anchors, but its operand columns have 2 entries"):
+        collator(inline_token_ids=[EQUALS])([row | {name: column[1:] for name, column in columns.items()}])
+
+
+@pytest.mark.parametrize(("context", "goes"), [("row", True), ("since_last_anchor", False), (9, False), (40, True)])
+def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, goes):
+    table = TokenizerProfile.from_tokenizer(tokenizer()).table.to_json()
+    config = IGCConfig(
+        interface="tokens", number_tokens=table, inline_token_ids=[EQUALS], reading_context=context, num_digits=4
+    )
+    made = IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer())
+    columns = {"igc_operator": ["+", "*"], "igc_operands": [["12", "3"], ["12", "2"]]}
+    row = example("2 12+3=", "15", " so twice that =", "30", **columns, igc_result=[None, None])
+    if goes:
+        assert made([row])["igc_operator"].tolist() == [[0, 2]]
+    else:
+        with pytest.raises(ValueError, match=f"farther back than `reading_context={context!r}` goes"):
+            made([row])
+
+
+def test_unsupervised_rows_may_have_any_number_of_anchors():
+    several = {name: [None, None] for name in COLUMNS}
+    for columns in (NO_COLUMNS, several):
+        batch = collator()([example("a", "b", "c", "d", "e", "f", **columns), example("", "all labelled", **columns)])
+        assert (batch["igc_operator"] == UNSUPERVISED).all()
+        assert batch["igc_anchors"].tolist() == [[0, 2, 4], [-1, -1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (example("1+2=", "3", "4+5=", "9", **add("1", "2")), r"row '1\+2=': the row has 2 anchors, but .* one calc"),
+        (example("1+2=", "3", igc_operator=["+"] * 2, igc_operands=[["1", "2"]] * 2), "has 1 anchor, .* 2 entries"),
+        (example("", "1+2=3", **add("1", "2")), "no labelled token follows .* `prompt` and `completion` columns"),
+        (example("1+2=", "3", **add(1, 2)), r"row '1\+2=': `igc_operands` holds 1 of type `int`"),
+        (example("1+2=", "3", **add("1", "2", "4")), r"row '1\+2=': `igc_result` '4' contradicts"),
+        (example("x" * 200 + "1+2=", "3", **add("1", "2", "4")), r"row 'x{39} \.\.\. x{70}.*1\+2='"),
+    ],
+)
+def test_a_faulty_row_is_named_by_its_text(row, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        collator()([example("1+2=", "3", **add("1", "2")), row])
+
+
+def test_a_supervised_row_without_the_configured_sequence_is_refused():
+    with pytest.raises(ValueError, match=r"none of the token sequences \[\[9, 9, 9\]\] occurs in it"):
+        collator(anchor_token_ids=[[9, 9, 9]])([example("1+2=", "3", **add("1", "2"))])
+    many = [[9, 9, n] for n in range(5, 15)]
+    with pytest.raises(ValueError, match=r"none of the token sequences \[.*\[9, 9, 12\]\] and 2 more occurs in it"):
+        collator(anchor="tokens", inline_token_ids=many)([example("1+2=", "3", **add("1", "2"))])
+
+
+def test_without_a_tokenizer_a_faulty_row_is_named_by_its_ids():
+    row = example("1", "3", **add("1", "2", "4"))
+    with pytest.raises(ValueError, match=rf"row \[{row['input_ids'][0]}\]: `igc_result`"):
+        dataclasses.replace(collator(), tokenizer=None)([row])
+
+
+def test_steps_that_truncation_took_are_not_supervised():
+    row = example("1+2=", "3", "4+5=", "9", igc_operator=["+"] * 2, igc_operands=[["1", "2"], ["4", "5"]])
+    for lost, expected in ((0, [0, 0]), (1, [0, UNSUPERVISED]), (2, [UNSUPERVISED] * 2)):
+        assert collator()([{**row, CUT: lost}])["igc_operator"].tolist() == [expected]
+    gone = collator()([{"input_ids": row["input_ids"][:4], "labels": [-100] * 4, **add("1", "2"), CUT: 1}])
+    assert gone["igc_operator"].tolist() == [[UNSUPERVISED]]
+    assert gone["igc_anchors"].tolist() == [[-1]]
+
+
+def test_a_collator_needs_the_adapters_config_and_refuses_to_join_rows():
+    with pytest.raises(ValueError, match="`igc_config=None` leaves the length of the numbers unknown"):
+        IGCDataCollator(pad_token_id=0)
+    with pytest.raises(ValueError, match="Set `padding_free=False`"):
+        IGCDataCollator(pad_token_id=0, padding_free=True, igc_config=small_config())
+
+
+# ------------------------------------------------------------------------------------------ columns through TRL
+def _chat(row):
+    turns = [("user", row["prompt"]), ("assistant", row["completion"])]
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+def _operands(row):
+    return {name: row[name] for name in COLUMNS}
+
+
+FORMATS = {
+    "prompt and completion": (lambda row: row, {}),
+    "prompt and completion as messages": (
+        lambda row: {"prompt": _chat(row)[:1], "completion": _chat(row)[1:], **_operands(row)},
+        {},
+    ),
+    "messages": (lambda row: {"messages": _chat(row), **_operands(row)}, {"assistant_only_loss": True}),
+    "text": (lambda row: {"text": row["prompt"] + row["completion"], **_operands(row)}, {"igc": "="}),
+    "tokens": (lambda row: example(row["prompt"], row["completion"], **_operands(row)), {}),
+}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("name", FORMATS)
+def test_operand_columns_survive_every_format(tmp_path, name, streaming):
+    convert, options = FORMATS[name]
+    sequence = options.get("igc")
+    anchors = None if sequence is None else [tokenizer()(sequence)["input_ids"]]
+    options = {key: value for key, value in options.items() if key != "igc"}
+    data = [convert(row) for row in rows(6, unsupervised=(1,))]
+    data = Dataset.from_list(data).to_iterable_dataset() if streaming else Dataset.from_list(data)
+    model = igc_model(anchor_token_ids=anchors)
+    made = trainer(tmp_path, data, model, per_device_train_batch_size=6, **options)
+    batch = first_batch(made)
+    assert (batch["igc_operator"] == 0).sum() == 5
+    assert (batch["igc_operator"] == UNSUPERVISED).sum() == 1
+    at = batch["input_ids"].gather(1, batch["igc_anchors"])
+    anchor = "<assistant>" if "messages" in name else "="
+    assert tokenizer().decode(at.flatten()) == anchor * 6
+
+
+def test_operand_columns_survive_in_every_eval_set_and_in_sets_given_later(tmp_path):
+    sets = {"a": to_dataset(rows(4, 1)), "b": to_dataset(rows(3, 2))}
+    made = trainer(tmp_path, eval_dataset=sets)
+    for name, count in (("a", 4), ("b", 3)):
+        batch = next(iter(made.get_eval_dataloader(name)))
+        assert (batch["igc_operator"] == 0).sum() == count
+    later = made.evaluate(to_dataset(rows(4, 1)))
+    assert later["eval_igc/loss_read"] == pytest.approx(made.evaluate()["eval_a_igc/loss_read"])
+
+
+def test_each_eval_set_keeps_its_own_reading_metrics(tmp_path):
+    sets = {"a": to_dataset(rows(4, 1)), "b": to_dataset(rows(4, 2, digits=1))}
+    together = trainer(tmp_path, eval_dataset=sets).evaluate()
+    for name, data in sets.items():
+        alone = trainer(tmp_path, eval_dataset=data).evaluate()
+        assert together[f"eval_{name}_igc/loss_read"] == alone["eval_igc/loss_read"]
+    assert together["eval_a_igc/loss_read"] != together["eval_b_igc/loss_read"]
+
+
+def test_a_stream_trains(tmp_path):
+    data = IterableDataset.from_generator(rows, gen_kwargs={"n": 8}, features=to_dataset(rows(1)).features)
+    made = trainer(tmp_path, data)
+    made.train()
+    assert made.state.log_history[0]["igc/loss_read"] > 0
+
+
+# ------------------------------------------------------------------------------------------ faulty data
+def test_a_faulty_row_is_found_before_training_and_named_by_its_index(tmp_path):
+    data = rows(8)
+    data[5]["igc_result"] = "1"
+    with pytest.raises(ValueError, match="train dataset, row 5: `igc_result` '1' contradicts"):
+        trainer(tmp_path, data)
+    with pytest.raises(ValueError, match="eval dataset, row 5: `igc_result` '1' contradicts"):
+        trainer(tmp_path, eval_dataset=to_dataset(data))
+    with pytest.raises(ValueError, match="held-out dataset, row 5: `igc_result` '1' contradicts"):
+        trainer(tmp_path, eval_dataset={"held-out": to_dataset(data)})
+
+
+def test_a_faulty_row_of_a_stream_is_named_by_its_index(tmp_path):
+    data = rows(8)
+    data[5]["igc_operands"] = ["12345", "1"]
+    data[5]["igc_result"] = "12346"
+    made = trainer(tmp_path, to_dataset(data).to_iterable_dataset())
+    with pytest.raises(ValueError, match="train dataset, row 5: the operand 12345 has 5 digits, but `num_digits=4`"):
+        made.train()
+
+
+def test_supervised_text_without_an_anchor_is_refused_with_the_cure(tmp_path):
+    data = Dataset.from_list([{"text": "1+2=3", **add("1", "2", "3")}])
+    with pytest.raises(ValueError, match=r"row 0: .* no anchor.* `IGCConfig.from_tokenizer\(...\)`"):
+        trainer(tmp_path, data)
+
+
+def _conversation(*turns, operators, operands):
+    roles = ("user", "assistant") * len(turns)
+    messages = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
+    columns = {"igc_operator": operators, "igc_operands": operands, "igc_result": [None] * len(operators)}
+    return Dataset.from_list([{"messages": messages, **columns}])
+
+
+def test_operands_behind_their_anchor_are_refused(tmp_path):
+    turns = ("hello", "hi", "12+30=", "42")
+    shifted = _conversation(*turns, operators=["+", None], operands=[["12", "30"], None])
+    with pytest.raises(ValueError, match=r"row 0: the operands 12 and 30 follow their anchor \(token 7\)"):
+        trainer(tmp_path, shifted, assistant_only_loss=True)
+    right = _conversation(*turns, operators=[None, "+"], operands=[None, ["12", "30"]])
+    trainer(tmp_path, right, assistant_only_loss=True)
+    in_words = _conversation("twelve and thirty?", "42", "and 13+30?", "43", operators=["+"] * 2, operands=[
+        ["12", "30"], ["13", "30"]
+    ])  # fmt: skip
+    trainer(tmp_path, in_words, assistant_only_loss=True)
+
+
+# ------------------------------------------------------------------------------------------ truncation
+def test_a_row_whose_question_is_cut_in_front_is_not_supervised_and_is_reported(tmp_path, caplog):
+    data = rows(3)
+    data[1]["prompt"] = "x" * 20 + data[1]["prompt"]
+    with caplog.at_level(logging.WARNING), pytest.warns(FutureWarning, match="keep_end"):
+        made = trainer(tmp_path, data, max_steps=1, max_length=12, truncation_mode="keep_end")
+    assert "`max_length=12` cuts 1 of 3 rows of the train dataset" in caplog.text
+    batch = first_batch(made)
+    assert sorted(batch["igc_operator"].flatten().tolist()) == [UNSUPERVISED, 0, 0]
+
+
+def test_turns_that_are_cut_off_are_not_supervised_and_those_before_are(tmp_path, caplog):
+    turns = ("1+2=", "3", "4+5=", "9")
+    data = _conversation(*turns, operators=["+", "+"], operands=[["1", "2"], ["4", "5"]])
+    with caplog.at_level(logging.WARNING):
+        made = trainer(tmp_path, data, assistant_only_loss=True, max_length=12, max_steps=1)
+    assert "cuts 1 of 1 rows" in caplog.text
+    assert first_batch(made)["igc_operator"].tolist() == [[0, UNSUPERVISED]]
+
+
+def test_a_cut_answer_leaves_the_supervision_as_it_is(tmp_path):
+    data = [{**row, "completion": row["completion"] + " indeed"} for row in rows(3, digits=1)]
+    made = trainer(tmp_path, data, max_length=7)
+    assert first_batch(made)["igc_operator"].flatten().tolist() == [0, 0, 0]
+
+
+def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog):
+    data = [{**row, "prompt": "x" * 20 + row["prompt"]} if i == 5 else row for i, row in enumerate(rows(8))]
+    made = trainer(tmp_path, to_dataset(data).to_iterable_dataset(), max_length=11)
+    assert "cuts" not in caplog.text
+    with caplog.at_level(logging.WARNING):
+        made.train()
+    assert caplog.text.count("`max_length=11` cuts rows of the train dataset") == 1
+
+
+def test_a_row_that_loses_its_question_and_with_it_its_labels_is_reported(tmp_path, caplog):
+    data = rows(3)
+    data[1]["prompt"] = "x" * 20 + data[1]["prompt"]
+    with caplog.at_level(logging.WARNING):
+        made = trainer(tmp_path, data, max_length=12)
+    assert "`max_length=12` cuts 1 of 3 rows of the train dataset" in caplog.text
+    assert len(made.train_dataset) == 2
+
+
+# ------------------------------------------------------------------------------------------ refusals and warnings
+@pytest.mark.parametrize("option", ["packing", "eval_packing", "padding_free"])
+def test_options_that_join_texts_are_refused_with_a_calculator(tmp_path, option):
+    message = rf"`{option}=True` puts several texts into one row .* Set `{option}=False`"
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, **{option: True})
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, model=tiny_model("llama"), peft_config=small_config(), **{option: True})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"packing": True, "packing_strategy": "wrapped"}, {"eval_packing": True, "packing_strategy": "wrapped"}],
+)
+def test_packing_is_allowed_without_a_calculator(tmp_path, options):
+    data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
+    lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
+    made = trainer(tmp_path, Dataset.from_list(data), lora, max_length=16, **options)
+    made.train()
+
+
+@pytest.mark.parametrize("name", ["cp_enabled", "sp_enabled"])
+def test_options_that_split_texts_are_refused_with_a_calculator(name):
+    from peft_igc.trainer.trainer import _refuse_sharded_sequences
+
+    parallelism = SimpleNamespace(**{"cp_enabled": False, "sp_enabled": False, name: True})
+    with pytest.raises(ValueError, match="splits a text over processes"):
+        _refuse_sharded_sequences(parallelism)
+
+
+def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`igc_loss_weight=-1\.0` is negative"):
+        arguments(tmp_path, igc_loss_weight=-1.0)
+
+
+def test_operand_columns_without_a_calculator_are_ignored_with_a_warning(tmp_path, caplog):
+    lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
+    with caplog.at_level(logging.WARNING):
+        made = trainer(tmp_path, model=lora)
+    assert "has no IGC adapter, so the operand columns of the dataset are not used" in caplog.text
+    made.train()
+    assert not [key for log in made.state.log_history for key in log if key.startswith("igc/")]
+    assert "igc" not in made.model.base_model.model.model_tags
+
+
+def test_a_calculator_without_operand_columns_is_trained_with_a_warning(tmp_path, caplog):
+    data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
+    with caplog.at_level(logging.WARNING):
+        made = trainer(tmp_path, Dataset.from_list(data))
+    assert "has no column `igc_operator`, so the reading is not trained" in caplog.text
+    made.train()
+    assert not [key for log in made.state.log_history for key in log if key.startswith("igc/")]
+
+
+def test_a_collator_of_ones_own_is_kept_and_warned_about(tmp_path, caplog):
+    class Own(DataCollatorForLanguageModeling):
+        pass
+
+    own = Own(pad_token_id=0)
+    with caplog.at_level(logging.WARNING):
+        made = IGCTrainer(igc_model(), arguments(tmp_path), own, to_dataset(rows(4)), processing_class=tokenizer())
+    assert made.data_collator is own
+    assert "The operand columns are passed to `Own`" in caplog.text
+
+
+# ------------------------------------------------------------------------------------------ losses and metrics
+def test_logged_metrics_are_those_of_the_models_own_output(tmp_path):
+    model = igc_model(init_weights=False)
+    made = trainer(
+        tmp_path, rows(8, unsupervised=(2, 3, 4)), model, eval_dataset=to_dataset(rows(8, unsupervised=(2,)))
+    )
+    batch = first_batch(made)
+    model.eval()
+    with torch.no_grad():
+        outputs = [model(**made.data_collator([dict(row)])) for row in made.eval_dataset]
+    loss, count, correct = (sum(getattr(o, f"igc_{k}").item() for o in outputs) for k in ("loss", "count", "correct"))
+    metrics = made.evaluate()
+    assert count == 7
+    assert metrics["eval_igc/loss_read"] == pytest.approx(loss / 7, rel=1e-5)
+    assert metrics["eval_igc/read_accuracy"] == pytest.approx(correct / 7)
+    assert 0 < metrics["eval_igc/gate_mean"] < 1
+    assert "igc_operator" in batch
+
+
+def test_accuracy_is_exact_over_unequal_batches(tmp_path):
+    # one batch holds seven supervised rows, the other one: a mean of means would weigh that row seven times
+    data = to_dataset(rows(16, unsupervised=tuple(range(9, 16)) + (0,)))
+    made = trainer(tmp_path, eval_dataset=data, per_device_eval_batch_size=8)
+    whole = trainer(tmp_path, eval_dataset=data, per_device_eval_batch_size=16)
+    key = "eval_igc/loss_read"
+    assert made.evaluate()[key] == pytest.approx(whole.evaluate()[key], rel=1e-6)
+
+
+def test_metrics_of_the_reading_are_logged_only_where_a_step_was_supervised(tmp_path):
+    made = trainer(
+        tmp_path, rows(8, unsupervised=tuple(range(4, 8))), max_steps=2, train_sampling_strategy="sequential"
+    )
+    made.train()
+    first, second = made.state.log_history[:2]
+    names = {"igc/loss_read", "igc/read_accuracy", "igc/gate_mean"}
+    assert names <= set(first)
+    assert not names & set(second)
+
+
+def test_the_weight_scales_the_reading_loss_alone(tmp_path):
+    losses = {}
+    for weight in (0.0, 1.0, 3.0):
+        made = trainer(tmp_path, eval_dataset=to_dataset(rows(8)), igc_loss_weight=weight)
+        metrics = made.evaluate()
+        losses[weight] = metrics["eval_loss"]
+    assert losses[1.0] - losses[0.0] == pytest.approx(metrics["eval_igc/loss_read"], rel=1e-5)
+    assert losses[3.0] - losses[0.0] == pytest.approx(3 * metrics["eval_igc/loss_read"], rel=1e-5)
+
+
+def _with_wrong_results(made):
+    """Lets the collator hand out results that are wrong, as numbers that the calculator would not give."""
+    collate = made.data_collator
+
+    def wrong(examples):
+        batch = collate(examples)
+        batch["igc_result"][..., 0] = (batch["igc_result"][..., 0] + 1) % 10
+        return batch
+
+    made.data_collator = wrong
+    return made
+
+
+def test_an_evaluation_never_sees_the_right_result_but_training_does(tmp_path):
+    def loss(change, train):
+        made = change(
+            trainer(tmp_path, rows(4), igc_model(init_weights=False), max_steps=1, eval_dataset=to_dataset(rows(4)))
+        )
+        if train:
+            return made.train().training_loss
+        return made.evaluate()["eval_loss"]
+
+    assert loss(_with_wrong_results, train=False) == loss(lambda made: made, train=False)
+    assert loss(_with_wrong_results, train=True) != loss(lambda made: made, train=True)
+
+
+@pytest.mark.parametrize("way", ["label_smoothing", "compute_loss_func"])
+@pytest.mark.filterwarnings("ignore:.*will be removed in v2:FutureWarning")
+def test_the_reading_learns_on_trls_deprecated_ways_too(tmp_path, way):
+    def plain(outputs, labels, num_items_in_batch=None):
+        logits, labels = outputs.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+        return torch.nn.functional.cross_entropy(logits, labels, reduction="sum") / num_items_in_batch
+
+    options = {"label_smoothing_factor": 0.1} if way == "label_smoothing" else {}
+    made = IGCTrainer(
+        igc_model(),
+        arguments(tmp_path, **options),
+        train_dataset=to_dataset(rows(8)),
+        processing_class=tokenizer(),
+        compute_loss_func=plain if way == "compute_loss_func" else None,
+    )
+    before = {n: p.detach().clone() for n, p in made.model.named_parameters() if "input_mapping" in n}
+    made.train()
+    after = dict(made.model.named_parameters())
+    assert before
+    assert all(not torch.equal(value, after[name]) for name, value in before.items())
+
+
+@pytest.mark.filterwarnings("ignore:.*will be removed in v2:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.return_outputs=True.:FutureWarning")
+def test_metrics_on_logits_see_the_anchors_of_the_labels(tmp_path):
+    seen = {}
+
+    def compute_metrics(prediction):
+        seen["logits"] = torch.tensor(prediction.predictions)
+        return {}
+
+    model = igc_model(init_weights=False)
+    data = to_dataset(rows(4))
+    made = IGCTrainer(model, arguments(tmp_path), None, data, data, tokenizer(), compute_metrics=compute_metrics)
+    made.evaluate()
+    batch = made.data_collator([dict(row) for row in made.eval_dataset])
+    with torch.no_grad():
+        right = model.eval()(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["labels"]
+        )
+    torch.testing.assert_close(seen["logits"], right.logits)
+
+
+def test_a_plain_trainer_adds_the_mean_reading_loss(tmp_path):
+    model = igc_model()
+    made = trainer(tmp_path, rows(4), model)
+    args = transformers.TrainingArguments(str(tmp_path), use_cpu=True, remove_unused_columns=False, report_to="none")
+    plain = transformers.Trainer(model, args, made.data_collator, made.train_dataset, made.train_dataset)
+    batch = plain.data_collator([dict(row) for row in made.train_dataset])
+    model.eval()
+    with torch.no_grad():
+        without = model(**{k: batch[k] for k in ("input_ids", "attention_mask", "labels")}).loss
+        output = model(**batch)
+    assert output.igc_count == 4
+    assert plain.evaluate()["eval_loss"] == pytest.approx((without + output.igc_loss / 4).item(), rel=1e-5)
+    plain.args.max_steps = 1
+    assert plain.train().training_loss > without.item()
+
+
+# ------------------------------------------------------------------------------------------ models and files
+def test_a_config_passed_to_the_trainer_gives_the_same_as_a_model_made_with_it(tmp_path):
+    logs = []
+    for config in (small_config(init_weights=True), None):
+        model = tiny_model("llama")
+        if config is None:
+            transformers.set_seed(42)  # as the trainer does before it attaches a config
+            model = get_peft_model(model, small_config(init_weights=True))
+        made = trainer(tmp_path, model=model, peft_config=config)
+        made.train()
+        logs.append(made.state.log_history[0])
+    assert logs[0]["loss"] == logs[1]["loss"]
+    assert logs[0]["igc/loss_read"] == logs[1]["igc/loss_read"]
+
+
+def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain = transformers.TrainingArguments(str(tmp_path), use_cpu=True, max_steps=1, report_to="none")
+    made = IGCTrainer(igc_model(), plain, train_dataset=to_dataset(rows(4)), processing_class=tokenizer())
+    made.train()
+    assert made.state.log_history[0]["igc/loss_read"] > 0
+
+
+def test_no_default_of_trls_config_is_changed_and_new_ones_are_documented_as_they_are():
+    from trl import SFTConfig
+
+    ours, theirs = ({f.name: f for f in dataclasses.fields(c)} for c in (IGCSFTConfig, SFTConfig))
+    assert all(ours[name].default == theirs[name].default for name in theirs)
+    new = set(ours) - set(theirs)
+    assert "igc_loss_weight" in new
+    for name in new:
+        default = ours[name].default
+        said = "" if default is None else f", defaults to `{default}`"
+        kind = type(default).__name__ if isinstance(default, int) else "float"
+        assert f"{name} (`{kind}`, *optional*{said}):" in IGCSFTConfig.__doc__
+
+
+def test_a_checkpoint_holds_the_adapter_alone(tmp_path):
+    made = trainer(tmp_path, save_strategy="steps", save_steps=2)
+    made.train()
+    saved = tmp_path / "checkpoint-2"
+    assert not list(saved.glob("model*.safetensors"))
+    from safetensors.torch import load_file
+
+    weights = load_file(saved / "adapter_model.safetensors")
+    assert weights
+    assert all(".igc.igc_" in name for name in weights)
+    assert json.loads((saved / "adapter_config.json").read_text())["peft_type"] == "IGC"
+
+
+def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):
+    model = igc_model()
+    model.base_model.model.config.name_or_path = "someone/base"
+    made = trainer(tmp_path, model=model)
+    made.create_model_card("adder", dataset_name="sums", tags="maths")
+    text = (tmp_path / "README.md").read_text()
+    for metadata in (
+        "base_model: someone/base",
+        "datasets: sums",
+        "- sft",
+        "- trl",
+        "- igc",
+        "- maths",
+        "model_name: adder",
+    ):
+        assert metadata in text
+    start = text.index("```python") + len("```python")
+    block = text[start : text.index("```", start)]
+    compile(block, "card", "exec")
+    assert block.strip().startswith("import peft_igc")
+    assert 'PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("someone/base"), "adder")' in block
+    assert "pipeline(" not in text
+    assert "## Training procedure" in text
+
+
+@pytest.mark.slow
+def test_the_quick_start_of_a_card_runs(tmp_path):
+    base, out = tmp_path / "base", tmp_path / "adder"
+    tiny_model("llama").save_pretrained(base)
+    tokenizer().save_pretrained(base)
+    made = trainer(out, model=transformers.AutoModelForCausalLM.from_pretrained(base), peft_config=small_config())
+    made.save_model()
+    made.create_model_card(str(out))
+    text = (out / "README.md").read_text()
+    start = text.index("```python") + len("```python")
+    block = text[start : text.index("```", start)].replace("BASE_MODEL", str(base))
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_card_that_peft_puts_beside_an_adapter_says_how_to_load_it_too(tmp_path):
+    made = trainer(tmp_path, save_strategy="steps", save_steps=2)
+    made.train()
+    made.save_model(tmp_path / "last")
+    for folder in ("checkpoint-2", "last"):
+        text = (tmp_path / folder / "README.md").read_text()
+        assert "library_name: peft" in text
+        assert text.count("## Quick start") == 1
+        assert "import peft_igc" in text
+
+
+def test_a_card_is_not_given_a_second_quick_start(tmp_path):
+    made = trainer(tmp_path)
+    made.create_model_card("adder")
+    made.save_model()
+    text = (tmp_path / "README.md").read_text()
+    assert text.count("## Quick start") == text.count("```python") == 1
+    assert "library_name: peft" in text  # PEFT has gone over the card in between
+
+
+def test_the_card_says_what_was_trained_and_measured(tmp_path):
+    made = trainer(tmp_path, eval_dataset={"sums": to_dataset(rows(3)), "more": to_dataset(rows(2))})
+    made.create_model_card("adder")
+    assert "It has not been evaluated." in (tmp_path / "README.md").read_text()
+    made.train()
+    metrics = made.evaluate()
+    for write in (made.create_model_card, made.save_model):
+        write()
+        text = (tmp_path / "README.md").read_text()
+        assert text.count("## Training record") == text.count("## Quick start") == 1
+        assert "Trained for 2 steps." in text
+        assert "Data for training: 8 rows, 8 annotated." in text
+        assert "Data for evaluation (sums): 3 rows, 3 annotated." in text
+        assert "Evaluated after step 2:" in text
+        for name in ("eval_sums_loss", "eval_more_loss", "eval_sums_igc/read_accuracy"):
+            assert f"| `{name}` | {metrics[name]:.6g} |" in text
+        assert "runtime" not in text
+        assert "PATH_OF_THIS_FOLDER" in text
+    assert text.index("## Quick start") < text.index("## Training record")
+
+
+def test_the_card_counts_annotated_rows_and_says_of_streams_what_is_known():
+    data = to_dataset(
+        [*rows(3, unsupervised=(1,)), {**rows(1)[0], "igc_operator": "none", "igc_operands": None, "igc_result": None}]
+    )
+    several = Dataset.from_list([{"igc_operator": ["+", None]}, {"igc_operator": [None]}, {"igc_operator": None}])
+    sets = {
+        "a": data,
+        "b": several,
+        "c": Dataset.from_list([{"text": "x"}] * 1000),
+        "d": data.to_iterable_dataset(),
+        "e": Dataset.from_list([{"text": "x"}]).to_iterable_dataset(),
+        "f": iter([]),
+        "g": [1, 2],
+    }
+    text = training_record([], 1, None, sets)
+    for name, said in (
+        ("a", "4 rows, 3 annotated"),
+        ("b", "3 rows, 1 annotated"),
+        ("c", "1,000 rows, 0 annotated"),
+        ("d", "a stream of rows with operand columns"),
+        ("e", "a stream of rows without operand columns"),
+        ("f", "a stream of rows"),
+        ("g", "2 rows"),
+    ):
+        assert f"Data for {name}: {said}.\n" in text
+
+
+def test_the_card_names_the_licence_of_the_package(tmp_path):
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    trainer(tmp_path).create_model_card("adder")
+    assert f"That\npackage is licensed under {project['license']};" in (tmp_path / "README.md").read_text()
+
+
+def test_nothing_of_a_call_is_left_in_the_inputs_of_the_next(tmp_path):
+    made = trainer(tmp_path, eval_dataset=to_dataset(rows(4)))
+    batch = made.data_collator([dict(row) for row in made.eval_dataset])
+    made.model.eval()
+    first = made.compute_loss(made.model, copy.copy(batch))
+    assert torch.equal(first, made.compute_loss(made.model, copy.copy(batch)))
+
+
+def test_overflow_is_taught_as_a_status(tmp_path):
+    row = {"prompt": "99999+1=", "completion": "too long", **add("99999", "1", "overflow")}
+    made = trainer(tmp_path, [row] * 4)
+    batch = first_batch(made)
+    assert (batch["igc_result_status"] == int(Status.OVERFLOW)).all()
+    made.train()
+    assert made.state.log_history[0]["igc/loss_read"] > 0
+
+
+def test_the_config_of_the_active_adapter_counts(tmp_path):
+    model = igc_model()
+    model.add_adapter("wide", IGCConfig(**{**dataclasses.asdict(small_config()), "num_digits": 6}))
+    model.set_adapter("wide")
+    batch = first_batch(trainer(tmp_path, model=model))
+    assert batch["igc_operands"].shape[-1] == 7

@@ -1,0 +1,238 @@
+"""Anchor rules: every token that ends in a text is found, and the assistant header is found wherever it stands.
+
+Try it: `pytest tests/tuner/test_anchor_rules.py`; real tokenizers take part where `PEFT_IGC_TOKENIZERS` names their
+folder.
+"""
+
+import json
+import os
+import random
+import re
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+import peft_igc
+from peft_igc.numbers.vocabulary import special_tokens, token_texts
+from peft_igc.tuner.anchor_rules import assistant_header, text_rule
+from tests.numbers.test_token_table import Characters, made, word_pieces
+from tests.tuner.test_config import HEADER, TURNS, make_tokenizer
+
+
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+needs_real = pytest.mark.skipif(
+    not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
+)
+REAL_NAMES = [pytest.param(name, marks=needs_real) for name in ("llama3.1", "qwen2.5", "gpt2")]
+NAMES = ["falcon", "irregular", "mistral", "gemma", "characters", "python", "embedded", *REAL_NAMES]
+
+
+def in_texts(tokenizer, rule):
+    """The token sequences of a rule, as texts."""
+    texts = token_texts(tokenizer)
+    return [[texts[token] for token in sequence] for sequence in rule.sequences]
+
+
+def anchors(tokenizer, rule, text):
+    """How much of a text stands up to each anchor of a rule, by the definition: its last tokens are a sequence."""
+    texts, ids = token_texts(tokenizer), tokenizer(text, add_special_tokens=False)["input_ids"]
+    found = []
+    for end in range(1, len(ids) + 1):
+        if any(ids[max(end - len(sequence), 0) : end] == sequence for sequence in rule.sequences):
+            found.append("".join(texts[token] for token in ids[:end]).removeprefix(" "))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ texts
+def test_the_sign_of_equality_is_every_token_that_ends_in_it():
+    tokenizer = peft_igc.tiny_base()[1]
+    rule = text_rule(tokenizer, "=")
+    assert {"=", " =", "==", " ==", "===="} <= {text for text, *more in in_texts(tokenizer, rule) if not more}
+    assert set(rule.hidden.values()) == {'="', " =\n"}
+    texts = token_texts(tokenizer)
+    assert all(texts[token] == text for token, text in rule.hidden.items())
+    assert rule.text == "="
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_token_with_the_text_ends_in_it_or_is_told_as_hidden(name):
+    tokenizer = made(name)[0]
+    texts, special = token_texts(tokenizer), special_tokens(tokenizer)
+    rule = text_rule(tokenizer, "=")
+    single = {sequence[0] for sequence in rule.sequences if len(sequence) == 1}
+    assert single
+    assert len(rule.sequences) == len(set(map(tuple, rule.sequences)))
+    for token, text in enumerate(texts):
+        end = text.rpartition("=")[2]
+        assert (token in single) == (
+            "=" in text and re.fullmatch(" ?[-$€£]?", end) is not None and token not in special
+        ), text
+        assert (token in rule.hidden) == ("=" in text and token not in single and token not in special), text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_of_calculations_has_an_anchor_behind_every_sign_of_equality(name):
+    tokenizer = made(name)[0]
+    rule, draw = text_rule(tokenizer, "="), random.Random(0)
+    for _ in range(30):
+        a, b, space = draw.randrange(1000), draw.randrange(100), draw.choice(["", " "])
+        said = f"is {a}{space}+{space}{b}{space}={space}"
+        shown = [found.rstrip() for found in anchors(tokenizer, rule, f"{said}{a + b} is {said}{a + b}")]
+        assert shown == [said.rstrip(), f"{said}{a + b} is {said}".rstrip()]
+
+
+def test_a_token_that_also_begins_the_result_is_an_anchor():
+    for name in ("falcon", "mistral"):
+        tokenizer = made(name)[0]
+        rule = text_rule(tokenizer, "=")
+        assert ["=-"] in in_texts(tokenizer, rule)
+        assert anchors(tokenizer, rule, "3-5=-2") == ["3-5=-"]
+
+
+def test_a_text_of_several_tokens_is_found_behind_anything():
+    tokenizer = peft_igc.tiny_base()[1]
+    rule = text_rule(tokenizer, "answer is")
+    assert all(len(sequence) > 1 for sequence in rule.sequences)
+    for text in ("answer is 5", "The answer is 5", "7 answer is", "(answer is"):
+        assert anchors(tokenizer, rule, text) == [text.partition(" is")[0] + " is"]
+    assert anchors(tokenizer, rule, "What is the answer?") == []
+    assert rule.hidden == {}
+
+
+@pytest.mark.parametrize("name", ["embedded", *REAL_NAMES])
+def test_a_text_of_several_tokens_has_its_anchor_also_where_its_end_begins_the_result(name):
+    tokenizer = made(name)[0]
+    for rule in (text_rule(tokenizer, "so:="), text_rule(tokenizer, "total =")):
+        for sign in ("", "-", " ", " -"):
+            assert anchors(tokenizer, rule, f"x {rule.text}{sign}5")[:1] != [], (rule, sign)
+
+
+def test_a_sequence_is_no_longer_than_the_text_needs():
+    characters = made("characters")[0]
+    ids = characters("is", add_special_tokens=False)["input_ids"]
+    assert text_rule(characters, "is").sequences == [ids]
+
+
+@pytest.mark.parametrize("name", ["python", "mistral", "gemma"])
+def test_a_vocabulary_in_another_alphabet_has_the_same_rules(name):
+    """A slow tokenizer, and sentencepiece's, with `▁` for a space and single bytes."""
+    tokenizer = made(name)[0]
+    rule = text_rule(tokenizer, "=")
+    assert anchors(tokenizer, rule, "2+3=5 is 2 + 3 =") == ["2+3=", "2+3=5 is 2 + 3 ="]
+    assert rule.hidden == {}
+
+
+def test_a_vocabulary_that_must_be_decoded_has_rules_too():
+    tokenizer = word_pieces()
+    spelled = {tokenizer.convert_ids_to_tokens(ids[-1]) for ids in text_rule(tokenizer, "=").sequences}
+    assert spelled == {"=", "##="}
+
+
+def test_special_tokens_are_no_text():
+    tokenizer = Characters()
+    plain = text_rule(tokenizer, "=")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<=", "<=>"]})
+    assert text_rule(tokenizer, "=") == plain
+    tokenizer.add_tokens(["<==", "<==>"])
+    added = tokenizer.convert_tokens_to_ids(["<==", "<==>"])
+    rule = text_rule(tokenizer, "=")
+    assert rule.sequences == [*plain.sequences, [added[0]]]
+    assert rule.hidden == {added[1]: "<==>"}
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n"])
+def test_an_empty_text_is_refused(text):
+    with pytest.raises(ValueError, match=r"The anchor rule .* is empty. Pass a text that a result follows"):
+        text_rule(made("python")[0], text)
+
+
+@pytest.mark.parametrize("text", ["#", "a#", "=#"])
+def test_a_text_that_no_tokens_end_in_is_refused(text):
+    message = (
+        f"No tokens of `Characters` end in the anchor rule {text!r}. Use another text, or pass `inline_token_ids"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        text_rule(made("python")[0], text)
+
+
+# ------------------------------------------------------------------------------------------------ assistant header
+def test_the_header_is_what_the_chat_template_adds_before_an_answer():
+    tokenizer = make_tokenizer(TURNS + HEADER)
+    assert assistant_header(tokenizer) == [tokenizer.convert_tokens_to_ids("<|assistant|>")]
+
+
+def test_a_header_of_several_tokens_is_taken_whole():
+    tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}<|assistant|>A: {% endif %}")
+    assert assistant_header(tokenizer) == tokenizer.convert_tokens_to_ids(["<|assistant|>", "A", ":", " "])
+
+
+def test_a_tokenizer_without_chat_template_is_refused():
+    with pytest.raises(ValueError, match="has no chat template.*Pass `anchor_token_ids=.*or use `IGCConfig"):
+        assistant_header(make_tokenizer(None))
+
+
+def test_a_chat_template_without_header_is_refused():
+    with pytest.raises(ValueError, match="adds nothing before an answer .*Pass `anchor_token_ids="):
+        assistant_header(make_tokenizer(TURNS))
+
+
+def test_a_header_that_merges_with_the_answer_is_refused():
+    # ":7" is one token: the header's last token is another one before an answer than at the end of a prompt
+    tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}A:{% endif %}", ":7")
+    with pytest.raises(ValueError, match="assistant header 'A:' .* split into other tokens.*Pass `anchor_token_ids="):
+        assistant_header(tokenizer)
+
+
+@needs_real
+@pytest.mark.parametrize("name", ["llama3.1", "qwen2.5"])
+def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
+    tokenizer = AutoTokenizer.from_pretrained(Path(str(REAL)) / name)
+    header = assistant_header(tokenizer)
+    assert tokenizer.decode(header).strip().endswith(("assistant<|end_header_id|>", "<|im_start|>assistant"))
+    for question in ("58 * 36", "What is 58 times 36?\n", "12\n\n", ""):
+        chat = [{"role": "user", "content": question}]
+        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+        assert prompt[-len(header) :] == header
+        answered = tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": "2088"}], return_dict=False)
+        found = [i for i in range(len(answered)) if answered[i : i + len(header)] == header]
+        assert found == [len(prompt) - len(header)]
+
+
+@needs_real
+def test_a_real_tokenizer_without_chat_template_is_refused():
+    with pytest.raises(ValueError, match="has no chat template"):
+        assistant_header(AutoTokenizer.from_pretrained(Path(str(REAL)) / "gpt2"))
+
+
+# ------------------------------------------------------------------------------------------------ reports
+def reported(rule):
+    """The rows of a rule's report, without their names."""
+    return [line[16:] for line in rule.report().splitlines()]
+
+
+def test_the_report_of_a_rule_tells_where_it_holds_and_which_tokens_hide_it():
+    tokenizer = made("embedded")[0]
+    sign, hidden = reported(text_rule(tokenizer, "="))
+    assert sign == "'='; tokens that end in it: 7"
+    assert hidden == (
+        "tokens that contain it and continue: 2: ' =\\n', '=\"'; "
+        "where the tokenizer uses one of these, there is no anchor"
+    )
+    (answer,) = reported(text_rule(tokenizer, "answer is"))
+    assert answer == "'answer is'; tokens that end in it: 0; sequences of tokens: 2"
+
+
+def test_of_many_tokens_that_hide_a_rule_eight_are_shown():
+    rule = text_rule(made("embedded")[0], "is")
+    _, hidden = reported(rule)
+    assert len(rule.hidden) > 8
+    assert hidden.startswith(f"tokens that contain it and continue: {len(rule.hidden)}: ")
+    assert f"{', '.join(list(map(repr, rule.hidden.values()))[:8])}, ...; where" in hidden
+
+
+def test_rules_are_json_too():
+    rule = text_rule(made("embedded")[0], "=")
+    found = json.loads(json.dumps(rule.as_dict()))
+    assert found["sequences"] == rule.sequences
+    assert sorted(found["hidden"].values()) == [" =\n", '="']

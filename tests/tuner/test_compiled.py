@@ -1,0 +1,141 @@
+"""Promises of compiled decoding: on a static cache a step is one graph, silent or speaking, with equal logits."""
+
+import random
+
+import pytest
+import torch
+from checks import TOLERANCE, adapted, igc_layers, state_of
+from tiny_vocabulary import NUMBERS, TEXTS, encode
+from torch._dynamo.utils import counters
+from transformers import StaticCache
+
+import peft_igc
+from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.hooks import choose_graph
+
+
+RULES = {"anchor": "tokens", "inline_token_ids": [encode("=").tolist(), encode(" is\n").tolist()]}
+WORDS = [" and", " +", " *", ";"]
+PROMPT, NEW = 6, 8
+
+
+def text(seed=3):
+    """Two rows of two numbers among words; one has an anchor in its prompt, the other one gets it later."""
+    draw = random.Random(seed)
+    rows = [[draw.choice(WORDS) for _ in range(PROMPT + NEW)] for _ in range(2)]
+    for row in rows:
+        row[1], row[3] = draw.choice(NUMBERS), draw.choice(NUMBERS)
+    rows[0][5], rows[1][8:10] = "=", [" is", "\n"]
+    return torch.tensor([[TEXTS.index(token) for token in row] for row in rows])
+
+
+def telling_text(model, **more):
+    """A text whose steps all have a result, with its logits."""
+    for seed in range(300):
+        logits, cache = decoded(model, model.base_model.model, text(seed), **more)
+        if (state_of(cache).steps.status == int(Status.OK)).all():
+            return text(seed), logits
+    raise AssertionError("no such text")
+
+
+def decoded(model, step, ids, chosen=True, **more):
+    """Logits of a text whose prompt comes in one pass and whose other tokens come one by one through `step`."""
+    cache = StaticCache(config=model.config, max_cache_len=32)
+    with torch.no_grad():
+        logits = [model.base_model.model(input_ids=ids[:, :PROMPT], past_key_values=cache, **more).logits]
+        for place in range(PROMPT, ids.shape[1]):
+            new = ids[:, place : place + 1]
+            if chosen:
+                choose_graph(model, new, cache)
+            logits.append(step(input_ids=new, past_key_values=cache).logits)
+    return torch.cat(logits, 1), cache
+
+
+@pytest.fixture(params=["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def backend(request):
+    torch._dynamo.reset()
+    counters.clear()
+    return request.param
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+@pytest.mark.parametrize("rules", [{}, RULES], ids=["prompt_end", "tokens"])
+def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
+    model = adapted("llama", interface=interface, **rules)
+    base = model.base_model.model
+    more = {} if rules else {"igc_anchors": torch.full((2, 1), PROMPT - 1)}
+    ids, wanted = telling_text(model, **more)
+    compiled = torch.compile(base, fullgraph=True, backend=backend)
+    found, _ = decoded(model, compiled, ids, **more)
+    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
+    assert not counters["graph_break"]
+    # with anchors by tokens one graph looks for them and another one does not
+    assert counters["stats"]["unique_graphs"] == (2 if rules else 1)
+    with torch.no_grad(), model.disable_adapter():
+        silent = base(input_ids=ids).logits
+    assert (wanted - silent).abs().max() > 100 * TOLERANCE  # something was written
+
+
+def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
+    model, ids = adapted("llama", interface="tokens", **RULES), text()
+    base = model.base_model.model
+    wanted, _ = decoded(model, base, ids)
+    found, _ = decoded(model, torch.compile(base, fullgraph=True, backend=backend), ids, chosen=False)
+    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
+
+
+def test_a_silent_graph_computes_neither_features_twice_nor_updates(backend, monkeypatch):
+    model, ids = adapted("llama", interface="tokens", **RULES), text()[1:, :8]
+    layer = igc_layers(model)[0]
+    for name in ("_read_and_calculate", "_write"):
+        monkeypatch.setattr(layer, name, lambda *args: pytest.fail("a silent text was read or written"))
+    decoded(model, torch.compile(model.base_model.model, fullgraph=True, backend=backend), ids)
+
+
+def test_generate_chooses_the_graph_before_each_pass():
+    model, ids = adapted("llama", interface="tokens", **RULES), text()[:, :PROMPT]
+    seen = []
+    layer = igc_layers(model)[0]
+    run = layer._run
+    layer._run = lambda name, h, call, state: seen.append(state.speaks) or run(name, h, call, state)
+    options = {"max_new_tokens": 5, "pad_token_id": 0, "do_sample": False}
+    mask = torch.ones_like(ids)
+    found = model.generate(input_ids=ids, attention_mask=mask, cache_implementation="static", **options)
+    del layer._run
+    assert torch.equal(found, model.generate(input_ids=ids, attention_mask=mask, **options))
+    assert seen[0] is None  # nothing is known of a text without a token: the prompt's pass looks itself
+    assert set(seen[1:]) <= {True, False}
+    assert len(seen) == 5
+
+
+def test_choosing_costs_one_look_at_the_device(monkeypatch):
+    model, ids = adapted("llama", interface="tokens", **RULES), text()
+    _, cache = decoded(model, model.base_model.model, ids)
+    looks = []
+    inner = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: looks.append(1) or inner(self))
+    for name in ("item", "__bool__", "__int__", "cpu"):
+        monkeypatch.setattr(torch.Tensor, name, lambda self, *args: pytest.fail("a value was read from the device"))
+    peft_igc.choose_graph(model, ids[:, -1:], cache)
+    assert len(looks) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_on_a_gpu_a_compiled_step_never_synchronises(mode):
+    model, ids = adapted("llama", interface="tokens", **RULES).cuda(), text().cuda()
+    base = model.base_model.model
+    wanted, _ = decoded(model, base, ids)
+    compiled = torch.compile(base, fullgraph=True, mode=mode)
+
+    def guarded(**inputs):
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            return compiled(**inputs)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    decoded(model, compiled, ids)  # compiles
+    found, _ = decoded(model, guarded, ids)
+    torch.testing.assert_close(found, wanted, atol=1e-3, rtol=0)

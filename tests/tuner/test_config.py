@@ -1,0 +1,441 @@
+"""What `IGCConfig` promises: documented defaults, early refusals with a cure, files that give the same config back."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+from peft import LoraConfig, PeftConfig
+from tiny_vocabulary import TABLE
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from peft_igc import IGCConfig
+from peft_igc.tuner.config import FORMAT
+
+
+# Fields that PEFT and TRL read on every config, which have no meaning here.
+FOREIGN = {"target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
+ENTRY = re.compile(
+    r"^ {8,12}(\w+) \(`([^`]+)`(?: or `[^`]+`)?, \*optional\*(?:, defaults to `([^\n]+)`)?\):$", re.MULTILINE
+)
+
+
+def own_fields():
+    """The fields that are ours, with their defaults."""
+    inherited = {f.name for f in dataclasses.fields(PeftConfig)}
+    return {
+        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        for f in dataclasses.fields(IGCConfig)
+        if f.name not in inherited | FOREIGN
+    }
+
+
+# ------------------------------------------------------------------------------------------------ documentation
+def test_the_docstring_names_every_field_once_with_its_default():
+    documented = {name: default for name, _, default in ENTRY.findall(IGCConfig.__doc__)}
+    assert len(ENTRY.findall(IGCConfig.__doc__)) == len(documented)
+    assert documented.keys() == own_fields().keys()
+    for name, default in own_fields().items():
+        written = documented[name]
+        assert (json.loads(_json(written)) if written else None) == default, name
+
+
+def _json(text):
+    """A Python literal of the docstring as JSON."""
+    return {"True": "true", "False": "false"}.get(text, text)
+
+
+def test_the_docstring_names_the_type_of_every_field():
+    kinds = {name: kind for name, kind, _ in ENTRY.findall(IGCConfig.__doc__)}
+    for name, default in own_fields().items():
+        if default is not None:
+            assert kinds[name].startswith(type(default).__name__), name
+
+
+def test_every_field_has_a_help_text():
+    assert all(f.metadata.get("help") for f in dataclasses.fields(IGCConfig))
+
+
+def test_the_config_has_what_peft_and_trl_read_and_nothing_that_misleads_them():
+    names = {f.name for f in dataclasses.fields(IGCConfig)}
+    assert names >= FOREIGN
+    assert not names & {"bias", "layers_to_transform"}
+
+
+# ------------------------------------------------------------------------------------------------ values
+def test_the_result_is_as_long_as_the_operands_unless_told():
+    assert IGCConfig(num_digits=6).result_digits == 6
+    assert IGCConfig(num_digits=6, result_digits=9).result_digits == 9
+
+
+def test_the_task_is_causal_language_modelling():
+    assert IGCConfig().task_type == "CAUSAL_LM"
+
+
+def test_lists_of_two_configs_are_not_shared():
+    first = IGCConfig()
+    first.operations.append("^")
+    assert IGCConfig().operations == ["+", "-", "*", "/"]
+
+
+AT_LEAST = {
+    **dict.fromkeys(["layer", "reading_layers"], 0),
+    **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads", "max_distance"], 1),
+    **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim", "max_offset"], 1),
+}
+
+
+def test_every_size_is_checked():
+    sizes = {name for name in own_fields() if type(getattr(IGCConfig(), name)) is int} - {"format_version"}
+    assert sizes == AT_LEAST.keys()
+
+
+@pytest.mark.parametrize(("name", "least"), AT_LEAST.items())
+def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
+    for value in (least - 1, -5, 1.0, "2", True):
+        message = rf"`{name}={re.escape(repr(value))}` is not an integer of at least {least}. Set `IGCConfig\({name}="
+        with pytest.raises(ValueError, match=message):
+            IGCConfig(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["reading_dim", "writing_dim"])
+def test_widths_that_the_heads_do_not_divide_are_refused(name):
+    with pytest.raises(ValueError, match=f"`{name}=100` is not a multiple of `num_heads=8`. Change one of them"):
+        IGCConfig(**{name: 100})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"division": "round"}, "`division='round'` is unknown. Choose one of exact, floor, trunc"),
+        ({"operations": []}, r"`operations=\[\]` is not a list of symbols such as"),
+        ({"operations": "+-"}, r"`operations='\+-'` is not a list of symbols"),
+        ({"operations": ["+", "-", "+"]}, "names an operation twice. Name each one once"),
+        ({"anchor_token_ids": []}, r"`anchor_token_ids=\[\]` is not a list of non-empty lists of token ids"),
+        ({"anchor_token_ids": [[]]}, "is not a list of non-empty lists"),
+        ({"anchor_token_ids": [27, 9]}, r"Pass one sequence `\[27, 9\]` as `\[\[27, 9\]\]`"),
+        ({"anchor_token_ids": 27}, "`anchor_token_ids=27` is not a list of"),
+        ({"anchor_token_ids": [["27"]]}, "is not a list of non-empty lists of token ids"),
+        ({"inline_token_ids": []}, r"`inline_token_ids=\[\]` is not a list of non-empty lists of token ids"),
+        ({"inline_token_ids": [28]}, r"`inline_token_ids=\[28\]` is not a list of non-empty lists"),
+        ({"inline_token_ids": [["="]]}, "`inline_token_ids=.*is not a list of non-empty lists"),
+        ({"anchor": "end"}, "`anchor='end'` is unknown. Choose one of prompt_end, tokens"),
+        ({"anchor": "tokens"}, r"names no anchor without .* or use `IGCConfig.from_tokenizer\(tokenizer\)`"),
+        ({"reading_context": "all"}, "`reading_context='all'` is neither 'since_last_anchor' nor 'row' nor a number"),
+        ({"reading_context": None}, "`reading_context=None` is neither"),
+        ({"reading_context": 0}, "`reading_context=0` is neither .* nor a number of tokens above 0"),
+        ({"reading_context": -3}, "`reading_context=-3` is neither"),
+        ({"reading_context": True}, "`reading_context=True` is neither"),
+        ({"reading_context": 2.5}, "`reading_context=2.5` is neither"),
+        ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
+        ({"exclude_modules": "lm_head"}, "`exclude_modules='lm_head'` has no meaning for IGC"),
+        ({"trainable_token_indices": [1]}, r"`trainable_token_indices=\[1\]` has no meaning for IGC"),
+        ({"shortcut": "both"}, "`shortcut='both'` is unknown. Choose one of None, beside, only"),
+        ({"shortcut": True}, "`shortcut=True` is unknown"),
+        ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
+    ],
+)
+def test_values_without_meaning_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        IGCConfig(**fields)
+
+
+def test_an_unknown_field_is_an_error():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'num_digit'"):
+        IGCConfig(num_digit=3)
+
+
+TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"interface": "words"}, "`interface='words'` is unknown. Choose one of hidden, tokens"),
+        ({"interface": "tokens"}, r"`number_tokens` require each other. Use `IGCConfig.from_tokenizer\(tokenizer\)`"),
+        ({"number_tokens": TABLE.to_json()}, "The token interface and `number_tokens` require each other"),
+        ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
+        ({**TOKENS, "max_offset": 64}, "`max_offset=64` has no meaning for `interface='tokens'`"),
+        ({**TOKENS, "number_tokens": {"digits": {}}}, r"A token table has the keys .*Create it again: `Tokenizer"),
+        ({**TOKENS, "reading_dim": 100}, "`reading_dim=100` is not a multiple of `num_heads=8`"),
+        ({**TOKENS, "max_distance": 0}, "`max_distance=0` is not an integer of at least 1"),
+        ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
+        ({**TOKENS, "reading_context": 0}, "`reading_context=0` is neither"),
+        (
+            {**TOKENS, "shortcut": "only"},
+            "`shortcut='only'` has no meaning for `interface='tokens'`.* Leave it out, or",
+        ),
+        ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
+        ({"confidence": True}, r"`confidence=True` is not in 0..1"),
+        ({"confidence": "high"}, r"`confidence='high'` is not in 0..1"),
+        ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),
+    ],
+)
+def test_values_without_meaning_in_an_interface_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        IGCConfig(**fields)
+
+
+def test_each_interface_has_sizes_of_its_own_that_are_saved(tmp_path):
+    config = IGCConfig(**TOKENS, confidence=0.9)
+    assert (config.num_digits, config.result_digits, config.writing_dim, config.max_offset) == (40, 40, None, None)
+    assert (IGCConfig().num_digits, IGCConfig().writing_dim, IGCConfig(confidence=0).confidence) == (10, 512, 0)
+    config.save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)) == config
+
+
+# ------------------------------------------------------------------------------------------------ anchors
+@pytest.mark.parametrize(
+    ("fields", "anchor"),
+    [
+        ({}, "prompt_end"),
+        ({"inline_token_ids": [[28]]}, "prompt_end"),
+        ({"anchor_token_ids": [[5, 6]]}, "tokens"),
+        ({"anchor_token_ids": [[5, 6]], "inline_token_ids": [[28]]}, "tokens"),
+        ({"anchor": "prompt_end", "anchor_token_ids": [[5, 6]]}, "prompt_end"),
+        ({"anchor": "tokens", "inline_token_ids": [[28]]}, "tokens"),
+    ],
+)
+def test_the_prompts_end_is_an_anchor_unless_turns_are_named_or_it_is_told(fields, anchor):
+    config = IGCConfig(**fields)
+    assert config.anchor == anchor
+    assert config.anchor_token_ids == fields.get("anchor_token_ids")
+    assert config.inline_token_ids == fields.get("inline_token_ids")
+
+
+def test_a_step_reads_since_the_last_anchor_unless_told():
+    assert IGCConfig().reading_context == "since_last_anchor"
+    assert IGCConfig(reading_context="row").reading_context == "row"
+    assert IGCConfig(**TOKENS, reading_context=64).reading_context == 64
+
+
+def test_a_config_saved_before_there_were_ablations_has_none(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    saved = json.loads(path.read_text())
+    older = {k: v for k, v in saved.items() if k != "shortcut"}
+    assert len(older) == len(saved) - 1
+    path.write_text(json.dumps(older))
+    config = IGCConfig.from_pretrained(str(tmp_path))
+    assert config.shortcut is None
+    assert config == IGCConfig()
+
+
+REMOVED = [("alignment", "left", "right"), ("fixed_inputs", None, 16), ("reading_dropout", 0.0, 0.1)]
+
+
+@pytest.mark.parametrize("loader", [IGCConfig, PeftConfig])
+@pytest.mark.parametrize(("name", "default", "other"), REMOVED)
+def test_a_removed_field_is_ignored_at_its_default_and_refused_otherwise(name, default, other, loader, tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    saved = json.loads(path.read_text())
+    assert name not in saved
+    path.write_text(json.dumps({**saved, name: default}))
+    assert loader.from_pretrained(str(tmp_path)) == IGCConfig()
+    path.write_text(json.dumps({**saved, name: other}))
+    with pytest.raises(ValueError, match=f"`{name}` is no longer a field of `IGCConfig`: only adapters with `{name}="):
+        loader.from_pretrained(str(tmp_path))
+
+
+def test_a_config_saved_before_anchors_within_texts_has_the_anchors_it_had(tmp_path):
+    for fields in ({}, {"anchor_token_ids": [[5, 6]]}):
+        IGCConfig(**fields).save_pretrained(tmp_path)
+        path = tmp_path / "adapter_config.json"
+        saved = json.loads(path.read_text())
+        older = {k: v for k, v in saved.items() if k not in ("anchor", "inline_token_ids", "reading_context")}
+        assert len(older) == len(saved) - 3
+        path.write_text(json.dumps(older))
+        config = IGCConfig.from_pretrained(str(tmp_path))
+        assert (config.anchor, config.inline_token_ids) == ("tokens" if fields else "prompt_end", None)
+        assert config == IGCConfig(**fields)
+
+
+# ------------------------------------------------------------------------------------------------ files
+FULL = {
+    "layer": 3,
+    "anchor": "prompt_end",
+    "anchor_token_ids": [[5, 6], [7]],
+    "inline_token_ids": [[28], [3, 28]],
+    "reading_context": "row",
+    "num_digits": 6,
+    "result_digits": 12,
+    "operations": ["*", "+"],
+    "division": "trunc",
+    "reading_dim": 64,
+    "teacher_forcing": False,
+    "modules_to_save": ["lm_head"],
+    "base_model_name_or_path": "org/base",
+}
+
+
+ABLATIONS = {"shortcut": "beside"}
+
+
+@pytest.mark.parametrize("fields", [{}, FULL, {**FULL, **ABLATIONS}], ids=["defaults", "full", "ablations"])
+def test_a_saved_config_comes_back_the_same(fields, tmp_path):
+    config = IGCConfig(**fields)
+    config.save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)) == config
+    general = PeftConfig.from_pretrained(str(tmp_path))
+    assert type(general) is IGCConfig
+    assert general == config
+
+
+def test_a_context_in_tokens_comes_back_as_a_number(tmp_path):
+    IGCConfig(**TOKENS, reading_context=64).save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)) == IGCConfig(**TOKENS, reading_context=64)
+
+
+def test_a_subfolder_is_found(tmp_path):
+    IGCConfig(**FULL).save_pretrained(tmp_path / "math")
+    config = IGCConfig.from_pretrained(str(tmp_path), subfolder="math")
+    assert config == IGCConfig(**FULL)
+    assert config.loaded_from == str(tmp_path / "math")
+
+
+def test_the_file_is_plain_json_with_the_fields_alone(tmp_path):
+    IGCConfig(**FULL).save_pretrained(tmp_path)
+    IGCConfig.from_pretrained(str(tmp_path)).save_pretrained(tmp_path / "again")
+    written = json.loads((tmp_path / "again" / "adapter_config.json").read_text())
+    assert written.keys() == {f.name for f in dataclasses.fields(IGCConfig)}
+    assert written["peft_type"] == "IGC"
+    assert written["anchor_token_ids"] == [[5, 6], [7]]
+
+
+LOADERS = pytest.mark.parametrize("loader", [IGCConfig, PeftConfig])
+
+
+def saved_with(folder, **fields):
+    """A saved config with further fields; None takes one away."""
+    IGCConfig().save_pretrained(folder)
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    return str(folder)
+
+
+@LOADERS
+def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(loader, tmp_path):
+    with pytest.raises(ValueError, match="has the field `from_the_future=1`, which this version of peft-igc does not"):
+        loader.from_pretrained(saved_with(tmp_path, from_the_future=1))
+    assert loader.from_pretrained(saved_with(tmp_path, from_the_future=None)) == IGCConfig()
+
+
+@LOADERS
+def test_a_newer_format_is_refused_by_name_and_one_of_version_0_1_is_the_first(loader, tmp_path):
+    with pytest.raises(ValueError, match="`format_version=2`, but this version of peft-igc knows formats up to 1"):
+        loader.from_pretrained(saved_with(tmp_path, format_version=FORMAT + 1))
+    path = tmp_path / "adapter_config.json"
+    older = {k: v for k, v in json.loads(path.read_text()).items() if k != "format_version"}
+    path.write_text(json.dumps(older))
+    assert loader.from_pretrained(str(tmp_path)).format_version == 1
+
+
+def test_a_file_with_a_wrong_value_is_refused(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    path = tmp_path / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layer": -1}))
+    with pytest.raises(ValueError, match="`layer=-1` is not an integer of at least 0"):
+        IGCConfig.from_pretrained(str(tmp_path))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match="Can't find 'adapter_config.json' at '.*nowhere'"):
+        IGCConfig.from_pretrained(str(tmp_path / "nowhere"))
+
+
+def test_damaged_weights_beside_the_config_are_named(tmp_path):
+    IGCConfig().save_pretrained(tmp_path)
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"\xff" * 64)
+    with pytest.raises(ValueError, match=r"`.*adapter_model.safetensors` is damaged .*Copy or download it again"):
+        IGCConfig.from_pretrained(str(tmp_path))
+
+
+def test_a_config_of_another_method_is_not_touched(tmp_path):
+    LoraConfig(target_modules=["q_proj"]).save_pretrained(tmp_path)
+    assert type(PeftConfig.from_pretrained(str(tmp_path))) is LoraConfig
+
+
+# ------------------------------------------------------------------------------------------------ from_tokenizer
+HEADER = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+
+
+def make_tokenizer(template, *extra):
+    """A tokenizer of characters and special tokens; `extra` are further words."""
+    words = ["<unk>", "<|user|>", "<|assistant|>", "<|end|>", *"0123456789: AB", *extra]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    pattern = "|".join([*map(re.escape, extra), "."])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="<unk>",
+        additional_special_tokens=["<|user|>", "<|assistant|>", "<|end|>"],
+    )
+    made.chat_template = template
+    return made
+
+
+def test_the_anchor_is_the_assistant_header_of_the_chat_template():
+    tokenizer = make_tokenizer(TURNS + HEADER)
+    config = IGCConfig.from_tokenizer(tokenizer, layer=2, num_digits=5)
+    assert config.anchor_token_ids == [[tokenizer.convert_tokens_to_ids("<|assistant|>")]]
+    assert (config.layer, config.num_digits) == (2, 5)
+    assert (config.anchor, config.inline_token_ids) == ("tokens", None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"anchor_token_ids": [[1]]}, {"inline_token_ids": [[1]]}, {"anchor": "prompt_end"}],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_given_fields_win_and_need_no_chat_template(fields):
+    for template in (TURNS + HEADER, None):
+        config = IGCConfig.from_tokenizer(make_tokenizer(template), **fields)
+        assert config == IGCConfig(**fields)
+
+
+@pytest.mark.parametrize(
+    ("rules", "anchor", "turns", "inline"),
+    [
+        (["prompt_end"], "prompt_end", None, None),
+        (["="], "tokens", None, [["="], [" ="]]),
+        (["=", "A:"], "tokens", None, [["="], [" ="], ["A", ":"]]),
+        (["prompt_end", "="], "prompt_end", None, [["="], [" ="]]),
+        ([[5, 6]], "tokens", [[5, 6]], None),
+        (["=", [5, 6], [7]], "tokens", [[5, 6], [7]], [["="], [" ="]]),
+        ((" =", [5, 6], "prompt_end"), "prompt_end", [[5, 6]], [[" ="]]),
+    ],
+    ids=str,
+)
+def test_anchors_are_all_rules_in_one_list(rules, anchor, turns, inline):
+    tokenizer = make_tokenizer(None, "=", " =")
+    config = IGCConfig.from_tokenizer(tokenizer, anchors=rules)
+    ids = inline and [tokenizer.convert_tokens_to_ids(words) for words in inline]
+    assert (config.anchor, config.anchor_token_ids, config.inline_token_ids) == (anchor, turns, ids)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"anchors": "="}, r"`anchors='='` is not a list of rules. Pass one text as `\['='\]`"),
+        ({"anchors": []}, r"`anchors=\[\]` is not a list of rules"),
+        ({"anchors": ["="], "anchor": "tokens"}, "`anchors` and `anchor` both define the anchors. Pass one"),
+        ({"anchors": ["="], "inline_token_ids": [[1]]}, "`anchors` and `inline_token_ids` both define"),
+        ({"anchors": [[1]], "anchor_token_ids": None}, "`anchors` and `anchor_token_ids` both define"),
+        ({"anchors": [[]]}, r"`anchor_token_ids=\[\[\]\]` is not a list of non-empty lists"),
+        ({"anchors": [1]}, r"`anchor_token_ids=\[1\]` is not a list of non-empty lists"),
+        ({"anchors": [""]}, "The anchor rule '' is empty"),
+        ({"anchors": ["=", "?"]}, r"No tokens of .* end in the anchor rule '\?'"),
+    ],
+)
+def test_anchors_that_are_no_rules_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        IGCConfig.from_tokenizer(make_tokenizer(TURNS + HEADER, "="), **fields)
+
+
+def test_a_tokenizer_without_chat_template_needs_anchors():
+    with pytest.raises(ValueError, match="has no chat template.*Pass `anchor_token_ids=.*or use `IGCConfig"):
+        IGCConfig.from_tokenizer(make_tokenizer(None))

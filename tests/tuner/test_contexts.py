@@ -1,0 +1,148 @@
+"""Promises of reading at many anchors of one text: each step is read as if it were alone, within its context only.
+
+Random weights, random texts rich in numbers. Try it: `pytest tests/tuner/test_contexts.py`.
+"""
+
+import pytest
+import torch
+from tiny_vocabulary import TABLE, TEXTS
+
+from peft_igc.mappings.hidden_interface import HiddenInputMapping
+from peft_igc.mappings.readings import Pointing
+from peft_igc.mappings.token_interface import TokenInputMapping
+from peft_igc.numbers.digits import PAD
+from peft_igc.numbers.number_runs import NumberTokens
+
+
+HIDDEN, DIM, ROWS, LENGTH = 24, 16, 3, 220
+SIZES = {"dim": DIM, "num_layers": 2, "num_heads": 2, "ffn": 32, "max_distance": 64}
+
+
+def reader(interface):
+    torch.manual_seed(0)
+    if interface == "hidden":
+        mapping = HiddenInputMapping(HIDDEN, 4, 4, **SIZES)
+    else:
+        mapping = TokenInputMapping(HIDDEN, NumberTokens(TABLE), 4, 4, **SIZES)
+    for weight in mapping.parameters():
+        torch.nn.init.normal_(weight, std=0.4)
+    return mapping.eval()
+
+
+@pytest.fixture
+def text():
+    generator = torch.Generator().manual_seed(1)
+    numeric = torch.tensor([TEXTS.index(t) for t in TEXTS if t.isdigit()])
+    ids = torch.randint(3, len(TEXTS), (ROWS, LENGTH), generator=generator)
+    pick = torch.rand(ROWS, LENGTH, generator=generator) < 0.4
+    ids = torch.where(pick, numeric[torch.randint(len(numeric), (ROWS, LENGTH), generator=generator)], ids)
+    valid = torch.arange(LENGTH) >= torch.tensor([[0], [7], [3]])
+    kept = torch.randn(ROWS, LENGTH, DIM, generator=generator)
+    return kept, valid, ids
+
+
+def chances(pointing):
+    """Probabilities of the places at which a number stands."""
+    there = pointing.digits[:, :, None, :, :1] != PAD
+    return pointing.scores.exp() * there
+
+
+# short and long contexts, one that begins with the row, one token alone, and none
+ANCHORS = torch.tensor([[30, 45, 200, 201, -1], [-1, -1, 20, 219, 219], [60, 61, 120, -1, 180]])
+SINCE = torch.tensor([[0, 31, 45, 201, 0], [0, 0, 0, 20, 180], [10, 60, 61, 0, 50]])
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_each_of_many_steps_is_read_as_if_it_were_alone(interface, text):
+    kept, valid, ids = text
+    mapping = reader(interface)
+    compared = 0
+    with torch.no_grad():
+        together = mapping(kept, valid, ANCHORS, ids, SINCE)
+        for step in range(ANCHORS.shape[1]):
+            alone = mapping(kept, valid, ANCHORS[:, step : step + 1], ids, SINCE[:, step : step + 1])
+            there = ANCHORS[:, step] >= 0
+            if isinstance(together, Pointing):
+                chosen, single = (x.choose() for x in (together, alone))
+                assert torch.equal(chosen.digits[there, step], single.digits[there, 0])
+                assert torch.equal(together.aside[there, step], alone.aside[there, 0])
+                # with fewer numbers there is no operator, whatever the logits are
+                two = there & ((alone.digits[:, 0, :, 0] != PAD).sum(-1) > 1)
+                torch.testing.assert_close(together.operator[two, step], alone.operator[two, 0], atol=1e-4, rtol=0)
+                compared += int(two.sum())
+                width = min(together.scores.shape[-2], alone.scores.shape[-2])
+                got, wanted = chances(together)[there, step, :, -width:], chances(alone)[there, 0, :, -width:]
+                torch.testing.assert_close(got, wanted, atol=1e-4, rtol=0)
+                seen = together.positions[there, step]
+                for row, anchor, since in zip(seen, ANCHORS[there, step], SINCE[there, step], strict=True):
+                    inside = row[row >= 0]
+                    assert inside.max() <= anchor
+                    assert inside.min() >= since
+            else:
+                for got, wanted in zip(together, alone, strict=True):
+                    torch.testing.assert_close(got[there, step], wanted[there, 0], atol=1e-4, rtol=1e-4)
+    assert compared >= 8 or interface == "hidden"
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_nothing_before_a_context_matters(interface, text):
+    kept, valid, ids = text
+    mapping = reader(interface)
+    anchors, since = torch.tensor([[180, 200]] * 3), torch.tensor([[140, 180], [130, 181], [120, 150]])
+    # a number that goes on into the context is none of it, so what comes first is kept as it is
+    changed = torch.arange(LENGTH) < since.min(1, keepdim=True).values - 64
+    other = torch.where(changed, ids.flip(1), ids), torch.where(changed[..., None], kept.flip(1), kept)
+    assert not torch.equal(other[0], ids)
+    with torch.no_grad():
+        before = mapping(kept, valid, anchors, ids, since)
+        after = mapping(other[1], valid, anchors, other[0], since)
+        whole = mapping(kept, valid, anchors, ids)
+    if interface == "tokens":
+        before, after, whole = ((x.operator, chances(x), x.positions, x.digits) for x in (before, after, whole))
+    for one, same, all_of_it in zip(before, after, whole, strict=True):
+        torch.testing.assert_close(one, same, atol=1e-4, rtol=1e-4)
+        assert one.shape != all_of_it.shape or not torch.equal(one, all_of_it)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_number_that_a_context_cuts_is_not_read(several):
+    mapping = reader("tokens")
+    tokens = [TEXTS.index(t) for t in ("12", "3", "+", "45", "=")]
+    ids = torch.tensor([tokens * 3])
+    kept = torch.zeros(1, ids.shape[1], DIM)
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    anchors, since = torch.tensor([[4, 9]]), torch.tensor([[1, 6]])  # begin at `3`, the end of `123`
+    if not several:
+        anchors, since = anchors[:, 1:], since[:, 1:]
+    with torch.no_grad():
+        reading = mapping(kept, valid, anchors, ids, since)
+    numbers = reading.digits[..., 0] != PAD  # [1, A, W]
+    assert numbers.sum(-1).tolist() == [[1] * anchors.shape[1]]
+    assert reading.digits[numbers][:, :3].tolist() == [[4, 5, PAD]] * anchors.shape[1]
+
+
+def test_a_number_before_a_cut_within_a_sentence_is_no_operand_but_a_further_number():
+    """Of `2+3*4=` four tokens are read: two numbers, and the calculation still has three."""
+    ids = torch.tensor([[TEXTS.index(t) for t in ("2", "+", "3", "*", "4", "=")]])
+    valid, kept = torch.ones_like(ids, dtype=torch.bool), torch.zeros(1, 6, DIM)
+    torch.manual_seed(0)
+    cut = TokenInputMapping(HIDDEN, NumberTokens(TABLE), 4, 4, whole_sentences=True, **SIZES).eval()
+    with torch.no_grad():
+        reading = cut(kept, valid, torch.tensor([[5]]), ids, torch.tensor([[2]]))
+        whole = reader("tokens")(kept, valid, torch.tensor([[5]]), ids, torch.tensor([[2]]))
+    assert (reading.digits[..., 0] != PAD).sum() == 2
+    assert reading.aside.all()
+    assert not whole.aside.any()  # where a context begins at an anchor, what stands before that is over
+
+
+def test_embeddings_before_a_context_switch_a_text_off_whatever_other_steps_are_read_beside():
+    tokens = [TEXTS.index(t) for t in ("12", "+", "45", "=")]
+    ids = torch.tensor([[-1] * 5 + tokens + [TEXTS.index("+")] * 150 + tokens])
+    valid, kept = torch.ones_like(ids, dtype=torch.bool), torch.zeros(1, ids.shape[1], DIM)
+    anchors, since = torch.tensor([[8, ids.shape[1] - 1]]), torch.tensor([[5, ids.shape[1] - 4]])
+    with torch.no_grad():
+        reading = reader("tokens")(kept, valid, anchors, ids, since)
+        given = ids.masked_fill(ids < 0, TEXTS.index("+"))
+        known = reader("tokens")(kept, valid, anchors, given, since)
+    assert (reading.digits[..., 0] == PAD).all()
+    assert (known.digits[..., 0] != PAD).sum(-1).tolist() == [[2, 2]]

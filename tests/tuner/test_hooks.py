@@ -1,0 +1,264 @@
+"""Promises of `hooks`: the arguments are taken, refused with a cure, and every call is cleaned up."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from checks import adapted, generated, igc_layers, scored, targets, texts
+from peft import LoraConfig, get_peft_model
+from tiny_models import small_config, tiny_model
+
+from peft_igc.tuner.call import thread
+from peft_igc.tuner.hooks import TARGETS
+
+
+IDS = texts(2, 6)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return adapted("llama")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind():
+    yield
+    assert thread.calls == []
+    assert thread.generations == []
+
+
+def inner(model):
+    return model.base_model.model
+
+
+# ------------------------------------------------------------------------------------------ refusals
+@pytest.mark.parametrize("missing", TARGETS)
+def test_targets_come_together(model, missing):
+    given = targets(("+", "1", "2"), None)
+    del given[missing]
+    with pytest.raises(ValueError, match=f"`{missing}` is missing beside `igc_"):
+        model(input_ids=IDS, **given)
+    with pytest.raises(ValueError, match=f"`{missing}` is missing beside `igc_"):
+        model(input_ids=IDS, **given, **{missing: None})
+
+
+def test_targets_of_none_are_none_given(model):
+    out = model(input_ids=IDS, **dict.fromkeys(TARGETS))
+    assert "igc_loss" not in out
+
+
+def test_unknown_arguments_are_refused(model):
+    with pytest.raises(ValueError, match="`igc_anchor` is not an argument of the calculator. Use `igc_anchors`"):
+        model(input_ids=IDS, igc_anchor=torch.tensor([[1], [1]]))
+    with pytest.raises(ValueError, match="`igc_operator` has no use in `generate`"):
+        model.generate(input_ids=IDS, igc_operator=torch.tensor([[0], [0]]))
+
+
+def test_targets_need_a_dictionary_to_go_into(model, monkeypatch):
+    given = targets(("+", "1", "2"), None)
+    with pytest.raises(ValueError, match="`return_dict=False` leaves no place for the reading loss"):
+        model(input_ids=IDS, return_dict=False, **given)
+    assert isinstance(model(input_ids=IDS, return_dict=False), tuple)
+    forward = inner(model).forward
+    monkeypatch.setattr(inner(model), "forward", lambda **more: forward(**more).to_tuple())
+    with pytest.raises(ValueError, match="returned a `tuple`, which has no place for the reading loss"):
+        model(input_ids=IDS, **given)
+
+
+def test_packed_rows_are_refused_where_something_is_learned(model):
+    positions = torch.tensor([[0, 1, 2, 0, 1, 2]] * 2)
+    with pytest.raises(ValueError, match="`position_ids` restart within a row: several texts are packed"):
+        model(input_ids=IDS, position_ids=positions, labels=IDS)
+    with pytest.raises(ValueError, match="Set `packing=False` and `padding_free=False`"):
+        model(input_ids=IDS, position_ids=positions, **targets(None, None))
+    # left padding restarts nothing: the mask says what the positions mean
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1]] * 2)
+    model(input_ids=IDS, position_ids=torch.tensor([[1, 1, 0, 1, 2, 3]] * 2), attention_mask=mask, labels=IDS)
+    model(input_ids=IDS, position_ids=torch.arange(6).expand(2, 6), labels=IDS)
+
+
+def test_targets_and_anchors_must_have_one_shape(model):
+    given = targets([("+", "1", "2"), None], [None, None])
+    message = r"`igc_operator` has shape \(2, 2\), but this pass has anchors of shape \(2, 1\)"
+    with pytest.raises(ValueError, match=message):
+        model(input_ids=IDS, **given)
+    model(input_ids=IDS, igc_anchors=torch.tensor([[1, 5], [-1, -1]]), **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "wanted"),
+    [
+        ("igc_operands", (2, 1, 2, 4), (2, 1, 2, 5)),
+        ("igc_operands", (2, 1, 5), (2, 1, 2, 5)),
+        ("igc_signs", (2, 1), (2, 1, 2)),
+        ("igc_result", (2, 1, 1), (2, 1, 4)),
+        ("igc_result_sign", (2,), (2, 1)),
+        ("igc_result_status", (1, 1), (2, 1)),
+    ],
+)
+def test_targets_for_another_adapter_are_refused(model, name, shape, wanted):
+    given = {**targets(("+", "1", "2"), None), name: torch.zeros(shape, dtype=torch.int64)}
+    with pytest.raises(ValueError, match=f"`{name}` has shape .*{shape[-1]},?\\), but this adapter needs") as error:
+        model(input_ids=IDS, **given)
+    assert str(tuple(wanted)) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, **more: model(input_ids=IDS, **more),
+        lambda model, **more: model(inputs_embeds=torch.zeros(2, 6, 32), **more),
+        lambda model, **more: generated(model, input_ids=IDS, **more),
+    ],
+)
+def test_anchors_are_checked_in_forward_and_generate(model, call):
+    with pytest.raises(ValueError, match="has the position 6, but the input has 6 tokens"):
+        call(model, igc_anchors=torch.tensor([[2], [6]]))
+    mask = torch.tensor([[0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
+    with pytest.raises(ValueError, match="has a position on padding"):
+        call(model, igc_anchors=torch.tensor([[0], [0]]), attention_mask=mask)
+
+
+# ------------------------------------------------------------------------------------------ the stack
+def test_an_error_in_the_forward_pass_leaves_no_call_behind(model):
+    with pytest.raises(IndexError):
+        model(input_ids=torch.tensor([[10**6]]))
+    with pytest.raises(IndexError):
+        model.generate(input_ids=torch.tensor([[10**6]]), max_new_tokens=1)
+    torch.testing.assert_close(scored(model, IDS, None), scored(model, IDS, torch.tensor([[5], [5]])))
+
+
+def test_a_refused_call_within_a_call_leaves_the_outer_one_alone(model):
+    before = scored(model, IDS, None)
+    refused = []
+
+    def hook(module, args):
+        if not refused:
+            refused.append(True)
+            with pytest.raises(ValueError, match="`igc_nonsense` is not an argument"):
+                inner(model)(input_ids=IDS, igc_nonsense=1)
+
+    handle = igc_layers(model)[0].get_base_layer().register_forward_pre_hook(hook)
+    after = scored(model, IDS, None)
+    handle.remove()
+    assert refused
+    assert torch.equal(before, after)
+
+
+def test_a_forward_pass_within_a_forward_pass_is_on_its_own(model):
+    before, other, got = scored(model, IDS, None), scored(model, IDS.flip(0), None), []
+
+    def hook(module, args):
+        if not got:
+            got.append(None)
+            got[0] = scored(model, IDS.flip(0), None)
+
+    handle = igc_layers(model)[0].get_base_layer().register_forward_pre_hook(hook)
+    after = scored(model, IDS, None)
+    handle.remove()
+    assert torch.equal(before, after)
+    assert torch.equal(other, got[0])
+
+
+# ------------------------------------------------------------------------------------------ copies
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_of_the_model_works_and_is_independent(how):
+    model = adapted("llama")
+    want = generated(model, input_ids=IDS).stacked
+    twin = how(model)
+    assert inner(twin).generate.model is inner(twin)
+    assert torch.equal(generated(twin, input_ids=IDS).stacked, want)
+    with torch.no_grad():
+        igc_layers(twin)[0].igc_output_mapping["default"].write_down.weight.zero_()
+        igc_layers(twin)[0].igc_output_mapping["default"].write_down.bias.zero_()
+    assert not torch.equal(generated(twin, input_ids=IDS).stacked, want)
+    assert torch.equal(generated(model, input_ids=IDS).stacked, want)
+    twin.unload()
+    assert torch.equal(generated(model, input_ids=IDS).stacked, want)
+    del twin
+    assert torch.equal(generated(model, input_ids=IDS).stacked, want)
+
+
+def hooks_of(model):
+    return [
+        (name, len(m._forward_hooks), len(m._forward_pre_hooks), len(m._forward_hooks_always_called))
+        for name, m in model.named_modules()
+    ]
+
+
+def test_unloading_leaves_the_model_as_it_was():
+    base = tiny_model("llama")
+    before, logits = (hooks_of(base), set(base.__dict__)), scored(base, IDS, None)
+    model = get_peft_model(base, small_config())
+    model.add_adapter("second", small_config())
+    assert not torch.equal(scored(model, IDS, None), logits)
+    base = model.unload()
+    assert (hooks_of(base), set(base.__dict__)) == before
+    assert base.generate.__func__ is type(base).generate
+    assert torch.equal(scored(base, IDS, None), logits)
+
+
+def test_unloading_gives_back_a_generate_that_was_there_before():
+    base = tiny_model("llama")
+    seen = []
+
+    def generate(*args, **kwargs):
+        seen.append(kwargs)
+        return type(base).generate(base, *args, **kwargs)
+
+    base.generate = generate
+    model = get_peft_model(base, small_config())
+    model.generate(input_ids=IDS, max_new_tokens=1)
+    assert len(seen) == 1
+    assert model.unload().generate is generate
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model", "ignore:Already found a `peft_config`")
+def test_the_hooks_sit_once_on_the_innermost_model_however_it_is_wrapped():
+    inner = get_peft_model(tiny_model("llama"), small_config())
+    inner.add_adapter("deep", small_config(layer=2))
+    model = get_peft_model(inner, LoraConfig(r=2), adapter_name="other")
+    base = igc_layers(model)[0]._base_model[0]
+    assert [m for m in model.modules() if "_call_impl" in m.__dict__] == [base]
+    for wrapped in (model, model.base_model.model, base):
+        out = wrapped(input_ids=IDS, **targets(("+", "1", "2"), None))
+        assert out.igc_count == 1
+
+
+def test_a_replica_of_data_parallel_is_refused():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    base = igc_layers(model)[0]._base_model[0]
+    with pytest.raises(ValueError, match="`nn.DataParallel` runs copies .*Use DistributedDataParallel"):
+        base._replicate_for_data_parallel()  # what `nn.parallel.replicate` calls on each module
+
+
+def test_texts_packed_by_lengths_are_refused_while_a_calculator_is_on():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    lengths = torch.tensor([0, 3, IDS.shape[1]], dtype=torch.int32)
+    with pytest.raises(ValueError, match="`cu_seq_lens_q` packs several texts .*`padding_free=False`"):
+        model(input_ids=IDS, cu_seq_lens_q=lengths)
+    with model.disable_adapter():
+        model(input_ids=IDS, cu_seq_lens_q=lengths)
+
+
+def test_packed_positions_are_refused_without_labels_too():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    positions = torch.arange(IDS.shape[1]).remainder(3).expand(IDS.shape)
+    with pytest.raises(ValueError, match="`position_ids` restart within a row"):
+        model(input_ids=IDS, position_ids=positions)
+
+
+def test_positions_that_stand_still_or_restart_in_one_row_are_refused():
+    model = get_peft_model(tiny_model("llama"), small_config())
+    rising = torch.arange(IDS.shape[1])
+    for packed in ([0, 1, 2, 0, 1, 2], [3, 4, 5, 1, 2, 3], [0, 0, 0, 0, 0, 0]):  # one text, a cut one, one token each
+        with pytest.raises(ValueError, match="`position_ids` restart within a row"):
+            model(input_ids=IDS, position_ids=torch.stack([rising, torch.tensor(packed)]))
+    model(input_ids=IDS, position_ids=torch.stack([rising, rising + 3]))
+
+
+def test_positions_without_a_dimension_of_rows_pass():
+    model = get_peft_model(tiny_model("gpt2"), small_config())
+    positions = torch.arange(IDS.shape[1])
+    assert torch.equal(model(input_ids=IDS, position_ids=positions).logits, model(input_ids=IDS).logits)

@@ -1,0 +1,380 @@
+"""Promises of generation where anchors arise within the text that is generated: every mode agrees with one pass.
+
+The yardstick is one uncached pass over each final text alone, without padding, in which the rules find the anchors:
+logits within 1e-4 in float32, steps exactly equal. Texts follow a script that is the same in all modes: at some steps
+the next token is a number, a sign or an anchor, which one depends on the row; at the others the model chooses.
+`tests/tuner/test_generation.py` has the anchors of prompts. Try it: `pytest tests/tuner/test_inline_generation.py`
+"""
+
+import functools
+import threading
+
+import pytest
+import torch
+from checks import (
+    TOLERANCE,
+    Calculation,
+    adapted,
+    calculations,
+    generated,
+    left_padded,
+    margin,
+    positions_of,
+    state_of,
+    watching,
+)
+from tiny_models import tiny_model
+from tiny_vocabulary import TEXTS, encode
+from transformers import Cache, DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
+from transformers.cache_utils import QuantizedLayer
+from transformers.utils import is_hqq_available, is_optimum_quanto_available
+
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import PAD
+from peft_igc.tuner.anchors import Rules, ends_of_sequences
+from peft_igc.tuner.steps import Step
+from peft_igc.tuner.text_state import StaticText
+
+
+INTERFACES = ["hidden", "tokens"]
+SLOW = ["mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
+ARCHITECTURES = ["llama", "gpt2", *(pytest.param(arch, marks=pytest.mark.slow) for arch in SLOW)]
+WINDOW = {"sliding_window": 6}
+TIE = 1e-3  # ten times what another order of sums may move
+
+TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
+ANCHORS = {"tokens": {"anchor": "tokens", "anchor_token_ids": [TURN]}, "prompt_end": {"anchor": "prompt_end"}}
+RULES = [
+    ("tokens", "since_last_anchor"),
+    ("prompt_end", "since_last_anchor"),
+    ("tokens", "row"),
+    ("prompt_end", "row"),
+]
+
+# Anchors in the prompts, too, of both kinds; rows of mixed lengths. One token alone is a row in its own test.
+PROMPTS = [encode(text) for text in ("12 +45=[; 9 *34 is\n;77 plus 8A", "34 * 7A", "(90-19)=<A")]
+PLAIN = [encode(text) for text in ("[ (A", "<;A", " what? sumA", "*)A")]
+NUMBERS = ["12", "34", "7", "90", "45", "19", "5", "8"]
+SCRIPT = [None, "=", ";", NUMBERS, " *", NUMBERS, "=", None, None]
+SCRIPT += ["=", ";", NUMBERS, " +", NUMBERS, " is", "\n", None, None]
+NEW = len(SCRIPT)
+
+
+class Script(LogitsProcessor):
+    """Makes a `generate` follow `SCRIPT` behind its prompt of that width, whatever its rows are."""
+
+    def __init__(self, width, script=SCRIPT):
+        self.width, self.script = width, script
+
+    def __call__(self, input_ids, scores):
+        step = input_ids.shape[1] - self.width
+        wanted = self.script[step] if step < len(self.script) else None
+        if wanted is None:
+            return scores
+        texts = wanted if isinstance(wanted, list) else [wanted]
+        tokens = torch.tensor([TEXTS.index(text) for text in texts])
+        chosen = tokens[(input_ids.sum(1) * 7 + step) % len(tokens)]  # padding has id 0
+        return scores + torch.full_like(scores, -1e4).scatter(1, chosen[:, None], 0.0)
+
+
+@functools.cache
+def made(arch, interface, anchor="tokens", context="since_last_anchor", seed=0):
+    """A telling model with a rule of each kind."""
+    arch, _, window = arch.partition("-")
+    rules = {**ANCHORS[anchor], "inline_token_ids": INLINE, "reading_context": context, "result_digits": 8}
+    return adapted(arch, seed=seed, overrides=WINDOW if window else None, interface=interface, **rules)
+
+
+@pytest.fixture(params=INTERFACES)
+def interface(request):
+    return request.param
+
+
+@pytest.fixture(params=["tokens", "prompt_end"])
+def llama(request, interface):
+    return made("llama", interface, request.param)
+
+
+def written(model, rows=None, new=NEW, script=SCRIPT, **options):
+    """`generate` with the script, from one-dimensional prompts (left-padded) or from what else is given."""
+    given = left_padded(rows) if rows is not None else {}
+    width = {**given, **options}["input_ids"].shape[1]
+    processors = LogitsProcessorList([Script(width, script)])
+    return generated(model, new=new, **{**given, "logits_processor": processors, **options})
+
+
+def alone(model, text, stretches, **more):
+    """Logits [L, V] of a pass over one text [L] alone, nothing cached, and its step; stretches: what was generated."""
+    labels = torch.full_like(text, -100)
+    for start, stop in stretches:  # where the end of a prompt is an anchor, it is that before labels
+        labels[start:stop] = text[start:stop]
+    with watching() as seen, torch.no_grad():
+        logits = model(input_ids=text[None], labels=labels[None], use_cache=False, **more).logits[0]
+    return logits, next((s for s in seen if isinstance(s, Step)), None)
+
+
+def steps_alone(step):
+    """The steps of a pass over one text, as `calculations` gives those of a record."""
+    places, tensors = step.anchors[0].tolist(), (t[0].tolist() for t in step.result)
+    rows = zip(places, *tensors, strict=True)
+    return sorted(Calculation(p, tuple(d for d in ds if d != PAD), s, status) for p, ds, s, status in rows if p >= 0)
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
+
+
+def assert_as_alone(model, out, rows, before=()):
+    """Each text has the logits and left the steps of one pass over it; the calculator ran behind the prompt.
+
+    Args:
+        model: that generated.
+        out: of `generated`; several sequences per row and left padding may be among it.
+        rows: the prompts, one-dimensional; before: stretches in them that were generated earlier.
+    """
+    beams = getattr(out, "beam_indices", None)
+    repeats, new = out.sequences.shape[0] // len(rows), len(out.logits)
+    behind = ties = 0
+    for i, sequence in enumerate(out.sequences):
+        row = rows[i // repeats]
+        text = torch.cat([row, sequence[-new:]])[:-1]  # the last token has not been read
+        logits, step = alone(model, text, [*before, (len(row), len(text))])
+        if step is not None and margin(step) <= TIE:
+            ties += 1
+            continue
+        got = out.stacked[i] if beams is None else out.stacked[beams[i, :new], torch.arange(new)]
+        close(got, logits[len(row) - 1 :])
+        wanted = steps_alone(step) if step is not None else []
+        if out.past_key_values is not None and beams is None:
+            state = state_of(out.past_key_values)
+            # A static cache is never cropped, so the latest step of a row is enough.
+            assert calculations(state)[i] == (wanted[-1:] if isinstance(state, StaticText) else wanted)
+        behind += sum(s.position >= len(row) and s.status == int(Status.OK) for s in wanted)
+    assert behind > 0
+    assert 3 * ties <= out.sequences.shape[0]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_what_is_written_behind_an_anchor_within_the_text_matters(arch, interface):
+    model = made(arch, interface)
+    out = written(model, PROMPTS)
+    rows = 0
+    for row, sequence in zip(PROMPTS, out.sequences, strict=True):
+        text = torch.cat([row, sequence[-NEW:]])[:-1]
+        logits, step = alone(model, text, [(len(row), len(text))])
+        kept = step.anchors.masked_fill(step.anchors >= len(row), -1)  # without those that were generated
+        without, _ = alone(model, text, [], igc_anchors=kept)
+        ok = [s.position for s in steps_alone(step) if s.position >= len(row) and s.status == int(Status.OK)]
+        rows += bool(ok)
+        assert all((logits - without)[at].abs().max() > 100 * TOLERANCE for at in ok)
+    assert rows >= 2
+
+
+@pytest.mark.parametrize("rules", [*RULES, ("tokens", 7)])
+def test_greedy_generation_equals_one_uncached_pass_with_every_reading_context(interface, rules):
+    if interface == "hidden" and rules[1] == 7:
+        pytest.skip("the hidden interface refuses a number of tokens")
+    model = made("llama", interface, *rules)
+    rows = PROMPTS + PLAIN  # the context of a whole row is all too full where the prompt has numbers
+    assert_as_alone(model, written(model, rows), rows)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
+def test_cached_chunked_static_and_uncached_generation_equal_one_uncached_pass(arch, interface, anchor):
+    model = made(arch, interface, anchor)
+    static = {"cache_implementation": "static"}
+    for options in ({}, {"prefill_chunk_size": 3}, {"prefill_chunk_size": 1}, static, {"use_cache": False}):
+        assert_as_alone(model, written(model, PROMPTS, **options), PROMPTS)
+    assert_as_alone(model, written(model, **left_padded(PROMPTS, extra=3)), PROMPTS)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_beams_and_samples_equal_one_uncached_pass(arch, interface):
+    model = made(arch, interface)
+    for cache in ("dynamic", "static"):
+        out = written(model, PROMPTS, num_beams=3, num_return_sequences=2, cache_implementation=cache)
+        assert len({tuple(s) for s in out.sequences.tolist()}) == 6
+        assert_as_alone(model, out, PROMPTS)
+        out = written(model, PROMPTS, do_sample=True, num_return_sequences=3, cache_implementation=cache)
+        assert len({tuple(s) for s in out.sequences.tolist()}) == 9
+        assert_as_alone(model, out, PROMPTS)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_beams_and_samples_hold_where_the_end_of_the_prompt_is_an_anchor(interface, num_beams):
+    model = made("llama", interface, "prompt_end")
+    out = written(model, PROMPTS, num_beams=num_beams, do_sample=True, num_return_sequences=2)
+    assert_as_alone(model, out, PROMPTS)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
+def test_assisted_decoding_equals_greedy_decoding(arch, interface, anchor):
+    model = made(arch, interface, anchor)
+    for assistant in (tiny_model("llama", seed=3), made("llama", interface, anchor, seed=3)):
+        for row in PROMPTS[:2]:
+            out = written(model, [row], assistant_model=assistant)
+            assert torch.equal(out.sequences, written(model, [row]).sequences)
+            assert_as_alone(model, out, [row])
+
+
+@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
+def test_prompt_lookup_equals_greedy_decoding_and_drops_anchors_of_rejected_drafts(interface, anchor):
+    model = made("llama", interface, anchor)
+    # Whatever number the script begins with, a calculation with it is looked up, which the script then leaves.
+    row = encode("".join(f";{number} *99=;{number} +99 is\n" for number in NUMBERS) + "A")
+    out = written(model, [row], prompt_lookup_num_tokens=5)
+    assert torch.equal(out.sequences, written(model, [row]).sequences)
+    assert_as_alone(model, out, [row])
+    assert (state_of(out.past_key_values).steps.anchors == -1).any()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
+def test_a_returned_cache_goes_on_with_a_longer_prompt(arch, interface, anchor):
+    model = made(arch, interface, anchor)
+    row = PROMPTS[2]
+    first = written(model, [row])
+    longer = torch.cat([first.sequences[0], PROMPTS[0]])
+    out = written(model, [longer], past_key_values=first.past_key_values)
+    assert_as_alone(model, out, [longer], before=[(len(row), len(row) + NEW)])
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
+def test_a_prefix_cache_filled_by_forward_serves_a_generate(arch, interface, anchor):
+    model = made(arch, interface, anchor)
+    batch = left_padded(PROMPTS)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    middle = PROMPTS[0].tolist().index(INLINE[1][1])  # a pass ends within the sequence of two tokens
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        for start, stop in ((0, middle), (middle, ids.shape[1] - 1)):
+            model(input_ids=ids[:, start:stop], attention_mask=mask[:, :stop], past_key_values=cache,
+                  position_ids=positions_of(mask)[:, start:stop])  # fmt: skip
+    assert_as_alone(model, written(model, **batch, past_key_values=cache), PROMPTS)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_cropping_back_behind_an_anchor_lets_the_earlier_step_govern_again(arch, interface):
+    model = made(arch, interface)
+    first, second, other = (encode(text) for text in (";12 *34=", "; 9 +45=", "<?"))
+    cache = DynamicCache(config=model.config)
+    for layer in cache.layers:
+        if hasattr(layer, "activate_past_recording"):
+            layer.activate_past_recording()
+    with torch.no_grad():
+        model(input_ids=torch.cat([first, second])[None], past_key_values=cache)
+        cache.crop(-1)
+        got = model(input_ids=other[None], past_key_values=cache).logits[0]
+    text = torch.cat([first, second[:-1], other])
+    logits, step = alone(model, text, [])
+    close(got, logits[-len(other) :])
+    assert calculations(state_of(cache))[0] == steps_alone(step)
+    assert [s.position for s in steps_alone(step)] == [len(first) - 1]
+    with model.disable_adapter():
+        base, _ = alone(model, text, [])
+    assert not torch.allclose(base[-1], logits[-1], atol=100 * TOLERANCE)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_row_of_one_token_generates(arch, interface):
+    for anchor in ANCHORS:
+        model = made(arch, interface, anchor)
+        rows = [PROMPTS[0], torch.tensor(TURN), PROMPTS[1]]
+        assert_as_alone(model, written(model, rows), rows)
+
+
+def test_a_static_cache_of_the_callers_is_used_again_after_a_reset(llama):
+    cache = StaticCache(config=llama.config, max_cache_len=64)
+    for rows in (PROMPTS, PROMPTS[::-1]):
+        cache.reset()
+        assert_as_alone(llama, written(llama, rows, past_key_values=cache), rows)
+
+
+class Unrounded(QuantizedLayer):
+    """Handles keys and values as a quantised cache does, without the loss: its rows can be compared exactly."""
+
+    def _quantize(self, tensor, axis):
+        return tensor.clone()
+
+    def _dequantize(self, tensor):
+        return tensor
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"do_sample": True, "num_return_sequences": 2}])
+def test_steps_follow_the_rows_of_a_quantised_cache(llama, options):
+    cache = Cache(layers=[Unrounded(residual_length=4) for _ in range(llama.config.num_hidden_layers)])
+    out = written(llama, PROMPTS, past_key_values=cache, **options)
+    assert isinstance(out.past_key_values.layers[1], Unrounded)
+    assert_as_alone(llama, out, PROMPTS)
+
+
+@pytest.mark.parametrize("backend", ["quanto", "hqq"])
+def test_anchors_are_found_beside_a_cache_that_a_backend_quantises(llama, backend):
+    if not {"quanto": is_optimum_quanto_available, "hqq": is_hqq_available}[backend]():
+        pytest.skip(f"no backend for quantised caches is installed ({backend})")
+    settings = {"backend": backend, "nbits": 4, "q_group_size": 8, "residual_length": 4}
+    out = written(llama, PROMPTS, cache_implementation="quantized", cache_config=settings)
+    steps = calculations(state_of(out.past_key_values))
+    rules = Rules.of(llama.peft_config["default"])
+    for row, sequence, got in zip(PROMPTS, out.sequences, steps, strict=True):
+        text = torch.cat([row, sequence[-NEW:]])[None, :-1]
+        hits = ends_of_sequences(text, rules.sequences, text.shape[1])[0]
+        hits[len(row) - 1] |= rules.prompt_end
+        assert [s.position for s in got] == hits.nonzero().flatten().tolist()
+    assert any(s.status == int(Status.OK) for row in steps for s in row)
+
+
+class Beside(LogitsProcessor):
+    """Runs something after every pass of a `generate`."""
+
+    def __init__(self, function):
+        self.function, self.results = function, []
+
+    def __call__(self, input_ids, scores):
+        self.results.append(self.function())
+        return scores
+
+
+def test_a_generate_inside_a_generate_is_on_its_own(llama):
+    inner = Beside(lambda: written(llama, PROMPTS[1:]).stacked)
+    processors = LogitsProcessorList([inner, Script(len(PROMPTS[0]))])
+    out = written(llama, PROMPTS[:1], logits_processor=processors)
+    assert_as_alone(llama, out, PROMPTS[:1])
+    wanted = written(llama, PROMPTS[1:]).stacked
+    assert len(inner.results) == NEW
+    for got in inner.results:
+        close(got, wanted)
+
+
+def test_a_forward_pass_inside_a_generate_finds_its_own_anchors(llama):
+    other = encode(";12 *34=<;90-7 is\n;")
+    wanted, _ = alone(llama, other, [])
+    beside = Beside(lambda: alone(llama, other, [])[0])
+    processors = LogitsProcessorList([beside, Script(len(PROMPTS[0]))])
+    assert_as_alone(llama, written(llama, PROMPTS[:1], logits_processor=processors), PROMPTS[:1])
+    for got in beside.results:
+        close(got, wanted)
+
+
+def test_four_threads_do_not_mix(llama):
+    rows = [*PROMPTS, encode("77-12 is\n?A")]
+    wanted = [written(llama, [row]) for row in rows]
+    got = [[] for _ in rows]
+
+    def work(i):
+        for _ in range(2):
+            got[i].append(written(llama, [rows[i]]))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(rows))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for row, one, several in zip(rows, wanted, got, strict=True):
+        assert len(several) == 2
+        for other in several:
+            close(other.stacked, one.stacked)
+            assert_as_alone(llama, other, [row])

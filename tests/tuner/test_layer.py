@@ -1,0 +1,530 @@
+"""Promises of the layer: silence where nothing was calculated, truth only in training, gradients where they belong."""
+
+import logging
+
+import pytest
+import torch
+from checks import (
+    adapted,
+    generated,
+    igc_layers,
+    left_padded,
+    positions_of,
+    scored,
+    state_of,
+    steps_of,
+    targets,
+    telling,
+    telling_texts,
+    texts,
+    watching,
+)
+from peft import get_peft_model
+from tiny_models import HIDDEN, small_config, tiny_model
+from tiny_vocabulary import encode
+from transformers import CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList
+
+from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner.steps import Step, Writing
+
+
+def close(a, b, tolerance=1e-4):
+    torch.testing.assert_close(a, b, atol=tolerance, rtol=0)
+
+
+def same_bits(a, b):
+    assert torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
+
+
+def reader_of(model):
+    return igc_layers(model)[0].igc_input_mapping["default"]
+
+
+@pytest.fixture(scope="module", params=["hidden", "tokens"])
+def interface(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def llama(interface):
+    model = adapted("llama", interface=interface)
+    return model, telling_texts(model, [9, 9, 9])
+
+
+# ------------------------------------------------------------------------------------------ silence
+def prone_to(status):
+    """A model whose readings often give `status`."""
+    model = adapted("llama")
+    reader = reader_of(model)
+    with torch.no_grad():
+        if status is Status.NONE:
+            reader.operator_head.bias[4] = 0
+        elif status is Status.INEXACT:
+            reader.operator_head.bias[3] = 0
+        elif status is Status.OVERFLOW:
+            reader.digit_bias[:, -1] = 0
+        else:
+            reader.digit_bias[:, :2, 10] = 0  # numbers without a first digit
+    return model
+
+
+def texts_with(model, status, count):
+    """`count` random texts of 8 tokens which the model reads as steps of that status."""
+    ids = texts(120, 8, seed=3)
+    found = ids[(steps_of(model, ids, torch.full((120, 1), 7)).result.status[:, 0] == status)]
+    assert len(found) >= count
+    return found[:count]
+
+
+@pytest.mark.parametrize("status", [Status.NONE, Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT])
+def test_rows_without_a_number_are_bit_for_bit_the_base_models_beside_rows_with_one(status):
+    model = prone_to(status)
+    ids = torch.cat([texts_with(model, status, 3), texts_with(model, Status.OK, 2)])[[3, 0, 1, 4, 2]]
+    silent = torch.tensor([False, True, True, False, True])
+    with torch.no_grad():
+        got = model(input_ids=ids).logits
+        with model.disable_adapter():
+            base = model(input_ids=ids).logits
+    same_bits(got[silent], base[silent])
+    assert (got[~silent] - base[~silent]).abs().amax((1, 2)).min() > 0.01
+    # positions before an anchor are the base's, too, and so are the silent rows of a generation
+    same_bits(got[:, :7], base[:, :7])
+    out = generated(model, input_ids=ids)
+    with model.disable_adapter():
+        same_bits(out.stacked[silent], generated(model, input_ids=out.sequences[:, :8]).stacked[silent])
+
+
+class Overwrite:
+    """A hook on the decoder layer that changes its output before the calculator sees it."""
+
+    def __init__(self, model, row, value):
+        self.layer, self.row, self.value = igc_layers(model)[0].get_base_layer(), row, value
+
+    def __enter__(self):
+        def hook(module, args, output):
+            output = output.clone()
+            output[self.row, 2] = self.value
+            return output
+
+        self.handle = self.layer.register_forward_hook(hook, prepend=True)
+
+    def __exit__(self, *error):
+        self.handle.remove()
+
+
+def layer_output(model, ids, **more):
+    """[B, T, H] what leaves the calculator's decoder layer."""
+    seen = []
+    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
+    model(input_ids=ids, **more)
+    handle.remove()
+    return seen[0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("grad", [True, False])
+def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
+    model, rows = llama
+    ids = torch.stack(rows)
+    with torch.set_grad_enabled(grad):
+        clean = layer_output(model, ids)
+        with Overwrite(model, 1, value):
+            got = layer_output(model, ids)
+    assert not got[1].isfinite().all()
+    same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
+
+
+def test_a_negative_zero_stays_one_where_nothing_is_written(llama):
+    model, rows = llama
+    ids = torch.stack(rows)
+    with torch.no_grad(), Overwrite(model, 0, -0.0):
+        out = layer_output(model, ids, igc_anchors=torch.tensor([[5], [5], [-1]]))
+    assert torch.signbit(out[0, 2]).all()
+
+
+# ------------------------------------------------------------------------------------------ ground truth
+def truth(llama):
+    """A batch whose targets have results other than the model reads."""
+    model, rows = llama
+    ids = torch.stack(rows)
+    given = targets(("+", "1", "2"), ("*", "99", "99"), ("-", "3", "40"))
+    assert not torch.equal(given["igc_result"], steps_of(model, ids, torch.full((3, 1), 8)).result.digits)
+    return model, ids, given
+
+
+def test_an_evaluation_is_never_given_the_answer(llama):
+    model, ids, given = truth(llama)
+    with torch.no_grad():
+        out = model(input_ids=ids, **given)
+        same_bits(out.logits, model(input_ids=ids).logits)
+    assert out.igc_count == 3
+
+
+def test_training_writes_the_right_result_and_unsupervised_rows_write_what_they_read(llama):
+    model, ids, given = truth(llama)
+    given["igc_operator"][1] = -100
+    model.train()
+    try:
+        with torch.no_grad():
+            free = model(input_ids=ids).logits
+            forced = model(input_ids=ids, **given).logits
+            igc_layers(model)[0].igc_config["default"].teacher_forcing = False
+            unforced = model(input_ids=ids, **given).logits
+    finally:
+        igc_layers(model)[0].igc_config["default"].teacher_forcing = True
+        model.eval()
+    assert ((forced - free).abs().amax((1, 2)) > 1e-3).tolist() == [True, False, True]
+    same_bits(forced[1], free[1])
+    same_bits(unforced, free)
+
+
+def test_training_is_silent_where_the_truth_has_no_number(llama):
+    model, rows = llama
+    ids = torch.stack(rows)
+    given = targets("none", ("/", "7", "0"), ("/", "7", "2"))
+    model.train()
+    with torch.no_grad():
+        got = model(input_ids=ids, **given).logits
+        model.eval()
+        with model.disable_adapter():
+            same_bits(got, model(input_ids=ids).logits)
+
+
+# ------------------------------------------------------------------------------------------ anchors and steps
+@pytest.mark.parametrize("arch", ["llama", "gpt2"])
+def test_each_position_is_governed_by_the_latest_anchor_at_or_before_it(arch):
+    model = adapted(arch)
+    ids = torch.stack(telling_texts(model, [12, 12]))
+    both = layer_output(model, ids, igc_anchors=torch.tensor([[3, 8], [9, 5]])).detach()
+    early = layer_output(model, ids, igc_anchors=torch.tensor([[3], [5]])).detach()
+    late = layer_output(model, ids, igc_anchors=torch.tensor([[8], [9]])).detach()
+    none = layer_output(model, ids, igc_anchors=torch.tensor([[-1], [-1]])).detach()
+    for row, first, second in ((0, 3, 8), (1, 5, 9)):
+        same_bits(both[row, :first], none[row, :first])
+        close(both[row, first:second], early[row, first:second])
+        close(both[row, second:], late[row, second:])
+        assert (early - late).abs()[row, second:].max() > 0.01
+        assert (early - none).abs()[row, first:second].amax(-1).min() > 0.01
+
+
+def test_a_later_step_without_a_number_silences_an_earlier_one():
+    model = prone_to(Status.NONE)
+    ids = texts(400, 8, seed=3)
+    status = steps_of(model, ids, torch.tensor([[4, 7]]).expand(400, 2)).result.status
+    ids = ids[(status[:, 0] == Status.OK) & (status[:, 1] == Status.NONE)][:1]
+    out = layer_output(model, ids, igc_anchors=torch.tensor([[4, 7]])).detach()
+    base = layer_output(model, ids, igc_anchors=torch.tensor([[-1]])).detach()
+    same_bits(out[:, 7:], base[:, 7:])
+    assert not torch.equal(out[:, 4:7], base[:, 4:7])
+
+
+def test_padding_between_an_anchor_and_its_answer_does_not_count(llama):
+    model, rows = llama
+    text, at = rows[0], torch.tensor([[5]])
+    padded = torch.cat([text[:6], torch.zeros(3, dtype=torch.int64), text[6:]])[None]
+    mask = torch.tensor([[1] * 6 + [0] * 3 + [1] * 3])
+    got = scored(model, padded, at, attention_mask=mask, position_ids=positions_of(mask))
+    close(got[:, mask[0].bool()], scored(model, text[None], at))
+
+
+def test_labels_put_an_anchor_before_each_labelled_stretch_and_none_where_there_is_none(llama):
+    model, rows = llama
+    ids = torch.stack([*rows, rows[0]])
+    labels = ids.clone()
+    labels[0, :3] = labels[0, 5:7] = labels[1, :6] = -100  # two stretches, one
+    labels[3] = -100  # row 2 is all labelled, row 3 has no label
+    step = steps_of(model, ids, None, labels=labels)
+    assert step.anchors.tolist() == [[2, 6], [5, -1], [-1, -1], [-1, -1]]
+    got = scored(model, ids, None, labels=labels)
+    same_bits(got, scored(model, ids, step.anchors))
+    with model.disable_adapter():
+        same_bits(got[2:], scored(model, ids, None)[2:])
+
+
+def with_sequences(sequences, interface="hidden"):
+    return adapted("llama", anchor_token_ids=sequences, interface=interface)
+
+
+def test_likelihood_scoring_over_prompt_and_answer_equals_generation(interface):
+    model = with_sequences([[100, 101]], interface)
+    found = telling_texts(with_sequences([[5]], interface), [6, 4])
+    rows = [torch.cat([row, torch.tensor([100, 101])]) for row in found]
+    out = generated(model, **left_padded(rows))
+    for i, row in enumerate(rows):
+        text = torch.cat([row, out.sequences[i, -5:]])[None]
+        close(scored(model, text, None)[0, len(row) - 1 : -1], out.stacked[i])
+        # the same for texts whose labels begin there, and for an anchor given by hand
+        close(scored(model, text, torch.tensor([[len(row) - 1]])), scored(model, text, None))
+
+
+@pytest.mark.parametrize("pieces", [[1] * 9, [4, 5], [5, 4], [3, 1, 5]])
+def test_an_anchor_sequence_is_found_however_the_text_arrives(pieces, interface):
+    model = with_sequences([[100, 101, 102], [103]], interface)
+    row = torch.tensor([[7, 14, 9, 100, 101, 102, 10, 103, 11]])
+    whole = scored(model, row, None)
+    assert steps_of(model, row, None).anchors.tolist() == [[5, 7]]
+    cache, start, logits = DynamicCache(config=model.config), 0, []
+    with torch.no_grad():
+        for n in pieces:
+            logits.append(model(input_ids=row[:, start : start + n], past_key_values=cache).logits)
+            start += n
+    close(torch.cat(logits, 1), whole)
+    assert sorted(state_of(cache).steps.anchors[0].tolist())[-2:] == [5, 7]
+
+
+def test_a_sequence_that_the_model_itself_emits_is_an_anchor():
+    class Say(LogitsProcessor):
+        def __call__(self, input_ids, scores):
+            token = [20, 103, 21, 22, 103, 23][input_ids.shape[1] - 4]
+            return torch.full_like(scores, -1e9).index_fill_(1, torch.tensor([token]), 0.0)
+
+    model = with_sequences([[103]])
+    ids = torch.tensor([[7, 8, 103, 9], [7, 8, 9, 10]])
+    out = generated(model, input_ids=ids, new=6, logits_processor=LogitsProcessorList([Say()]))
+    anchors = state_of(out.past_key_values).steps.anchors.tolist()
+    assert [[a for a in row if a >= 0] for row in anchors] == [[2, 5, 8], [5, 8]]
+    close(scored(model, out.sequences, None)[:, 3:-1], out.stacked)
+
+
+# ------------------------------------------------------------------------------------------ gradients
+def gradients(model):
+    return {name: p.grad for name, p in model.named_parameters() if ".igc_" in name}
+
+
+@pytest.mark.parametrize("anchors", [None, [[8], [-1]], [[-1], [-1]]])
+def test_every_parameter_gets_a_gradient_without_labels_whatever_the_anchors(anchors, interface):
+    model = adapted("llama", interface=interface).train()
+    more = {} if anchors is None else {"igc_anchors": torch.tensor(anchors)}
+    model(input_ids=texts(2, 9), **more)[0].sum().backward()
+    found = gradients(model)
+    assert len(found) > 40
+    assert [name for name, grad in found.items() if grad is None] == []
+
+
+def test_every_parameter_gets_a_gradient_where_no_anchor_sequence_occurs(interface):
+    model = with_sequences([[100, 101]], interface).train()
+    model(input_ids=texts(2, 9))[0].sum().backward()
+    assert all(grad is not None for grad in gradients(model).values())
+
+
+@pytest.mark.parametrize("arch", ["llama", "gpt2"])
+def test_the_language_loss_teaches_the_writing_and_the_reading_loss_the_reading_alone(arch, interface):
+    model = adapted(arch, interface=interface).train()
+    ids = torch.stack([encode("12 + -345 =-333 ."), encode("x7 7 8 =?-1 ..")])
+    labels = ids.clone()
+    labels[:, :7] = -100
+    given = targets(("+", "12", "-345"), ("-", "7", "8"))
+    out = model(input_ids=ids, labels=labels, igc_add_loss=False, **given)
+    out.loss.backward(retain_graph=True)
+    assert taught(model) == {"igc_output_mapping"}
+    model.zero_grad()
+    out.igc_loss.backward()
+    assert taught(model) == {"igc_input_mapping"}
+
+
+def taught(model):
+    """The mappings of which every parameter has a gradient other than zero; the others' are all zero."""
+    found = {}
+    for name, grad in gradients(model).items():
+        if "key_map.bias" not in name:  # it moves all scores of a softmax alike: nothing can be learned from it
+            found.setdefault(name.split(".igc.")[1].split(".")[0], []).append(grad is not None and bool(grad.any()))
+    assert all(len(set(flags)) == 1 for flags in found.values()), found
+    return {mapping for mapping, flags in found.items() if flags[0]}
+
+
+def test_the_readings_gradient_stops_at_the_adapter_unless_told_otherwise(interface):
+    for detach in (True, False):
+        model = adapted("llama", detach_reading=detach, interface=interface)
+        embedding = model.get_input_embeddings().weight.requires_grad_()
+        out = model(input_ids=encode("(12 + 34 =")[None], **targets(("+", "12", "34")))
+        out.igc_loss.backward()
+        assert (embedding.grad is None or not embedding.grad.any()) == detach
+
+
+def test_a_reading_gradient_does_not_leak_into_a_cache(interface):
+    model = adapted("llama", detach_reading=False, interface=interface).train()
+    out = model(input_ids=texts(1, 9), use_cache=True)
+    state = state_of(out.past_key_values)
+    assert not any(t.requires_grad for block in state.blocks for t in (*block, *state.steps) if t.numel())
+
+
+def test_a_cache_made_in_inference_mode_goes_on_with_gradients(interface):
+    model = adapted("llama", interface=interface, init_weights=False)
+    model.base_model.requires_grad_(True)
+    prompt = encode("(12 + 34 =")[None]
+    with torch.inference_mode():
+        cache = model(input_ids=prompt, igc_anchors=torch.tensor([[prompt.shape[1] - 1]])).past_key_values
+    model(input_ids=encode("(")[None], past_key_values=cache).logits.square().sum().backward()
+    written = [p.grad for name, p in model.named_parameters() if "output_mapping" in name]
+    assert any(grad is not None and grad.any() for grad in written)
+
+
+# ------------------------------------------------------------------------------------------ the decoder layer
+@pytest.mark.parametrize("recorded_before", [False, True])
+def test_recorded_hidden_states_contain_the_update(recorded_before):
+    base, ids = tiny_model("llama"), texts(3, 9)
+    if recorded_before:  # transformers' recording hooks then are older than ours
+        base(input_ids=ids, output_hidden_states=True)
+    model = telling(get_peft_model(base, small_config()))
+    with torch.no_grad():
+        got = model(input_ids=ids, output_hidden_states=True).hidden_states
+        with model.disable_adapter():
+            base = model(input_ids=ids, output_hidden_states=True).hidden_states
+    same_bits(got[1], base[1])
+    same_bits(got[2][:, :-1], base[2][:, :-1])
+    assert (got[2] - base[2])[:, -1].abs().max() > 0.01
+    same_bits(got[2], layer_output(model, ids).detach())
+
+
+@pytest.mark.parametrize("arch", ["gptj", "bloom", "phi3"])
+def test_decoder_layers_that_return_tuples_work_too(arch, interface):
+    model = adapted(arch, interface=interface)
+    rows = telling_texts(model, [7, 5])
+    out = generated(model, **left_padded(rows))
+    for i, row in enumerate(rows):
+        text = torch.cat([row, out.sequences[i, -5:]])[None]
+        close(scored(model, text, torch.tensor([[len(row) - 1]]))[0, len(row) - 1 : -1], out.stacked[i])
+
+
+def test_running_the_backbone_alone_is_said_aloud(llama, caplog):
+    model, rows = llama
+    with caplog.at_level(logging.WARNING, logger="peft_igc.tuner.layer"), torch.no_grad():
+        model.base_model.model.model(input_ids=rows[0][None])
+    assert "was called outside of `LlamaForCausalLM`, so the calculator is off for this pass" in caplog.text
+
+
+def test_the_layer_cannot_be_called_or_merged(llama):
+    layer = igc_layers(llama[0])[0]
+    with pytest.raises(RuntimeError, match="acts in a forward hook"):
+        layer(torch.zeros(1, 1, HIDDEN))
+    with pytest.raises(ValueError, match="IGC cannot be merged into the base model"):
+        layer.merge()
+    assert layer.unmerge() is None
+
+
+def test_two_active_adapters_are_refused_on_one_layer_and_on_two():
+    model = adapted("llama")
+    model.add_adapter("other", small_config())
+    with pytest.raises(ValueError, match=r"IGC adapters \['default', 'other'\] are active at once"):
+        igc_layers(model)[0].set_adapter(["default", "other"])
+    model.add_adapter("deep", small_config(layer=2))
+    igc_layers(model)[1].set_adapter("deep")
+    with pytest.raises(ValueError, match=r"IGC adapters \['default', 'deep'\] are active at once"):
+        model(input_ids=texts(1, 4))
+
+
+def test_the_adapter_goes_to_the_base_layers_device_and_keeps_float32_on_a_half_precision_base():
+    model = get_peft_model(tiny_model("llama").to(torch.bfloat16), small_config())
+    assert {p.dtype for p in reader_of(model).parameters()} == {torch.float32}
+    assert igc_layers(model)[0]._get_base_layer_device_and_dtype(igc_layers(model)[0].get_base_layer()) == (
+        torch.device("cpu"),
+        torch.bfloat16,
+    )
+    out = telling(model)(input_ids=texts(1, 5))
+    assert out.logits.dtype is torch.bfloat16
+    assert out.logits.isfinite().all()
+
+
+def test_a_layer_holds_neither_the_decoder_layer_nor_the_model_as_a_part(llama):
+    layer = igc_layers(llama[0])[0]
+    assert {name.split(".")[0] for name, _ in layer.named_modules() if name} == set(IGCLayer.adapter_layer_names)
+    assert not list(layer.buffers())
+
+
+# ------------------------------------------------------------------------------------------ speed
+def test_a_cached_decode_step_never_waits_for_the_device(llama, monkeypatch):
+    model, rows = llama
+    out = model(input_ids=rows[0][None], use_cache=True)
+    layer = igc_layers(model)[0]
+    run = layer._run_uncompiled
+    reached = []
+
+    def guarded(name, h, call, state):
+        args = name, h, call, state
+        if call.generation is not None and not call.generation.passed:
+            return run(*args)  # the pass with the anchor asks once whether there is anything to write
+
+        def refuse(self, *more):
+            raise AssertionError("a value was read from the device")
+
+        with monkeypatch.context() as patch:
+            for name in ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__index__", "__float__"):
+                patch.setattr(torch.Tensor, name, refuse)
+            result = run(*args)
+        reached.append(True)
+        return result
+
+    layer._run_uncompiled = guarded
+    try:
+        with torch.no_grad():
+            model(input_ids=torch.tensor([[5]]), past_key_values=out.past_key_values)
+            # the same within `generate`, whose first pass reads and whose others only write
+            out = generated(model, input_ids=rows[0][None])
+            generated(model, input_ids=out.sequences, past_key_values=out.past_key_values)
+    finally:
+        del layer._run_uncompiled
+    assert len(reached) == 9
+
+
+def test_a_step_runs_once_and_decoding_only_writes(llama, interface):
+    model, rows = llama
+    with watching() as seen:
+        generated(model, input_ids=rows[0][None])
+    assert [type(s) for s in seen] == [Step] + [Writing] * 5
+    assert [s.start for s in seen if isinstance(s, Writing)] == [0, 9, 10, 11, 12]
+    written = [bool(s.active[:, -1].all()) for s in seen if isinstance(s, Writing)]
+    # the token interface is silent inside a number that is not the result
+    assert all(written) if interface == "hidden" else written[0]
+
+
+@pytest.mark.slow
+def test_generate_compiles_its_decoding_with_a_static_cache(llama):
+    model, rows = llama
+    compiled = CompileConfig(backend="eager", mode=None)
+    compiled._compile_all_devices = True  # transformers compiles on accelerators alone
+    torch._dynamo.reset()
+    out = generated(model, **left_padded(rows), cache_implementation="static", compile_config=compiled)
+    plain = generated(model, **left_padded(rows))
+    close(out.stacked, plain.stacked)
+    at, wanted = (state_of(one.past_key_values).steps.anchors.tolist() for one in (out, plain))
+    assert at == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_compiled_model_gives_equal_logits(llama, fullgraph):
+    model, rows = llama
+    ids = torch.stack(rows)
+    torch._dynamo.reset()
+    compiled = torch.compile(model.base_model.model, backend="eager", fullgraph=fullgraph)
+    with torch.no_grad():
+        close(compiled(input_ids=ids, use_cache=False).logits, model(input_ids=ids, use_cache=False).logits)
+        if not fullgraph:
+            got = compiled(input_ids=ids, use_cache=True)
+            more = compiled(input_ids=ids[:, :1], past_key_values=got.past_key_values)
+            want = model(input_ids=ids, use_cache=True)
+            close(more.logits, model(input_ids=ids[:, :1], past_key_values=want.past_key_values).logits)
+
+
+@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
+def test_a_checkpointed_layer_in_training_mode_leaves_the_cache_alone(interface):
+    model = adapted("llama", interface=interface)
+    model.train()
+    model.gradient_checkpointing_enable()
+    cache = DynamicCache()
+    alone = model(input_ids=texts(2, 6), use_cache=False).logits
+    beside = model(input_ids=texts(2, 6), past_key_values=cache, igc_anchors=torch.tensor([[5], [5]])).logits
+    assert torch.equal(alone, beside)
+
+
+@pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
+@pytest.mark.parametrize(("training", "checkpointing"), [(False, True), (True, False)])
+def test_a_layer_that_is_not_checkpointed_now_keeps_its_steps_on_the_cache(training, checkpointing):
+    model = adapted("llama").train(training)
+    if checkpointing:
+        model.gradient_checkpointing_enable()
+    ids, cache = texts(2, 6), DynamicCache()
+    first = model(input_ids=ids[:, :4], past_key_values=cache, igc_anchors=torch.tensor([[3], [3]])).logits
+    second = model(input_ids=ids[:, 4:], past_key_values=cache).logits
+    close(torch.cat([first, second], 1), scored(model, ids, torch.tensor([[3], [3]])))

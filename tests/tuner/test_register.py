@@ -1,0 +1,127 @@
+"""What registration promises: `import peft_igc` is all it takes, and no other method notices."""
+
+import pytest
+import torch
+from peft import (
+    IA3Config,
+    LoHaConfig,
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PeftType,
+    PromptTuningConfig,
+    get_peft_config,
+    get_peft_model,
+    get_peft_model_state_dict,
+)
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
+from peft.tuners import tuners_utils
+from peft.tuners.tuners_utils import BaseTuner
+from tiny_models import small_config, tiny_model
+
+from peft_igc import IGCConfig, IGCModel, register
+from peft_igc.tuner.config import IGC_PEFT_TYPE
+
+
+TABLES = (PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING)
+HOOKS = ("_get_adapter_state_dict", "_remap_adapter_state_dict_for_load")
+
+
+def test_peft_finds_the_method_by_its_name_and_by_its_member():
+    for name in ("IGC", IGC_PEFT_TYPE):
+        assert [table[name] for table in TABLES] == [IGCConfig, IGCModel, "igc_"]
+    assert type(get_peft_config({"peft_type": "IGC", "layer": 2})) is IGCConfig
+    assert type(PeftConfig.from_peft_type(peft_type="IGC")) is IGCConfig
+
+
+def test_pefts_own_enum_is_untouched():
+    assert "IGC" not in PeftType.__members__
+    assert IGC_PEFT_TYPE.value == "IGC"
+
+
+def test_the_prefix_is_the_one_that_transformers_derives_from_the_name():
+    assert f"{IGC_PEFT_TYPE.value.lower()}_" == IGCModel.prefix
+
+
+def test_registering_again_changes_nothing():
+    before = [dict(table) for table in TABLES]
+    hooks = [BaseTuner.__dict__[name] for name in HOOKS]
+    find = tuners_utils._maybe_include_all_linear_layers
+    register()
+    register()
+    assert [dict(table) for table in TABLES] == before
+    assert [BaseTuner.__dict__[name] for name in HOOKS] == hooks
+    assert tuners_utils._maybe_include_all_linear_layers is find
+
+
+def test_a_name_that_another_package_holds_raises(monkeypatch):
+    monkeypatch.setitem(PEFT_TYPE_TO_CONFIG_MAPPING, "IGC", LoraConfig)
+    with pytest.raises(
+        KeyError, match="The PEFT type 'IGC' is registered by `peft.tuners.lora.config`. Import only one"
+    ):
+        register()
+    assert PEFT_TYPE_TO_CONFIG_MAPPING["IGC"] is LoraConfig
+
+
+def test_a_prefix_that_another_package_holds_raises(monkeypatch):
+    monkeypatch.setitem(PEFT_TYPE_TO_PREFIX_MAPPING, "OTHER", "igc_")
+    with pytest.raises(KeyError, match="The PEFT prefix 'igc_' is registered for 'OTHER'. Import only one"):
+        register()
+
+
+def test_a_reloaded_module_may_register_again(monkeypatch):
+    twin = type("IGCConfig", (IGCConfig,), {"__module__": IGCConfig.__module__})
+    monkeypatch.setitem(PEFT_TYPE_TO_CONFIG_MAPPING, "IGC", twin)
+    register()
+    assert PEFT_TYPE_TO_CONFIG_MAPPING["IGC"] is IGCConfig
+
+
+def lora(**fields):
+    return LoraConfig(**{"target_modules": ["q_proj"], "init_lora_weights": False, **fields})
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+def test_models_without_a_calculator_are_saved_and_targeted_as_peft_does_it():
+    inner = get_peft_model(tiny_model("llama"), lora(), adapter_name="inner")
+    outer = get_peft_model(inner, lora(target_modules="all-linear"), adapter_name="outer")
+    twice = "base_model.model.base_model.model."
+    assert all(key.startswith(twice) for key in get_peft_model_state_dict(outer, adapter_name="inner"))
+    targeted = outer.peft_config["outer"].target_modules
+    assert any("lm_head" in name for name in targeted)
+
+
+def test_a_lora_alone_is_the_same_with_and_without_our_hooks(monkeypatch):
+    model = get_peft_model(tiny_model("llama"), lora())
+    with_hooks = get_peft_model_state_dict(model)
+    for name in HOOKS:
+        plain = BaseTuner.__dict__[name].__func__.__closure__
+        original = next(cell.cell_contents for cell in plain if isinstance(cell.cell_contents, classmethod))
+        monkeypatch.setattr(BaseTuner, name, original)
+    without = get_peft_model_state_dict(model)
+    assert with_hooks.keys() == without.keys()
+    assert all(torch.equal(with_hooks[key], without[key]) for key in without)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LoHaConfig(target_modules=["q_proj"], init_weights=False),
+        IA3Config(target_modules=["q_proj"], feedforward_modules=[], init_ia3_weights=False),
+        PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2),
+    ],
+    ids=lambda config: config.peft_type.value,
+)
+def test_other_methods_are_saved_and_loaded_as_before(config, tmp_path):
+    ids = torch.tensor([[5, 6, 7]])
+    model = get_peft_model(tiny_model("llama"), config).eval()
+    model.save_pretrained(tmp_path)
+    again = PeftModel.from_pretrained(tiny_model("llama"), tmp_path).eval()
+    assert torch.equal(again(input_ids=ids).logits, model(input_ids=ids).logits)
+
+
+def test_an_unknown_operation_is_refused_when_the_adapter_is_attached():
+    with pytest.raises(
+        ValueError, match=r"names the unknown operation '\^'. Known are \+, -, \*, /.*register_operation"
+    ):
+        get_peft_model(tiny_model("llama"), small_config(operations=["+", "^"]))

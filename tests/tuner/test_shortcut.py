@@ -1,0 +1,287 @@
+"""Promises of the paper's ablation: the shortcut past the calculator.
+
+The default is none of them, and is the adapter that it was before there were any.
+"""
+
+import hashlib
+
+import pytest
+import torch
+from checks import (
+    TOLERANCE,
+    adapted,
+    assert_as_scored,
+    generated,
+    igc_layers,
+    left_padded,
+    positions_of,
+    scored,
+    state_of,
+    steps_of,
+    targets,
+    telling_texts,
+    texts,
+)
+from hypothesis import settings
+from peft import PeftModel, get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import WARNINGS, igc_model, rows, trainer
+from transformers import DynamicCache
+
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import PAD
+from peft_igc.trainer.reading_only import read_alone
+from peft_igc.tuner.build import SHORTCUT_VECTORS
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+VARIANTS = [
+    {"shortcut": "beside"},
+    {"shortcut": "only"},
+]
+variants = pytest.mark.parametrize("fields", VARIANTS, ids=lambda f: "-".join(map(str, f.values())))
+shortcuts = pytest.mark.parametrize("shortcut", ["beside", "only"])
+properties = settings(max_examples=300, derandomize=True, deadline=None)
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
+
+
+def mappings_of(model):
+    layer = igc_layers(model)[0]
+    return layer.igc_input_mapping["default"], layer.igc_output_mapping["default"]
+
+
+def gradients(model, part=""):
+    """Of the adapter's parameters whose names contain `part`; None counts as zero."""
+    found = {name: p.grad for name, p in model.named_parameters() if ".igc_" in name and part in name}
+    return {name: bool(grad is not None and grad.any()) for name, grad in found.items()}
+
+
+# ------------------------------------------------------------------------------------------ the default
+# Of the weights before there were variants: their names, and a sum in which each one and its place counts.
+BEFORE = {
+    "hidden": ("c6e88d4e222d6b8b", -12296.9646, 121.3103),
+    "tokens": ("980d8ec66eefe24a", -14222.1625, 1885.6306),
+}
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_the_default_has_the_weights_that_it_had_before_there_were_variants(interface):
+    base = tiny_model("llama")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = get_peft_model(base, small_config(interface=interface))
+    found = [(name, p) for name, p in model.named_parameters() if ".igc_" in name]
+    names = hashlib.sha256("\n".join(name for name, _ in found).encode()).hexdigest()[:16]
+    sums = [
+        sum(i * float(p.detach().double().sum()) for i, (name, p) in enumerate(found, 1) if part in name)
+        for part in ("input_mapping", "output_mapping")
+    ]
+    assert names == BEFORE[interface][0]
+    assert sums == pytest.approx(BEFORE[interface][1:], abs=1e-2)
+
+
+# ------------------------------------------------------------------------------------------ every variant
+@variants
+def test_a_saved_variant_comes_back_with_the_same_logits(fields, tmp_path):
+    model, ids = adapted(**fields), texts(2, 9)
+    model.save_pretrained(tmp_path)
+    again = PeftModel.from_pretrained(tiny_model("llama"), tmp_path).eval()
+    for name, value in fields.items():
+        assert getattr(again.peft_config["default"], name) == value
+    assert torch.equal(scored(again, ids, None), scored(model, ids, None))
+
+
+@variants
+def test_padding_left_or_right_and_other_rows_change_nothing(fields):
+    model = adapted(**fields)
+    row = texts(1, 8)[0]
+    want = scored(model, row[None], torch.tensor([[6]]))
+    ids, mask = left_padded([row], extra=3).values()
+    got = scored(model, ids, torch.tensor([[9]]), attention_mask=mask, position_ids=positions_of(mask))
+    close(got[:, 3:], want)
+    right = torch.nn.functional.pad(row[None], (0, 3))
+    both = torch.cat([right, texts(1, 11, seed=4)])
+    mask = torch.ones_like(both)
+    mask[0, 8:] = 0
+    close(scored(model, both, torch.tensor([[6], [9]]), attention_mask=mask)[:1, :8], want)
+
+
+@variants
+def test_every_parameter_gets_a_gradient_whatever_the_anchors(fields):
+    for anchors in (None, [[8], [-1]], [[-1], [-1]], [[3, 7], [5, -1]]):
+        model = adapted(**fields).train()
+        more = {} if anchors is None else {"igc_anchors": torch.tensor(anchors)}
+        model(input_ids=texts(2, 9), **more)[0].sum().backward()
+        assert [n for n, p in model.named_parameters() if ".igc_" in n and p.grad is None] == []
+
+
+@variants
+def test_two_steps_train_what_should_learn_and_nothing_else(fields, tmp_path):
+    made = trainer(tmp_path, rows(8), igc_model(**fields), max_steps=2, weight_decay=0.0)
+    before = {name: p.detach().clone() for name, p in made.model.named_parameters()}
+    made.train()
+    assert all(torch.isfinite(torch.tensor(log["loss"])) for log in made.state.log_history if "loss" in log)
+    moved = {name for name, p in made.model.named_parameters() if not torch.equal(p, before[name])}
+    assert all(".igc_" in name for name in moved)
+    # without an update there is nothing to learn in the writing's first step but its last layer; then all of it
+    still = {name.split("_mapping.default.")[1] for name in before if ".igc_" in name and name not in moved}
+    heads = {f"{n}_head.{p}" for n in ("digit", "sign", "operator") for p in ("weight", "bias")} | {"digit_bias"}
+    assert still == (heads if fields.get("shortcut") == "only" else set())
+    read = [log for log in made.state.log_history if "igc/loss_read" in log]
+    assert bool(read) == (fields.get("shortcut") != "only")
+
+
+# ------------------------------------------------------------------------------------------ shortcut
+@shortcuts
+def test_a_cached_text_with_a_shortcut_equals_starting_over(shortcut):
+    model = adapted(shortcut=shortcut)
+    found = telling_texts(model, [7, 5]) if shortcut == "beside" else [texts(1, 7)[0], texts(1, 5, seed=1)[0]]
+    out = generated(model, **left_padded(found))
+    assert_as_scored(model, out, found, [[6], [4]])
+    record = state_of(out.past_key_values)
+    assert record.steps.shortcut.shape == (2, 1, SHORTCUT_VECTORS, 32)
+    assert not record.steps.shortcut.requires_grad
+
+
+@shortcuts
+def test_each_anchor_has_a_shortcut_of_its_own_that_a_crop_brings_back(shortcut):
+    model, ids = adapted(shortcut=shortcut), texts(2, 12)
+    both, first = torch.tensor([[3, 8], [4, 9]]), torch.tensor([[3], [4]])
+    whole = scored(model, ids, both)
+    assert (whole - scored(model, ids, first)).abs()[:, 9:].amax((1, 2)).min() > 0.01
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        parts = [model(input_ids=ids[:, :6], past_key_values=cache, igc_anchors=first).logits]
+        parts.append(model(input_ids=ids[:, 6:10], past_key_values=cache, igc_anchors=both[:, 1:] - 6).logits)
+        parts.append(model(input_ids=ids[:, 10:], past_key_values=cache).logits)
+        close(torch.cat(parts, 1), whole)
+        cache.crop(-5)  # behind the second anchors
+        again = model(input_ids=ids[:, 7:], past_key_values=cache).logits
+    close(again, scored(model, ids, first)[:, 7:])
+
+
+@shortcuts
+def test_each_position_is_given_the_shortcut_of_the_latest_anchor_alone(shortcut):
+    model, ids, seen = adapted(shortcut=shortcut), texts(2, 12), []
+    with torch.no_grad():
+        mappings_of(model)[1].shortcut.weight.mul_(20)  # so that another step's would show
+    layer = igc_layers(model)[0].get_base_layer()
+    layer.register_forward_hook(lambda module, args, output: seen.append(output))
+    for anchors in ([[3, 8], [9, 4]], [[3], [4]], [[8], [9]]):
+        scored(model, ids, torch.tensor(anchors))
+    both, early, late = seen
+    for row, second in ((0, 8), (1, 9)):
+        close(both[row, :second], early[row, :second])
+        close(both[row, second:], late[row, second:])
+        assert (early - late).abs()[row, second:].max() > 0.01
+
+
+@shortcuts
+def test_with_a_shortcut_text_behind_an_anchor_is_written_whatever_the_status(shortcut):
+    model, ids = adapted(shortcut=shortcut), texts(2, 9)
+    reader, _ = mappings_of(model)
+    with torch.no_grad():
+        reader.operator_head.bias[-1] += 1e4
+    assert steps_of(model, ids, torch.tensor([[5], [-1]])).result.status.tolist() == [[Status.NONE]] * 2
+    with model.disable_adapter():
+        base = scored(model, ids, None)
+    got = scored(model, ids, torch.tensor([[5], [-1]]))
+    assert torch.equal(got[0, :5], base[0, :5])
+    assert (got - base)[0, 5:].abs().amax(-1).min() > 0.01
+    assert torch.equal(got[1], base[1])  # no anchor, nothing written
+
+
+@shortcuts
+def test_what_is_written_with_a_shortcut_depends_on_what_it_carries(shortcut):
+    model, ids = adapted(shortcut=shortcut), texts(1, 9)
+    reader, _ = mappings_of(model)
+    want, step = scored(model, ids, None), steps_of(model, ids, torch.tensor([[8]]))
+    with torch.no_grad():
+        reader.slots[-SHORTCUT_VECTORS:] *= -1
+    same = steps_of(model, ids, torch.tensor([[8]]))
+    close(same.reading.digits, step.reading.digits)  # the digits that are read have nothing to do with it
+    assert (scored(model, ids, None) - want).abs()[:, -1].max() > 0.01
+
+
+@pytest.mark.parametrize("detach", [True, False])
+@pytest.mark.parametrize("shortcut", [None, "beside", "only"])
+def test_the_language_loss_reaches_the_reading_through_the_shortcut_alone(shortcut, detach):
+    model, ids = adapted(shortcut=shortcut, detach_reading=detach).train(), texts(2, 9)
+    labels = ids.clone()
+    labels[:, :6] = -100
+    out = model(input_ids=ids, labels=labels, igc_add_loss=False, **targets(("+", "12", "34"), ("-", "7", "8")))
+    out.loss.backward()
+    reached = gradients(model, "igc_input_mapping")
+    heads = {name for name in reached if "_head" in name or "digit_bias" in name}
+    assert not any(reached[name] for name in heads)
+    others = {name for name in reached if name not in heads and "key_map.bias" not in name}
+    assert {reached[name] for name in others} == {shortcut is not None}
+    assert all(used for name, used in gradients(model, "igc_output_mapping").items() if "key_map.bias" not in name)
+
+
+def test_a_shortcuts_gradient_stops_at_the_adapter_unless_told_otherwise():
+    for detach in (True, False):
+        model = adapted(shortcut="only", detach_reading=detach)
+        layer, before, behind = igc_layers(model)[0].get_base_layer(), [], []
+
+        def cut(module, args, output, before=before):
+            before.append(output.detach().requires_grad_())
+            return before[0]
+
+        layer.register_forward_hook(cut, prepend=True)  # runs before the calculator's
+        layer.register_forward_hook(lambda module, args, output, behind=behind: behind.append(output))
+        model(input_ids=texts(1, 9))
+        behind[0][:, -1].sum().backward()  # the anchor's state: no other token has a part in it but as it is read
+        assert before[0].grad[:, -1].any()
+        assert before[0].grad[:, :-1].any() == (not detach)
+
+
+def test_only_a_shortcut_never_calculates_and_has_no_reading_loss():
+    model, ids = adapted(shortcut="only"), texts(3, 9)
+    given = targets(("+", "12", "34"), "none", None)
+    step = steps_of(model, ids, torch.tensor([[8], [5], [-1]]))
+    assert (step.result.status == Status.NONE).all()
+    assert (step.result.digits == PAD).all()
+    assert not step.result.sign.any()
+    for training in (False, True):
+        model.train(training)
+        model.zero_grad()
+        with_targets = model(input_ids=ids, **given)
+        assert (with_targets.igc_loss, with_targets.igc_count, with_targets.igc_correct) == (0, 0, 0)
+        assert torch.equal(with_targets.logits, model(input_ids=ids).logits)  # no right result is handed over either
+        with_targets.igc_loss.backward()
+        assert not any(gradients(model).values())
+        assert mappings_of(model)[0].operator_head.weight.grad is not None
+
+
+def test_only_a_shortcut_writes_the_same_whatever_the_classifiers_read():
+    model, ids = adapted(shortcut="only"), texts(2, 9)
+    want = scored(model, ids, None)
+    reader, _ = mappings_of(model)
+    with torch.no_grad():
+        for head in (reader.digit_head, reader.sign_head, reader.operator_head):
+            head.weight.mul_(-1)
+    assert torch.equal(scored(model, ids, None), want)
+
+
+def test_beside_a_shortcut_the_reading_is_supervised_and_forced_as_ever():
+    model, ids = adapted(shortcut="beside"), texts(1, 9)
+    given = targets(("+", "12", "34"))
+    out = model(input_ids=ids, **given)
+    assert out.igc_count == 1
+    assert out.igc_loss > 0
+    free = scored(model, ids, None)
+    assert torch.equal(out.logits, free)
+    forced = model.train()(input_ids=ids, **given).logits
+    assert (forced - free)[0, -1].abs().max() > 1e-3
+
+
+def test_the_reading_alone_is_not_trained_where_it_learns_from_the_shortcut_only(tmp_path):
+    made = trainer(tmp_path, rows(8), igc_model(shortcut="only"), igc_writing_every=2)
+    batch = next(iter(made.get_train_dataloader()))
+    with pytest.raises(ValueError, match="`igc_writing_every` above 1 .*train the reading by its own loss.*every=1"):
+        read_alone(made.model.train(), batch)

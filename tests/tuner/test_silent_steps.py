@@ -1,0 +1,115 @@
+"""Promises of what is not computed: writing costs nothing where no step can write.
+
+Behind steps without a result the writing is not run at all, and a prompt is not written to before its first step with
+one. What is written stays the same, which `test_generation.py` and `test_inline_generation.py` hold against one pass;
+here it is held against a layer that computes everything. Try it: `pytest tests/tuner/test_silent_steps.py`
+"""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from checks import adapted, generated, igc_layers, left_padded, state_of, telling_texts, watching
+from tiny_vocabulary import encode
+
+from peft_igc.tuner import layer as layer_module
+from peft_igc.tuner.steps import Writing
+
+
+ANCHOR = encode("=").tolist()
+NONE = 1000.0  # added to the logit of "no arithmetic"
+
+
+@pytest.fixture(params=["hidden", "tokens"])
+def model(request):
+    return adapted(interface=request.param, anchor="tokens", inline_token_ids=[ANCHOR], result_digits=8)
+
+
+def texts_of(model, lengths=(9, 12)):
+    """Left-padded texts that each end in an anchor, and are read as calculations with a result."""
+    calculations = telling_texts(model, list(lengths))
+    return left_padded([torch.cat([row[row != ANCHOR[0]], torch.tensor(ANCHOR)]) for row in calculations])
+
+
+def anchored_texts():
+    """Left-padded texts with an anchor each."""
+    return left_padded([encode("12 +45=["), encode("34 * 7;=")])
+
+
+def without_results(model):
+    """Makes every reading one of no arithmetic."""
+    with torch.no_grad():
+        igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias[-1] += NONE
+
+
+@contextmanager
+def widths(model):
+    """How many positions each run of the writing computes meanwhile."""
+    seen = []
+    writer = igc_layers(model)[0].igc_output_mapping["default"]
+    handle = writer.register_forward_pre_hook(lambda module, args: seen.append(args[0].shape[1]))
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+def test_behind_steps_without_a_result_writing_does_not_run(model):
+    without_results(model)
+    batch = anchored_texts()
+    with widths(model) as seen, watching() as watched:
+        out = generated(model, **batch)
+    assert seen == []
+    assert not any(isinstance(one, Writing) for one in watched)
+    with model.disable_adapter():
+        assert torch.equal(out.stacked, generated(model, **batch).stacked)
+
+
+def test_a_prompt_is_written_to_from_its_first_result_on(model):
+    batch = texts_of(model)
+    width = batch["input_ids"].shape[1]
+    with widths(model) as seen, watching() as watched:
+        generated(model, **batch)
+    assert seen == [1] * 5  # the prompt's last token, and each that follows
+    writings = [one for one in watched if isinstance(one, Writing)]
+    assert [(one.start, one.active.shape[1], one.gate.shape[1]) for one in writings][:2] == [
+        (0, width, width),
+        (width, 1, 1),
+    ]
+
+
+def test_what_is_written_is_what_a_layer_writes_that_computes_everything(model, monkeypatch):
+    batch = texts_of(model)
+    batch = {name: torch.cat([x, x], 1) for name, x in batch.items()}  # two steps, and padding between them
+    out = generated(model, **batch)
+    monkeypatch.setattr(layer_module, "_first_to_write", lambda *args: 0)
+    everything = generated(model, **batch)
+    assert torch.equal(out.sequences, everything.sequences)
+    torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
+
+
+def test_a_result_behind_steps_without_one_is_written(model):
+    ids, more = anchored_texts()["input_ids"], texts_of(model)["input_ids"]
+    bias = igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias
+    with torch.no_grad():
+        bias[-1] += NONE
+        first = model(input_ids=ids, use_cache=True)
+        bias[-1] -= NONE
+        with widths(model) as seen:
+            model(input_ids=more, past_key_values=first.past_key_values)
+    assert len(seen) == 1
+
+
+def test_a_cache_that_is_reset_forgets_where_writing_began(model):
+    with torch.no_grad():
+        cache = model(**texts_of(model), use_cache=True).past_key_values
+    assert 0 < state_of(cache).write_from < 100
+    cache.layers[1].reset()
+    assert cache.layers[1]._igc == {}
+
+
+def test_with_gradients_everything_is_computed(model):
+    without_results(model)
+    with widths(model) as seen:
+        model(**anchored_texts(), use_cache=True)
+    assert seen == [anchored_texts()["input_ids"].shape[1]]

@@ -1,0 +1,467 @@
+"""Promises of the state of a text: a value that forks share, a cost per token that does not depend on the context,
+and no hole that looks like a beginning.
+"""
+
+import copy
+import functools
+import gc
+import pickle
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+from checks import adapted, all_ids, igc_layers, state_of, telling_texts, watching
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peft import get_peft_model
+from transformers import (
+    DynamicCache,
+    Gemma3nForCausalLM,
+    Gemma3nTextConfig,
+    Lfm2Config,
+    Lfm2ForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
+    StaticCache,
+)
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.inference.loading import load_adapter
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.token_table import PADDING, UNSEEN
+from peft_igc.tuner import text_state
+from peft_igc.tuner.call import thread
+from peft_igc.tuner.steps import Step
+from peft_igc.tuner.text_state import BLOCK, Steps, TextState
+
+
+OLD = Path(__file__).parents[1] / "assets" / "adapters_0.1"
+WIDTH = 4
+
+
+# ------------------------------------------------------------------------------------------ a value
+def empty(rows=2, width=WIDTH):
+    return TextState.empty(Steps.empty(rows, 3, torch.zeros(1)))
+
+
+def tokens(rows, count, seed, first=10):
+    """Ids with some padding in front, and features that tell them apart."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(first, 99, (rows, count), generator=generator)
+    return ids, ids[..., None].expand(-1, -1, WIDTH).to(torch.bfloat16)
+
+
+operation = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 40)),
+    st.tuples(st.just("unread"), st.integers(1, 5)),
+    st.tuples(st.just("pass"), st.integers(1, 5)),
+    st.tuples(st.just("crop"), st.integers(0, 30)),
+    st.tuples(st.just("select"), st.permutations([0, 1, 1])),
+    st.tuples(st.just("fork"), st.just(0)),
+)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(operations=st.lists(operation, min_size=1, max_size=25), seed=st.integers(0, 10**6))
+def test_any_series_of_operations_leaves_every_fork_the_text_that_it_should_hold(operations, seed):
+    """Each branch is compared with plain lists; branches share states, and go on in turn."""
+    branches = [(empty(), [[], []])]
+    for number, (name, value) in enumerate(operations):
+        at = (seed + number) % len(branches)
+        state, lists = branches[at]
+        ids, features = tokens(len(lists), value if isinstance(value, int) else 1, seed + number)
+        if name == "append":
+            state = state.appended(ids, features)
+            lists = [row + [(i, True) for i in new] for row, new in zip(lists, ids.tolist(), strict=True)]
+        elif name == "unread":
+            state = state.appended(ids, None)
+            lists = [row + [(i, False) for i in new] for row, new in zip(lists, ids.tolist(), strict=True)]
+        elif name == "pass":
+            state = state.passed_by(value)
+            lists = [row + [(UNSEEN, False)] * value for row in lists]
+        elif name == "crop":
+            length = max(state.length - value, 0)
+            state, lists = state.cropped(length), [row[:length] for row in lists]
+        elif name == "select":
+            order = [i for i in value if i < len(lists)]
+            state = state.with_rows(lambda x, order=order: x[order])
+            lists = [[*lists[i]] for i in order]
+        else:
+            branches.append((copy.copy(state), [[*row] for row in lists]))
+        branches[at] = state, lists
+    for state, lists in branches:
+        assert state.length == len(lists[0])
+        assert state.real.tolist() == [len(row) for row in lists]
+        for count in {1, 7, state.length} if state.length else ():
+            ids, start = state.recent(count)
+            expected = [[i for i, _ in row[-count:]] for row in lists]
+            assert (ids.tolist(), start) == (expected, state.length - min(count, state.length))
+            features, ids, _ = state.readable(count, torch.zeros(1, WIDTH))
+            readable = [[i if read else UNSEEN for i, read in row[-count:]] for row in lists]
+            assert ids.tolist() == readable
+            assert features[..., 0].tolist() == [[max(i, 0) for i in row] for row in readable]
+
+
+def test_the_cost_of_a_token_does_not_grow_with_the_text(monkeypatch):
+    copied = []
+    merged = text_state._merged
+
+    def counted(first, second):
+        copied.append(first.ids.shape[1] + second.ids.shape[1])
+        return merged(first, second)
+
+    monkeypatch.setattr(text_state, "_merged", counted)
+    state = empty(1)
+    state = state.appended(*tokens(1, 20_000, 0))
+    for number in range(4 * BLOCK):
+        state = state.appended(*tokens(1, 1, number))
+    assert max(copied) <= BLOCK  # however long the text is
+    assert sum(copied) <= 11 * 4 * BLOCK  # tokens copied per token: the logarithm of a block
+    assert len(state.blocks) <= 1 + 4 + 11
+    assert state.nbytes == state.length * (8 + 2 * WIDTH)
+
+
+def test_memory_is_given_back_by_a_crop():
+    state = empty(1).appended(*tokens(1, 5000, 0)).cropped(100)
+    assert state.nbytes == 100 * (8 + 2 * WIDTH)
+
+
+# ------------------------------------------------------------------------------------------ forks
+@pytest.fixture(scope="module")
+def trained():
+    """The embedded base with an adapter that was trained for a short while."""
+    base, tokenizer = tiny_base()
+    return load_adapter(base, OLD / "tokens"), tokenizer
+
+
+def chat(tokenizer, text):
+    messages = [{"role": "user", "content": text}]
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+
+
+def answer(model, tokenizer, ids, cache=None):
+    with watching() as seen, torch.no_grad():
+        more = {} if cache is None else {"past_key_values": cache}
+        mask = torch.ones_like(ids)
+        out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=8, do_sample=False, **more)
+    steps = [one for one in seen if isinstance(one, Step)]
+    return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip(), steps
+
+
+@pytest.mark.parametrize("how", [copy.copy, lambda layer: twin_of(layer)], ids=["copy", "dict"])
+def test_shallow_copies_of_cache_layers_are_forks_of_their_own(trained, how):
+    model, tokenizer = trained
+    first, second = (chat(tokenizer, f"What is {text}?") for text in ("7 plus 8", "7 plus 2"))
+    shared = next(i for i in range(first.shape[1]) if not torch.equal(first[:, : i + 1], second[:, : i + 1]))
+    prefix = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(input_ids=first[:, :shared], past_key_values=prefix)
+    forks = []
+    for _ in range(2):
+        fork = DynamicCache(config=model.config)
+        fork.layers = [how(layer) for layer in prefix.layers]
+        forks.append(fork)
+    wanted = [answer(model, tokenizer, ids)[0] for ids in (first, second)]
+    assert wanted[0] != wanted[1]
+    # in turn, a few tokens at a time
+    for start in range(shared, first.shape[1] - 1):
+        for fork, ids in zip(forks, (first, second), strict=True):
+            with torch.no_grad():
+                model(input_ids=ids[:, start : start + 1], past_key_values=fork)
+    for fork, ids, text in zip(forks, (first, second), wanted, strict=True):
+        assert all_ids(state_of(fork)).tolist() == ids[:, :-1].tolist()
+        assert answer(model, tokenizer, ids, fork)[0] == text
+    assert all_ids(state_of(prefix)).tolist() == first[:, :shared].tolist()
+
+
+def twin_of(layer):
+    twin = object.__new__(type(layer))
+    twin.__dict__.update(layer.__dict__)
+    return twin
+
+
+# ------------------------------------------------------------------------------------------ unseen text
+@pytest.mark.parametrize("how", ["off", "rebuilt"])
+def test_a_number_whose_beginning_was_not_seen_is_refused(trained, how):
+    model, tokenizer = trained
+    whole = chat(tokenizer, "What is 123456 plus 5?")
+    at = next(i for i in range(whole.shape[1]) if tokenizer.decode(whole[0, i]) == "456")
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        if how == "off":
+            with model.disable_adapter():
+                model(input_ids=whole[:, :at], past_key_values=cache)
+        else:
+            filled = model(input_ids=whole[:, :at], use_cache=True).past_key_values
+            for number, layer in enumerate(filled.layers):
+                cache.update(layer.keys, layer.values, number)
+    text, steps = answer(model, tokenizer, whole, cache)
+    assert [step.result.status.tolist() for step in steps] == [[[int(Status.NONE)]]]
+    with model.disable_adapter():
+        assert text == answer(model, tokenizer, whole)[0]
+
+
+def test_a_turn_after_one_that_was_not_seen_is_answered(trained):
+    """What an earlier turn holds is in another sentence: it does not refuse this one."""
+    model, tokenizer = trained
+    first = chat(tokenizer, "What is 3 plus 4?")
+    messages = [{"role": "user", "content": "What is 3 plus 4?"}, {"role": "assistant", "content": "7"}]
+    messages.append({"role": "user", "content": "What is 84 divided by 7?"})
+    both = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad(), model.disable_adapter():
+        model(input_ids=first, past_key_values=cache)
+    assert torch.equal(both[:, : first.shape[1]], first)
+    assert answer(model, tokenizer, both, cache)[0] == "12"
+
+
+def test_a_hidden_reading_over_unseen_text_is_refused_and_one_after_it_is_not():
+    model = adapted("llama", interface="hidden", anchor="tokens", inline_token_ids=[[7]])
+    row = telling_texts(model, [9])[0]
+    row = torch.where(row == 7, 8, row)
+    row[-1] = 7
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad(), watching() as seen:
+        with model.disable_adapter():
+            model(input_ids=row[None, :4], past_key_values=cache)
+        model(input_ids=row[None, 4:], past_key_values=cache)
+        model(input_ids=row[None], past_key_values=cache)
+    statuses = [one.result.status.tolist() for one in seen if isinstance(one, Step)]
+    assert statuses == [[[int(Status.NONE)]], [[int(Status.OK)]]]
+
+
+def test_a_cache_that_was_shortened_behind_its_back_is_not_read(trained, caplog):
+    model, tokenizer = trained
+    whole = chat(tokenizer, "What is 84 divided by 7?")
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(input_ids=whole[:, :-1], past_key_values=cache)
+        for layer in cache.layers:
+            layer.keys, layer.values = layer.keys[:, :, 2:], layer.values[:, :, 2:]
+        model(input_ids=whole[:, -1:], past_key_values=cache)
+    assert (all_ids(state_of(cache))[0, :-1] == UNSEEN).all()
+    assert "was not shortened by its own methods" in caplog.text
+
+
+# ------------------------------------------------------------------------------------------ refusals
+def test_an_adapter_that_was_replaced_under_its_name_does_not_go_on_with_a_text():
+    model = adapted("llama", interface="tokens")
+    cache = DynamicCache(config=model.config)
+    ids = torch.randint(10, 60, (1, 5))
+    with torch.no_grad():
+        model(input_ids=ids, past_key_values=cache)
+    kept = pickle.loads(pickle.dumps(cache))
+    config = copy.deepcopy(model.peft_config["default"])
+    model.add_adapter("other", config)
+    model.set_adapter("other")
+    model.delete_adapter("default")
+    model.add_adapter("default", config)
+    model.set_adapter("default")
+    for one in (cache, kept):
+        with pytest.raises(ValueError, match="another adapter with the name 'default', which has been replaced"):
+            model(input_ids=ids, past_key_values=one)
+
+
+def test_a_copy_of_a_model_goes_on_with_a_text():
+    model = adapted("llama", interface="tokens")
+    cache = DynamicCache(config=model.config)
+    ids = torch.randint(10, 60, (1, 5))
+    with torch.no_grad():
+        model(input_ids=ids, past_key_values=cache)
+        copy.deepcopy(model)(input_ids=ids, past_key_values=cache)
+    assert state_of(cache).length == 10
+
+
+@pytest.mark.parametrize("make", [lambda c: DynamicCache(config=c), lambda c: StaticCache(config=c, max_cache_len=32)])
+def test_a_cache_of_other_rows_is_refused(make):
+    model = adapted("llama", interface="tokens")
+    cache = make(model.config)
+    with torch.no_grad():
+        model(input_ids=torch.randint(10, 60, (2, 5)), past_key_values=cache)
+        state = state_of(cache)
+        assert len(state.real) == 2
+        with pytest.raises((ValueError, RuntimeError)):
+            model(input_ids=torch.randint(10, 60, (3, 5)), past_key_values=cache)
+
+
+def test_a_mask_of_neither_the_text_nor_the_call_is_refused():
+    model = adapted("llama", interface="tokens")
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(input_ids=torch.randint(10, 60, (1, 5)), past_key_values=cache)
+        message = "`attention_mask` has 4 columns, but the text has 7 tokens: 5 in the KV cache and 2 in this call"
+        with pytest.raises(ValueError, match=message):
+            model(
+                input_ids=torch.randint(10, 60, (1, 2)),
+                past_key_values=cache,
+                attention_mask=torch.ones(1, 4, dtype=torch.int64),
+            )
+
+
+# ------------------------------------------------------------------------------------------ calls that cannot leak
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, RuntimeError])
+def test_whatever_is_raised_within_a_pass_nothing_is_left_of_it(error):
+    model = adapted("llama", interface="tokens")
+
+    def interrupt(module, args, output):
+        raise error("now")
+
+    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(interrupt)
+    cache = DynamicCache(config=model.config)
+    kept = weakref.ref(cache)
+    ids = torch.randint(10, 60, (1, 5))
+    with pytest.raises(error, match="now"):
+        model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), past_key_values=cache, max_new_tokens=2)
+    handle.remove()
+    assert thread.calls == []
+    assert thread.generations == []
+    del cache
+    gc.collect()
+    assert kept() is None
+    # A pass of the backbone alone belongs to no call: it is off, and says so.
+    with torch.no_grad():
+        igc_layers(model)[0]._base_model[0].model(input_ids=ids)
+
+
+# ------------------------------------------------------------------------------------------ nothing that is not read
+def kept_bytes(model, ids, **options):
+    """Bytes of the state after each pass of a `generate`."""
+    layer, seen = igc_layers(model)[0], []
+    run = layer._run_uncompiled
+
+    def watched(*args):
+        h, state = run(*args)
+        seen.append(state.nbytes)
+        return h, state
+
+    layer._run_uncompiled = watched
+    try:
+        mask = torch.ones_like(ids)
+        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=4, do_sample=False, **options)
+    finally:
+        del layer._run_uncompiled
+    return seen
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_behind_the_end_of_a_prompt_nothing_is_kept_unless_somebody_may_read_on(interface):
+    model = adapted("llama", interface=interface, confidence=0.999999)  # never sure: every step is silent
+    ids = torch.randint(10, 60, (1, 9))
+    assert kept_bytes(model, ids) == [0] * 4
+    per_token = 2 * model.peft_config["default"].reading_dim + 8
+    whole = [per_token * length for length in (9, 10, 11, 12)]
+    assert kept_bytes(model, ids, return_dict_in_generate=True) == whole
+    assert kept_bytes(model, ids, past_key_values=DynamicCache(config=model.config)) == whole
+    chunks = kept_bytes(model, ids, prefill_chunk_size=4)
+    assert chunks[0] > 0
+    assert set(chunks[-3:]) == {0}
+
+
+def test_behind_a_result_only_the_ids_are_kept():
+    model = adapted("llama", interface="tokens", confidence=0.0)
+    ids = telling_texts(model, [9])[0][None]
+    assert kept_bytes(model, ids) == [8 * length for length in (9, 10, 11, 12)]
+
+
+# ------------------------------------------------------------------------------------------ hybrid architectures
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 128,
+}
+LINEAR = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 16,
+}
+GEMMA_3N = {
+    "head_dim": 8,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 128,
+    "laurel_rank": 4,
+    "num_kv_shared_layers": 0,
+    "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+    "sliding_window": 8,
+    "activation_sparsity_pattern": [0.0] * 4,
+}
+
+
+@functools.cache
+def hybrid(name):
+    torch.manual_seed(0)
+    made = {
+        "qwen3_next": lambda: Qwen3NextForCausalLM(Qwen3NextConfig(**SMALL, head_dim=8, **LINEAR)),
+        "lfm2": lambda: Lfm2ForCausalLM(Lfm2Config(**SMALL, layer_types=["conv", "conv", "full_attention", "conv"])),
+        "gemma3n": lambda: Gemma3nForCausalLM(Gemma3nTextConfig(**SMALL, **GEMMA_3N)),
+    }[name]()
+    fields = {"interface": "hidden", "reading_dim": 16, "reading_ffn": 16, "num_heads": 2, "writing_dim": 16}
+    config = IGCConfig(layer=1, num_digits=4, writing_ffn=16, gate_dim=8, init_weights=False, **fields)
+    return get_peft_model(made.eval(), config)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["qwen3_next", "lfm2", "gemma3n"])
+def test_hybrid_architectures_work_at_the_default_layer(name):
+    model = hybrid(name)
+    ids = torch.randint(10, 60, (1, 7), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        whole = model(input_ids=ids, igc_anchors=torch.tensor([[3]]), use_cache=False).logits
+        with model.disable_adapter():
+            base = model(input_ids=ids, use_cache=False).logits
+        cache = DynamicCache(config=model.config)
+        parts = [model(input_ids=ids[:, :4], past_key_values=cache, igc_anchors=torch.tensor([[3]])).logits]
+        parts += [model(input_ids=ids[:, i : i + 1], past_key_values=cache).logits for i in range(4, 7)]
+    assert not torch.allclose(whole, base, atol=1e-3)
+    torch.testing.assert_close(torch.cat(parts, 1), whole, atol=2e-3, rtol=0)
+    out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, pad_token_id=0)
+    assert out.shape == (1, 10)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_without_any_attention_is_refused_beside_a_cache():
+    torch.manual_seed(0)
+    base = MambaForCausalLM(MambaConfig(hidden_size=32, num_hidden_layers=3, vocab_size=128, state_size=4))
+    model = get_peft_model(base.eval(), IGCConfig(layer=1, num_digits=4, reading_dim=16, num_heads=2, writing_dim=16))
+    ids = torch.randint(10, 60, (1, 5))
+    message = r"No layer of the KV cache \(`LinearAttentionLayer`\) has keys and values"
+    with torch.no_grad(), pytest.raises(TypeError, match=message):
+        model(input_ids=ids, use_cache=True)
+
+
+# ------------------------------------------------------------------------------------------ many anchors
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+@pytest.mark.parametrize("context", ["since_last_anchor", "row"])
+def test_many_anchors_are_read_in_batches_of_bounded_size(interface, context, monkeypatch):
+    rules = {"anchor": "tokens", "inline_token_ids": [[7]], "reading_context": context}
+    model = adapted("llama", interface=interface, overrides={"max_position_embeddings": 2048}, **rules)
+    reader = igc_layers(model)[0].igc_input_mapping["default"]
+    name = "_attend" if interface == "hidden" else "_point"
+    inner, seen = getattr(reader, name), []
+    monkeypatch.setattr(reader, name, lambda *args: seen.append((len(args[-2]), args[-1])) or inner(*args))
+    ids = torch.randint(10, 60, (1, 2000), generator=torch.Generator().manual_seed(0))
+    ids[:, 9::10] = 7
+    with torch.no_grad():
+        model(input_ids=ids, use_cache=False)
+    read = [steps * longest for steps, longest in seen]
+    assert sum(steps for steps, _ in seen) == 200
+    assert max(read) <= 16_384
+    needed = 200 * 11 if context == "since_last_anchor" else sum(range(10, 2001, 10))
+    assert sum(read) <= 1.3 * needed + 200 * 48
+
+
+def test_padding_counts_for_nothing_wherever_it_is():
+    ids = torch.tensor([[PADDING, 11, PADDING, 12]])
+    state = empty(1).appended(ids, torch.zeros(1, 4, WIDTH))
+    assert state.real.tolist() == [2]
+    assert state.cropped(3).real.tolist() == [1]

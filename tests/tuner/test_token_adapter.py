@@ -1,0 +1,252 @@
+"""The token interface as an adapter: training, checkpointing, files, types, and other adapters beside it."""
+
+import copy
+import gc
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as tf
+from checks import adapted, igc_layers, left_padded, scored, steps_of, targets
+from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel, get_peft_model
+from tiny_models import ARCHITECTURES, small_config, tiny_model
+from tiny_vocabulary import encode
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
+from transformers import DynamicCache
+
+from peft_igc import IGCConfig
+from peft_igc.numbers.digits import PAD
+from peft_igc.tuner.call import _calls_by_storage
+
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Adapter .* was active which is now deleted:UserWarning"),
+    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
+]
+
+PROMPTS = left_padded([encode("(12 + -345) ="), encode("7 and 8 =")])
+# Answers that begin, go on and end; a number that breaks off another; the operands of the first row are 12 and -345.
+ANSWERED = left_padded([encode("(12 + -345) =-333 ."), encode("5% 7 and 8 =-1 .")])
+LABELS = ANSWERED["input_ids"].masked_fill(torch.arange(ANSWERED["input_ids"].shape[1]) < 8, -100)
+TARGETS = targets(("+", "12", "-345"), ("-", "7", "8"))
+AT = {"igc_anchors": torch.tensor([[8], [7]])}
+
+
+def config(**fields):
+    return small_config(interface="tokens", **fields)
+
+
+def logits(model, batch=PROMPTS):
+    with torch.no_grad():
+        return model.eval()(**batch).logits
+
+
+def reader_of(model):
+    return igc_layers(model)[0].igc_input_mapping["default"]
+
+
+# ------------------------------------------------------------------------------------------ every architecture
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_an_adapter_comes_goes_and_returns_from_its_file(arch, tmp_path):
+    base = tiny_model(arch)
+    before = logits(base)
+    fresh = get_peft_model(base, config(init_weights=True))
+    assert torch.equal(logits(fresh), before)
+    model = get_peft_model(fresh.unload(), config())
+    got = logits(model)
+    assert (got - before).abs().amax((1, 2)).min() > 1e-3
+    with model.disable_adapter():
+        assert torch.equal(logits(model), before)
+    model.save_pretrained(tmp_path)
+    again = PeftModel.from_pretrained(tiny_model(arch), tmp_path, low_cpu_mem_usage=arch == "llama")
+    assert torch.equal(logits(again), got)
+    assert torch.equal(logits(copy.deepcopy(again)), got)
+    assert torch.equal(logits(model.unload()), before)
+
+
+# ------------------------------------------------------------------------------------------ training
+def gradients(model):
+    """Of one pass with both losses."""
+    model.zero_grad()
+    model(**ANSWERED, labels=LABELS, use_cache=False, **AT, **TARGETS).loss.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.requires_grad}
+
+
+def same(found, wanted):
+    names = [name.replace("_checkpoint_wrapped_module.", "") for name in found]
+    assert names == list(wanted)
+    for grad, want in zip(found.values(), wanted.values(), strict=True):
+        torch.testing.assert_close(grad, want, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("detach", [True, False])
+def test_checkpointing_changes_no_gradient(layer, detach):
+    def model():
+        return adapted("llama", interface="tokens", layer=layer, detach_reading=detach).train()
+
+    wanted = gradients(model())
+    assert [name for name, grad in wanted.items() if not grad.any() and "key_map.bias" not in name] == []
+    for reentrant in (False, True):
+        checkpointed = model()
+        checkpointed.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        checkpointed.enable_input_require_grads()
+        same(gradients(checkpointed), wanted)
+    wrapped = model()
+    layers = wrapped.base_model.model.model.layers
+    for i in range(len(layers)):
+        layers[i] = checkpoint_wrapper(layers[i], checkpoint_impl=CheckpointImpl.NO_REENTRANT)
+    same(gradients(wrapped), wanted)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("backward", [False, True])
+def test_no_call_outlives_its_pass(layer, given, backward):
+    model = adapted("llama", interface="tokens", layer=layer).train()
+    model.get_input_embeddings().weight.requires_grad_()  # a graph that reaches the layer's input
+    _calls_by_storage.clear()
+    for _ in range(2):
+        more = {"past_key_values": DynamicCache(config=model.config)} if given else {}
+        out = model(**ANSWERED, labels=LABELS, **AT, **TARGETS, **more)
+        if backward:
+            out.loss.backward()
+        del out, more
+        gc.collect()
+        assert len(_calls_by_storage) == 1
+        assert all(reference.expired() for reference, _ in _calls_by_storage.values())
+
+
+def test_a_generation_in_training_mode_leaves_no_cache_behind():
+    model = adapted("llama", interface="tokens").train()
+    _calls_by_storage.clear()
+    model.generate(**PROMPTS, max_new_tokens=2, pad_token_id=0)
+    kept = [call for _, call in _calls_by_storage.values()]
+    assert kept
+    assert all(call.generation is not None and call.generation.cache is None for call in kept)
+
+
+def test_training_is_told_the_right_result_and_evaluation_is_not():
+    model = adapted("llama", interface="tokens")
+    plain = scored(model, ANSWERED["input_ids"], AT["igc_anchors"], attention_mask=ANSWERED["attention_mask"])
+    with torch.no_grad():
+        evaluated = model(**ANSWERED, **AT, **TARGETS).logits
+        trained = model.train()(**ANSWERED, **AT, **TARGETS).logits
+        off = {**TARGETS, "igc_operator": torch.full((2, 1), -100)}
+        unsupervised = model(**ANSWERED, **AT, **off).logits
+        silent = model(**ANSWERED, **AT, **targets("none", ("/", "7", "0"))).logits
+        with model.disable_adapter():
+            base = model(**ANSWERED).logits
+    assert torch.equal(evaluated, plain)
+    assert torch.equal(unsupervised, plain)
+    assert torch.equal(silent, base)
+    assert (trained - plain).abs().amax((1, 2)).min() > 1e-3
+
+
+def test_several_anchors_of_a_row_are_read_and_taught_apart():
+    model = adapted("llama", interface="tokens", reading_context="row").train()
+    ids = encode("(12 + 5 = 17 and 8 =-9 .")[None]
+    at = torch.tensor([[len(encode("(12 + 5 =")) - 1, len(encode("(12 + 5 = 17 and 8 =")) - 1, -1]])
+    given = targets([("+", "12", "5"), ("-", "17", "8"), None])
+    both = model(input_ids=ids, igc_anchors=at, **given)
+    losses = [
+        model(input_ids=ids, igc_anchors=at[:, [a]], **{name: t[:, [a]] for name, t in given.items()}).igc_loss
+        for a in (0, 1)
+    ]
+    torch.testing.assert_close(both.igc_loss, losses[0] + losses[1])
+    assert float(both.igc_count) == 2
+    step = steps_of(model, ids, at)
+    counts = (step.reading.digits[..., 0] != PAD).sum(-1)
+    assert counts.tolist() == [[2, 4, 0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("autocast", [True, False])
+def test_half_precision_reads_the_same_numbers(dtype, autocast):
+    base = tiny_model("llama").to(dtype)
+    model = get_peft_model(base, config(), autocast_adapter_dtype=autocast).eval()
+    own = {p.dtype for name, p in model.named_parameters() if ".igc_" in name}
+    assert own == {torch.float32 if autocast else dtype}
+    steps = [steps_of(model, PROMPTS["input_ids"], None, attention_mask=PROMPTS["attention_mask"])]
+    steps.append(
+        steps_of(model.to(torch.float32), PROMPTS["input_ids"], None, attention_mask=PROMPTS["attention_mask"])
+    )
+    for step in steps:
+        assert step.reading.scores.dtype is torch.float32
+        assert sorted(map(tuple, step.choice.digits[0, 0].tolist())) == [(1, 2, 10, 10, 10), (3, 4, 5, 10, 10)]
+    model.to(dtype).train()(**ANSWERED, labels=LABELS, **AT, **TARGETS).loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+
+
+# ------------------------------------------------------------------------------------------ files and neighbours
+def test_a_file_needs_no_tokenizer_and_its_config_is_small(tmp_path):
+    tiny_model("llama").save_pretrained(tmp_path / "base")
+    model = get_peft_model(tf.AutoModelForCausalLM.from_pretrained(tmp_path / "base"), config())
+    model.save_pretrained(tmp_path / "adapter")
+    again = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "adapter")
+    assert torch.equal(logits(again), logits(model))
+    path = Path(tmp_path / "adapter" / "adapter_config.json")
+    assert json.loads(path.read_text())["number_tokens"] == config().number_tokens
+    assert path.stat().st_size < 4_000
+    assert IGCConfig.from_pretrained(str(tmp_path / "adapter")).number_tokens == config().number_tokens
+
+
+def test_adapters_of_two_interfaces_sit_beside_each_other_and_are_switched(tmp_path):
+    base = tiny_model("llama")
+    before = logits(base)
+    model = get_peft_model(base, config(), adapter_name="tokens")
+    alone = logits(model)
+    model.add_adapter("hidden", small_config())
+    assert torch.equal(logits(model), alone)
+    model.set_adapter("hidden")
+    other = logits(model)
+    assert not torch.equal(other, alone)
+    assert all(".hidden." in name for name, p in model.named_parameters() if p.requires_grad)
+    model.save_pretrained(tmp_path)
+    for name, want in (("tokens", alone), ("hidden", other)):
+        assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), tmp_path / name)), want)
+    model.delete_adapter("hidden")
+    assert torch.equal(logits(model), alone)
+    assert torch.equal(logits(model.unload()), before)
+
+
+@pytest.mark.parametrize("arch", ["llama", "gpt2"])
+@pytest.mark.parametrize("first", ["math", "style"])
+def test_a_lora_trains_beside_it_in_either_order(arch, first, tmp_path):
+    lora = LoraConfig(target_modules="all-linear", init_lora_weights=False)
+    model = tiny_model(arch)
+    for name in sorted(["math", "style"], key=lambda name: name != first):
+        model = get_peft_model(model, config() if name == "math" else lora, adapter_name=name)
+    found = gradients(model.train())
+    assert {kind for kind in ("lora_", "igc_") if any(kind in name for name in found)} == {"lora_", "igc_"}
+    assert not any("igc" in name and "lora" in name for name in found)
+    model.save_pretrained(tmp_path)
+    alone = PeftModel.from_pretrained(tiny_model(arch), tmp_path / "math")
+    assert (logits(alone) - logits(tiny_model(arch))).abs().max() > 1e-3
+
+
+def test_resized_embeddings_change_nothing_that_was_there():
+    model = get_peft_model(tiny_model("llama"), config()).eval()
+    before = logits(model)
+    model.resize_token_embeddings(200, mean_resizing=False)
+    torch.testing.assert_close(logits(model)[..., :128], before, atol=1e-5, rtol=0)
+
+
+# ------------------------------------------------------------------------------------------ size
+def test_the_default_has_seventeen_million_parameters_on_llama_8b_and_all_are_used():
+    llama = tf.LlamaConfig(vocab_size=128_256, hidden_size=4096, intermediate_size=64, num_hidden_layers=2,
+                           num_attention_heads=32, num_key_value_heads=8)  # fmt: skip
+    with torch.device("meta"):
+        model = get_peft_model(tf.LlamaForCausalLM(llama), IGCConfig(layer=1, **{
+            name: getattr(config(), name) for name in ("interface", "number_tokens")
+        }))  # fmt: skip
+    trainable = model.get_nb_trainable_parameters()[0]
+    assert abs(trainable - 17e6) <= 0.05 * 17e6
+    own = {name.split(".default.")[1] for name, p in model.named_parameters() if p.requires_grad}
+    # "all are used" is what `test_checkpointing_changes_no_gradient` sees, of the same modules with two layers
+    small = adapted("llama", interface="tokens")
+    assert own == {name.split(".default.")[1] for name, p in small.named_parameters() if p.requires_grad}

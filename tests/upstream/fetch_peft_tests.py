@@ -1,0 +1,83 @@
+"""Fetches PEFT's own common tests, which come with its source distribution and not with its wheel.
+
+    python tests/upstream/fetch_peft_tests.py
+
+Downloads the source distribution of the installed PEFT with pip, from whatever index pip is configured for, and
+unpacks the two files that `tests/upstream/test_peft_common.py` needs into `.cache/peft-tests/<version>/`. Does
+nothing if they
+are there. Exit code 1, with a message that says why, if they cannot be had; those tests are then skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+
+FILES = ("testing_common.py", "testing_utils.py")
+
+
+def folder() -> Path:
+    """Where the files of the installed version of PEFT belong."""
+    version = importlib.metadata.version("peft")
+    return Path(__file__).resolve().parents[2] / ".cache" / "peft-tests" / version
+
+
+def download(version: str, into: Path) -> Path | str:
+    """The source distribution of PEFT, or why there is none."""
+    command = [sys.executable, "-m", "pip", "download", f"peft=={version}", "--no-deps", "--no-binary", "peft"]
+    command += ["--disable-pip-version-check", "--quiet", "--dest", str(into)]
+    said = ""
+    # pip asks the build backend for metadata even if nothing is to be built; without an index for the backend, the
+    # installed one may do.
+    for extra in ([], ["--no-build-isolation"]):
+        run = subprocess.run([*command, *extra], capture_output=True, text=True, check=False)
+        found = sorted(into.glob("peft-*.tar.gz"))
+        if run.returncode == 0 and found:
+            return found[0]
+        said = said or run.stderr.strip()
+    return said.splitlines()[-1] if said else "pip said nothing"
+
+
+def unpack(archive: Path, target: Path) -> None:
+    """Writes `FILES` out of the archive, all of them or none."""
+    root = archive.name.removesuffix(".tar.gz")
+    with tarfile.open(archive) as tar:
+        contents = {}
+        for name in FILES:
+            member = tar.extractfile(f"{root}/tests/{name}")
+            if member is None:
+                raise KeyError(f"`{root}/tests/{name}` is no file in `{archive.name}`.")
+            contents[name] = member.read()
+    target.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (target / f"{name}.part").write_bytes(content)
+    for name in contents:
+        (target / f"{name}.part").replace(target / name)
+
+
+def main() -> int:
+    """Fetches what is missing; the exit code."""
+    target = folder()
+    if all((target / name).is_file() for name in FILES):
+        return 0
+    with tempfile.TemporaryDirectory() as temporary:
+        archive = download(target.name, Path(temporary))
+        if isinstance(archive, str):
+            print(
+                f"The source distribution of peft {target.name} cannot be downloaded: {archive}\n"
+                "`tests/upstream/test_peft_common.py` will be skipped. "
+                "Run this once where pip reaches a package index.", file=sys.stderr,
+            )
+            return 1
+        unpack(archive, target)
+    print(f"PEFT's common tests are in {target}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

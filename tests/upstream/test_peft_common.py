@@ -1,0 +1,218 @@
+"""PEFT's own common tests, unchanged, on a calculator of either interface in eleven architectures.
+
+`PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `fetch_peft_tests.py`
+fetches it, and without it this file is skipped. Each check of it stands in exactly one of the two tables below:
+applied, with its arguments, or not applied, with the reason. Llama is in the unit tier, the other architectures are
+slow tests.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import ARCHITECTURES, small_igc, tiny_model
+from tiny_vocabulary import encode
+from transformers import AutoModelForCausalLM
+
+from peft_igc import IGCConfig
+from tests.upstream import fetch_peft_tests
+
+
+pytestmark = [
+    # transformers 5.23 deprecates what PEFT 0.21 calls.
+    pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated:FutureWarning"),
+    # PEFT tells what the checks of deletion bring about.
+    pytest.mark.filterwarnings("ignore:Adapter delete_me was active which is now deleted:UserWarning"),
+]
+
+PACKAGE = "peft_common_tests"
+
+
+def common_tester() -> type:
+    """PEFT's `PeftCommonTester`; skips this file if it has not been fetched."""
+    folder = fetch_peft_tests.folder()
+    if not all((folder / name).is_file() for name in fetch_peft_tests.FILES):
+        pytest.skip(
+            "PEFT's common tests are not there; `python tests/upstream/fetch_peft_tests.py` fetches them.",
+            allow_module_level=True,
+        )
+    if importlib.util.find_spec("diffusers") is None:
+        # The tester only asks whether a model is one of diffusers' pipelines; none is.
+        diffusers = types.ModuleType("diffusers")
+        diffusers.StableDiffusionPipeline = type("StableDiffusionPipeline", (), {})  # type: ignore[attr-defined]
+        sys.modules["diffusers"] = diffusers
+    package = types.ModuleType(PACKAGE)
+    package.__path__ = [str(folder)]
+    sys.modules[PACKAGE] = package
+    try:
+        return importlib.import_module(f"{PACKAGE}.testing_common").PeftCommonTester
+    finally:
+        if "diffusers" in sys.modules and not hasattr(sys.modules["diffusers"], "__version__"):
+            del sys.modules["diffusers"]  # or else other packages would think that it is installed
+
+
+PeftCommonTester = common_tester()
+
+# Check, arguments beyond the config's. Each runs with a fresh and with a random adapter, unless it is in ONLY_RANDOM.
+APPLIED: list[tuple[str, dict[str, Any]]] = [
+    ("model_attr", {}),
+    ("adapter_name", {}),
+    ("prepare_for_training", {}),
+    ("load_model_low_cpu_mem_usage", {}),
+    ("save_pretrained", {}),
+    ("save_pretrained", {"safe_serialization": False}),
+    ("save_pretrained_selected_adapters", {}),
+    ("save_pretrained_selected_adapters", {"safe_serialization": False}),
+    ("save_pretrained_adapter_name_substring", {}),
+    ("from_pretrained_config_construction", {}),
+    ("load_multiple_adapters", {}),
+    ("add_adapter_no_autocast_adapter_dtype", {"dtype": torch.float16}),
+    ("add_adapter_no_autocast_adapter_dtype", {"dtype": torch.bfloat16}),
+    ("generate", {}),
+    ("generate_pos_args", {"raises_err": False}),
+    ("generate_half_prec", {}),
+    ("training", {}),
+    ("training_gradient_checkpointing", {"use_reentrant": True}),
+    ("training_gradient_checkpointing", {"use_reentrant": False}),
+    ("inference_safetensors", {}),
+    ("peft_model_device_map", {}),
+    ("delete_adapter", {}),
+    ("delete_inactive_adapter", {}),
+    ("delete_unknown_adapter_raises", {}),
+    ("unload_adapter", {}),
+    ("disable_adapter", {}),
+    ("passing_input_embeds_works", {}),
+    ("get_base_model_state_dict", {}),
+]
+# These want the adapter to change the outputs.
+ONLY_RANDOM = {"unload_adapter", "disable_adapter"}
+
+_MERGING = "a calculator cannot be merged; the refusals are tested in test_model.py"
+_WEIGHTED = "calculators cannot be combined with weights; the refusal is tested in test_model.py"
+_MIXED = "rows of a batch cannot have different calculators; the refusal is tested in test_model.py"
+NOT_APPLIED: dict[str, str] = {
+    "merge_layers": _MERGING,
+    "merge_layers_fp16": _MERGING,
+    "merge_layers_nan": _MERGING,
+    "merge_layers_multi": _MERGING,
+    "merge_layers_is_idempotent": _MERGING,
+    "safe_merge": _MERGING,
+    "mixed_adapter_batches": _MIXED,
+    "generate_with_mixed_adapter_batches_and_beam_search": _MIXED,
+    "weighted_combination_of_adapters": _WEIGHTED,
+    "weighted_combination_of_adapters_lora": "for LoRA",
+    "weighted_combination_of_adapters_ia3": "for IA3",
+    "adding_multiple_adapters_with_bias_raises": "skips itself: the config has no `bias`",
+    "training_layer_indexing": "skips itself: the config has no `layers_to_transform`",
+    "training_prompt_learning_tasks": "for prompt learning",
+    "lora_conversion": "returns at once: a calculator has no equivalent LoRA",
+}
+
+CASES = [
+    pytest.param(
+        arch,
+        interface,
+        check,
+        arguments,
+        init_weights,
+        id="-".join(
+            [arch, interface, check, *(str(v) for v in arguments.values()), "fresh" if init_weights else "random"]
+        ),
+        marks=[] if arch == "llama" else [pytest.mark.slow],
+    )
+    for arch in ARCHITECTURES
+    for interface in ("hidden", "tokens")
+    for check, arguments in APPLIED
+    for init_weights in ([False] if check in ONLY_RANDOM else [True, False])
+]
+
+
+class Tester(PeftCommonTester):  # type: ignore[misc, valid-type]
+    """The tester on the CPU, with the inputs of PEFT's own tests of decoder models."""
+
+    __test__ = False
+    torch_device = "cpu"
+    transformers_class = AutoModelForCausalLM
+
+    def prepare_inputs_for_testing(self) -> dict[str, torch.Tensor]:
+        """Two rows of three tokens, one of them masked."""
+        return {
+            "input_ids": torch.tensor([[1, 1, 1], [1, 2, 1]]),
+            "attention_mask": torch.tensor([[1, 1, 1], [1, 0, 1]]),
+        }
+
+
+class TokenTester(Tester):
+    """The tester with a text that is a calculation in the vocabulary of `tiny_vocabulary`."""
+
+    __test__ = False
+
+    def prepare_inputs_for_testing(self) -> dict[str, torch.Tensor]:
+        """Two rows of six tokens, one of them masked."""
+        ids = encode("(12 + 5 =")
+        mask = torch.ones(2, len(ids), dtype=torch.int64)
+        mask[1, 0] = 0
+        return {"input_ids": torch.stack([ids, ids]), "attention_mask": mask}
+
+
+@pytest.fixture(scope="session")
+def model_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Folders with a saved tiny model each, made on first use."""
+
+    class Folders(dict[str, str]):
+        def __missing__(self, arch: str) -> str:
+            # PEFT's tests skip what they know not to work with GPT-2 by the model's name: it must not be in the path.
+            folder = tmp_path_factory.mktemp("model") / arch.replace("gpt2", "gpt_2")
+            model = tiny_model(arch)
+            model.generation_config.max_new_tokens = 6  # the tester sets no length
+            model.save_pretrained(folder)
+            # as if it had been fetched before: the tester then stays offline
+            sys.modules[f"{PACKAGE}.testing_utils"]._HUB_MODEL_ACCESSES[str(folder)] = 1  # type: ignore[attr-defined]
+            self[arch] = str(folder)
+            return self[arch]
+
+    return Folders()
+
+
+@pytest.mark.parametrize(("arch", "interface", "check", "arguments", "init_weights"), CASES)
+def test_peft_holds_it_to_what_it_holds_its_own_methods_to(
+    arch: str,
+    interface: str,
+    check: str,
+    arguments: dict[str, Any],
+    init_weights: bool,
+    model_folders: dict[str, str],
+) -> None:
+    torch.manual_seed(0)
+    config = small_igc(interface=interface, init_weights=init_weights, task_type="CAUSAL_LM")
+    tester = TokenTester() if interface == "tokens" else Tester()
+    run = getattr(tester, f"_test_{check}")
+    first = ("",) if check == "passing_input_embeds_works" else ()  # its unused `test_name`
+    run(*first, model_folders[arch], IGCConfig, config, **arguments)
+
+
+def test_every_check_is_applied_or_has_a_reason() -> None:
+    checks = {name.removeprefix("_test_") for name in dir(PeftCommonTester) if name.startswith("_test_")}
+    applied = {check for check, _ in APPLIED}
+    assert applied | set(NOT_APPLIED) == checks
+    assert not applied & set(NOT_APPLIED)
+    assert all(NOT_APPLIED.values())
+
+
+def test_the_number_of_checks_is_what_it_was() -> None:
+    assert len(ARCHITECTURES) == 11
+    assert len(CASES) == 1188
+    assert len({case.id for case in CASES}) == 1188
+
+
+def test_the_checks_are_peft_s_own_unchanged_files() -> None:
+    module = sys.modules[f"{PACKAGE}.testing_common"]
+    assert Path(str(module.__file__)).parent == fetch_peft_tests.folder()
+    own = [name for tester in (Tester, TokenTester) for name in vars(tester) if name.startswith("_test_")]
+    assert own == []
