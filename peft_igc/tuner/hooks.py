@@ -14,6 +14,7 @@ Try it: `pytest tests/tuner/test_hooks.py`
 from __future__ import annotations
 
 import inspect
+from types import MethodType
 from typing import Any
 
 import torch
@@ -77,7 +78,7 @@ class _Wrapper:
     @property
     def original(self) -> Any:
         """The shadowed method. Found anew each time: a stored bound method would be pickled by its name."""
-        return self.replaced or getattr(type(self.model), self.name).__get__(self.model)
+        return self.replaced or MethodType(getattr(type(self.model), self.name), self.model)
 
 
 class _Call(_Wrapper):

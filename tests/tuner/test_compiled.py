@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 from checks import TOLERANCE, adapted, igc_layers, state_of
+from devices import no_synchronization
 from tiny_vocabulary import NUMBERS, TEXTS, encode
 from torch._dynamo.utils import counters
 from transformers import StaticCache
@@ -130,11 +131,8 @@ def test_on_a_gpu_a_compiled_step_never_synchronises(mode):
     compiled = torch.compile(base, fullgraph=True, mode=mode)
 
     def guarded(**inputs):
-        torch.cuda.set_sync_debug_mode("error")
-        try:
+        with no_synchronization():
             return compiled(**inputs)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
 
     decoded(model, compiled, ids)  # compiles
     found, _ = decoded(model, guarded, ids)
