@@ -8,8 +8,9 @@ Parts:
 
 * `decode`: a run of tokens, `silent` (anchors by token sequences, of which none comes) or behind a step with a
   `result`. Modes: `eager` with a cache that grows; `graph`, the same kernels as a CUDA graph on a static cache;
-  `compiled`, by `torch.compile(mode="reduce-overhead")`, for the first batch and length only. The time of
-  `choose_graph` before each token is in IGC's.
+  `compiled`, by `torch.compile(mode="reduce-overhead")`, for the first batch and length only. Each token is read on
+  the host, as every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's:
+  from ids on the device, as in `generate`, or on the CPU (`_host`).
 * `prefill`: a prompt of 1,024 tokens without an anchor, with one behind words (`plain`), and with one behind a
   calculation; the differences to the base in milliseconds, and the kernels that a pass starts.
 
@@ -41,7 +42,8 @@ from benchmarks.cost.context import TOKEN, filled_cache, read_all
 from peft_igc import IGCConfig, choose_graph
 
 
-BASE, AGAIN, LORA, IGC, SMALL, HIDDEN = "base", "base_again", "lora", "igc_tokens_512", "igc_tokens_192", "igc_hidden"
+BASE, AGAIN, LORA, HIDDEN, IGC = "base", "base_again", "lora", "igc_hidden", "igc_tokens_512"
+SMALL, HOST = "igc_tokens_128", "igc_tokens_128_host"
 EAGER, GRAPH, COMPILED = MODES = ("eager", "graph", "compiled")
 SILENT, RESULT = STATES = ("silent", "result")
 PARTS = ("decode", "prefill")
@@ -80,6 +82,7 @@ def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
         made[name] = Method(name, model, True, adapter_memory(model, base))
     rank = lora_rank(base, made[IGC].memory["parameters"])
     model = get_peft_model(twin(base), LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+    made[HOST] = Method(HOST, made[SMALL].model, True, made[SMALL].memory)
     made[LORA] = Method(LORA, model, memory=adapter_memory(model, base))
     for method in made.values():
         method.model.eval().requires_grad_(False)
@@ -113,6 +116,7 @@ class Decoding:
             read_all(method.model, cache, length, "result" if state == RESULT else "tokens")
         keys = cache.layers[0].keys
         self.token = torch.full((len(keys), 1), TOKEN, device=keys.device)
+        self.on_host = self.token.cpu()
         self.back()
         self.graph: Any = None
         self.logits = torch.empty(0)
@@ -140,7 +144,8 @@ class Decoding:
     def _choose(self) -> None:
         """Chooses the graph of the next pass."""
         if self.method.reads and self.mode != EAGER:
-            choose_graph(self.method.inner, self.token, self.cache)
+            ids = self.on_host if self.method.name == HOST else self.token
+            choose_graph(self.method.inner, ids, self.cache)
 
     def _capture(self) -> None:
         """Records a pass as a CUDA graph."""
@@ -183,7 +188,7 @@ class Decoding:
             self._choose()
             if self.mode == COMPILED:
                 torch.compiler.cudagraph_mark_step_begin()
-            self.step()
+            self.step()[:, -1].argmax(-1).tolist()
 
 
 def check_logits(found: torch.Tensor, wanted: torch.Tensor, name: str) -> float:
@@ -298,7 +303,7 @@ def main(given: list[str] | None = None) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     base, tokenizer = made_base(arguments.shape, arguments.seed, device)
     base.config.max_position_embeddings = 2 * max(arguments.lengths)
-    methods = made_methods(base, tokenizer, [BASE, AGAIN, LORA, HIDDEN, IGC, SMALL])
+    methods = made_methods(base, tokenizer, [BASE, AGAIN, LORA, HIDDEN, IGC, SMALL, HOST])
     settings = vars(arguments) | {"output": str(arguments.output)}
     results: dict[str, Any] = {**facts(), "settings": settings, "cells": [], "left_out": []}
     results["memory"] = {method.name: method.memory for method in methods}
@@ -310,10 +315,11 @@ def main(given: list[str] | None = None) -> None:
     if "decode" in arguments.parts:
         modes = [mode for mode in arguments.modes if mode != COMPILED]
         for mode, length, rows, state in itertools.product(modes, arguments.lengths, arguments.rows, STATES):
-            more = (methods, mode, state, length, rows, arguments.rounds)
+            rounds = max(3, arguments.rounds // 3) if mode == EAGER else arguments.rounds
+            more = (methods, mode, state, length, rows, rounds)
             cells.append(({"mode": mode, "length": length, "rows": rows}, lambda more=more: decode_cell(*more)))
         if COMPILED in arguments.modes:
-            few = [method for method in methods if method.name in (BASE, AGAIN, IGC)]
+            few = [method for method in methods if method.name in (BASE, IGC)]
             more = (few, COMPILED, SILENT, arguments.lengths[0], arguments.rows[0], arguments.rounds)
             where = {"mode": COMPILED, "length": arguments.lengths[0], "rows": arguments.rows[0]}
             cells.append((where, lambda more=more: decode_cell(*more)))

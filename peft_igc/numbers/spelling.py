@@ -54,7 +54,7 @@ class Continuation(NamedTuple):
 
 def _token_of(tokens: NumberTokens, group: Tensor) -> Tensor:
     """The token [B, T] of a group of digits [B, T, group], or of its longest prefix that has one; -1 for no digits."""
-    weights = torch.full_like(group[0, 0], NUM_CLASSES).cumprod(0) // NUM_CLASSES  # 1, 11, 121, ..
+    weights = group.new_full(group.shape[-1:], NUM_CLASSES).cumprod(0) // NUM_CLASSES  # 1, 11, 121, ..
     return tokens.on(group.device).spelled[(group * weights).sum(-1)].long()
 
 

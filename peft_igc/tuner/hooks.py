@@ -14,7 +14,6 @@ Try it: `pytest tests/tuner/test_hooks.py`
 from __future__ import annotations
 
 import inspect
-from types import MethodType
 from typing import Any
 
 import torch
@@ -73,12 +72,14 @@ class _Wrapper:
     @property
     def __signature__(self) -> inspect.Signature:
         """That of the original: transformers (5.23) looks there for the arguments that a model takes."""
-        return inspect.signature(self.original)
+        return inspect.signature(self.replaced or getattr(self.model.__class__, self.name).__get__(self.model))
 
-    @property
-    def original(self) -> Any:
-        """The shadowed method. Found anew each time: a stored bound method would be pickled by its name."""
-        return self.replaced or MethodType(getattr(type(self.model), self.name), self.model)
+    def original(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the shadowed method. A stored bound method would be pickled by its name, and torch (2.11) cannot
+        trace how one is made."""
+        if self.replaced is not None:
+            return self.replaced(*args, **kwargs)
+        return getattr(type(self.model), self.name)(self.model, *args, **kwargs)
 
 
 class _Call(_Wrapper):
@@ -133,7 +134,8 @@ def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any
 
     Args:
         model: the model, with or without PEFT around it.
-        input_ids: [B, T] int64 ids of the next pass.
+        input_ids: [B, T] int64 ids of the next pass. On the CPU, for a loop that knows them there, the choice needs
+            no synchronization until the next step.
         past_key_values: its KV cache.
     """
     cache = find_cache((), {"past_key_values": past_key_values})
