@@ -18,7 +18,6 @@ Try it: `pytest tests/tuner/test_layer.py`
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
 import uuid
@@ -361,15 +360,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         rules = Rules.of(self.igc_config[name])
         if not isinstance(state, StaticText) or not rules.sequences:
             return
-        last = _on_device(tuple(sorted({sequence[-1] for sequence in rules.sequences})), input_ids.device)
-        asked = [torch.isin(input_ids, last).any()]
+        last = {sequence[-1] for sequence in rules.sequences}
+        state.speaks = not last.isdisjoint(input_ids.flatten().tolist())  # no synchronization if they are on the CPU
         if state.writes is None:
             ok = state.latest.status == int(Status.OK)
             writes = (state.latest.anchors >= 0) & (ok | (self.igc_config[name].shortcut is not None))
-            asked.append(writes.any().to(input_ids.device))
-        state.speaks, *found = torch.stack(asked).tolist()  # one synchronization, none if the ids are on the CPU
-        if found:
-            state.writes = found[0]
+            state.writes = bool(writes.any().tolist())  # one, once after a step
         state.write_from = 0 if state.writes else None
 
     def _absent_anchors(self, ids: torch.Tensor, call: Call) -> torch.Tensor | None:
@@ -615,12 +611,6 @@ def _check_state(name: str, state: State, reader: str, rows: int) -> None:
             f"The KV cache holds texts of {len(state.steps.anchors)} rows, but this call has {rows}. Use a cache per "
             "batch, or change the rows of the cache with its own methods."
         )
-
-
-@functools.lru_cache(maxsize=64)
-def _on_device(ids: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Token ids as a tensor, which is kept, because each copy to a device waits for it."""
-    return torch.tensor(ids, device=device)
 
 
 def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
