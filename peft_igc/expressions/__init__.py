@@ -1,19 +1,33 @@
-"""Expressions in symbols: reading them from a text by rule, and their exact values. No model, no learned weights.
+"""Expressions in symbols: reading them from a text by rule, and their exact values. No model and no learned weights
+here.
 
+* `alphabet`, `words`: the symbols of characters, and the words that matter beside numbers.
+* `symbols`: the symbols of every token, saved with an adapter. `stream`: a text as one row of symbols.
+* `rules_after`, `rules_inside`, `rules_before`: what an expression is and what may stand around it, read from the end.
+* `automaton`: rules as tables that read rows in parallel. `brackets`: what has no bounded depth.
+* `reading`: the expression at an anchor, or the reason for a refusal.
 * `items`: an expression as rows of numbers, operators and brackets.
 * `reasons`: why an expression is refused.
 
-Imports `numbers`, and torch. Start with `items`. Try it: `pytest tests/expressions`
+Imports `numbers`, and torch. Start with `items`, then `reading`. Try it: `pytest tests/expressions`
 """
 
 from .items import Item, Items, encode_items
+from .reading import ExpressionReading, read_expressions
 from .reasons import REASON_TEXTS, Reason
+from .symbols import SymbolTable, SymbolTokens
+from .words import WordList
 
 
 __all__ = [
     "REASON_TEXTS",
+    "ExpressionReading",
     "Item",
     "Items",
     "Reason",
+    "SymbolTable",
+    "SymbolTokens",
+    "WordList",
     "encode_items",
+    "read_expressions",
 ]

@@ -29,6 +29,9 @@ class Reason(enum.IntEnum):
     NOT_UNDERSTOOD = 21
     OTHER_NUMBER = 22
     UNBALANCED = 23
+    LOOK_ALIKE = 24
+    CURRENCIES = 25
+    UNITS = 26
 
 
 REASON_TEXTS: dict[Reason, str] = {
@@ -45,4 +48,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.NOT_UNDERSTOOD: "numeric and not understood",
     Reason.OTHER_NUMBER: "a further number that nothing excuses",
     Reason.UNBALANCED: "brackets that do not match",
+    Reason.LOOK_ALIKE: "two numbers that may be a date, a range, a score or a size",
+    Reason.CURRENCIES: "different currencies",
+    Reason.UNITS: "a sum of different units of measurement",
 }
