@@ -37,13 +37,18 @@ OVERFLOW, UNDEFINED, INEXACT, UNITS = "overflow", "undefined", "inexact", "two u
 
 OPERATORS = {"+": "+", "-": "-", "\u2212": "-", "*": "*", "×": "*", "·": "*", "/": "/", "÷": "/", "^": "^", "**": "^"}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
-CURRENCIES_READ = "$€£"
 NUMBER_WORDS = frozenset(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion "
     "trillion half third quarter dozen double twice triple thrice".split()
 )
-OPERATOR_WORDS = frozenset("plus minus times over divided multiplied by and percent mod squared cubed less".split())
+OPERATOR_WORDS = frozenset("plus minus times over divided multiplied by and percent mod squared cubed less or".split())
+MEASURES = frozenset(
+    "km m cm mm mile foot feet inch yard kg g gram pound ounce ton liter litre gallon ml hour minute second day "
+    "week month year dollar cent quarter dime".split()
+)
+UNKNOWN = "\N{SECTION SIGN}"  # takes the place of a date
+BAD = "–—π" + UNKNOWN
 _PIECE = re.compile(
     r"(?P<number>(?<![0-9])[.][0-9][0-9.,]*|[0-9][0-9.,]*)|(?P<word>[^\W\d_]+)|(?P<operator>[*][*]|[-+*/×÷·^\u2212])"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<currency>[$€£])|(?P<percent>%)|(?P<space>[ \t]+)|(?P<other>.)",
@@ -111,30 +116,30 @@ def _expression(text: str) -> list[Piece]:
         body, reaches = text[: whole.start()], True
     body = body.rpartition("=")[2]
     if reaches:
-        body = re.split(r"\n|(?<=[^\W\d])[.!?]\s|(?<=[0-9)])[!?]\s", body.strip())[-1]
+        body = re.split(r"\n|(?<=[^\W\d])[.!?]\s|(?<=[0-9)%])[.!?]\s+(?=[A-Z])", body.strip())[-1]
     body = re.sub(r"\A\s*(?:[0-9]+|[a-z])[.)]\s+", "", body)  # a list number
-    if _LOOK_ALIKE.search(body):
+    pieces = _without_units(_without_words_before(_pieces(_LOOK_ALIKE.sub(UNKNOWN, body)), reaches))
+    if any(piece.kind == "bad" for piece in pieces):
         raise Refused(NOT_UNDERSTOOD)
-    pieces = _without_units(_without_words_before(_pieces(body)))
     if not any(piece.kind == "number" for piece in pieces):
         raise Refused(NOTHING)
     return pieces
 
 
 def _pieces(text: str) -> list[Piece]:
-    """Splits a text. Spaces are kept, because words and numbers that touch are no literals."""
+    """Splits a text. What is numeric and not understood becomes a piece of the kind `bad`."""
     found: list[Piece] = []
     for match in _PIECE.finditer(text):
         kind, part = str(match.lastgroup), match[0]
-        if kind in ("word", "other") and any(one.isnumeric() or one in "–—" for one in part):
-            raise Refused(NOT_UNDERSTOOD)
-        if kind == "number":
-            literal = part.rstrip(".,")
+        literal = part.rstrip(".,") if kind == "number" else ""
+        if kind == "number" and _LITERAL.fullmatch(literal):
+            found.append(Piece("number", literal, Fraction(literal.replace(",", ""))))
             # A comma or a full stop behind a number is text.
-            tail = [Piece("other", character) for character in part[len(literal) :]]
-            if not _LITERAL.fullmatch(literal):
-                raise Refused(NOT_UNDERSTOOD)
-            found += [Piece("number", literal, Fraction(literal.replace(",", ""))), *tail]
+            found += [Piece("other", character) for character in part[len(literal) :]]
+        elif kind == "number" or (kind in ("word", "other") and any(one.isnumeric() or one in BAD for one in part)):
+            found.append(Piece("bad", part))
+        elif kind == "word" and part.lower() in NUMBER_WORDS:
+            found.append(Piece("bad", part))
         elif kind == "word" and part in ("x", "X"):
             found.append(Piece("*", part))
         elif kind == "word" and part == "of":
@@ -143,53 +148,50 @@ def _pieces(text: str) -> list[Piece]:
             found.append(Piece(OPERATORS[part], part))
         else:
             found.append(Piece(kind, part))
-    for before, after in zip(found, found[1:], strict=False):
-        if {before.kind, after.kind} in ({"number", "word"}, {"number"}):
-            raise Refused(NOT_UNDERSTOOD)
-        if (before.kind == "word" and after.kind == "open") or "_" in (before.text, after.text):
-            raise Refused(NOT_UNDERSTOOD)  # a function or an index
-    pairs = zip([Piece("space", ""), *found], found, strict=False)
-    found = [piece._replace(spaced=before.kind == "space") for before, piece in pairs if piece.kind != "space"]
+    touching = [Piece("space", ""), *found]
+    for at, (before, after) in enumerate(zip(touching, found, strict=False)):
+        glued = {before.kind, after.kind} in ({"number", "word"}, {"number"}, {"close", "word"})
+        # A function or an index is none, either.
+        if glued or (before.kind == "word" and after.kind == "open") or "_" in (before.text, after.text):
+            found[at] = after._replace(kind="bad")
+        found[at] = found[at]._replace(spaced=before.kind == "space")
+    found = [piece for piece in found if piece.kind != "space"]
     for at, piece in enumerate(found):
-        if piece.text in ("x", "X"):
-            _check_lone_x(piece, Piece("end", "") if at == 0 else found[at - 1], found[at + 1 : at + 3])
+        if piece.text in ("x", "X") and not _multiplies(piece, found[at - 1] if at else None, found[at + 1 : at + 3]):
+            found[at] = piece._replace(kind="bad")
     return found
 
 
-def _check_lone_x(piece: Piece, before: Piece, after: list[Piece]) -> None:
-    """Refuses an `x` that is a variable or a part of `0x1F`: it multiplies between two operands, spaced alike."""
-    if not after or before.kind not in ("number", "close", "percent", "word"):
-        raise Refused(NOT_UNDERSTOOD)
+def _multiplies(piece: Piece, before: Piece | None, after: list[Piece]) -> bool:
+    """Whether an `x` stands between two operands, spaced alike; it may be a variable, or a part of `0x1F`."""
+    if not after or before is None or before.kind not in ("number", "close", "percent", "word"):
+        return False
     signed = after[0].kind == "-" and after[0].spaced and not after[-1].spaced  # `3 x -5`, but not `3x - 5`
     if after[0].kind not in ("number", "open", "currency", "word") and not signed:
-        raise Refused(NOT_UNDERSTOOD)
-    if piece.spaced != after[0].spaced or (before.text == "0" and not piece.spaced):
-        raise Refused(NOT_UNDERSTOOD)
+        return False
+    return piece.spaced == after[0].spaced and (before.text != "0" or piece.spaced)
 
 
-def _without_words_before(pieces: list[Piece]) -> list[Piece]:
-    """Drops everything up to the last two words that are followed by an operand, and a word or a colon before all."""
-    words, start = 0, 0
+def _without_words_before(pieces: list[Piece], reaches: bool) -> list[Piece]:
+    """Drops what stands before an expression: words only, or anything up to two words if `=` is at its end."""
+    words, start, numeric = 0, 0, False
     for at, piece in enumerate(pieces):
         if piece.kind == "word":
-            if piece.text.lower() in NUMBER_WORDS:
-                raise Refused(NOT_UNDERSTOOD)
             words += piece.text.lower() not in OPERATOR_WORDS
         elif piece.text in (":", ",", "of") and words:
             continue
         else:
-            numbers_before = any(one.kind == "number" for one in pieces[:at])
             sign = piece.kind in ("+", "-") and piece.spaced and not pieces[min(at + 1, len(pieces) - 1)].spaced
-            if words and (piece.kind in ("number", "open", "currency") or sign) and not numbers_before:
-                start = at
-            elif words >= 2 and piece.kind in ("number", "open", "currency"):
+            begins = piece.kind in ("number", "open", "currency")
+            if (words and not numeric and (begins or sign)) or (words >= 2 and reaches and begins):
                 start = at
             words = 0
+        numeric = numeric or piece.kind in ("number", "bad")
     return pieces[start:]
 
 
 def _without_units(pieces: list[Piece]) -> list[Piece]:
-    """Drops words behind a literal, as in `30 snakes * 3 birds/snake`; a sum of different units is refused."""
+    """Drops words behind a literal, as in `30 snakes * 3 birds/snake`; a sum of different measures is refused."""
     kept: list[Piece] = []
     units: set[str] = set()
     at = 0
@@ -207,14 +209,14 @@ def _without_units(pieces: list[Piece]) -> list[Piece]:
                 and pieces[end + 1].kind == "word"
             ):
                 end += 1
-            units.add(" ".join(one.text for one in pieces[at:end]))
+            units.add(piece.text.lower().removesuffix("s").replace("inche", "inch"))
             at = end
         elif piece.kind == "/" and at + 1 < len(pieces) and pieces[at + 1].kind == "word" and kept:
             at += 2  # `$12/hour`
         else:
             kept.append(piece)
             at += 1
-    if len(units) > 1 and any(piece.kind in ("+", "-") for piece in kept):
+    if len(units & MEASURES) > 1 and any(piece.kind in ("+", "-") for piece in kept):
         raise Refused(UNITS)
     return kept
 
