@@ -136,6 +136,20 @@ MORE_BEHIND = (
     "\n{}",
     " or {}",
 )
+IN_WORDS = (
+    "What is {} plus {}? Then add {}.",
+    "What is the sum of {}, {} and {}?",
+    "{}\n{}\n{}\nWhat is the sum?",
+    "Add {} to {} and multiply the result by {}.",
+    "- {} apples\n- {} pears\n- {} plums\nHow many are there?",
+    "Take {} away from {}. Divide what is left by {}.",
+    "{} times {} times {} =",
+    "She has {} boxes of {} pencils and {} more =",
+    "1. {}\n2. {}\n3. {}\nAdd them up.",
+    "Start with {}. Add {}. Subtract {}. What do you get?",
+    "Half of {} plus {} minus {} is",
+    "the difference between {} and {}, times {} =",
+)
 _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}/\d{1,2}/\d{2,4}|\d{3}-\d{3}-\d{4})(?!\d)")
 _COMPACT = re.compile(r"\W?\d+(?:[-/−]\d+)+\W?")
 
@@ -409,6 +423,10 @@ def _too_long(rng: random.Random) -> str:
     return _put(rng, spaced(pieces, rng))
 
 
+def _in_words(rng: random.Random) -> str:
+    return _filled(rng.choice(IN_WORDS), rng)
+
+
 def _unequal_units(rng: random.Random) -> str:
     first, second = rng.choice(UNEQUAL_UNITS)
     a, b = rng.sample(range(2, 500), 2)
@@ -432,5 +450,6 @@ _SPOILERS: dict[str, Callable[[random.Random], str]] = {
     "too many operands": _too_many,
     "a literal that is too long": _too_long,
     "different units": _unequal_units,
+    "three numbers in words": _in_words,
 }
 assert span(Fraction(1, 8)) == 4

@@ -11,6 +11,8 @@ from fractions import Fraction
 import pytest
 import reference_expressions as reference
 
+from benchmarks.common.symbol_reader import SymbolReader, load_tokenizer, tokenizer_names
+
 
 VALUES = {
     "operators": {
@@ -537,3 +539,57 @@ def test_the_reference_names_undefined_and_endless_results(heading):
 @pytest.mark.parametrize(("text", "value"), OPEN.items())
 def test_the_reference_gives_no_other_value_for_an_open_text(text, value):
     assert outcome(reference.read(text)) in (None, value)
+
+
+@pytest.fixture(scope="module", params=tokenizer_names())
+def read(request):
+    """The package's outcomes of all texts, read at once with one tokenizer."""
+    texts = [text for table in (VALUES, REFUSED) for rows in table.values() for text in rows] + list(OPEN)
+    outcomes = SymbolReader(load_tokenizer(request.param)).read(texts)
+    return dict(zip(texts, outcomes, strict=True))
+
+
+@pytest.mark.parametrize(("text", "value"), cases(VALUES))
+def test_the_package_gives_the_value(read, text, value):
+    assert read[text].value == value, f"refused: {read[text].reason}"
+
+
+@pytest.mark.parametrize(("text", "value"), cases(REFUSED))
+def test_the_package_refuses(read, text, value):
+    assert read[text].value is None
+
+
+@pytest.mark.parametrize(("text", "value"), OPEN.items())
+def test_the_package_gives_no_other_value_for_an_open_text(read, text, value):
+    assert read[text].value in (None, value)
+
+
+@pytest.mark.parametrize("heading", ["undefined", "inexact"])
+def test_the_package_names_undefined_and_endless_results(read, heading):
+    assert {read[text].reason for text in REFUSED[heading]} == {heading}
+
+
+ROUNDED = [
+    ("1/3=", 2, "0.33"),
+    ("2/3=", 2, "0.67"),
+    ("-2/3=", 2, "-0.67"),
+    ("(1 + 1)/3=", 4, "0.6667"),
+    ("1/999=", 2, "0"),
+    ("100 / 7 =", 0, "14"),
+    ("1/3 + 1 =", 2, None),  # the division is not the final operation
+    ("(1/3)*3=", 2, None),
+    ("1/(1/3)=", 2, None),
+    ("1/8=", 4, "0.125"),  # ends, so nothing is rounded
+    ("1 + 1/8 =", 4, "1.125"),
+    ("5/0=", 2, None),
+]
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_even"])
+def test_rounding_applies_once_to_a_final_division(rounding):
+    reader = SymbolReader(load_tokenizer("embedded"), rounding=rounding, decimal_places=4)
+    texts = [text for text, places, _ in ROUNDED if places == 4]
+    assert [one.value for one in reader.read(texts)] == [value for _, places, value in ROUNDED if places == 4]
+    for text, places, value in ROUNDED:
+        reader.options["decimal_places"] = places
+        assert reader.read([text])[0].value == value, (text, places)
