@@ -8,8 +8,13 @@ Try it: `pytest tests/expressions/test_reasons.py`
 
 import enum
 
+import torch
+from torch import Tensor
 
-__all__ = ["REASON_TEXTS", "Reason"]
+from ..numbers.calculator import Status
+
+
+__all__ = ["REASON_TEXTS", "Reason", "status_of"]
 
 
 class Reason(enum.IntEnum):
@@ -52,3 +57,19 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CURRENCIES: "different currencies",
     Reason.UNITS: "a sum of different units of measurement",
 }
+
+_STATUSES = {
+    Reason.NONE: Status.OK,
+    Reason.TOO_LONG: Status.OVERFLOW,
+    Reason.OVERFLOW: Status.OVERFLOW,
+    Reason.INEXACT: Status.INEXACT,
+    Reason.UNDEFINED: Status.UNDEFINED,
+}
+
+
+def status_of(reason: Tensor) -> Tensor:
+    """The `Status` [...] int64 of each `Reason` [...] int64: NONE for all reasons that have no status of their own."""
+    status = torch.full_like(reason, int(Status.NONE))
+    for one, its_status in _STATUSES.items():
+        status = torch.where(reason == int(one), int(its_status), status)
+    return status
