@@ -75,7 +75,8 @@ class Symbol(enum.IntEnum):
     ORDINAL = 52  # after digits: `5th`
     MONTH = 53
     MEASURE = 54  # a unit of measurement
-    LIST_MARK = 55  # a closing bracket that nothing opens, see `brackets`
+    EQUAL_WORD = 55  # `is`, `equals`
+    LIST_MARK = 56  # a closing bracket that nothing opens, see `brackets`
 
 
 CHARACTERS: dict[str, Symbol] = {

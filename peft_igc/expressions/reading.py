@@ -2,7 +2,7 @@
 
 In: token ids [N, L] and an anchor per text. Out: an `ExpressionReading`, with the expression as `Items` for
 `grammar`, or the reason for having none. The text becomes a row of symbols (`stream`), which the automaton of
-`rules_after` reads from its end; here its labels become items. What follows from the text decides; nothing here is
+`rules.after` reads from its end; here its labels become items. What follows from the text decides; nothing here is
 learned. Try it: `pytest tests/expressions/test_reading.py`
 
 Shapes: N texts, L tokens of a text, W symbols that are read, M items, D digits of a number.
@@ -10,7 +10,6 @@ Shapes: N texts, L tokens of a text, W symbols that are read, M items, D digits 
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import torch
@@ -21,10 +20,8 @@ from .alphabet import Symbol
 from .brackets import mismatched, with_list_marks
 from .items import Item, Items
 from .reasons import Reason
-from .rules_after import NOT_BEGUN, automaton
-from .rules_before import Done, Mode
-from .rules_inside import Label
-from .stream import Stream, later, stream_of
+from .rules.inside import Label
+from .stream import Stream, later, stream_of, symbols_in
 from .symbols import SymbolTokens
 
 
@@ -32,22 +29,10 @@ __all__ = ["ExpressionReading", "read_expressions"]
 
 MOST_SYMBOLS = 512  # W: longer expressions are refused
 ITEMS_PER_OPERAND = 6
+_TO_ITEM = Label.PLUS - Item.PLUS  # the labels from `PLUS` on are in the order of items
 
-_KINDS = {
-    Label.DIGIT: Item.NUMBER,
-    Label.POINT: Item.NUMBER,
-    Label.PLUS: Item.PLUS,
-    Label.MINUS: Item.MINUS,
-    Label.TIMES: Item.TIMES,
-    Label.DIVIDE: Item.DIVIDE,
-    Label.POWER: Item.POWER,
-    Label.OPEN: Item.OPEN,
-    Label.CLOSE: Item.CLOSE,
-    Label.PERCENT: Item.PERCENT,
-    Label.OF: Item.OF,
-}
-# The last of these is the expression's beginning; other labels may turn out to be outside.
-_SOLID = {Label.DIGIT, Label.POINT, Label.CURRENCY, Label.PLUS, Label.MINUS, Label.OPEN}
+# The last of these labels is the expression's beginning; others may turn out to be outside. One bit per label.
+_SOLID = sum(1 << label for label in (Label.DIGIT, Label.POINT, Label.CURRENCY, Label.PLUS, Label.MINUS, Label.OPEN))
 
 
 class ExpressionReading(NamedTuple):
@@ -60,32 +45,6 @@ class ExpressionReading(NamedTuple):
     culprit: Tensor  # [N] int64, the token that caused a refusal, -1 if none did
     first: Tensor  # [N] int64, first token of the expression, -1 if there is none
     last: Tensor  # [N] int64, last token of the expression without the equals sign, -1 if there is none
-
-
-class _Facts(NamedTuple):
-    """What is known of the automaton's states and labels, on one device."""
-
-    reason: Tensor  # [Q] int64, of a last state, -1 of others
-    tail: Tensor  # [Q] bool, the expression has not begun
-    reach: Tensor  # [Q] bool, within an expression that ends at an anchor
-    kind: Tensor  # [15] int64, item of a label
-    solid: Tensor  # [15] bool
-
-
-@functools.cache
-def _facts(device: torch.device) -> _Facts:
-    """The facts on a device."""
-    states = automaton().states
-    done = [int(state.reason) if isinstance(state, Done) else -1 for state in states]
-    phases = ["" if isinstance(state, Done) else state.phase for state in states]
-    reach = [not isinstance(state, Done) and state.mode is Mode.REACH for state in states]
-    return _Facts(
-        torch.tensor(done, device=device),
-        torch.tensor([phase in NOT_BEGUN for phase in phases], device=device),
-        torch.tensor([at and phase not in NOT_BEGUN for at, phase in zip(reach, phases, strict=True)], device=device),
-        torch.tensor([int(_KINDS.get(label, Item.END)) for label in Label], device=device),
-        torch.tensor([label in _SOLID for label in Label], device=device),
-    )
 
 
 def read_expressions(
@@ -111,16 +70,17 @@ def read_expressions(
     """
     place = torch.arange(ids.shape[1], device=ids.device)
     read = valid & (place <= anchors.unsqueeze(1)) & (place >= since.unsqueeze(1))
-    stream = stream_of(tokens, ids, read, _width(tokens, ids, read))
+    stream = stream_of(tokens, ids, read, symbols_in(tokens, ids, read, MOST_SYMBOLS))
     edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
-    state, label = automaton().run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
-    facts = _facts(ids.device)
-    reason = facts.reason[state]  # [N, W + 1], from the end of the text
+    state, label = tokens.rules.run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
+    reason, begun, reach = (
+        tokens.rules.on(ids.device).facts[:, state].unbind(0)
+    )  # [N, W + 1], from the end of the text
     done = reason >= 0
     steps = torch.arange(state.shape[1], device=ids.device)
-    begun = torch.where(facts.tail[state], steps, -1).amax(1, keepdim=True)
-    ends = torch.where(facts.solid[label], steps, -1).amax(1, keepdim=True)
-    label = torch.where((steps > begun) & (steps <= ends), label, int(Label.NONE))[:, :-1].flip(1)
+    outside = torch.where(begun > 0, -1, steps).amax(1, keepdim=True)
+    ends = torch.where((_SOLID >> label) & 1 > 0, steps, -1).amax(1, keepdim=True)
+    label = torch.where((steps > outside) & (steps <= ends), label, int(Label.NONE))[:, :-1].flip(1)
     items, numbers = _items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands)
     why = reason[:, -1]
     for found, code in (
@@ -130,7 +90,7 @@ def read_expressions(
         (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
     ):
         why = torch.where((why == int(Reason.NONE)) & found, int(code), why)
-    reaches = (facts.reach[state].any(1)) & (why != int(Reason.NO_EXPRESSION))
+    reaches = (reach > 0).any(1) & (why != int(Reason.NO_EXPRESSION))
     right = why == int(Reason.NONE)
     culprit = (~done).sum(1, keepdim=True)  # steps before the last state
     width = stream.symbol.shape[1]
@@ -150,16 +110,6 @@ def read_expressions(
     )
 
 
-def _width(tokens: SymbolTokens, ids: Tensor, read: Tensor) -> int:
-    """W: on a CPU as many symbols as the texts have, else the most, so that no device waits for the host."""
-    plain = ids.device.type == "cpu" and type(ids) is Tensor and not torch.compiler.is_compiling()
-    if not plain or ids.shape[0] == 0:
-        return MOST_SYMBOLS
-    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
-    longest = int(torch.where(read, tokens.on(ids.device).size[row], 0).sum(1).max())
-    return min(MOST_SYMBOLS, max(longest, 1))
-
-
 def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) -> tuple[Items, Tensor]:
     """The items of labelled symbols, and the number of numbers among them.
 
@@ -175,7 +125,7 @@ def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) ->
     begins = number & ~later(number, 1)
     starts = begins | (label >= int(Label.PLUS))
     item = starts.cumsum(1) - 1
-    kind = _facts(label.device).kind[label]
+    kind = torch.where(number, int(Item.NUMBER), label - _TO_ITEM)
     kind = torch.where(later(label, 1) == int(Label.POWER_MARK), int(Item.POWER), kind)
     # Counted within a number: the count in the text less that before the number's first symbol.
     order = digit.cumsum(1)

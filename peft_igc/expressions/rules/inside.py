@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
-from .alphabet import Symbol
-from .reasons import Reason
-from .rules_before import (
+from ..alphabet import Symbol
+from ..reasons import Reason
+from .before import (
     ALL_WORDS,
     CLOSING,
     CURRENCIES,
@@ -259,10 +259,10 @@ def _sign(state: State, symbol: Symbol) -> Step:
     if symbol is S.SPACE:
         return State("sign", mode, 0, (tight, True)), Label.NONE
     single = tight and gap  # `is -5`: a sign, unless an operand comes
+    if symbol in _STOPS or (symbol is S.REQUEST and single):
+        return (leave(mode, symbol) if single else STRANGER), Label.NONE
     if symbol in _UNIT_WORDS or symbol is S.PER:
         return _unit(State("unit", mode, 0, (False, single)), symbol)
-    if symbol in _STOPS:
-        return (leave(mode, symbol) if single else STRANGER), Label.NONE
     if symbol in _DIGITS or symbol is S.PERCENT or symbol in CLOSING:
         return wanted(State("wanted", mode, chain=state.chain), symbol)
     if symbol is S.LIST_MARK and gap:
@@ -323,7 +323,7 @@ def _of(state: State, symbol: Symbol) -> Step:
 def _unit(state: State, symbol: Symbol) -> Step:
     """Words between a number and an operator. `number` words; flags: within a word; a sign may end the expression."""
     mode, (within, single) = state.mode, state.flags
-    if symbol in _UNIT_WORDS:
+    if symbol in _UNIT_WORDS and not (single and symbol is S.REQUEST):
         count = state.number + (not within)
         if count <= _MOST_UNIT_WORDS:
             return state._replace(number=count, flags=(True, single)), Label.NONE

@@ -8,11 +8,12 @@ may be a further operand or operator, refuses. `rule` joins all rules; `automato
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
-from .alphabet import Symbol
+from ..alphabet import Symbol
+from ..reasons import Reason
 from .automaton import Automaton, compiled
-from .reasons import Reason
-from .rules_before import (
+from .before import (
     ALL_WORDS,
     CLOSING,
     CURRENCIES,
@@ -24,10 +25,10 @@ from .rules_before import (
     State,
     outside,
 )
-from .rules_inside import Label, Step, inside, percent, wanted
+from .inside import Label, Step, inside, percent, wanted
 
 
-__all__ = ["NOT_BEGUN", "START", "automaton", "rule"]
+__all__ = ["START", "Facts", "automaton", "facts_of", "rule"]
 
 S = Symbol
 
@@ -35,7 +36,7 @@ START: State | Done = State("start")
 _STRANGER = Done(Reason.NOT_UNDERSTOOD)
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS}
 _TAILS = {"clean", "equals", "glue", "word", "word gap", "dot", "bad", "bad gap", "one", "one gap", "mark"}
-_WORD_PHASES = {S.ONE: "one", S.GLUE: "glue"}
+_WORD_PHASES = {S.ONE: "one", S.EQUAL_WORD: "glue"}
 _GAPS = {"glue": "clean", "word": "word gap", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _BAD_WORDS = {S.OPERATOR_WORD, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDINAL}
 
@@ -43,10 +44,26 @@ _BAD_WORDS = {S.OPERATOR_WORD, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDIN
 NOT_BEGUN = _TAILS | {"start", "reach"}  # phases before an expression
 
 
+class Facts(NamedTuple):
+    """What is known of a state."""
+
+    reason: int  # of a last state, -1 of others
+    begun: bool  # an expression has begun
+    reach: bool  # within an expression that ends at an anchor `=`, or before it
+
+
 @functools.cache
-def automaton() -> Automaton[State | Done]:
+def automaton() -> Automaton[State | Done, Facts]:
     """The rules as tables."""
-    return compiled(START, len(Symbol), rule)
+    return compiled(START, len(Symbol), rule, facts_of)
+
+
+def facts_of(state: State | Done) -> Facts:
+    """What is known of a state."""
+    if isinstance(state, Done):
+        return Facts(int(state.reason), True, False)
+    begun = state.phase not in NOT_BEGUN
+    return Facts(-1, begun, begun and state.mode is Mode.REACH)
 
 
 def rule(state: State | Done, code: int) -> Step:
@@ -63,18 +80,17 @@ def rule(state: State | Done, code: int) -> Step:
     if isinstance(state, Done) or symbol is S.NOTHING:
         return state, Label.NONE
     symbol = _LIKE.get(symbol, symbol)
-    step = inside(state, symbol)
-    if step is not None:
-        return step
     if state.phase == "start":
         return _start(state, symbol)
-    if state.phase == "reach":
-        return _reach(state, symbol)
     if state.phase == "end bracket":
         return _end_bracket(state, symbol)
     if state.phase in _TAILS:
         return _tail(state, symbol)
-    return outside(state, symbol), Label.NONE
+    if symbol is S.EQUAL_WORD:  # of interest behind an expression only
+        symbol = S.GLUE
+    if state.phase == "reach":
+        return _reach(state, symbol)
+    return inside(state, symbol) or (outside(state, symbol), Label.NONE)
 
 
 def _start(state: State, symbol: Symbol) -> Step:
