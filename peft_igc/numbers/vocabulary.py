@@ -1,9 +1,10 @@
 """The text of every token of a Hugging Face tokenizer.
 
-In: a tokenizer, fast or slow. Out: one text per id. Vocabularies are written in one of several alphabets: bytes as
-printable characters (GPT-2, Llama 3, Qwen), or text with `▁` for a space and `<0x0A>` for single bytes (Llama 2,
-Mistral, Gemma). The alphabet is determined by trial: in the right one, the tokens of a text spell that text. See
-`token_table` for the effect of the texts on numbers. Try it: `pytest tests/numbers/test_token_table.py`
+In: a tokenizer, fast or slow. Out: one text per id, or its bytes. Vocabularies are written in one of several
+alphabets: bytes as printable characters (GPT-2, Llama 3, Qwen), or text with `▁` for a space and `<0x0A>` for single
+bytes (Llama 2, Mistral, Gemma). The alphabet is determined by trial: in the right one, the tokens of a text spell
+that text. See `token_table` for the effect of the texts on numbers. Try it: `pytest
+tests/numbers/test_token_table.py`
 
 Shapes: V ids of the vocabulary.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-__all__ = ["special_tokens", "token_ids", "token_texts"]
+__all__ = ["special_tokens", "token_bytes", "token_ids", "token_texts"]
 
 # Without anything that tokenizers normalise: leading or doubled spaces, compatibility characters.
 PROBES = ("12 x 34", "a = -5", "x\n7", "Zwölf × ß", "日本 9")
@@ -28,18 +29,26 @@ def token_ids(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 
 def token_texts(tokenizer: Any) -> list[str]:
     """The texts of ids 0..V-1, with U+FFFD for part of a character and `""` for an unused id."""
+    return [spelled.decode("utf-8", "replace") for spelled in token_bytes(tokenizer)]
+
+
+def token_bytes(tokenizer: Any) -> list[bytes]:
+    """The UTF-8 bytes of ids 0..V-1, `b""` for an unused id.
+
+    A token may begin or end within a character. For a vocabulary in an unknown alphabet such a part is U+FFFD.
+    """
     vocabulary = tokenizer.get_vocab()
     names: list[Any] = [None] * (1 + max(vocabulary.values()))
     for name, token in vocabulary.items():
         names[token] = name
     spell = max((_from_text, _from_byte_alphabet), key=lambda way: _probes_spelled(tokenizer, names, way))
     if _probes_spelled(tokenizer, names, spell):
-        texts = ["" if name is None else (spell(name) or b"").decode("utf-8", "replace") for name in names]
+        spelled = [b"" if name is None else (spell(name) or b"") for name in names]
     else:
-        texts = _decoded(tokenizer, len(names))
+        spelled = [text.encode("utf-8", "replace") for text in _decoded(tokenizer, len(names))]
     for text, token in tokenizer.get_added_vocab().items():
-        texts[token] = text  # added tokens are plain text in every alphabet
-    return texts
+        spelled[token] = text.encode("utf-8", "replace")  # added tokens are plain text in every alphabet
+    return spelled
 
 
 def special_tokens(tokenizer: Any) -> frozenset[int]:

@@ -1,0 +1,99 @@
+"""The stream: a text as one row of symbols, whatever its tokens.
+
+In: token ids [N, L] and `SymbolTokens`. Out: a `Stream`, the last W symbols up to a token, with words and characters
+of several tokens joined. Tensor operations only: the number of symbols before each token is a cumulative sum, and
+every place of the stream looks up its token in it. Try it: `pytest tests/expressions/test_stream.py`
+
+Shapes: N texts, L tokens of a text, W symbols of a stream.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..numbers.token_table import PADDING
+from .alphabet import Symbol
+from .symbols import SymbolTensors, SymbolTokens
+from .words import LONGEST_WORD
+
+
+__all__ = ["Stream", "later", "stream_of", "symbols_in"]
+
+
+class Stream(NamedTuple):
+    """The last W symbols of N texts, right-aligned; `Symbol.EDGE` where a text is shorter."""
+
+    symbol: Tensor  # [N, W] int64
+    value: Tensor  # [N, W] int64, of a digit
+    token: Tensor  # [N, W] int64, index of the token that holds the symbol
+    unit: Tensor  # [N, W] int64, a number for each unit of measurement, 0 elsewhere
+    cut: Tensor  # [N, 1] bool, the text has more symbols
+
+
+def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> Stream:
+    """The stream of a text.
+
+    Args:
+        tokens: The symbol table.
+        ids: [N, L] int64, any values; ids outside the table are unknown text, `PADDING` is none. L is at least 1.
+        valid: [N, L] bool, the tokens to read.
+        width: W.
+    """
+    table = tokens.on(ids.device)
+    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
+    size = torch.where(valid & (ids != PADDING), table.size[row], 0)
+    end = size.cumsum(1)
+    total = end[:, -1:]
+    slot = total - width + torch.arange(width, device=ids.device)  # [N, W]
+    token = torch.searchsorted(end, slot, right=True).clamp(max=ids.shape[1] - 1)
+    first = table.start[row] + size - end  # of a token's symbols in the table, less those of the text before it
+    at = (first.gather(1, token) + slot).clamp(min=0)
+    symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
+    symbol, unit = _with_words(table, symbol, at)
+    return Stream(symbol, table.value[at], token, unit, total > width)
+
+
+def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> int:
+    """W: on a CPU as many symbols as the longest text has, else `most`, so that no device waits for the host.
+
+    Args:
+        tokens, ids, valid: As in `stream_of`.
+        most: The most symbols to read.
+    """
+    measured = ids.device.type == "cpu" and type(ids) is Tensor and not torch.compiler.is_compiling()
+    if not measured or ids.shape[0] == 0:
+        return most
+    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
+    longest = torch.where(valid & (ids != PADDING), tokens.on(ids.device).size[row], 0).sum(1).max()
+    return min(most, max(int(longest), 1))
+
+
+def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    """The symbols [N, W], with those of listed words and of characters in several tokens, and the units.
+
+    All pieces of a listed word get its symbol. A character's symbol stands at its first part.
+    """
+    letters, rest = symbol == int(Symbol.LETTERS), symbol == int(Symbol.REST)
+    part = symbol == int(Symbol.PART)
+    begins = part | (letters & ~later(letters, 1))
+    word = begins.cumsum(1)  # [N, W], index of the word, counted from 1
+    length = table.length[at]
+    before = length.cumsum(1) - length  # letters of the stream before this piece
+    room = before.new_zeros(before.shape[0], before.shape[1] + 1)
+    first = room.scatter(1, torch.where(begins, word, 0), before).gather(1, word)
+    moved = table.hash[at] * table.powers[(before - first).clamp(0, LONGEST_WORD)]
+    member = letters | part | rest
+    code = room.scatter_add(1, word, torch.where(member, moved, 0)).gather(1, word)
+    found = torch.searchsorted(table.words, code).clamp(max=len(table.words) - 1)
+    known = member & (table.words[found] == code)
+    unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
+    meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
+    return meaning, torch.where(known, table.unit[found], 0)
+
+
+def later(x: Tensor, by: int) -> Tensor:
+    """The value `by` places earlier of [N, W] of any type; 0 before the start."""
+    return torch.nn.functional.pad(x, (by, 0))[:, : x.shape[1]]

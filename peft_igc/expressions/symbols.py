@@ -1,0 +1,248 @@
+"""The symbol table: the symbols of every token of a vocabulary, saved with an adapter, and its tensors.
+
+In: a tokenizer and a `WordList` (`from_tokenizer`), or saved JSON. Out: a `SymbolTable`, host data only, and
+`SymbolTokens`, the same as tensors on each device. The symbols of all tokens stand in one line, so that a long token
+costs others nothing. Of the letters of a token only those are kept that can be a piece of a listed word. Try it:
+`pytest tests/expressions/test_symbols.py`
+
+Shapes: V ids of the vocabulary, F symbols of all its tokens together, U words.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..numbers.vocabulary import special_tokens, token_bytes
+from .alphabet import Symbol, symbols_of_bytes
+from .rules.after import automaton
+from .rules.automaton import fake_like, is_fake
+from .rules.in_words import literal_automaton
+from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
+
+
+__all__ = ["SymbolTable", "SymbolTensors", "SymbolTokens"]
+
+FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
+_FOREIGN = 0x2545F4914F6CDD1D  # the hash of letters that are no piece of a listed word
+_LONGEST_TOKEN = 255  # symbols of a token; of a longer one the first and last are kept, with an unknown one between
+
+
+@dataclass(frozen=True)
+class SymbolTable:
+    """The symbols of all tokens.
+
+    Args:
+        codes: F bytes: codes of `Symbol`, digits as `FIRST_DIGIT` + their value.
+        sizes: V bytes, the number of symbols of each token.
+        pieces: For letters that may be a piece of a listed word, and parts of characters: their places in `codes`.
+        words: The words that are known.
+
+    Raises:
+        ValueError: The fields contradict each other.
+    """
+
+    codes: bytes
+    sizes: bytes
+    pieces: Mapping[str | bytes, tuple[int, ...]]
+    words: WordList
+
+    def __post_init__(self) -> None:
+        if sum(self.sizes) != len(self.codes):
+            raise ValueError(f"`sizes` has {sum(self.sizes)} symbols, but `codes` has {len(self.codes)}. {_CURE}")
+        last = max((place for places in self.pieces.values() for place in places), default=-1)
+        if last >= len(self.codes):
+            raise ValueError(f"`pieces` names symbol {last}, but `codes` has {len(self.codes)}. {_CURE}")
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any, words: WordList | None = None) -> SymbolTable:
+        """The table of a Hugging Face tokenizer.
+
+        Args:
+            tokenizer: Its vocabulary is read; nothing is tokenized but a few probes.
+            words: The words that are known; None means those of all languages of the package.
+        """
+        unknown = tokenizer.unk_token_id
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        return cls.from_texts(
+            token_bytes(tokenizer),
+            special_tokens(tokenizer),
+            [] if unknown is None or unknown in ends else [unknown],
+            words or WordList.of(),
+        )
+
+    @classmethod
+    def from_texts(
+        cls, texts: Sequence[bytes], special: Iterable[int], unknown: Iterable[int], words: WordList
+    ) -> SymbolTable:
+        """The table of a vocabulary.
+
+        Args:
+            texts: The UTF-8 bytes of V tokens.
+            special: Ids of control tokens.
+            unknown: Ids of tokens whose text is not known, such as `<unk>`.
+            words: The words that are known.
+        """
+        control, unseen = set(special), set(unknown)
+        kept = _substrings(word for word in words.symbols if isinstance(word, str))
+        codes, sizes = bytearray(), bytearray()
+        pieces: dict[str | bytes, list[int]] = {}
+        for token, text in enumerate(texts):
+            if token in unseen or token in control or not text:
+                sizes.append(1)
+                codes.append(Symbol.CONTROL if token in control and token not in unseen else Symbol.UNKNOWN)
+                continue
+            spelled = symbols_of_bytes(text)
+            found = zip(spelled.symbols, spelled.values, spelled.pieces, strict=True)
+            size = len(spelled.symbols)
+            for place, (symbol, value, piece) in enumerate(found):
+                if size > _LONGEST_TOKEN and place >= _LONGEST_TOKEN - 1 and place < size:
+                    codes.append(Symbol.UNKNOWN)
+                    break
+                if isinstance(piece, bytes) or piece in kept:
+                    pieces.setdefault(piece or "", []).append(len(codes))
+                codes.append(FIRST_DIGIT + value if symbol in (Symbol.ZERO, Symbol.DIGIT) else symbol)
+            sizes.append(min(size, _LONGEST_TOKEN))
+        return cls(bytes(codes), bytes(sizes), {piece: tuple(at) for piece, at in pieces.items()}, words)
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as JSON values; pieces of characters are written as `0x` and their bytes."""
+        return {
+            "codes": base64.b64encode(zlib.compress(self.codes, 9)).decode("ascii"),
+            "sizes": base64.b64encode(zlib.compress(self.sizes, 9)).decode("ascii"),
+            "pieces": {
+                f"0x{piece.hex()}" if isinstance(piece, bytes) else piece: list(at)
+                for piece, at in self.pieces.items()
+            },
+            "words": {name: list(words) for name, words in self.words.classes.items()},
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> SymbolTable:
+        """The table that was saved by `to_json`.
+
+        Raises:
+            ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
+        """
+        names = {"codes", "sizes", "pieces", "words"}
+        if not isinstance(saved, Mapping) or set(saved) != names:
+            got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
+            raise ValueError(f"A symbol table has the keys {sorted(names)}, got {got}. {_CURE}")
+        try:
+            codes, sizes = (
+                zlib.decompress(base64.b64decode(saved[name], validate=True)) for name in ("codes", "sizes")
+            )
+            pieces = {
+                bytes.fromhex(piece[2:]) if piece.startswith("0x") else piece: tuple(map(int, at))
+                for piece, at in saved["pieces"].items()
+            }
+            words = WordList({name: tuple(words) for name, words in saved["words"].items()})
+        except (binascii.Error, zlib.error, AttributeError, TypeError) as error:
+            raise ValueError(f"The symbol table is damaged ({error}). {_CURE}") from error
+        return cls(codes, sizes, pieces, words)
+
+
+def _substrings(words: Iterable[str]) -> set[str]:
+    """All parts of the words."""
+    return {
+        word[start:end]
+        for word in words
+        for start in range(len(word))
+        for end in range(start + 1, min(len(word), LONGEST_WORD) + 1)
+    }
+
+
+class SymbolTensors(NamedTuple):
+    """A symbol table on one device. Row V is that of unknown ids."""
+
+    start: Tensor  # [V + 1] int64, the first symbol of a token
+    size: Tensor  # [V + 1] int64, its number of symbols
+    symbol: Tensor  # [F + 1] int64
+    value: Tensor  # [F + 1] int64, of a digit
+    hash: Tensor  # [F + 1] int64, of letters or bytes
+    length: Tensor  # [F + 1] int64, number of letters or bytes, 0 for other symbols
+    words: Tensor  # [U] int64, hashes of the listed words, ascending
+    meaning: Tensor  # [U] int64, their symbols
+    unit: Tensor  # [U] int64, a number for each unit of measurement, 0 for other words
+    powers: Tensor  # [LONGEST_WORD + 1] int64
+
+
+class SymbolTokens:
+    """A `SymbolTable` as tensors, one copy per device, and the rules; copies and pickles contain only the table.
+
+    Call `on(device)` once before compiling a graph for a device.
+
+    Args:
+        table: The symbol table.
+    """
+
+    def __init__(self, table: SymbolTable) -> None:
+        self.table = table
+        self.size = len(table.sizes)  # V
+        self.rules = automaton()
+        self.literal_rules = literal_automaton()
+        self._host = _tensors_of(table)
+        self._made: dict[torch.device, SymbolTensors] = {torch.device("cpu"): self._host}
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any, words: WordList | None = None) -> SymbolTokens:
+        """The table of a Hugging Face tokenizer as tensors, see `SymbolTable.from_tokenizer`."""
+        return cls(SymbolTable.from_tokenizer(tokenizer, words))
+
+    def __reduce__(self) -> tuple[type[SymbolTokens], tuple[SymbolTable]]:
+        return SymbolTokens, (self.table,)
+
+    def on(self, device: torch.device) -> SymbolTensors:
+        """The table's tensors on a device."""
+        self.rules.on(device)
+        self.literal_rules.on(device)
+        if is_fake():
+            return SymbolTensors(*(fake_like(tensor, device) for tensor in self._host))
+        made = self._made.get(device)
+        if made is None:
+            made = SymbolTensors(*(tensor.to(device) for tensor in self._host))
+            if not torch.compiler.is_compiling():  # a tensor of a graph must not be kept
+                self._made[device] = made
+        return made
+
+
+def _tensors_of(table: SymbolTable) -> SymbolTensors:
+    """The table's tensors on the CPU."""
+    codes = torch.tensor([*table.codes, Symbol.UNKNOWN], dtype=torch.int64, device="cpu")
+    sizes = torch.tensor([*table.sizes, 1], dtype=torch.int64, device="cpu")
+    digit = codes >= FIRST_DIGIT
+    value = torch.where(digit, codes - FIRST_DIGIT, 0)
+    symbol = torch.where(digit, torch.where(value == 0, int(Symbol.ZERO), int(Symbol.DIGIT)), codes)
+    joined = (symbol == int(Symbol.LETTERS)) | (symbol == int(Symbol.PART)) | (symbol == int(Symbol.REST))
+    hashes, lengths = torch.where(joined, _FOREIGN, 0), joined.long()
+    for piece, places in table.pieces.items():
+        at = torch.tensor(places, dtype=torch.int64, device="cpu")
+        hashes[at], lengths[at] = letters_hash(piece), len(piece)
+    measures = {unit_of(word.casefold()) for word in table.words.classes.get("measure", ())}
+    units = {unit: number for number, unit in enumerate(sorted(measures), 1)}
+    words = sorted(
+        (letters_hash(word), int(meaning), units[unit_of(str(word))] if meaning is Symbol.MEASURE else 0)
+        for word, meaning in table.words.symbols.items()
+    )
+    return SymbolTensors(
+        start=sizes.cumsum(0) - sizes,
+        size=sizes,
+        symbol=symbol,
+        value=value,
+        hash=hashes,
+        length=lengths,
+        words=torch.tensor([code for code, _, _ in words], dtype=torch.int64, device="cpu"),
+        meaning=torch.tensor([meaning for _, meaning, _ in words], dtype=torch.int64, device="cpu"),
+        unit=torch.tensor([unit for _, _, unit in words], dtype=torch.int64, device="cpu"),
+        powers=torch.tensor(POWERS, dtype=torch.int64, device="cpu"),
+    )
+
+
+_CURE = "Create it again: `SymbolTable.from_tokenizer(tokenizer)`."
