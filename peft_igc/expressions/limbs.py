@@ -68,8 +68,7 @@ def _ripple(columns: Tensor, around: Tensor | None = None) -> tuple[Tensor, Tens
         Limbs [..., L], and the carry out of the last one [..., 1] int64 in 0..1.
     """
     steps = torch.arange(2, 2 * columns.shape[-1] + 2, 2, device=columns.device)  # even, so that the carry is a bit
-    decided = torch.where(columns == BASE - 1, 0, steps + (columns >= BASE))
-    decided = decided.cummax(-1).values
+    decided = (steps + (columns >= BASE)).masked_fill(columns == BASE - 1, 0).cummax(-1).values
     out = decided & 1
     last = out[..., -1:]
     if around is None:
@@ -157,11 +156,11 @@ def _verified(quotients: Tensor, remainder: Tensor, divisor: Tensor) -> tuple[Te
 def _float_weights(divisor: Tensor) -> Tensor:
     """Weights [..., L] float64 of limbs relative to the divisor's first one, so that no float overflows."""
     places = torch.arange(divisor.shape[-1], device=divisor.device)
-    first = torch.where(divisor != 0, places, 0).amax(-1, keepdim=True)  # [..., 1]
+    first = (places * (divisor != 0)).amax(-1, keepdim=True)  # [..., 1]
     # Limbs further up are zero. Those further down are too small to matter.
     exponents = (places - first).clamp(-3, 3).to(torch.float64)
     weights = torch.full_like(exponents, float(BASE)).pow(exponents)
-    return torch.where(places < first - 3, 0.0, weights)
+    return weights * (places >= first - 3)
 
 
 def _balance(columns: Tensor) -> Tensor:
@@ -175,4 +174,4 @@ def _balance(columns: Tensor) -> Tensor:
 def _is_negative(balanced: Tensor) -> Tensor:
     """The sign [...] bool of balanced columns [..., L]: that of the last one that is not zero."""
     steps = torch.arange(2, 2 * balanced.shape[-1] + 2, 2, device=balanced.device)
-    return (torch.where(balanced != 0, steps, 0) + (balanced < 0)).amax(-1) % 2 == 1
+    return (steps * (balanced != 0) + (balanced < 0)).amax(-1) % 2 == 1
