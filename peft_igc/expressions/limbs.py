@@ -135,22 +135,12 @@ def quotient(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor, Tensor]
         estimate = ((remainder * weights).sum(-1, keepdim=True) * inverse).round().to(torch.int64)  # [..., 1]
         remainder = _balance(remainder.addcmul(estimate, wide, value=-1))
         found.append(estimate)
-    below = _is_negative(remainder).unsqueeze(-1)  # [..., 1]
-    found[-1] = found[-1] - below.to(torch.int64)
-    return _verified(torch.cat(found[::-1], -1), remainder + wide * below, wide)
-
-
-def _verified(quotients: Tensor, remainder: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The return values of `quotient`, from columns [..., K] and [..., L + 2] of either sign."""
-    count, width = quotients.shape[-1], max(quotients.shape[-1], divisor.shape[-1])
-    columns = torch.stack([pad(quotients, (0, width - count)), pad(remainder, (0, width - divisor.shape[-1]))])
-    parts = settle(torch.stack([columns.clamp(min=0), (-columns).clamp(min=0)]))  # [2, 2, ..., width]
-    positive = torch.zeros_like(columns[..., 0], dtype=torch.bool)  # [2, ...]
-    limbs, negative, _ = add_signed(parts[0], positive, parts[1], ~positive)
-    size = limbs[1, ..., : divisor.shape[-1]]
-    _, too_large, _ = add_signed(divisor, positive[0], size, ~positive[0])
-    wrong = (negative & (limbs != 0).any(-1)).any(0) | too_large | (size == divisor).all(-1)
-    return limbs[0, ..., :count], (size != 0).any(-1), ~wrong
+    below = _is_negative(remainder).unsqueeze(-1).to(torch.int64)  # [..., 1]
+    limbs, negative = _magnitude(torch.cat([found[-1] - below, *found[-2::-1]], -1))
+    remainder = remainder.addcmul(wide, below)
+    both = _balance(torch.stack([remainder, remainder - wide]))  # [2, ..., L + 2]
+    too_small, less = _is_negative(both).unbind()
+    return limbs, (both[0] != 0).any(-1), less & ~too_small & ~negative
 
 
 def _float_weights(divisor: Tensor) -> Tensor:
@@ -161,6 +151,13 @@ def _float_weights(divisor: Tensor) -> Tensor:
     exponents = (places - first).clamp(-3, 3).to(torch.float64)
     weights = torch.full_like(exponents, float(BASE)).pow(exponents)
     return weights * (places >= first - 3)
+
+
+def _magnitude(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Limbs [..., L] and sign [...] bool of columns [..., L] in -10^8 + 1..10^8 - 1. Zero has no sign."""
+    positive = torch.zeros_like(columns[..., 0], dtype=torch.bool)
+    limbs, negative, _ = add_signed(columns.clamp(min=0), positive, (-columns).clamp(min=0), ~positive)
+    return limbs, negative
 
 
 def _balance(columns: Tensor) -> Tensor:
