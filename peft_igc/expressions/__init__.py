@@ -1,5 +1,4 @@
-"""Expressions in symbols: reading them from a text by rule, and their exact values. No model and no learned weights
-here.
+"""Expressions in symbols: reading them from a text by rule, and their exact values. No model, no learned weights.
 
 * `alphabet`, `words`: the symbols of characters, and the words that matter beside numbers.
 * `symbols`: the symbols of every token, saved with an adapter. `stream`: a text as one row of symbols.
@@ -7,14 +6,11 @@ here.
 * `automaton`: rules as tables that read rows in parallel. `brackets`: what has no bounded depth.
 * `reading`: the expression at an anchor, or the reason for a refusal.
 * `items`: an expression as rows of numbers, operators and brackets.
+* `order`, `grammar`: which operator is reduced when, and the values of expressions.
+* `limbs`, `fixed_point`, `decimals`: natural numbers as limbs, exact decimals, and two decimals of a request in words.
 * `reasons`: why an expression is refused.
-* `limbs`: arithmetic of natural numbers as limbs of eight digits.
-* `fixed_point`: arithmetic of exact decimals, and what becomes of quotients that do not end.
-* `decimals`: calculations with two decimals of a request in words; decimals as text.
-* `order`: the grammar; which operator is reduced when.
-* `grammar`: the values of expressions.
 
-Imports `numbers`, and torch. Start with `items`, then `reading`. Try it: `pytest tests/expressions`
+Imports `numbers`, and torch. Start with `items`, then `reading` and `grammar`. Try it: `pytest tests/expressions`
 """
 
 from .decimals import DecimalResult, calculate_decimals, canonical

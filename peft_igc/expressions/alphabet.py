@@ -59,22 +59,23 @@ class Symbol(enum.IntEnum):
     UNKNOWN = 36  # a token of unknown text
     PART = 37  # the beginning of a character
     REST = 38  # a part of a character that does not begin it
-    CUT = 39  # a bracket that nothing closes, see `brackets`
-    NOTHING = 40  # the rest of a character whose symbol stands at its beginning
-    LETTERS = 41  # letters of a word that is in no list; codes from here on are those of words
-    LONE_X = 42
-    OF = 43
-    PER = 44
-    AND = 45
-    ONE = 46
-    NUMBER_WORD = 47
-    SCALE_WORD = 48
-    OPERATOR_WORD = 49
-    FUNCTION = 50
-    GLUE = 51  # a word that is no unit: `is`, `has`, `the`
-    REQUEST = 52
-    ORDINAL = 53  # after digits: `5th`
-    MONTH = 54
+    NOTHING = 39  # the rest of a character whose symbol stands at its beginning
+    LETTERS = 40  # letters of a word that is in no list; codes from here on are those of words
+    LONE_X = 41
+    OF = 42
+    PER = 43
+    AND = 44
+    ONE = 45
+    NUMBER_WORD = 46
+    SCALE_WORD = 47
+    OPERATOR_WORD = 48
+    FUNCTION = 49
+    GLUE = 50  # a word that is no unit: `is`, `has`, `the`
+    REQUEST = 51
+    ORDINAL = 52  # after digits: `5th`
+    MONTH = 53
+    MEASURE = 54  # a unit of measurement
+    LIST_MARK = 55  # a closing bracket that nothing opens, see `brackets`
 
 
 CHARACTERS: dict[str, Symbol] = {
@@ -117,8 +118,10 @@ CHARACTERS: dict[str, Symbol] = {
     "\u2019": Symbol.APOSTROPHE,
     "\u2018": Symbol.APOSTROPHE,
 }
+CHARACTERS |= {"＋": Symbol.PLUS, "－": Symbol.MINUS, "／": Symbol.SLASH, "＝": Symbol.EQUALS, "％": Symbol.PERCENT}
+CHARACTERS |= {"＊": Symbol.TIMES, "（": Symbol.OPEN, "）": Symbol.CLOSE}
 CHARACTERS |= dict.fromkeys("123456789", Symbol.DIGIT)
-CHARACTERS |= dict.fromkeys("<>≤≥≈≠≡→~±", Symbol.RELATION)
+CHARACTERS |= dict.fromkeys("<>≤≥≠≡→", Symbol.RELATION)
 CHARACTERS |= dict.fromkeys('"“”„`«»', Symbol.QUOTE)
 CHARACTERS |= dict.fromkeys("？", Symbol.QUESTION) | dict.fromkeys("。；", Symbol.SEMICOLON)
 CHARACTERS |= dict.fromkeys("\n\r\u2028\u2029\x0b\x0c\x85", Symbol.LINE)

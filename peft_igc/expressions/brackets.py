@@ -1,4 +1,4 @@
-"""Brackets of a row of symbols: which are never closed, and whether their shapes match.
+"""Brackets of a row of symbols: whether each has a partner of its shape.
 
 Depth has no bound, so it is not for the automaton: it follows from cumulative sums, and pairs from one stable sort by
 depth. Try it: `pytest tests/expressions/test_brackets.py`
@@ -12,9 +12,7 @@ from torch import Tensor
 from .alphabet import Symbol
 
 
-__all__ = ["mismatched", "with_cuts"]
-
-_OPENING = (Symbol.OPEN, Symbol.OPEN_SQUARE, Symbol.OPEN_CURLY)
+__all__ = ["mismatched", "with_list_marks"]
 
 
 def _sides(symbol: Tensor) -> tuple[Tensor, Tensor]:
@@ -24,17 +22,18 @@ def _sides(symbol: Tensor) -> tuple[Tensor, Tensor]:
     return bracket & ~odd, bracket & odd
 
 
-def with_cuts(symbol: Tensor) -> Tensor:
-    """Marks the last bracket that nothing closes as `Symbol.CUT`.
+def with_list_marks(symbol: Tensor) -> Tensor:
+    """Marks closing brackets that nothing opens, as behind a list number, as `Symbol.LIST_MARK`.
 
     Args:
         symbol: [N, W] int64, the symbols of texts.
     """
     opening, closing = _sides(symbol)
-    open_ones = (opening.long() - closing.long()).flip(1).cumsum(1)  # from the end: opened less closed
-    unclosed = (open_ones > 0).flip(1)
-    later_ones = (open_ones > 0).cumsum(1).flip(1)
-    return torch.where(unclosed & (later_ones == 1), int(Symbol.CUT), symbol)
+    depth = (opening.long() - closing.long()).cumsum(1)
+    # Nothing opens a bracket that takes the depth below all depths before it, and below that of the text's beginning.
+    lowest = depth.cummin(1).values
+    before = torch.nn.functional.pad(lowest, (1, 0))[:, :-1].clamp(max=0)
+    return torch.where(depth < before, int(Symbol.LIST_MARK), symbol)
 
 
 def mismatched(symbol: Tensor, within: Tensor) -> Tensor:

@@ -148,7 +148,7 @@ def _check_items(items: Items, max_operands: int) -> None:
     shapes = (items.digits.shape[:-1], items.scale.shape, items.too_long.shape)
     if m < 1 or shapes != ((n, m), (n, m), (n,)) or items.digits.shape[-1] < 1:
         raise ValueError(
-            "`items` must have the shapes kind [N, M], digits [N, M, D], scale [N, M] and too_long [N] with M, D >= 1, "
+            "`items` must have the shapes kind [N, M], digits [N, M, D], scale [N, M], too_long [N] with M, D >= 1, "
             f"got {', '.join(str(tuple(tensor.shape)) for tensor in items)}."
         )
     if max_operands < 2:

@@ -100,7 +100,7 @@ def order_of(items: Items, max_operands: int) -> Order:
     segments = _segments(key)
     negate, hundreds = _pending(kinds, key, symbol, segments, count)
     position = _positions(kinds, max_operands)
-    percentage = pad(items.kind[:, 1:], (0, 1)).gather(1, position) == Item.PERCENT
+    percentage = pad(items.kind[:, 1:], (0, 1)).gather(1, position) == int(Item.PERCENT)
     bare = _bare_percentages(symbol, segments, hundreds, percentage)
     inside, divisor = _inside(segments.end), symbol == int(Operator.DIVIDE)
     nested = (divisor & (inside & (divisor | (symbol == int(Operator.POWER))).unsqueeze(-2)).any(-1)).any(-1)
@@ -137,16 +137,16 @@ def _classify(items: Items) -> tuple[_Kinds, Tensor]:
     """
     kind = items.kind
     before = pad(kind[:, :-1], (1, 0), value=_START)
-    number, opening, closing = kind == Item.NUMBER, kind == Item.OPEN, kind == Item.CLOSE
-    percent, after_percent = kind == Item.PERCENT, before == Item.PERCENT
-    after_operand = (before == Item.NUMBER) | (before == Item.CLOSE) | after_percent
-    sign = (kind == Item.PLUS) | (kind == Item.MINUS)
-    operator = ((kind >= Item.PLUS) & (kind <= Item.POWER)) | ((kind == Item.OF) & after_percent)
-    end = kind == Item.END
+    number, opening, closing = kind == int(Item.NUMBER), kind == int(Item.OPEN), kind == int(Item.CLOSE)
+    percent, after_percent = kind == int(Item.PERCENT), before == int(Item.PERCENT)
+    after_operand = (before == int(Item.NUMBER)) | (before == int(Item.CLOSE)) | after_percent
+    sign = (kind == int(Item.PLUS)) | (kind == int(Item.MINUS))
+    operator = ((kind >= int(Item.PLUS)) & (kind <= int(Item.POWER))) | ((kind == int(Item.OF)) & after_percent)
+    end = kind == int(Item.END)
     allowed = torch.where(
         after_operand, operator | closing | (percent & ~after_percent) | end, number | opening | sign
     )
-    allowed = torch.where(before == Item.END, end, allowed)
+    allowed = torch.where(before == int(Item.END), end, allowed)
     finished = number[:, -1] | closing[:, -1] | percent[:, -1] | end[:, -1]
     depth = (opening.to(torch.int64) - closing.to(torch.int64)).cumsum(1)
     unbalanced = (depth < 0).any(1) | (depth[:, -1] != 0)
@@ -155,8 +155,8 @@ def _classify(items: Items) -> tuple[_Kinds, Tensor]:
     kinds = _Kinds(
         number=number,
         binary=operator & after_operand,
-        minus=(kind == Item.MINUS) & ~after_operand,
-        percent=percent & (before != Item.NUMBER),
+        minus=(kind == int(Item.MINUS)) & ~after_operand,
+        percent=percent & (before != int(Item.NUMBER)),
         depth=depth.clamp(min=0),
         seen=number.cumsum(1),
     )
@@ -165,7 +165,7 @@ def _classify(items: Items) -> tuple[_Kinds, Tensor]:
 
 def _compact_operators(items: Items, kinds: _Kinds, operators: int) -> tuple[Tensor, Tensor]:
     """`Operator` and depth [N, O] of the operator after each number; `NO_STEP` where there is none."""
-    symbol = torch.where(items.kind == Item.OF, int(Operator.MULTIPLY), items.kind - int(Item.PLUS))
+    symbol = torch.where(items.kind == int(Item.OF), int(Operator.MULTIPLY), items.kind - int(Item.PLUS))
     packed = kinds.depth * len(Item) + symbol
     # What is no operator, or after too many numbers, goes to one more place, which is dropped.
     index = torch.where(kinds.binary, kinds.seen - 1, operators).clamp(0, operators)

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from ..numbers.digits import PAD
 from .alphabet import Symbol
-from .brackets import mismatched, with_cuts
+from .brackets import mismatched, with_list_marks
 from .items import Item, Items
 from .reasons import Reason
-from .rules_after import automaton
+from .rules_after import NOT_BEGUN, automaton
 from .rules_before import Done, Mode
 from .rules_inside import Label
 from .stream import Stream, later, stream_of
@@ -33,7 +33,6 @@ __all__ = ["ExpressionReading", "read_expressions"]
 MOST_SYMBOLS = 512  # W: longer expressions are refused
 ITEMS_PER_OPERAND = 6
 
-_TAILS = {"start", "reach", "clean", "equals", "word", "word gap", "dot", "bad", "bad gap", "one", "one gap", "mark"}
 _KINDS = {
     Label.DIGIT: Item.NUMBER,
     Label.POINT: Item.NUMBER,
@@ -82,8 +81,8 @@ def _facts(device: torch.device) -> _Facts:
     reach = [not isinstance(state, Done) and state.mode is Mode.REACH for state in states]
     return _Facts(
         torch.tensor(done, device=device),
-        torch.tensor([phase in _TAILS for phase in phases], device=device),
-        torch.tensor([at and phase not in _TAILS for at, phase in zip(reach, phases, strict=True)], device=device),
+        torch.tensor([phase in NOT_BEGUN for phase in phases], device=device),
+        torch.tensor([at and phase not in NOT_BEGUN for at, phase in zip(reach, phases, strict=True)], device=device),
         torch.tensor([int(_KINDS.get(label, Item.END)) for label in Label], device=device),
         torch.tensor([label in _SOLID for label in Label], device=device),
     )
@@ -113,9 +112,8 @@ def read_expressions(
     place = torch.arange(ids.shape[1], device=ids.device)
     read = valid & (place <= anchors.unsqueeze(1)) & (place >= since.unsqueeze(1))
     stream = stream_of(tokens, ids, read, _width(tokens, ids, read))
-    symbol = with_cuts(stream.symbol)
     edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
-    state, label = automaton().run(torch.cat([symbol.flip(1), edge], 1))
+    state, label = automaton().run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
     facts = _facts(ids.device)
     reason = facts.reason[state]  # [N, W + 1], from the end of the text
     done = reason >= 0
@@ -127,14 +125,15 @@ def read_expressions(
     why = reason[:, -1]
     for found, code in (
         (numbers < 2, Reason.NO_EXPRESSION),
-        (_currencies(stream.symbol, label), Reason.CURRENCIES),
+        (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
+        (_units_differ(stream.unit, label), Reason.UNITS),
         (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
     ):
         why = torch.where((why == int(Reason.NONE)) & found, int(code), why)
     reaches = (facts.reach[state].any(1)) & (why != int(Reason.NO_EXPRESSION))
     right = why == int(Reason.NONE)
     culprit = (~done).sum(1, keepdim=True)  # steps before the last state
-    width = symbol.shape[1]
+    width = stream.symbol.shape[1]
     at = stream.token.gather(1, (width - 1 - culprit).clamp(min=0))
     known = (culprit < width) & (reason[:, -1:] > 0)
     labelled = (label != int(Label.NONE)).long()
@@ -200,9 +199,23 @@ def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) ->
     return items, begins.sum(1)
 
 
-def _currencies(symbol: Tensor, label: Tensor) -> Tensor:
-    """[N] bool, the expression has different currencies."""
-    here = label == int(Label.CURRENCY)
-    lowest = torch.where(here, symbol, len(Symbol)).amin(1)
-    highest = torch.where(here, symbol, -1).amax(1)
-    return highest > lowest
+def _differ(x: Tensor, here: Tensor) -> Tensor:
+    """[N] bool, x [N, W] has several values >= 0 where `here` [N, W] is True."""
+    highest = torch.where(here, x, -1).amax(1)
+    return (here & (x != highest.unsqueeze(1))).any(1)
+
+
+def _units_differ(unit: Tensor, label: Tensor) -> Tensor:
+    """[N] bool, a sum or difference whose numbers have different units of measurement: `5 km + 300 m`.
+
+    Args:
+        unit: [N, W] int64, see `Stream`.
+        label: [N, W] int64.
+    """
+    inside = label != int(Label.NONE)
+    begun = inside.cumsum(1) > 0
+    # The unit of the last number stands behind it, at most one space away.
+    near = inside | later(inside, 1) | later(inside, 2)
+    within = begun & (inside.flip(1).cumsum(1).flip(1) > 0)
+    added = (label == int(Label.PLUS)) | (label == int(Label.MINUS))
+    return _differ(unit, (within | near) & (unit > 0)) & added.any(1)

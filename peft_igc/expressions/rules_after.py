@@ -22,19 +22,25 @@ from .rules_before import (
     Done,
     Mode,
     State,
-    before_equals,
-    before_request,
+    outside,
 )
 from .rules_inside import Label, Step, inside, percent, wanted
 
 
-__all__ = ["START", "automaton", "rule"]
+__all__ = ["NOT_BEGUN", "START", "automaton", "rule"]
 
 S = Symbol
 
 START: State | Done = State("start")
 _STRANGER = Done(Reason.NOT_UNDERSTOOD)
+_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS}
+_TAILS = {"clean", "equals", "glue", "word", "word gap", "dot", "bad", "bad gap", "one", "one gap", "mark"}
+_WORD_PHASES = {S.ONE: "one", S.GLUE: "glue"}
+_GAPS = {"glue": "clean", "word": "word gap", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _BAD_WORDS = {S.OPERATOR_WORD, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDINAL}
+
+
+NOT_BEGUN = _TAILS | {"start", "reach"}  # phases before an expression
 
 
 @functools.cache
@@ -56,8 +62,7 @@ def rule(state: State | Done, code: int) -> Step:
     symbol = Symbol(code)
     if isinstance(state, Done) or symbol is S.NOTHING:
         return state, Label.NONE
-    if symbol in (S.PART, S.REST):
-        symbol = S.OTHER
+    symbol = _LIKE.get(symbol, symbol)
     step = inside(state, symbol)
     if step is not None:
         return step
@@ -67,11 +72,9 @@ def rule(state: State | Done, code: int) -> Step:
         return _reach(state, symbol)
     if state.phase == "end bracket":
         return _end_bracket(state, symbol)
-    if state.phase.startswith("ask"):
-        return before_request(state, symbol), Label.NONE
-    if state.mode is Mode.REACH:
-        return before_equals(state, symbol), Label.NONE
-    return _tail(state, symbol)
+    if state.phase in _TAILS:
+        return _tail(state, symbol)
+    return outside(state, symbol), Label.NONE
 
 
 def _start(state: State, symbol: Symbol) -> Step:
@@ -87,7 +90,7 @@ def _reach(state: State, symbol: Symbol) -> Step:
     """Before the anchor `=`: an operand, perhaps with units."""
     if symbol is S.SPACE:
         return state, Label.NONE
-    if symbol in (S.LETTERS, S.PER, S.REQUEST):
+    if symbol in (S.LETTERS, S.REQUEST):
         return State("last unit", Mode.REACH, 1, (True, False)), Label.NONE
     if symbol in STRANGE or symbol in _BAD_WORDS:
         return _STRANGER, Label.NONE
@@ -98,9 +101,9 @@ def _reach(state: State, symbol: Symbol) -> Step:
 def _tail(state: State, symbol: Symbol) -> Step:
     """Behind the expression of a request. Phases say what an expression would touch or meet:
 
-    `clean` nothing, `equals` an equals sign, `word` and `word gap` a word, `dot` a point and then a word, `bad` and
-    `bad gap` something that an expression must not meet, `one` and `one gap` the word `one`. The mode is `ALONE` while
-    no word was met in this turn, else `CLEAN`.
+    `clean` nothing, `equals` an equals sign, `glue` a word that is no unit, `word` and `word gap` another word,
+    `dot` a point and then a word, `bad` and `bad gap` something that an expression must not meet, `one` and `one gap`
+    the word `one`. The mode is `ALONE` while no word was met in this turn, else `CLEAN`.
     """
     mode, phase = state.mode, state.phase
     if symbol is S.EDGE:
@@ -116,18 +119,18 @@ def _tail(state: State, symbol: Symbol) -> Step:
     if symbol in OPERATORS or symbol is S.STAR or (symbol is S.OPERATOR_WORD and phase in ("one", "one gap")):
         return _STRANGER, Label.NONE
     if symbol in ALL_WORDS:
-        return State("bad" if symbol in _BAD_WORDS else "one" if symbol is S.ONE else "word", Mode.CLEAN), Label.NONE
+        kind = "bad" if symbol in _BAD_WORDS else _WORD_PHASES.get(symbol, "word")
+        return State(kind, Mode.CLEAN), Label.NONE
     if symbol is S.SPACE:
-        gaps = {"word": "word gap", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
-        return state._replace(phase=gaps.get(phase, phase)), Label.NONE
+        return state._replace(phase=_GAPS.get(phase, phase)), Label.NONE
     if symbol is S.EQUALS:
         return State("equals", mode), Label.NONE
     if symbol in (S.LINE, S.QUESTION, S.SEMICOLON):
         return State("clean", mode), Label.NONE
     if symbol in (S.DOT, S.COMMA, S.COLON, S.QUOTE, S.APOSTROPHE):
-        touches = phase in ("word", "bad", "one", "dot")
+        touches = phase in ("word", "glue", "bad", "one", "dot")
         return State("dot" if touches else "clean" if phase != "bad gap" else phase, mode), Label.NONE
-    if symbol in OPENING or symbol is S.CUT:
+    if symbol in OPENING or symbol is S.LIST_MARK:
         return State("mark", mode), Label.NONE
     return State("mark" if symbol in (S.BANG, S.OTHER) else "bad", mode), Label.NONE
 

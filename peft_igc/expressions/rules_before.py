@@ -21,7 +21,7 @@ from .alphabet import Symbol
 from .reasons import Reason
 
 
-__all__ = ["Done", "Mode", "State", "before_equals", "before_request", "leave"]
+__all__ = ["Chain", "Done", "Mode", "State", "before_equals", "before_request", "leave", "outside"]
 
 
 class Done(NamedTuple):
@@ -43,6 +43,18 @@ class Mode(enum.IntEnum):
     ALIKE_WORD = 7
 
 
+class Chain(enum.IntEnum):
+    """Numbers with signs and no spaces between, read so far, that may end a date or a phone number."""
+
+    NONE = 0
+    DAY = 1  # -17
+    PHONE_END = 2  # -4567
+    YEAR = 3  # /2024
+    MONTH_DAY = 4  # -05-17
+    PHONE = 5  # -123-4567
+    MONTH_YEAR = 6  # /05/2024
+
+
 class State(NamedTuple):
     """A state of the rules. `number` and `flags` have the meaning that the functions of a phase give them."""
 
@@ -50,10 +62,11 @@ class State(NamedTuple):
     mode: Mode = Mode.SURE
     number: int = 0
     flags: tuple[bool, ...] = ()
+    chain: Chain = Chain.NONE
 
 
 S = Symbol
-ENDS = {S.DOT, S.COLON, S.SEMICOLON, S.QUESTION, S.BANG, S.LINE, S.EQUALS, S.RELATION, S.CUT}
+ENDS = {S.DOT, S.QUESTION, S.LINE, S.EQUALS, S.RELATION}
 NUMBERS = {S.ZERO, S.DIGIT, S.PERCENT}
 STRANGE = {S.NUMERIC, S.UNKNOWN, S.NUMBER_WORD}
 WORDS = {S.LETTERS, S.GLUE, S.REQUEST, S.PER, S.MONTH, S.ORDINAL, S.SCALE_WORD}
@@ -64,6 +77,7 @@ CLOSING = {S.CLOSE, S.CLOSE_SQUARE, S.CLOSE_CURLY}
 CURRENCIES = {S.DOLLAR, S.EURO, S.POUND}
 OPERATORS = {S.PLUS, S.TIMES, S.DIVIDE, S.CARET}
 
+_BREAKS = {S.DOT, S.QUESTION, S.BANG, S.SEMICOLON, S.RELATION}  # a request does not reach over them
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _MOST_LIST_DIGITS = 2
 
@@ -84,6 +98,11 @@ def leave(mode: Mode, symbol: Symbol, words: int = 0) -> State | Done:
     need = mode is not Mode.SURE
     # flags: a request must be found; the expression may be the whole message; nothing but spaces before it so far
     return before_request(State("ask", mode, 0, (need, mode is Mode.ALIKE_ALONE, True)), symbol)
+
+
+def outside(state: State, symbol: Symbol) -> State | Done:
+    """One step before the expression."""
+    return before_request(state, symbol) if state.phase.startswith("ask") else before_equals(state, symbol)
 
 
 def before_equals(state: State, symbol: Symbol) -> State | Done:
@@ -107,6 +126,10 @@ def before_equals(state: State, symbol: Symbol) -> State | Done:
         return Done(Reason.NOT_UNDERSTOOD)
     if symbol is S.OPERATOR_WORD:
         return State("danger", state.mode, 0, (False,))
+    if symbol is S.ONE and state.number == 0:
+        return Done(Reason.NOT_UNDERSTOOD)
+    if symbol in (S.COLON, S.BANG):
+        return state._replace(number=1, flags=(False,))  # with a word before it, it ends a sentence
     if symbol in WORDS or symbol is S.FUNCTION:
         count = state.number + (not within)
         return State("closing", state.mode, 0, (True,)) if count >= 2 else state._replace(number=count, flags=(True,))
@@ -156,13 +179,13 @@ def before_request(state: State, symbol: Symbol) -> State | Done:
         return Done(Reason.NOT_UNDERSTOOD)
     if symbol is S.REQUEST:
         need = False
-    elif need and symbol in ENDS - {S.COLON, S.EQUALS}:
+    elif need and (symbol in _BREAKS or (symbol is S.COLON and state.number)):
         return Done(Reason.LOOK_ALIKE)
     word = symbol in ALL_WORDS
     count = state.number + word if need else 0
     if need and count > _MOST_REQUEST_WORDS:
         return Done(Reason.LOOK_ALIKE)
-    phase = "ask mark" if symbol is S.DOT or symbol in CLOSING else "ask"
+    phase = "ask mark" if symbol in (S.DOT, S.LIST_MARK) or symbol in CLOSING else "ask"
     return State(phase, Mode.SURE, count, (need, False, adjacent and not word))
 
 
@@ -172,6 +195,6 @@ def _list_number(state: State, symbol: Symbol) -> State | Done:
         return state._replace(number=state.number + 1)
     if symbol is S.LINE:
         return State("ask line", Mode.SURE, 0, (False, False, False))
-    if symbol in OPENING or symbol in (S.SPACE, S.CUT):
+    if symbol in OPENING or symbol is S.SPACE:
         return state._replace(number=_MOST_LIST_DIGITS)  # no more digits
     return Done(Reason.OTHER_NUMBER)

@@ -19,10 +19,13 @@ from .rules_before import (
     NUMBERS,
     OPENING,
     STRANGE,
+    Chain,
     Done,
     Mode,
     State,
     leave,
+    outside,
+    refused,
 )
 
 
@@ -62,12 +65,13 @@ _BINARY = {
     S.DIVIDE: Label.DIVIDE,
     S.CARET: Label.POWER,
 }
-_ALIKE = {S.MINUS, S.SLASH, S.TIMES, S.LONE_X}  # as in dates, ranges, scores and sizes
-_UNIT_WORDS = {S.LETTERS, S.PER, S.OF, S.REQUEST}
+_ALIKE = {S.MINUS, S.SLASH, S.TIMES, S.LONE_X, S.CARET}  # as in dates, ranges, scores, sizes and quantities
+_UNIT_WORDS = {S.LETTERS, S.OF, S.REQUEST}
 _STOPS = {S.GLUE, S.AND}
+_NO_OPERANDS = {S.DOT, S.COMMA, S.SEMICOLON, S.QUESTION, S.BANG, S.APOSTROPHE, S.LIST_MARK}
 _TO_ALIKE = {Mode.ALONE: Mode.ALIKE_ALONE, Mode.CLEAN: Mode.ALIKE_CLEAN, Mode.WORD: Mode.ALIKE_WORD}
-_MANY = 4  # digits of a group: four stands for four and more
-_MOST_UNIT_WORDS = 4
+_MANY = 5  # digits of a group: five stands for five and more
+_MOST_UNIT_WORDS = 8
 
 MALFORMED, STRANGER = Done(Reason.MALFORMED), Done(Reason.NOT_UNDERSTOOD)
 
@@ -79,9 +83,13 @@ def _after_operator(mode: Mode, symbol: Symbol) -> Mode:
     return _TO_ALIKE.get(mode, mode) if symbol in _ALIKE else Mode.SURE
 
 
-def number_begins(mode: Mode, symbol: Symbol) -> Step:
-    """The last digit of a number. `number`: digits of the group, up to `_MANY`; flags: separated, point seen, zero."""
-    return State("number", mode, 1, (False, False, symbol is S.ZERO)), Label.DIGIT
+def number_begins(mode: Mode, chain: Chain = Chain.NONE) -> Step:
+    """The last digit of a number.
+
+    `number`: digits of the group, up to `_MANY`. Flags: separated, point seen, and for a separated one whether its
+    first digit so far is zero.
+    """
+    return State("number", mode, 1, (False, False, False), chain), Label.DIGIT
 
 
 def _number(state: State, symbol: Symbol) -> Step:
@@ -90,8 +98,9 @@ def _number(state: State, symbol: Symbol) -> Step:
     if symbol in _DIGITS:
         if separated and state.number == 3:
             return STRANGER, Label.NONE
-        count = min(state.number + 1, _MANY)
-        return state._replace(number=count, flags=(separated, point, symbol is S.ZERO)), Label.DIGIT
+        number = min(state.number + 1, _MANY)
+        flags = (separated, point, separated and symbol is S.ZERO)
+        return State("number", state.mode, number, flags, state.chain), Label.DIGIT
     if symbol is S.COMMA:
         if state.number == 3:
             return State("separator", state.mode, 0, (True, point)), Label.SEPARATOR
@@ -102,7 +111,33 @@ def _number(state: State, symbol: Symbol) -> Step:
         if separated or point:
             return State("odd dot", state.mode), Label.NONE
         return State("point", state.mode), Label.POINT
-    return _beside_number(state.mode, symbol)
+    whole = not separated and not point
+    if whole and (state.chain, state.number) in _DATES:
+        return Done(Reason.LOOK_ALIKE), Label.NONE
+    after, label = _beside_number(state.mode, symbol)
+    if whole and isinstance(after, State):
+        after = after._replace(chain=_chained(state, symbol))
+    return after, label
+
+
+# The first number of a date or a phone number, by its digits: 2024-05-17, 555-123-4567, 17/05/2024
+_DATES = {(Chain.MONTH_DAY, 4), (Chain.PHONE, 3), (Chain.MONTH_YEAR, 1), (Chain.MONTH_YEAR, 2)}
+
+
+def _chained(state: State, symbol: Symbol) -> Chain:
+    """What a number and the sign that touches it may be the end of."""
+    size = state.number
+    if symbol is S.MINUS:
+        if state.chain is Chain.DAY and size <= 2:
+            return Chain.MONTH_DAY
+        if state.chain is Chain.PHONE_END and size == 3:
+            return Chain.PHONE
+        return Chain.DAY if size <= 2 else Chain.PHONE_END if size == 4 else Chain.NONE
+    if symbol is S.SLASH:
+        if state.chain is Chain.YEAR and size <= 2:
+            return Chain.MONTH_YEAR
+        return Chain.YEAR if 2 <= size <= 4 else Chain.NONE
+    return Chain.NONE
 
 
 def _beside_number(mode: Mode, symbol: Symbol) -> Step:
@@ -132,8 +167,9 @@ def _odd_comma(state: State, symbol: Symbol) -> Step:
 def _point(state: State, symbol: Symbol) -> Step:
     """A point before digits: of a decimal, or of one without digits before it."""
     if symbol in _DIGITS:
-        return State("number", state.mode, 1, (False, True, symbol is S.ZERO)), Label.DIGIT
-    if symbol in ALL_WORDS or symbol in STRANGE or symbol in (S.DOT, S.COMMA, S.COLON, S.OTHER, S.DASH, S.BANG):
+        return State("number", state.mode, 1, (False, True, False)), Label.DIGIT
+    word = symbol in ALL_WORDS and symbol is not S.LONE_X
+    if word or symbol in STRANGE or symbol in (S.DOT, S.COMMA, S.COLON, S.OTHER, S.DASH, S.BANG):
         return STRANGER, Label.NONE
     return _have(State("have", state.mode, 0, (False, False)), symbol)
 
@@ -149,16 +185,15 @@ def _colon(state: State, symbol: Symbol) -> Step:
     """A colon that touches a number: `10:30` and `3:4` are refused, `Total:5+3` ends a sentence."""
     if symbol in _DIGITS or symbol in STRANGE:
         return STRANGER, Label.NONE
-    if state.mode is Mode.REACH:
-        return Done(Reason.NONE), Label.NONE
-    return leave(state.mode, symbol), Label.NONE
+    after = leave(state.mode, S.COLON)
+    return (after if isinstance(after, Done) else outside(after, symbol)), Label.NONE
 
 
 def _have(state: State, symbol: Symbol) -> Step:
     """An operand or an opening bracket is complete. Flags: a space before it; it must not touch a word."""
     mode, (gap, touchy) = state.mode, state.flags
     if symbol is S.SPACE:
-        return state._replace(flags=(True, touchy)), Label.NONE
+        return State("have", mode, 0, (True, touchy)), Label.NONE
     if symbol in _SIGNS:
         # flags: it touches its operand; a space before it
         return State("sign", _after_operator(mode, symbol), 0, (not gap, False)), _SIGNS[symbol]
@@ -167,17 +202,15 @@ def _have(state: State, symbol: Symbol) -> Step:
         return State(phase, _after_operator(mode, symbol)), _BINARY[symbol]
     if symbol is S.OF and gap:
         return State("of", mode), Label.OF
-    if symbol in CLOSING and gap and not touchy:
+    if symbol is S.LIST_MARK and gap:
         return State("list mark", mode), Label.NONE
-    if symbol in NUMBERS or symbol in CLOSING:
+    if symbol in NUMBERS or symbol in CLOSING or symbol is S.LIST_MARK:
         return MALFORMED, Label.NONE  # 1 234, 2(3), 5 % 3
     if symbol in OPENING:
         return State("have", _after_operator(mode, symbol), 0, (False, True)), Label.OPEN
-    if symbol is S.CUT:
-        return State("cut", mode), Label.NONE
-    if symbol in CURRENCIES:
-        return State("have", mode, 0, (False, True)), Label.CURRENCY
-    touches = symbol in ALL_WORDS or symbol in (S.OTHER, S.BANG)
+    if symbol in CURRENCIES and state.phase != "money":
+        return State("money", mode, 0, (False, True)), Label.CURRENCY
+    touches = symbol in ALL_WORDS or symbol in CURRENCIES or symbol in (S.OTHER, S.BANG)
     if symbol in STRANGE or (touches and not gap):
         return STRANGER, Label.NONE  # ½, f(3), 3! 4
     return leave(mode, symbol), Label.NONE
@@ -189,42 +222,24 @@ def _list_mark(state: State, symbol: Symbol) -> Step:
         return state._replace(number=state.number + 1), Label.NONE
     if state.number and symbol in (S.LINE, S.EDGE, S.CONTROL):
         return (Done(Reason.NONE) if state.mode is Mode.REACH else leave(state.mode, symbol)), Label.NONE
-    if state.number and symbol in (S.CUT, S.OPEN):
+    if state.number and symbol is S.OPEN:
         return state._replace(number=2), Label.NONE
     return MALFORMED, Label.NONE
-
-
-def _cut(state: State, symbol: Symbol) -> Step:
-    """A bracket that is open at the expression's end: in prose a remark, beside an operand an error."""
-    if symbol in (S.EDGE, S.SPACE, S.LINE, S.QUOTE, S.CONTROL, S.EQUALS, S.COLON, S.COMMA, S.DOT, S.CUT):
-        if state.mode is Mode.REACH:
-            return (State("cut gap", state.mode) if symbol is S.SPACE else Done(Reason.NONE)), Label.NONE
-        return leave(state.mode, symbol), Label.NONE
-    return Done(Reason.UNBALANCED), Label.NONE
-
-
-def _cut_gap(state: State, symbol: Symbol) -> Step:
-    """What stands before an open bracket and a space."""
-    if symbol is S.SPACE:
-        return state, Label.NONE
-    operand = symbol in NUMBERS or symbol in STRANGE or symbol in CLOSING
-    operator = symbol in _BINARY or symbol in _SIGNS or symbol in (S.OPERATOR_WORD, S.FUNCTION)
-    return Done(Reason.UNBALANCED if operand or operator else Reason.NONE), Label.NONE
 
 
 def wanted(state: State, symbol: Symbol) -> Step:
     """An operand must follow (in front): after a binary operator, or within a closing bracket."""
     mode = state.mode
     if symbol is S.SPACE:
-        return state, Label.NONE
+        return state._replace(chain=Chain.NONE), Label.NONE
     if symbol in _DIGITS:
-        return number_begins(mode, symbol)
+        return number_begins(mode, state.chain)
     if symbol is S.PERCENT:
         return State("percent", mode), Label.PERCENT
     if symbol in CLOSING:
         return State("wanted", _after_operator(mode, symbol)), Label.CLOSE
-    if symbol in _UNIT_WORDS:
-        return State("unit", mode, 1, (True, False)), Label.NONE  # flags: within the word; may be a sign
+    if symbol in _UNIT_WORDS or symbol is S.PER:
+        return _unit(State("unit", mode, 0, (False, False)), symbol)  # flags: within a word; may be a sign
     return (STRANGER if symbol in ALL_WORDS or symbol in STRANGE else MALFORMED), Label.NONE
 
 
@@ -232,18 +247,22 @@ def _sign(state: State, symbol: Symbol) -> Step:
     """A plus or minus was read: binary if an operand stands before it, else a sign."""
     mode, (tight, gap) = state.mode, state.flags
     if symbol is S.SPACE:
-        return state._replace(flags=(tight, True)), Label.NONE
+        return State("sign", mode, 0, (tight, True)), Label.NONE
     single = tight and gap  # `is -5`: a sign, unless an operand comes
-    if symbol in _UNIT_WORDS:
-        return State("unit", mode, 1, (True, single)), Label.NONE
+    if symbol in _UNIT_WORDS or symbol is S.PER:
+        return _unit(State("unit", mode, 0, (False, single)), symbol)
     if symbol in _STOPS:
         return (leave(mode, symbol) if single else STRANGER), Label.NONE
     if symbol in _DIGITS or symbol is S.PERCENT or symbol in CLOSING:
-        return wanted(State("wanted", mode), symbol)
+        return wanted(State("wanted", mode, chain=state.chain), symbol)
+    if symbol is S.LIST_MARK and gap:
+        return State("list mark", mode), Label.NONE
+    if symbol is S.LONE_X and single:
+        return State("lone x", mode), Label.TIMES
     if symbol in ALL_WORDS or symbol in STRANGE or symbol in (S.OTHER, S.DASH):
         return STRANGER, Label.NONE
-    if symbol is S.LINE and not tight:
-        return MALFORMED, Label.NONE  # the mark of a list, or a sign
+    if not single and symbol in _NO_OPERANDS or (symbol is S.LINE and not tight):
+        return MALFORMED, Label.NONE  # an operand is missing; at the start of a line the mark of a list, or a sign
     return _have(State("have", mode, 0, (gap, True)), symbol)
 
 
@@ -261,10 +280,15 @@ def _letter_x(state: State, symbol: Symbol) -> Step:
     return wanted(state._replace(phase="wanted"), symbol)
 
 
+def _lone_x(state: State, symbol: Symbol) -> Step:
+    """An `x` before a sign stands alone: `3 x -5`, but `3x -5` has a variable."""
+    return (State("wanted", state.mode) if symbol is S.SPACE else STRANGER), Label.NONE
+
+
 def _zero_x(state: State, symbol: Symbol) -> Step:
     """A zero and an `x`."""
     if symbol in _DIGITS or symbol is S.DOT:
-        return _number(State("number", state.mode, 1, (False, False, True)), symbol)
+        return _number(State("number", state.mode, 1, (False, False, False)), symbol)
     return STRANGER, Label.NONE
 
 
@@ -283,7 +307,7 @@ def _of(state: State, symbol: Symbol) -> Step:
         return state, Label.NONE
     if symbol is S.PERCENT:
         return State("percent", Mode.REACH if state.mode is Mode.REACH else Mode.SURE), Label.PERCENT
-    return leave(state.mode, symbol), Label.NONE
+    return (leave(state.mode, symbol) if symbol in ALL_WORDS else refused(symbol)), Label.NONE
 
 
 def _unit(state: State, symbol: Symbol) -> Step:
@@ -293,6 +317,10 @@ def _unit(state: State, symbol: Symbol) -> Step:
         count = state.number + (not within)
         if count <= _MOST_UNIT_WORDS:
             return state._replace(number=count, flags=(True, single)), Label.NONE
+    elif symbol is S.AND and state.number and not within:
+        return State("unit per", mode, state.number, (single,)), Label.NONE
+    elif symbol is S.PER:
+        return State("unit per", mode, state.number, (single,)), Label.NONE
     elif symbol is S.SPACE:
         return state._replace(flags=(False, single)), Label.NONE
     elif symbol in _DIGITS or symbol is S.PERCENT or (symbol in CLOSING and not within):
@@ -304,13 +332,22 @@ def _unit(state: State, symbol: Symbol) -> Step:
     return (Done(Reason.NO_EXPRESSION) if state.phase == "last unit" else STRANGER), Label.NONE
 
 
+def _unit_per(state: State, symbol: Symbol) -> Step:
+    """`per`, `a`, `each` or `and` within units, as a word: `4 hours a day`, but `3a` is no unit."""
+    if symbol in (S.PER, S.AND):
+        return state, Label.NONE
+    if symbol is S.SPACE and state.number < _MOST_UNIT_WORDS:
+        return State("unit", state.mode, state.number + 1, (False, state.flags[0])), Label.NONE
+    return STRANGER, Label.NONE
+
+
 def _unit_joint(state: State, symbol: Symbol) -> Step:
     """A mark within units: `birds/snake`, `120-page`, `driver's`."""
     if symbol in _UNIT_WORDS:
         count = min(state.number + 1, _MOST_UNIT_WORDS)
         return State("unit", state.mode, count, (True, state.flags[0])), Label.NONE
     if symbol in _DIGITS:
-        return number_begins(state.mode, symbol)
+        return number_begins(state.mode)
     return STRANGER, Label.NONE
 
 
@@ -322,18 +359,19 @@ _PHASES: dict[str, Callable[[State, Symbol], Step]] = {
     "odd dot": _odd_dot,
     "colon": _colon,
     "have": _have,
+    "money": _have,
     "list mark": _list_mark,
-    "cut": _cut,
-    "cut gap": _cut_gap,
     "wanted": wanted,
     "sign": _sign,
     "star": _star,
     "letter x": _letter_x,
+    "lone x": _lone_x,
     "zero x": _zero_x,
     "percent": percent,
     "of": _of,
     "unit": _unit,
     "last unit": _unit,
+    "unit per": _unit_per,
     "unit joint": _unit_joint,
 }
 

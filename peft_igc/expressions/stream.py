@@ -29,6 +29,7 @@ class Stream(NamedTuple):
     symbol: Tensor  # [N, W] int64
     value: Tensor  # [N, W] int64, of a digit
     token: Tensor  # [N, W] int64, index of the token that holds the symbol
+    unit: Tensor  # [N, W] int64, a number for each unit of measurement, 0 elsewhere
     cut: Tensor  # [N, 1] bool, the text has more symbols
 
 
@@ -51,11 +52,12 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     first = table.start[row] + size - end  # of a token's symbols in the table, less those of the text before it
     at = (first.gather(1, token) + slot).clamp(min=0)
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
-    return Stream(_with_words(table, symbol, at), table.value[at], token, total > width)
+    symbol, unit = _with_words(table, symbol, at)
+    return Stream(symbol, table.value[at], token, unit, total > width)
 
 
-def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> Tensor:
-    """The symbols [N, W], with those of listed words and of characters in several tokens.
+def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+    """The symbols [N, W], with those of listed words and of characters in several tokens, and the units.
 
     All pieces of a listed word get its symbol. A character's symbol stands at its first part.
     """
@@ -73,7 +75,8 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> Tensor:
     found = torch.searchsorted(table.words, code).clamp(max=len(table.words) - 1)
     known = member & (table.words[found] == code)
     unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
-    return torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
+    meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
+    return meaning, torch.where(known, table.unit[found], 0)
 
 
 def later(x: Tensor, by: int) -> Tensor:

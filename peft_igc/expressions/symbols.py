@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..numbers.vocabulary import special_tokens, token_bytes
 from .alphabet import Symbol, symbols_of_bytes
-from .words import LONGEST_WORD, POWERS, WordList, letters_hash
+from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
 __all__ = ["SymbolTable", "SymbolTensors", "SymbolTokens"]
@@ -167,6 +167,7 @@ class SymbolTensors(NamedTuple):
     length: Tensor  # [F + 1] int64, number of letters or bytes, 0 for other symbols
     words: Tensor  # [U] int64, hashes of the listed words, ascending
     meaning: Tensor  # [U] int64, their symbols
+    unit: Tensor  # [U] int64, a number for each unit of measurement, 0 for other words
     powers: Tensor  # [LONGEST_WORD + 1] int64
 
 
@@ -216,7 +217,12 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
     for piece, places in table.pieces.items():
         at = torch.tensor(places, dtype=torch.int64, device="cpu")
         hashes[at], lengths[at] = letters_hash(piece), len(piece)
-    words = sorted((letters_hash(word), int(meaning)) for word, meaning in table.words.symbols.items())
+    measures = {unit_of(word.casefold()) for word in table.words.classes.get("measure", ())}
+    units = {unit: number for number, unit in enumerate(sorted(measures), 1)}
+    words = sorted(
+        (letters_hash(word), int(meaning), units[unit_of(str(word))] if meaning is Symbol.MEASURE else 0)
+        for word, meaning in table.words.symbols.items()
+    )
     return SymbolTensors(
         start=sizes.cumsum(0) - sizes,
         size=sizes,
@@ -224,8 +230,9 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
         value=value,
         hash=hashes,
         length=lengths,
-        words=torch.tensor([code for code, _ in words], dtype=torch.int64, device="cpu"),
-        meaning=torch.tensor([meaning for _, meaning in words], dtype=torch.int64, device="cpu"),
+        words=torch.tensor([code for code, _, _ in words], dtype=torch.int64, device="cpu"),
+        meaning=torch.tensor([meaning for _, meaning, _ in words], dtype=torch.int64, device="cpu"),
+        unit=torch.tensor([unit for _, _, unit in words], dtype=torch.int64, device="cpu"),
         powers=torch.tensor(POWERS, dtype=torch.int64, device="cpu"),
     )
 

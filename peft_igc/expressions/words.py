@@ -102,6 +102,11 @@ class WordList:
         return found
 
 
+def unit_of(word: str) -> str:
+    """The singular of an English unit, as far as its letters tell, so that `hour` and `hours` are one."""
+    return word[:-2] if word.endswith("hes") else word.removesuffix("s")
+
+
 def _joined(classes: Mapping[str, tuple[str, ...]], more: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     """The words of both, without those of `more` that have a class already."""
     known = {word.casefold() for words in classes.values() for word in words}
@@ -127,13 +132,14 @@ _CLASSES: dict[str, Symbol] = {
     "request": Symbol.REQUEST,
     "ordinal": Symbol.ORDINAL,
     "month": Symbol.MONTH,
+    "measure": Symbol.MEASURE,
 }
 
 _WORDS: dict[str, dict[str, str]] = {
     "en": {
         "lone_x": "x",
         "of": "of",
-        "per": "per",
+        "per": "per a an each every",
         "and": "and",
         "one": "one",
         "number_word": """zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -142,17 +148,24 @@ _WORDS: dict[str, dict[str, str]] = {
             halved twice thrice double doubled triple tripled quadruple quadrupled third thirds fourth fourths quarter
             quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths hundredth
             hundredths thousandth thousandths squared cubed couple""",
-        "scale_word": "k m b bn mn mio tn lakh crore e",
+        "scale_word": """k m b bn mn mio tn lakh crore pi π c d e f g h j l n o p q r s t u v w y z""",
         "operator_word": """plus minus times multiply multiplied divide divided over less fewer more than add added
             subtract subtracted mod modulo by power percent percents point""",
-        "function": """sqrt root log ln exp sin cos tan abs max min gcd lcm floor ceil round factorial choose""",
-        "glue": """is are was were be been being am has have had having the a an this that these those it its he she
+        "function": "sqrt root log ln exp sin cos tan abs gcd lcm factorial",
+        "glue": """is are was were be been being am has have had having the this that these those it its he she
             they we you i his her their our your my so then thus hence therefore because since as if when while will
             would can could should must may might do does did to from for with without in on at into but or not no
             only also still just now there here which who whom whose where equals equal get gets got make makes made
             give gives gave need needs needed want wants spend spends spent earn earns earned pay pays paid cost costs
-            sold sell sells buy buys bought eat eats ate take takes took each every total""",
-        "request": """what calculate compute evaluate solve simplify work find determine whats""",
+            sold sell sells buy buys bought eat eats ate take takes took total""",
+        "request": """what calculate compute evaluate solve simplify work find determine whats how""",
+        "measure": """km kilometer kilometers kilometre kilometres meter meters metre metres cm centimeter centimeters
+            centimetre centimetres mm millimeter millimeters millimetre millimetres mile miles yard yards feet foot ft
+            inch inches kg kilogram kilograms kilo kilos gram grams mg milligram milligrams lb lbs ounce ounces oz ton
+            tons tonne tonnes liter liters litre litres ml milliliter milliliters gallon gallons quart quarts pint
+            pints cup cups tablespoon tablespoons teaspoon teaspoons hour hours hr hrs minute minutes min mins second
+            seconds sec secs day days week weeks month months year years decade decades dollar dollars cent cents
+            euro euros pound pounds penny pennies nickel nickels dime dimes""",
         "ordinal": "st nd rd th",
         "month": """january february march april june july august september october november december jan feb mar
             apr jun jul aug sep sept oct nov dec""",

@@ -18,7 +18,7 @@ from peft_igc.expressions.grammar import Reduction, evaluate, reductions
 from peft_igc.expressions.items import Item, encode_items
 from peft_igc.expressions.reasons import Reason
 from peft_igc.numbers.calculator import Status, calculate
-from peft_igc.numbers.digits import PAD, decode, encode
+from peft_igc.numbers.digits import PAD, encode
 
 
 D = 8
@@ -168,7 +168,6 @@ def test_integers_give_what_the_calculator_gives(division, result_digits):
     for ours, theirs in zip((found.digits, found.sign, found.status), expected, strict=True):
         assert torch.equal(ours[~fraction], theirs[~fraction])
     assert (found.scale[~fraction] == 0).all()
-    assert decode(*expected[:2])[:1] if expected.status[0] == Status.OK else True
 
 
 def test_ten_thousand_operators_and_deep_brackets_are_refused_at_once():
@@ -185,7 +184,7 @@ def test_ten_thousand_operators_and_deep_brackets_are_refused_at_once():
         ["("] * many + ["3"] + [")", "^", "1"] * 3 + [")"] * (many - 3),
     ]
     before = time.monotonic()
-    found = ask(rows, items=3 * many + 2)
+    found = ask(rows, items=4 * many)
     assert time.monotonic() - before < 20
     assert found == [
         Reason.TOO_MANY_OPERANDS,
@@ -195,7 +194,7 @@ def test_ten_thousand_operators_and_deep_brackets_are_refused_at_once():
         Reason.TOO_MANY_OPERANDS,
         Reason.MALFORMED,
         Reason.OVERFLOW,
-        "25",
+        "-25",
         "3",
     ]
     assert ask(rows[:1], items=20) == [Reason.TOO_LONG]
@@ -218,7 +217,7 @@ def test_what_is_kept_on_the_way_is_more_than_a_result_may_have():
     assert kept == 8
     rows = [split(text) for text in ("9999*9999/9999", "9999*9999", "9999*9999*10/10", ".0001*.0001*9999*9999")]
     assert ask(rows, digits=4, result_digits=4) == ["9999", Reason.OVERFLOW, Reason.OVERFLOW, Reason.OVERFLOW]
-    assert ask(rows[3:], digits=4, result_digits=8) == ["0.99980001"]
+    assert ask(rows[3:], digits=4, result_digits=9) == ["0.99980001"]
     assert ask([split("1/256"), split("1/512")], digits=4, result_digits=4) == [Reason.OVERFLOW, Reason.INEXACT]
 
 
@@ -249,7 +248,7 @@ def test_reductions_are_the_steps_in_their_order():
     ]
     assert found[1] == [Reduction("1", "/", "3", None, 0, 2)]
     assert found[2:4] == [[], []]
-    assert found[4][-1] == Reduction("0.03", "*", "3", "0.09", 1, 9)
+    assert found[4][-1] == Reduction("0.03", "*", "3", "0.09", 1, 10)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ Nothing of the package is imported. A row is refused with the set of all reasons
 reports the first one in its own order. See `random_row` for rows in the grammar and near it.
 """
 
-import random
 from fractions import Fraction
 
 
