@@ -211,6 +211,8 @@ def _without_units(pieces: list[Piece]) -> list[Piece]:
                 end += 1
             units.add(piece.text.lower().removesuffix("s").replace("inche", "inch"))
             at = end
+            if pieces[min(at, len(pieces) - 1)].kind == "^":
+                raise Refused(NOT_UNDERSTOOD)  # a power of the unit
         elif piece.kind == "/" and at + 1 < len(pieces) and pieces[at + 1].kind == "word" and kept:
             at += 2  # `$12/hour`
         else:
