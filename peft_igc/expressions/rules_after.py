@@ -95,7 +95,7 @@ def _reach(state: State, symbol: Symbol) -> Step:
     if symbol in STRANGE or symbol in _BAD_WORDS:
         return _STRANGER, Label.NONE
     after, label = wanted(State("wanted", Mode.REACH), symbol)
-    return (after if label else Done(Reason.NO_EXPRESSION)), label
+    return (after if label or symbol is S.LIST_MARK else Done(Reason.NO_EXPRESSION)), label
 
 
 def _tail(state: State, symbol: Symbol) -> Step:

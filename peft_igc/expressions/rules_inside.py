@@ -112,7 +112,7 @@ def _number(state: State, symbol: Symbol) -> Step:
             return State("odd dot", state.mode), Label.NONE
         return State("point", state.mode), Label.POINT
     whole = not separated and not point
-    if whole and (state.chain, state.number) in _DATES:
+    if whole and (state.chain, state.number) in _DATES and symbol not in _BINARY and symbol not in _SIGNS:
         return Done(Reason.LOOK_ALIKE), Label.NONE
     after, label = _beside_number(state.mode, symbol)
     if whole and isinstance(after, State):
@@ -204,6 +204,8 @@ def _have(state: State, symbol: Symbol) -> Step:
         return State("of", mode), Label.OF
     if symbol is S.LIST_MARK and gap:
         return State("list mark", mode), Label.NONE
+    if symbol in CLOSING and gap:
+        return State("remark", mode), Label.NONE
     if symbol in NUMBERS or symbol in CLOSING or symbol is S.LIST_MARK:
         return MALFORMED, Label.NONE  # 1 234, 2(3), 5 % 3
     if symbol in OPENING:
@@ -216,15 +218,21 @@ def _have(state: State, symbol: Symbol) -> Step:
     return leave(mode, symbol), Label.NONE
 
 
+def _remark(state: State, symbol: Symbol) -> Step:
+    """A closing bracket before an expression: of a remark in words, else of one operand too many."""
+    remark = symbol in ALL_WORDS and symbol not in STRANGE
+    return (leave(state.mode, symbol) if remark else MALFORMED), Label.NONE
+
+
 def _list_mark(state: State, symbol: Symbol) -> Step:
-    """A closing bracket before an expression: of a list number at the start of a line, else one operand too many."""
+    """A closing bracket that nothing opens: of a list number at the start of a line, else an error."""
     if symbol in _DIGITS and state.number < 2:
         return state._replace(number=state.number + 1), Label.NONE
     if state.number and symbol in (S.LINE, S.EDGE, S.CONTROL):
         return (Done(Reason.NONE) if state.mode is Mode.REACH else leave(state.mode, symbol)), Label.NONE
     if state.number and symbol is S.OPEN:
         return state._replace(number=2), Label.NONE
-    return MALFORMED, Label.NONE
+    return Done(Reason.UNBALANCED), Label.NONE
 
 
 def wanted(state: State, symbol: Symbol) -> Step:
@@ -240,6 +248,8 @@ def wanted(state: State, symbol: Symbol) -> Step:
         return State("wanted", _after_operator(mode, symbol)), Label.CLOSE
     if symbol in _UNIT_WORDS or symbol is S.PER:
         return _unit(State("unit", mode, 0, (False, False)), symbol)  # flags: within a word; may be a sign
+    if symbol is S.LIST_MARK:
+        return Done(Reason.UNBALANCED), Label.NONE
     return (STRANGER if symbol in ALL_WORDS or symbol in STRANGE else MALFORMED), Label.NONE
 
 
@@ -360,6 +370,7 @@ _PHASES: dict[str, Callable[[State, Symbol], Step]] = {
     "colon": _colon,
     "have": _have,
     "money": _have,
+    "remark": _remark,
     "list mark": _list_mark,
     "wanted": wanted,
     "sign": _sign,

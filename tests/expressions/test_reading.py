@@ -37,7 +37,7 @@ READ = {
     "The 3 boxes then hold 4*12=": "4 * 12",
     "There were 3. She bought 4*12=": "4 * 12",
     "11 tables have 4 chairs each for a total of 11*4 =": "11 * 4",
-    "She has (5+3=": "5 + 3",
+    "She has (in total) 5+3=": "5 + 3",
     "1) What is 5 + 3?": "5 + 3",
     "The sum is -5 + 3 =": "- 5 + 3",
 }
@@ -60,6 +60,7 @@ REFUSED = {
     "We are open 24/7.": Reason.LOOK_ALIKE,
     "(1+2]*3 =": Reason.UNBALANCED,
     "2*(3+4 =": Reason.UNBALANCED,
+    "She has (5+3=": Reason.UNBALANCED,
     "3+4)*2 =": Reason.UNBALANCED,
     "5 plus 4*12=": Reason.OTHER_NUMBER,
     "What is 5 + 3? Then add 7.": Reason.NO_EXPRESSION,
