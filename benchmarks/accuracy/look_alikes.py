@@ -173,6 +173,109 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "{d}y'' + {d}y' = {n}",
     ),
 }
+# Not looked at while the rules were written; for a measurement at the end.
+HELD_OUT: dict[str, tuple[str, ...]] = {
+    "dates": (
+        "Copyright 1998-{y} by the authors",
+        "the years {y}/{yy} and {y}/{yy}",
+        "Born {da}-{mo}-{y} in Lyon.",
+        "Q{d}/{y} results",
+        "week {n}-{y}",
+        "He reigned from {y}-{y}.",
+    ),
+    "times": (
+        "Lap time {d}:{m}.{n}",
+        "shift {h}-{h}h",
+        "It lasts {d}h{m}.",
+        "every {d}-{d} hours",
+        "at {h}.{m}-{h}.{m}",
+    ),
+    "scores": (
+        "Djokovic won 7-{d} 6-{d} 6-{d}",
+        "a {n}-{n} loss at home",
+        "they lead the series {d}-{d}",
+        "GPA {d}.{n}/4.0",
+        "It passed the Senate {n}-{n}.",
+        "his 3/{n} bowling figures",
+    ),
+    "ranges": (
+        "around {n}-{n} euros each",
+        "{n} - {n} participants are expected",
+        "Grades {d}-{d} meet today.",
+        "pH {d}.{n}-{d}.{n}",
+        "from {p} - {p} nm",
+        "sizes {n}/{n} and {n}/{n}",
+        "a {d}-to-{d} ratio",
+        "lines {n}-{p} of the file",
+    ),
+    "telephones": (
+        "reach us at 0{n}/{k}",
+        "Tel. {p}/{p}-{n}",
+        "WhatsApp +{n}-{p}-{p}-{q}",
+        "1-{p}-{p}-{q} ext. {n}",
+        "emergency: 112 / {p}",
+    ),
+    "versions": (
+        "C++{n} and C++{n}",
+        "CUDA {n}.{d}/{n}.{d}",
+        "kernel {d}.{n}.0-{n}-generic",
+        "RFC {q}/{q}",
+        "MD-{n}-{d}-beta",
+        "firmware {d}.{d}-{n}",
+    ),
+    "measures": (
+        "a {d}/{n} scale model",
+        "wheels {n}-{p}",
+        "a {d}×{d} grid",
+        "{n} x {n} cm tiles",
+        "an f/{d}.{d} lens",
+        "a {n}:{n} screen of {q} × {q} pixels",
+        "{d} 1/2 inches of rain",
+        "{n}% - {n}% humidity",
+        "paint code {n}/{p}",
+        "a 16/{n} bar rhythm in {d}/4 time",
+    ),
+    "names": (
+        "Highway {n}-{d}",
+        "Psalm {n}:{d}-{d}",
+        "Flight LH{p}/{n}",
+        "the {n}-{d} offence",
+        "Form {q}-{d}",
+        "Studio {n}-{n}, Apollo {n}/{n}",
+        "IBAN {n}-{q}-{q}",
+        "World War 1-2 history",
+        "section {d}-{n}-{p} of the code",
+        "blood group A-{d}, room {n}-{d}",
+    ),
+    "code": (
+        "total = items[{n}-1] * {d}",
+        "while (n >= {n}) n /= {d};",
+        "SELECT a-{d} FROM t WHERE b={n} AND c={d}",
+        "echo $(({n} + {d}))",
+        "if (a == {d} || b == {n}-{d}) return {d};",
+        "<td width={n}% height={n}>",
+        "x = {d}*y - {n}*z",
+        "let v = vec[{d}..{n}];",
+        "git diff HEAD~{d}..HEAD~{d}",
+        "docker run -p {q}:{q} -m {n}g",
+        "margin: -{n}px {n}px",
+        "#define SIZE ({n}*{d})",
+    ),
+    "formulas": (
+        r"\( rac{{n}}{{d}} - x \)",
+        "a_{d} + b_{d} = c",
+        "N({d}, {d}^2)",
+        "O(n^{d} log n)",
+        "{d} mod {d}, gcd({n}, {n})",
+        "C{d}H{n} + {d}O2",
+        "E = mc^2, v = {d}.{d} m/s^2",
+        "x in ({d}, {n}]",
+        "|x - {d}| < {n}",
+        "{d}x + {d}y = {n}",
+        "log_{d}({n})",
+        "k = {d}, {n}, {p}",
+    ),
+}
 ASKED = (
     "{}",
     "{}",
@@ -190,14 +293,15 @@ class LookAlike(NamedTuple):
     text: str
 
 
-def look_alikes(n: int, seed: int = 0) -> list[LookAlike]:
-    """So many distinct ones, as many of each kind."""
+def look_alikes(n: int, seed: int = 0, held_out: bool = False) -> list[LookAlike]:
+    """So many distinct ones, as many of each kind; `held_out`: of `HELD_OUT` instead of `TEXTS`."""
     rng = random.Random(f"look-alikes/{seed}")
+    texts = HELD_OUT if held_out else TEXTS
     found: dict[str, LookAlike] = {}
-    for kind in itertools.cycle(TEXTS):
+    for kind in itertools.cycle(texts):
         text = ""
         while not text or text in found:
-            text = rng.choice(ASKED).replace("{}", _filled(rng.choice(TEXTS[kind]), rng))
+            text = rng.choice(ASKED).replace("{}", _filled(rng.choice(texts[kind]), rng))
         found[text] = LookAlike(kind, text)
         if len(found) >= n:
             return list(found.values())
@@ -250,13 +354,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--n", type=int, default=N, help="texts (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--held-out", action="store_true", help="texts that were not looked at for the rules")
     parser.add_argument("--tokenizers", nargs="+", default=tokenizer_names(), metavar="NAME")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    results: dict[str, Any] = {**facts(), "n": arguments.n, "seed": arguments.seed, "tokenizers": {}}
+    results: dict[str, Any] = {**facts(), "seed": arguments.seed, "held_out": arguments.held_out, "tokenizers": {}}
     for name in arguments.tokenizers:
         reader = SymbolReader(load_tokenizer(name))
-        results["tokenizers"][name] = found = measure(reader.read, look_alikes(arguments.n, arguments.seed))
+        results["tokenizers"][name] = found = measure(
+            reader.read, look_alikes(arguments.n, arguments.seed, arguments.held_out)
+        )
         for part in ("whole", "at_equals"):
             shown = {key: value for key, value in found[part].items() if key != "texts"}
             print(name, part, json.dumps(shown), flush=True)

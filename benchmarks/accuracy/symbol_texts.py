@@ -114,6 +114,7 @@ BAD_OPERATORS = (
     ";",
 )
 MORE_BEFORE = (
+    *("plus ", "minus ", "{}: ", "{} = {}, ", "{}%, "),
     "{} and ",
     "{}, ",
     "{}; ",
@@ -341,6 +342,24 @@ def _replaced_operator(rng: random.Random, choices: tuple[str, ...]) -> str:
     return _put(rng, spaced(pieces, rng))
 
 
+def _bare_of(rng: random.Random) -> str:
+    """`of` behind something that is no percentage."""
+    while True:
+        pieces = _some_pieces(rng)
+        fit = [at for at in _places_of(pieces, "operator") if not pieces[at - 1].text.endswith("%")]
+        if fit:
+            break
+    pieces[rng.choice(fit)].text = "of"
+    return _put(rng, spaced(pieces, rng))
+
+
+def _unit_inside(rng: random.Random) -> str:
+    """A unit before a power, or within a sum of another one."""
+    a, b, c = (str(rng.randrange(2, 100)) for _ in range(3))
+    forms = (f"{a} kg^2 + {b}", f"{a} m ** {b}", f"{c} * {a} cm^2", f"{a}kg{b} + {c}", f"{a} + {b} m^3 - {c}")
+    return _put(rng, rng.choice(forms))
+
+
 def _doubled_operator(rng: random.Random) -> str:
     pieces = _some_pieces(rng)
     at = rng.choice(_places_of(pieces, "operator"))
@@ -450,6 +469,8 @@ _SPOILERS: dict[str, Callable[[random.Random], str]] = {
     "too many operands": _too_many,
     "a literal that is too long": _too_long,
     "different units": _unequal_units,
+    "of without per cent": _bare_of,
+    "a unit before a power": _unit_inside,
     "three numbers in words": _in_words,
 }
 assert span(Fraction(1, 8)) == 4

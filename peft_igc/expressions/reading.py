@@ -71,47 +71,69 @@ def read_expressions(
     place = torch.arange(ids.shape[1], device=ids.device)
     read = valid & (place <= anchors.unsqueeze(1)) & (place >= since.unsqueeze(1))
     stream = stream_of(tokens, ids, read, symbols_in(tokens, ids, read, MOST_SYMBOLS))
-    edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
-    state, label = tokens.rules.run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
-    reason, begun, reach = (
-        tokens.rules.on(ids.device).facts[:, state].unbind(0)
-    )  # [N, W + 1], from the end of the text
-    done = reason >= 0
-    steps = torch.arange(state.shape[1], device=ids.device)
-    outside = torch.where(begun > 0, -1, steps).amax(1, keepdim=True)
-    ends = torch.where((_SOLID >> label) & 1 > 0, steps, -1).amax(1, keepdim=True)
-    label = torch.where((steps > outside) & (steps <= ends), label, int(Label.NONE))[:, :-1].flip(1)
-    items, numbers = _items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands)
-    why = reason[:, -1]
-    for found, code in (
-        (numbers < 2, Reason.NO_EXPRESSION),
-        (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
-        (_units_differ(stream.unit, label), Reason.UNITS),
-        (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
-    ):
-        why = torch.where((why == int(Reason.NONE)) & found, int(code), why)
-    reaches = (reach > 0).any(1) & (why != int(Reason.NO_EXPRESSION))
-    right = why == int(Reason.NONE)
-    culprit = (~done).sum(1, keepdim=True)  # steps before the last state
-    width = stream.symbol.shape[1]
-    at = stream.token.gather(1, (width - 1 - culprit).clamp(min=0))
-    known = (culprit < width) & (reason[:, -1:] > 0)
-    labelled = (label != int(Label.NONE)).long()
-    first = torch.where(labelled > 0, stream.token, ids.shape[1]).amin(1)
-    last = torch.where(labelled > 0, stream.token, -1).amax(1)
+    label, reason, reach, steps = _labelled(tokens, stream)
+    reason = _refused_as_a_whole(stream, label, reason)
+    right = reason == int(Reason.NONE)
+    reaches = reach & (reason != int(Reason.NO_EXPRESSION))
+    shown = label != int(Label.NONE)
+    first = torch.where(shown, stream.token, ids.shape[1]).amin(1)
+    last = torch.where(shown, stream.token, -1).amax(1)
+    # A refusal stands at the symbol that was read last, if there is one: the text may also have ended.
+    width = label.shape[1]
+    culprit = stream.token.gather(1, (width - 1 - steps).clamp(min=0).unsqueeze(1)).squeeze(1)
+    label = torch.where(right.unsqueeze(1), label, int(Label.NONE))
     return ExpressionReading(
-        items=items,
+        items=_items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands),
         found=right | reaches,
         reaches=reaches,
-        reason=why,
-        culprit=torch.where(known, at, -1).squeeze(1),
+        reason=reason,
+        culprit=torch.where(~right & (steps < width), culprit, -1),
         first=torch.where(last >= 0, first, -1),
         last=last,
     )
 
 
-def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) -> tuple[Items, Tensor]:
-    """The items of labelled symbols, and the number of numbers among them.
+def _labelled(tokens: SymbolTokens, stream: Stream) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Applies the rules to the symbols, from the end of each text.
+
+    Returns:
+        The `Label` of each symbol [N, W] int64, `NONE` outside the expression; the reason [N] int64; whether the
+        expression ends at an anchor `=` [N] bool; and the number of symbols that were read before the rules came to
+        an end [N] int64.
+    """
+    edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
+    state, label = tokens.rules.run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
+    reason, begun, reach = tokens.rules.on(state.device).facts[:, state].unbind(0)  # [N, W + 1] each
+    step = torch.arange(state.shape[1], device=state.device)
+    outside = torch.where(begun > 0, -1, step).amax(1, keepdim=True)
+    ends = torch.where((_SOLID >> label) & 1 > 0, step, -1).amax(1, keepdim=True)
+    label = torch.where((step > outside) & (step <= ends), label, int(Label.NONE))
+    steps = (reason < 0).sum(1)
+    why = torch.where(stream.cut.squeeze(1) & (steps == step[-1]), int(Reason.TOO_LONG), reason[:, -1])
+    return label[:, :-1].flip(1), why, (reach > 0).any(1), steps
+
+
+def _refused_as_a_whole(stream: Stream, label: Tensor, reason: Tensor) -> Tensor:
+    """The reasons [N] int64 with those that follow from the expression as a whole.
+
+    Args:
+        stream: The text.
+        label: [N, W] int64.
+        reason: [N] int64, of the rules.
+    """
+    number = (label > int(Label.NONE)) & (label <= int(Label.SEPARATOR))
+    for found, code in (
+        ((number & ~later(number, 1)).sum(1) < 2, Reason.NO_EXPRESSION),
+        (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
+        (_units_differ(stream.unit, label), Reason.UNITS),
+        (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
+    ):
+        reason = torch.where((reason == int(Reason.NONE)) & found, int(code), reason)
+    return reason
+
+
+def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) -> Items:
+    """The items of labelled symbols.
 
     Args:
         stream: The text.
@@ -140,13 +162,12 @@ def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) ->
     at = torch.where(fits, own * num_digits + rank, num_items * num_digits)
     digits = kind.new_full((n, num_items * num_digits + 1), PAD).scatter(1, at, stream.value)
     too_long = ((digit & (rank >= num_digits)) | (starts & (item >= num_items))).any(1)
-    items = Items(
+    return Items(
         kinds[:, :num_items],
         digits[:, :-1].view(n, num_items, num_digits),
         scale[:, :num_items].clamp(max=num_digits),
         too_long,
     )
-    return items, begins.sum(1)
 
 
 def _differ(x: Tensor, here: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 
 MAX_OPERANDS, DIGITS = 8, 40
-LARGEST_EXPONENT = 10_000  # beyond it, only the size of a result is known: too large
+LONGEST_POWER = 4000  # bits of a power that is worked out; longer ones are too large anyway
 
 # Reasons for a refusal.
 NOTHING, MALFORMED, NOT_UNDERSTOOD, OTHER_NUMBER, CURRENCIES, PERCENT, EXPONENT, OPERANDS = (
@@ -211,6 +211,8 @@ def _without_units(pieces: list[Piece]) -> list[Piece]:
                 end += 1
             units.add(piece.text.lower().removesuffix("s").replace("inche", "inch"))
             at = end
+            if pieces[min(at, len(pieces) - 1)].kind == "^":
+                raise Refused(NOT_UNDERSTOOD)  # a power of the unit
         elif piece.kind == "/" and at + 1 < len(pieces) and pieces[at + 1].kind == "word" and kept:
             at += 2  # `$12/hour`
         else:
@@ -322,7 +324,7 @@ class _Parser:
             raise Refused(EXPONENT)
         if base == 0 and exponent == 0:
             raise Refused(UNDEFINED)
-        if exponent > LARGEST_EXPONENT:
+        if exponent * max(base.numerator.bit_length(), base.denominator.bit_length()) > LONGEST_POWER:
             raise Refused(OVERFLOW)
         return self.checked(base ** int(exponent))
 

@@ -67,6 +67,7 @@ _BINARY = {
 }
 _ALIKE = {S.MINUS, S.SLASH, S.TIMES, S.LONE_X, S.CARET}  # as in dates, ranges, scores, sizes and quantities
 _UNIT_WORDS = {S.LETTERS, S.OF, S.REQUEST}
+_LAST_UNIT_WORDS = {S.LETTERS, S.PER, S.REQUEST}
 _STOPS = {S.GLUE, S.AND}
 _NO_OPERANDS = {S.DOT, S.COMMA, S.SEMICOLON, S.QUESTION, S.BANG, S.APOSTROPHE, S.LIST_MARK}
 _TO_ALIKE = {Mode.ALONE: Mode.ALIKE_ALONE, Mode.CLEAN: Mode.ALIKE_CLEAN, Mode.WORD: Mode.ALIKE_WORD}
@@ -112,7 +113,7 @@ def _number(state: State, symbol: Symbol) -> Step:
             return State("odd dot", state.mode), Label.NONE
         return State("point", state.mode), Label.POINT
     whole = not separated and not point
-    if whole and (state.chain, state.number) in _DATES and symbol not in _BINARY and symbol not in _SIGNS:
+    if whole and (state.chain, state.number) in _DATES:
         return Done(Reason.LOOK_ALIKE), Label.NONE
     after, label = _beside_number(state.mode, symbol)
     if whole and isinstance(after, State):
@@ -246,7 +247,7 @@ def wanted(state: State, symbol: Symbol) -> Step:
         return State("percent", mode), Label.PERCENT
     if symbol in CLOSING:
         return State("wanted", _after_operator(mode, symbol)), Label.CLOSE
-    if symbol in _UNIT_WORDS or symbol is S.PER:
+    if symbol in _LAST_UNIT_WORDS:
         return _unit(State("unit", mode, 0, (False, False)), symbol)  # flags: within a word; may be a sign
     if symbol is S.LIST_MARK:
         return Done(Reason.UNBALANCED), Label.NONE
@@ -261,7 +262,7 @@ def _sign(state: State, symbol: Symbol) -> Step:
     single = tight and gap  # `is -5`: a sign, unless an operand comes
     if symbol in _STOPS or (symbol is S.REQUEST and single):
         return (leave(mode, symbol) if single else STRANGER), Label.NONE
-    if symbol in _UNIT_WORDS or symbol is S.PER:
+    if symbol in _LAST_UNIT_WORDS:
         return _unit(State("unit", mode, 0, (False, single)), symbol)
     if symbol in _DIGITS or symbol is S.PERCENT or symbol in CLOSING:
         return wanted(State("wanted", mode, chain=state.chain), symbol)
