@@ -122,8 +122,11 @@ def _refused_as_a_whole(stream: Stream, label: Tensor, reason: Tensor) -> Tensor
         reason: [N] int64, of the rules.
     """
     number = (label > int(Label.NONE)) & (label <= int(Label.SEPARATOR))
+    single = (number & ~later(number, 1)).sum(1) < 2
+    # One number with a sign is no expression, so that another one is no further number: `the sum of 12 and -5`.
+    reason = torch.where(single & (reason == int(Reason.OTHER_NUMBER)), int(Reason.NO_EXPRESSION), reason)
     for found, code in (
-        ((number & ~later(number, 1)).sum(1) < 2, Reason.NO_EXPRESSION),
+        (single, Reason.NO_EXPRESSION),
         (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
         (_units_differ(stream.unit, label), Reason.UNITS),
         (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),

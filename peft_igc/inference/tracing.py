@@ -19,7 +19,11 @@ from typing import Any
 
 import torch
 
+from ..expressions.grammar import reductions
+from ..expressions.items import Items
+from ..expressions.reasons import REASON_TEXTS, Reason
 from ..mappings.readings import Choice
+from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..numbers.tokenizer_profile import check_tokenizer
@@ -63,6 +67,10 @@ class TracedStep:
         operator_probability: probability of the operator, in 0..1.
         result: the number that was calculated, or None if the status is not `ok`.
         status: `ok`, `none`, `overflow`, `undefined` or `inexact`.
+        expression: the expression in symbols that the rules read, or None if the network pointed at the operands.
+        reductions: the steps in which it was evaluated, such as `4 * 5 = 20`.
+        refusal: why the rules gave no result, or None if they did not refuse.
+        culprit: the text of the token that caused the refusal, or None.
     """
 
     position: int
@@ -72,6 +80,10 @@ class TracedStep:
     operator_probability: float
     result: str | None
     status: str
+    expression: str | None = None
+    reductions: tuple[str, ...] = ()
+    refusal: str | None = None
+    culprit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,8 +113,16 @@ class Trace:
         lines = [f"prompt     {self.prompt}"]
         for step in self.steps:
             lines.append(f"step       at token {step.position}, after {step.text!r}, status {step.status}")
+            if step.refusal is not None:
+                cause = "" if step.culprit is None else f" (at {step.culprit!r})"
+                lines.append(f"  refused    {step.refusal}{cause}")
             if step.operator == NO_ARITHMETIC:
                 lines.append(f"  operator   {NO_ARITHMETIC}  {_percent(step.operator_probability)}")
+                continue
+            if step.expression is not None:
+                lines.append(f"  expression {step.expression}  by rule; asked: {_percent(step.operator_probability)}")
+                lines += [f"  reduced    {reduction}" for reduction in step.reductions]
+                lines.append(f"  result     {step.result if step.result is not None else 'no number is written'}")
                 continue
             first, second = step.operands
             width = max(len(first.text), len(second.text))
@@ -201,8 +221,7 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
         prompt=prompt,
         answer=tokenizer.decode(new, skip_special_tokens=True).strip(),
         steps=[
-            _traced(step, index, position, _before(tokenizer, output[0], position), config.operations)
-            for position, (step, index) in steps
+            _traced(step, index, position, tokenizer, output[0], config) for position, (step, index) in steps
         ],
         tokens=[TracedToken(tokenizer.decode([token]), gate) for token, gate in zip(new, gates, strict=True)],
     )
@@ -224,20 +243,48 @@ def _before(tokenizer: Any, text: torch.Tensor, position: int) -> str:
     return tokenizer.decode(text[max(position - _SHOWN + 1, 0) : position + 1])
 
 
-def _traced(step: Step, index: int, position: int, text: str, operations: list[str]) -> TracedStep:
-    """Step `index` of an event with [1, A] steps, as text and Python numbers."""
+def _traced(
+    step: Step, index: int, position: int, tokenizer: Any, ids: torch.Tensor, config: IGCConfig
+) -> TracedStep:
+    """Step `index` of an event with [1, A] steps, as text and Python numbers; `ids` [L] is the whole text."""
     choice = step.choice._replace(**{name: x[0, index].cpu() for name, x in step.choice._asdict().items()})
     operator = int(choice.operator)
     status = Status(int(step.result.status[0, index]))
+    asked = step.reading.operator[0, index].softmax(-1)
+    ruled = step.ruling is not None and bool(step.ruling.ruled[index])
+    if ruled:  # the network decides only whether arithmetic is asked
+        operator = int(asked.argmax())
     return TracedStep(
         position=position,
-        text=text,
+        text=_before(tokenizer, ids, position),
         operands=(_number(choice, 0), _number(choice, 1)),
-        operator=operations[operator] if operator < len(operations) else NO_ARITHMETIC,
-        operator_probability=float(choice.operator_chance),
+        operator=config.operations[operator] if operator < len(config.operations) else NO_ARITHMETIC,
+        operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
         result=decode(step.result.digits[0, index], step.result.sign[0, index])[0] if status == Status.OK else None,
         status=status.name.lower(),
+        **({} if step.ruling is None else _by_rule(step.ruling, index, int(step.first), tokenizer, ids, config)),
     )
+
+
+def _by_rule(
+    ruling: Ruling, index: int, start: int, tokenizer: Any, ids: torch.Tensor, config: IGCConfig
+) -> dict[str, Any]:
+    """The fields of a `TracedStep` that the rules give; `start` is the position of the ruling's first token."""
+    reason, culprit = Reason(int(ruling.reason[index])), int(ruling.culprit[index])
+    found: dict[str, Any] = {}
+    if bool(ruling.ruled[index]):
+        first, last = (start + int(x[index]) for x in (ruling.expression.first, ruling.expression.last))
+        found["expression"] = tokenizer.decode(ids[first : last + 1]).strip()
+        items = Items(*(x[index : index + 1] for x in ruling.expression.items))
+        settings: dict[str, Any] = {"result_digits": config.result_digits, "division": config.division}
+        steps = reductions(items, max_operands=config.max_operands, **settings)[0]
+        found["reductions"] = tuple(
+            f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
+        )
+    if reason not in (Reason.NONE, Reason.NO_EXPRESSION):
+        found["refusal"] = REASON_TEXTS[reason]
+        found["culprit"] = tokenizer.decode(ids[start + culprit : start + culprit + 1]) if culprit >= 0 else None
+    return found
 
 
 def _number(choice: Choice, which: int) -> TracedNumber:

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..expressions.symbols import SymbolTokens
 from ..numbers.digits import PAD
 from ..numbers.number_runs import NumberTokens, find_runs, numbers_aside, sentences
 from ..numbers.spelling import ENDS, Spelled
@@ -42,6 +43,7 @@ class TokenInputMapping(nn.Module):
         num_heads: N_h.
         ffn: Hidden width of the feed-forward layers.
         max_distance: Maximum of W; earlier places are not read.
+        symbols: The symbol table for the rules that read expressions; None if the network alone reads.
         whole_sentences: Whether numbers before a context are aside if they are in its first sentence, for contexts
             that may begin within a sentence.
     """
@@ -61,10 +63,11 @@ class TokenInputMapping(nn.Module):
         num_heads: int,
         ffn: int,
         max_distance: int,
+        symbols: SymbolTokens | None = None,
         whole_sentences: bool = False,
     ) -> None:
         super().__init__()
-        self.tokens, self.num_digits = tokens, num_digits
+        self.tokens, self.symbols, self.num_digits = tokens, symbols, num_digits
         self.max_distance, self.whole_sentences = max_distance, whole_sentences
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.embedded_compression = nn.Linear(hidden_size, dim)

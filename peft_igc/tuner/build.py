@@ -13,6 +13,7 @@ from typing import Any
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
+from ..expressions.symbols import SymbolTable, SymbolTokens
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
 from ..numbers.number_runs import NumberTokens
@@ -39,12 +40,14 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
     }
     if config.interface == "tokens":
         tokens = NumberTokens(TokenTable.from_json(config.number_tokens))
+        symbols = None if config.symbols is None else SymbolTokens(SymbolTable.from_json(config.symbols))
         return (
             TokenInputMapping(
                 hidden_size,
                 tokens,
                 config.num_digits,
                 len(config.operations),
+                symbols=symbols,
                 # A context of N tokens may begin within a sentence, whose first part still matters.
                 whole_sentences=isinstance(config.reading_context, int),
                 **sizes,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import logging
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,9 +21,13 @@ from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
+from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from .anchor_rules import assistant_header, text_rule
+
+
+logger = logging.getLogger(__name__)
 
 
 # Not a `StrEnum`: `get_model_status` of PEFT 0.21 prints the part of `str(peft_type)` after the dot.
@@ -57,10 +62,10 @@ SIZES: dict[str, dict[str, int]] = {
 }
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
-MINIMA |= {"layer": 0, "reading_layers": 0}
+MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
-FORMAT = 1
+FORMAT = 2
 # Fields that earlier versions saved, with the only value that this version still implements.
 REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
 
@@ -83,6 +88,10 @@ class IGCConfig(PeftConfig):
         number_tokens (`dict`, *optional*):
             How the tokenizer spells numbers (`TokenTable.to_json()`). Required by the token interface and refused by
             the hidden one. Set by [`IGCConfig.from_tokenizer`].
+        symbols (`dict`, *optional*):
+            What the tokenizer's tokens say in symbols (`SymbolTable.to_json()`), for the rules that read expressions
+            such as `3 - -4 * 5`, signs, and numbers that nothing excuses (token interface only). Set by
+            [`IGCConfig.from_tokenizer`]. `None`, as in adapters of format 1: the network alone reads.
 
     > Where
 
@@ -140,6 +149,9 @@ class IGCConfig(PeftConfig):
         operations (`list[str]`, *optional*, defaults to `["+", "-", "*", "/"]`):
             Symbols of the operations, in the order of the operator classes. Must be keys of `calculator.OPERATIONS`;
             `register_operation` adds one. The adapter has one operator class for each and must be trained with them.
+        max_operands (`int`, *optional*, defaults to `8`):
+            Maximum number of operands of an expression in symbols, at least 2; 2 is the paper's calculator. A longer
+            expression gets no answer. Needs `symbols`; a request in words has two operands.
         division (`str`, *optional*, defaults to `"exact"`):
             Result of a division with remainder: `"exact"` refuses it (status `inexact`), `"floor"` rounds down as
             Python's `//`, `"trunc"` rounds toward zero.
@@ -182,13 +194,15 @@ class IGCConfig(PeftConfig):
 
     > Set by itself
 
-        format_version (`int`, *optional*, defaults to `1`):
+        format_version (`int`, *optional*, defaults to `2`):
             Format of the saved adapter. Adapters of version 0.1 have none and are of format 1. A newer format than
             this version of the package knows is refused.
     """
 
     interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
     number_tokens: dict[str, Any] | None = field(default=None, metadata={"help": "how the tokenizer spells numbers"})
+
+    symbols: dict[str, Any] | None = field(default=None, metadata={"help": "what the tokens say in symbols"})
 
     layer: int = field(default=1, metadata={"help": "index of the decoder layer that is read and written"})
     anchor: str | None = field(default=None, metadata={"help": "one of " + ", ".join(ANCHORS)})
@@ -213,6 +227,7 @@ class IGCConfig(PeftConfig):
     operations: list[str] = field(
         default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
     )
+    max_operands: int = field(default=8, metadata={"help": "numbers of an expression in symbols, at most"})
     division: str = field(default="exact", metadata={"help": "one of " + ", ".join(DIVISIONS)})
     result_digits: int | None = field(
         default=None, metadata={"help": "maximum number of digits of a result; None: `num_digits`"}
@@ -269,6 +284,10 @@ class IGCConfig(PeftConfig):
             )
         if self.number_tokens is not None:
             TokenTable.from_json(self.number_tokens)  # raises a ValueError if it is malformed
+        if self.symbols is not None:
+            if self.interface != "tokens":
+                raise ValueError('`symbols` has no meaning for `interface="hidden"`. Leave it out.')
+            SymbolTable.from_json(self.symbols)
         value = self.confidence
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
             raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
@@ -418,6 +437,7 @@ class IGCConfig(PeftConfig):
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
                 overrides["number_tokens"] = profile.table.to_json()
+                overrides.setdefault("symbols", SymbolTable.from_tokenizer(tokenizer).to_json())
         return cls(layer=layer, **overrides)
 
 
@@ -431,6 +451,8 @@ def _check_saved_fields(init: Any) -> Any:
     @functools.wraps(init)
     def __init__(self: IGCConfig, *args: Any, **values: Any) -> None:
         is_saved = "peft_type" in values
+        if is_saved:
+            values.setdefault("format_version", 1)  # which had no number
         version = values.get("format_version", FORMAT)
         if is_saved and isinstance(version, int) and version > FORMAT:
             raise ValueError(
@@ -455,8 +477,19 @@ def _check_saved_fields(init: Any) -> Any:
                     "peft-igc`, or remove the field from `adapter_config.json` if it is a mistake."
                 )
         init(self, *args, **values)
+        if is_saved and self.interface == "tokens" and self.symbols is None:
+            _warn_of_learned_signs()
 
     return __init__
+
+
+@functools.cache
+def _warn_of_learned_signs() -> None:
+    """Says once per process that an adapter has no symbol table."""
+    logger.warning(
+        "This adapter was made by an earlier version of peft-igc and has no symbol table: signs and operators are "
+        "learned, not read by rule, so expressions such as `796 -229` may be misread. Train it again to change that."
+    )
 
 
 IGCConfig.__init__ = _check_saved_fields(IGCConfig.__init__)  # type: ignore[method-assign]

@@ -30,7 +30,8 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
-from ..mappings.readings import Pointing, Reading
+from ..mappings.readings import Choice, Pointing, Reading
+from ..mappings.symbol_steps import Context, Ruling, decided, ruling, signed_by_rule
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
 from ..numbers.spelling import continue_result
@@ -424,9 +425,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         legible = anchors >= 0
         if config.interface == "hidden":  # the token interface counts unseen text as a number
             legible &= ~_any_unseen(ids, at, since)
-        result = calculate_step(config, choice, legible)
+        result, said = self._result(name, reading, choice, legible, (ids, ids != PADDING, at, since), call)
         for observer in thread.observers:
-            observer(Step(anchors, reading, choice, result))
+            observer(Step(anchors, reading, choice, result, said, first))
         if call.targets is not None:
             correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
             if thread.reading_alone:
@@ -438,6 +439,33 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
         steps = Steps(anchors, kinds, ranks, *result, torch.full_like(anchors, -1), shortcut.to(features.dtype))
         return reading, steps, _first_to_write(config, call, anchors, result)
+
+    def _result(
+        self,
+        name: str,
+        reading: Reading | Pointing,
+        choice: Choice,
+        legible: torch.Tensor,
+        text: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
+        call: Call,
+    ) -> tuple[Result, Ruling | None]:
+        """The result of each step, by rule where the text says it in symbols.
+
+        Args:
+            name: the active adapter.
+            reading, choice: of [B, A] steps.
+            legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
+            text: ids [B, n], valid [B, n], and the last and first token of each step [B, A].
+            call: in training, correct results replace these, so that no rule is asked.
+        """
+        config, reader = self.igc_config[name], self.igc_input_mapping[name]
+        forced = call.targets is not None and self.training and config.teacher_forcing
+        if config.symbols is None or forced or not isinstance(reading, Pointing):
+            return calculate_step(config, choice, legible), None
+        context = Context.of(*text)
+        choice, further = signed_by_rule(reader, context, reading, choice)
+        result = calculate_step(config, choice, legible)
+        return decided(config, ruling(config, reader, context), reading, result, legible, further)
 
     def _has_no_operands(
         self,

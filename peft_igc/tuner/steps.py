@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
+from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
 from .config import ONLY, IGCConfig
@@ -29,12 +30,16 @@ class Step(NamedTuple):
         reading: the distributions.
         choice: the operands and operator chosen from them.
         result: the calculator's result, before any teacher forcing.
+        ruling: what the rules for symbols say of the B * A steps; None without a symbol table, and in training.
+        first: position in the text of the token with index 0 in `ruling`.
     """
 
     anchors: torch.Tensor
     reading: Reading | Pointing
     choice: Choice
     result: Result
+    ruling: Ruling | None = None
+    first: int | torch.Tensor = 0
 
 
 class Writing(NamedTuple):

@@ -83,6 +83,7 @@ AT_LEAST = {
     **dict.fromkeys(["layer", "reading_layers"], 0),
     **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads", "max_distance"], 1),
     **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim", "max_offset"], 1),
+    "max_operands": 2,
 }
 
 
@@ -324,7 +325,7 @@ def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(l
 
 @LOADERS
 def test_a_newer_format_is_refused_by_name_and_one_of_version_0_1_is_the_first(loader, tmp_path):
-    with pytest.raises(ValueError, match="`format_version=2`, but this version of peft-igc knows formats up to 1"):
+    with pytest.raises(ValueError, match="`format_version=3`, but this version of peft-igc knows formats up to 2"):
         loader.from_pretrained(saved_with(tmp_path, format_version=FORMAT + 1))
     path = tmp_path / "adapter_config.json"
     older = {k: v for k, v in json.loads(path.read_text()).items() if k != "format_version"}

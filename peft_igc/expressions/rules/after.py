@@ -142,7 +142,8 @@ def _reach(state: State, symbol: Symbol) -> Step:
 def _tail(state: State, symbol: Symbol) -> Step:
     """Behind the expression of a request. Phases say what an expression would touch or meet:
 
-    `clean` nothing, `equals` an equals sign, `glue` `is` or `equals`, `word`, `listed word` and `word gap` another word,
+    `clean` nothing, `equals` an equals sign, `glue` `is` or `equals`, `word`, `listed word` and `word gap` another
+    word,
     `dot` a point and then a word, `bad` and `bad gap` something that an expression must not meet, `one` and `one gap`
     the word `one`. The mode is `ALONE` while no word was met in this turn, else `CLEAN`.
     """

@@ -1,0 +1,127 @@
+"""Promises of the meeting of rules and network: symbols beat the reading, and what nothing excuses refuses."""
+
+import functools
+
+import pytest
+import torch
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.expressions.reasons import Reason
+from peft_igc.mappings.readings import NEVER, Pointing
+from peft_igc.mappings.symbol_steps import Context, decided, ruling, signed_by_rule
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import decode
+from peft_igc.numbers.number_runs import find_runs
+from peft_igc.tuner.build import make_mappings
+from peft_igc.tuner.steps import calculate_step
+
+
+@functools.cache
+def tools():
+    """The embedded tokenizer, a config and its input mapping."""
+    base, tokenizer = tiny_base()
+    config = IGCConfig.from_tokenizer(tokenizer, reading_dim=64, num_digits=12, num_heads=4)
+    return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0]
+
+
+def answer(text, operands=(0, 1), operator="+", sure=True, **changed):
+    """What becomes of a text whose reading points at two of its numbers (by order, both positive) with an operator.
+
+    Returns the number or the status, the reason, and the text of the token that caused it.
+    """
+    tokenizer, config, reader = tools()
+    config = IGCConfig(**{**config.to_dict(), **changed}) if changed else config
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+    valid = torch.ones_like(ids, dtype=torch.bool)
+    anchors, since = torch.tensor([[ids.shape[1] - 1]]), torch.zeros(1, 1, dtype=torch.int64)
+    runs = find_runs(reader.tokens, ids, valid, config.num_digits + 1)
+    places = runs.number[0].nonzero().flatten().tolist() or [0]
+    scores = torch.full((1, 1, 2, ids.shape[1], 2), NEVER)
+    for slot, which in enumerate(operands):
+        scores[0, 0, slot, places[min(which, len(places) - 1)], 0] = 0
+    logits = torch.full((1, 1, len(config.operations) + 1), -10.0)
+    logits[..., config.operations.index(operator) if operator in config.operations else -1] = 10.0 if sure else -9.9
+    positions = torch.arange(ids.shape[1])[None, None]
+    reading = Pointing(scores, logits, runs.digits[:, None], positions, torch.zeros(1, 1, dtype=torch.bool))
+    context = Context.of(ids, valid, anchors, since)
+    choice, further = signed_by_rule(reader, context, reading, reading.choose())
+    legible = torch.ones(1, 1, dtype=torch.bool)
+    result = calculate_step(config, choice, legible)
+    result, said = decided(config, ruling(config, reader, context), reading, result, legible, further)
+    status = Status(int(result.status[0, 0]))
+    found = decode(result.digits[0, 0], result.sign[0, 0])[0] if status == Status.OK else status.name
+    culprit = int(said.culprit[0])
+    return found, Reason(int(said.reason[0])), tokenizer.decode([ids[0, culprit]]) if culprit >= 0 else None
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "expected"),
+    [
+        ("796 -229", "+", "567"),
+        ("What is 796 -229?", "+", "567"),
+        ("479*-74", "*", "-35446"),
+        ("- 900 + 284", "+", "-616"),
+        ("3 + 4 * 5 =", "+", "23"),
+        ("(3 + 4) * 5 =", "-", "35"),
+        ("2^10 =", "*", "1024"),
+        ("I bought 3 apples. 4+5 =", "-", "9"),
+    ],
+)
+def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operator, expected):
+    found, reason, _ = answer(text, (1, 0), operator)
+    assert (found, reason) == (expected, Reason.NONE)
+
+
+def test_the_network_decides_whether_an_expression_is_to_be_calculated():
+    assert answer("796 -229", operator="none")[0] == "NONE"
+    assert answer("796 -229", sure=False, confidence=0.9)[0] == "NONE"
+    assert answer("796 -229", sure=False)[0] == "567"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("What is the sum of 12 and 5?", "17"),
+        ("What is the sum of -12 and 5?", "-7"),
+        ("What is the sum of 12 and -5?", "7"),
+        ("I have 3 cats. What is the sum of 12 and 5?", "17"),
+    ],
+)
+def test_a_request_in_words_is_read_by_the_network_with_signs_of_the_text(text, expected):
+    first = 1 if "cats" in text else 0
+    found, reason, _ = answer(text, (first, first + 1))
+    assert (found, reason) == (expected, Reason.NO_EXPRESSION)
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "culprit"),
+    [
+        ("What is the sum of 12 and 5? Then add 7.", (0, 1), "7"),
+        ("3 apples\n4 pears\n5 plums\nWhat is the sum?", (0, 1), "5"),
+        ("3 apples\n4 pears\n5 plums\nWhat is the sum?", (1, 2), "3"),
+        ("I have 3 cats. I have 12 dogs. What is the sum of that and 5?", (1, 2), "3"),
+    ],
+)
+def test_a_number_that_nothing_excuses_refuses(text, operands, culprit):
+    found, reason, token = answer(text, operands)
+    assert (found, reason, token.strip()) == ("NONE", Reason.OTHER_NUMBER, culprit.strip())
+
+
+@pytest.mark.parametrize(
+    "text", ["½ of 8 + 3", "5 + 3 plus one", "sqrt(16) + 9", "5 km plus 300 m", "12 plus 5, divided by two"]
+)
+def test_what_is_numeric_and_not_understood_refuses(text):
+    found, reason, culprit = answer(text)
+    assert (found, reason) == ("NONE", Reason.NOT_UNDERSTOOD)
+    assert culprit
+
+
+def test_statuses_of_expressions():
+    assert answer("5 / 0 =")[0] == "UNDEFINED"
+    assert answer("7 / 2 =")[0] == "INEXACT"  # 3.5 is calculated, but decimals are not written
+    assert answer("10 / 3 =")[:2] == ("INEXACT", Reason.INEXACT)
+    assert answer("7 / 2 =", division="floor")[0] == "3"
+    assert answer("999999 * 999999 * 999999 * 999999 =")[0] == "OVERFLOW"
+    assert answer("1 + 2 + 3 =", max_operands=2)[:2] == ("NONE", Reason.TOO_MANY_OPERANDS)
+    assert answer("1 - 2 =", operations=["+"])[:2] == ("NONE", Reason.MALFORMED)
+    assert answer("1 + 2 =", operations=["+"])[0] == "3"
