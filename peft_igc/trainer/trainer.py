@@ -42,7 +42,7 @@ from .config import IGCSFTConfig
 from .exact_match import ExactMatch
 from .learning_curves import FILE_NAME, draw_curves
 from .model_card import annotated_rows, training_record, write_sections
-from .optimizer import calculator_weights, muon_adamw, undo_bfloat16
+from .optimizer import calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import Recorder, check_reading_alone, check_writing_comes, read_alone, reads_alone
 
 
@@ -188,11 +188,15 @@ class IGCTrainer(SFTTrainer):
             self._signature_columns = list(dict.fromkeys([*self._signature_columns, *ROW_COLUMNS]))
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """As the parent's, or with `igc_muon_learning_rate` a `MuonAdamW`."""
+        """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
         rate = getattr(self.args, "igc_muon_learning_rate", None)  # `args` may be plain `TrainingArguments`
-        if self.optimizer is not None or rate is None:
+        if self.optimizer is not None:
             return super().create_optimizer(model)
         opt_model = self.model if model is None else model
+        if rate is None:
+            made = super().create_optimizer(model)
+            set_calculator_rate(made, opt_model, self.args)
+            return made
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise ValueError(
                 "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "

@@ -1,0 +1,70 @@
+"""The defaults of `peft-igc sft` where those of TRL would teach a calculator next to nothing.
+
+In: the parsed arguments of a run that trains a calculator or a LoRA, and the names of those that the user gave. Out:
+the same arguments, with values of ours where the user gave none. The calculator's own learning rate is a default of
+`IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
+Try it: `pytest tests/sft/test_defaults.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .arguments import IGCArguments
+
+
+__all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "STEPS", "WARMUP", "fill", "given_names"]
+
+# TRL trains for 3 epochs of batches of 8: with a few hundred rows, some dozens of steps. A new module needs more.
+STEPS = 1000
+BATCH_SIZE = 32
+WARMUP = 0.05  # of the steps; below 1 a fraction (transformers 5.23)
+LONG = 100  # least number of steps with a warm-up
+GENERATED_ROWS = 10_000
+LORA_RATE = 2e-4  # as in the example of TRL's own `trl sft` (1.16)
+
+
+def given_names(argv: Sequence[str]) -> set[str]:
+    """Names of the arguments on a command line and in the YAML file that it names.
+
+    Args:
+        argv: A command line that has been parsed without an error.
+    """
+    words = list(argv)
+    names = {word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
+    if "--config" in words:
+        file = yaml.safe_load(Path(words[words.index("--config") + 1]).read_text(encoding="utf-8"))
+        names |= set(file or {})
+    return names
+
+
+def fill(script: Any, training: Any, mixture: Any, arguments: IGCArguments, given: set[str]) -> None:
+    """Sets the arguments that the user left out, in place.
+
+    Args:
+        script: TRL's `ScriptArguments`.
+        training: The `IGCSFTConfig`.
+        mixture: TRL's `DatasetMixtureConfig`.
+        arguments: The `IGCArguments`.
+        given: Names of the arguments that the user gave, as `given_names` returns them.
+    """
+    if arguments.has_lora and "learning_rate" not in given:
+        # With a calculator beside it, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.
+        if arguments.has_igc and training.igc_learning_rate is None:
+            training.igc_learning_rate = training.calculator_learning_rate
+        training.learning_rate = LORA_RATE
+    if not arguments.has_igc:
+        return
+    if not (script.dataset_name or mixture.datasets or "igc_generated_rows" in given):
+        arguments.igc_generated_rows = GENERATED_ROWS
+    if not given & {"max_steps", "num_train_epochs"}:
+        training.max_steps = STEPS
+    if not given & {"per_device_train_batch_size", "gradient_accumulation_steps", "auto_find_batch_size"}:
+        training.per_device_train_batch_size = BATCH_SIZE
+    # The first step of a warm-up has the rate 0, which would be much of a short trial.
+    if training.max_steps >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
+        training.warmup_steps = WARMUP
