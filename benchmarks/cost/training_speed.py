@@ -214,6 +214,7 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     step.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     step.add_argument("--rows", type=int, help="rows of a step (default: as the shape has it)")
     step.add_argument("--length", type=int, help="tokens of a row (default: as the shape has it)")
+    step.add_argument("--labels", type=int, default=0, help="labelled tokens of a row (default: those of the answer)")
     step.add_argument("--warmup", type=int, default=1, help="steps that are not timed (default: %(default)s)")
     step.add_argument("--timed", type=int, default=4, help="steps that are, of a turn (default: %(default)s)")
     step.add_argument("--repetitions", type=int, default=5, help="turns of each method (default: %(default)s)")
@@ -256,7 +257,8 @@ def run_steps(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
             print(f"{name} is left out: {reason}", flush=True)
             continue
         sizes = [given or usual for given, usual in zip((arguments.rows, arguments.length), SIZES[name], strict=True)]
-        plan = Plan(name, *sizes, arguments.warmup, arguments.timed, arguments.repetitions, not arguments.adamw)
+        counts = (arguments.warmup, arguments.timed, arguments.repetitions)
+        plan = Plan(name, *sizes, *counts, not arguments.adamw, arguments.labels)
 
         def keep(told: dict[str, Any], name: str = name) -> None:
             found["shapes"][name] = told

@@ -61,6 +61,8 @@ def fill(script: Any, training: Any, mixture: Any, arguments: IGCArguments, give
         return
     if not (script.dataset_name or mixture.datasets or "igc_generated_rows" in given):
         arguments.igc_generated_rows = GENERATED_ROWS
+    if "igc_skip_silent_rows" not in given:
+        training.igc_skip_silent_rows = not (arguments.has_lora or arguments.igc_train_base)
     if not given & {"max_steps", "num_train_epochs"}:
         training.max_steps = STEPS
     if not given & {"per_device_train_batch_size", "gradient_accumulation_steps", "auto_find_batch_size"}:

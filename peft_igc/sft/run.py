@@ -28,6 +28,7 @@ from trl.trainer.utils import create_model_from_path
 from ..data.label_summary import summarize
 from ..inference.loading import TINY, find_base
 from ..trainer.config import IGCSFTConfig
+from ..trainer.labels_only import score_labels_only
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
@@ -122,6 +123,8 @@ def main(
     trainer = IGCTrainer(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
+    if config is None:
+        score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     trainer.train(resume_from_checkpoint=resume)
     trainer.save_model(training_args.output_dir)
     if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():

@@ -54,6 +54,12 @@ class IGCSFTConfig(SFTConfig):
             Number of steps at the beginning that train the reading alone and end after it. Requires a single process
             and operand columns.
 
+        igc_skip_silent_rows (`bool`, *optional*, defaults to `False`):
+            Leave out the layers after the calculator's for training rows in which the labels ask it for no result.
+            Where nothing else is trained, their language-model loss has no gradient: weights are the same, and the
+            logged `loss` and token metrics are those of the other rows. Rows without any label of the language model
+            are always left out. Not done in several processes.
+
         > Parameters that control evaluation and reports
 
         igc_exact_match (`int`, *optional*, defaults to `0`):
@@ -90,6 +96,10 @@ class IGCSFTConfig(SFTConfig):
     igc_reading_steps: int = field(
         default=0,
         metadata={"help": "Number of steps at the beginning that train the reading alone."},
+    )
+    igc_skip_silent_rows: bool = field(
+        default=False,
+        metadata={"help": "Run no later layers for training rows with nothing to write, if nothing else is trained."},
     )
     igc_exact_match: int = field(
         default=0,

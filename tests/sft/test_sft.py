@@ -128,7 +128,7 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         (["--igc_generated_max_digits", "3"], "has no effect without `igc_generated_rows`"),
         (["--config"], "`--config` is given without a file"),
         (["--igc_exact_match", "8"], "`igc_exact_match` is given, but has no effect without an evaluation"),
-        (["--igc_exact_match_tokens", "8", "--igc_held_out", "0"], "has no effect without `igc_exact_match` or `igc_h"),
+        (["--igc_exact_match_tokens", "8", "--igc_held_out", "0"], "has no effect without `igc_exact_match` or `igc"),
         (["--igc_held_out", "-1"], "`igc_held_out=-1` is negative"),
         (["--igc_adapter", "lora", "--igc_held_out", "8"], "`igc_held_out` is given, but `igc_adapter=lora`"),
         (["--igc_adapter", "lora", "--igc_learning_rate", "1e-3"], "`igc_learning_rate` is given, but `igc_adapter="),
