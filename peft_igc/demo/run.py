@@ -34,11 +34,12 @@ from ..data.wording.wording import TRAINING
 from ..inference import loading
 from ..inference.evaluation import evaluate, versions
 from ..inference.loading import load_adapter
+from ..trainer.config import computes_bf16
 from ..tuner.config import IGCConfig
 from .progress import Progress, duration
 from .report import accuracy_table, draw, missed_targets, summary
 from .settings import SETTINGS, DemoSettings
-from .training import computes_bf16, made_trainer
+from .training import made_trainer
 
 
 __all__ = ["DemoResult", "demo_config", "run_demo", "training_rows"]

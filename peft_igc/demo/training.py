@@ -2,7 +2,7 @@
 
 In: a model with an adapter, rows, `DemoSettings`. Out: an `IGCTrainer`. A fixed set of rows is tokenized once, an
 endless stream batch by batch. The trainer saves nothing and evaluates nothing; the callback `progress` does.
-Try it: `pytest tests/demo/test_cpu.py`
+Try it: `pytest tests/demo/test_batches.py`
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
 from datasets import IterableDataset
 from transformers import PrinterCallback
 
 from ..data.dataset import Shuffled
-from ..trainer.config import IGCSFTConfig
+from ..trainer.config import IGCSFTConfig, computes_bf16
 from ..trainer.labels_only import score_labels_only
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
@@ -24,7 +23,7 @@ from .batches import tokenized, tokenized_rows
 from .settings import DemoSettings
 
 
-__all__ = ["computes_bf16", "made_trainer"]
+__all__ = ["made_trainer"]
 
 
 def made_trainer(
@@ -83,8 +82,3 @@ def made_trainer(
     trainer.remove_callback(PrinterCallback)
     score_labels_only(innermost_model(model))  # for a LoRA without a calculator, so that both are trained alike
     return trainer
-
-
-def computes_bf16() -> bool:
-    """Whether the processor has bf16 instructions. Emulated bf16 is far slower than fp32."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
+from ..trainer.config import computes_bf16
 from .arguments import IGCArguments
 
 
-__all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "STEPS", "WARMUP", "fill", "given_names"]
+__all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "STEPS", "WARMUP", "device_arguments", "fill", "given_names"]
 
 # TRL trains for 3 epochs of batches of 8: with a few hundred rows, some dozens of steps. A new module needs more.
 STEPS = 1000
@@ -28,17 +30,34 @@ GENERATED_ROWS = 10_000
 LORA_RATE = 2e-4  # as in the example of TRL's own `trl sft` (1.16)
 
 
+def device_arguments(given: set[str]) -> list[str]:
+    """Arguments that TRL requires on a machine without an accelerator, for the device and the number format.
+
+    Args:
+        given: Names of the arguments that the user gave.
+    """
+    found = []
+    if not torch.accelerator.is_available() and not given & {"use_cpu", "no_cuda"}:
+        found.append("--use_cpu")
+        if not given & {"bf16", "fp16"} and not computes_bf16():
+            found += ["--bf16", "false"]
+    return found
+
+
 def given_names(argv: Sequence[str]) -> set[str]:
     """Names of the arguments on a command line and in the YAML file that it names.
 
     Args:
-        argv: A command line that has been parsed without an error.
+        argv: A command line, not parsed yet.
+
+    Raises:
+        FileNotFoundError, yaml.YAMLError: The YAML file cannot be read.
     """
     words = list(argv)
     names = {word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
     if "--config" in words:
         file = yaml.safe_load(Path(words[words.index("--config") + 1]).read_text(encoding="utf-8"))
-        names |= set(file or {})
+        names |= set(file) if isinstance(file, dict) else set()
     return names
 
 

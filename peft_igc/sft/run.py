@@ -36,7 +36,7 @@ from ..tuner.model import CHILD
 from .arguments import IGCArguments, check, igc_config
 from .closing import FILE_NAME, evaluate_closing, learned_nothing, write_closing
 from .datasets import load_corpora
-from .defaults import fill, given_names
+from .defaults import device_arguments, fill, given_names
 from .held_out import hold_out
 from .launch import end, has_default, launch, launch_arguments
 
@@ -77,7 +77,9 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
     parser = TrlParser(types, prog=prog, usage=usage, allow_abbrev=False)
     try:
-        *arguments, rest = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        given = given_names(argv)
+        line = [*argv, *device_arguments(given)]
+        *arguments, rest = parser.parse_args_and_config(line, return_remaining_strings=True)
     except (TypeError, ValueError, yaml.YAMLError) as error:  # argparse ends the program itself
         raise ValueError(f"The arguments cannot be used: {error}") from error
     _, training_args, model_args, _, igc_args = arguments
@@ -85,7 +87,7 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     if model_args.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     script_args, mixture = arguments[0], arguments[3]
-    fill(script_args, training_args, mixture, igc_args, given_names(argv))
+    fill(script_args, training_args, mixture, igc_args, given)
     return Parsed(tuple(arguments), launch_arguments(rest))
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+import torch
 from trl import SFTConfig
 
 
-__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig"]
+__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig", "computes_bf16"]
 
 TRL_RATE = next(f.default for f in fields(SFTConfig) if f.name == "learning_rate")
 CALCULATOR_RATE = 1e-3  # without any setting
@@ -140,3 +141,8 @@ class IGCSFTConfig(SFTConfig):
         if self.igc_learning_rate is not None:
             return self.igc_learning_rate
         return CALCULATOR_RATE if self.learning_rate == TRL_RATE else self.learning_rate
+
+
+def computes_bf16() -> bool:
+    """Whether the processor has bf16 instructions. Emulated bf16 is far slower than fp32."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

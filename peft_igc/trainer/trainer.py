@@ -113,10 +113,8 @@ class IGCTrainer(SFTTrainer):
         before = calculator_weights(model)  # TRL's `__init__` casts them if the base is in 4 or 8 bit
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
-        _put_fused_head_on_the_base(self.model)
         self._igc_config = active_config(self.model)
-        if self._igc_config is not None:  # without a calculator this class is TRL's, to the last bit
-            score_labels_only(innermost_model(self.model))
+        _put_fused_head_on_the_base(self.model, self._igc_config is not None)
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
         self._igc_totals: dict[str, torch.Tensor] = {}
@@ -427,7 +425,7 @@ class IGCTrainer(SFTTrainer):
         write_sections(folder / "README.md", self.model.config.name_or_path, adapter, record)
 
 
-def _put_fused_head_on_the_base(model: nn.Module) -> None:
+def _put_fused_head_on_the_base(model: nn.Module, has_calculator: bool) -> None:
     """Moves TRL's fused language-model head to the causal LM if PEFT models are nested (LoRA and IGC)."""
     # TRL (1.16) patches the `forward` of `get_base_model()`. Of nested models this is the inner `PeftModel`, which has
     # no backbone that the patch could call.
@@ -435,6 +433,8 @@ def _put_fused_head_on_the_base(model: nn.Module) -> None:
     if isinstance(patched, PeftModel):
         del patched.forward
         add_fused_lm_head(innermost_model(patched), outputs=("log_probs", "entropy", "is_top1"))
+    if has_calculator:  # without one, the trainer is TRL's to the last bit
+        score_labels_only(innermost_model(model))
 
 
 def _supervised(batch: dict[str, Any]) -> torch.Tensor:

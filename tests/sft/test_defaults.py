@@ -76,6 +76,18 @@ def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
         assert training.learning_rate == rate
 
 
+def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monkeypatch):
+    line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path)]
+    monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: False)
+    for supported in (True, False):
+        monkeypatch.setattr(defaults, "computes_bf16", lambda supported=supported: supported)
+        training = sft.parse(line).arguments[1]
+        assert (training.use_cpu, training.bf16) == (True, supported)
+    assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).arguments[1].bf16
+    monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: True)
+    assert defaults.device_arguments(set()) == []
+
+
 def test_the_names_in_a_file_count_as_given(tmp_path):
     file = tmp_path / "run.yaml"
     file.write_text("learning_rate: 2.0e-5\nmax_steps: 7\n")

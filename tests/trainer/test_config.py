@@ -1,8 +1,8 @@
-"""Promises of `training`: bfloat16 is used where the processor has instructions for it."""
+"""Promises of the training arguments: bfloat16 is used where the processor has instructions for it."""
 
 import torch
 
-from peft_igc.demo.training import computes_bf16
+from peft_igc.trainer.config import computes_bf16
 
 
 def test_processors_without_bf16_are_told_apart(monkeypatch):
