@@ -87,8 +87,11 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     if model_args.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     script_args, mixture = arguments[0], arguments[3]
-    fill(script_args, training_args, mixture, igc_args, given)
-    return Parsed(tuple(arguments), launch_arguments(rest))
+    launch_args = launch_arguments(rest)
+    # The same in the processes that are launched, which parse the same command line on the same machine.
+    one_process = not (launch_args or torch.cuda.device_count() > 1 or has_default())
+    fill(script_args, training_args, mixture, igc_args, given, one_process)
+    return Parsed(tuple(arguments), launch_args)
 
 
 def main(

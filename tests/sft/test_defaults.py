@@ -1,6 +1,7 @@
 """Promises of the defaults: they fill in what the user left out, and nothing else."""
 
 import pytest
+import torch
 from tiny_training import WARNINGS
 
 from peft_igc.sft import defaults
@@ -24,6 +25,31 @@ def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_pa
     assert training.per_device_train_batch_size == defaults.BATCH_SIZE
     assert training.warmup_steps == defaults.WARMUP
     assert training.calculator_learning_rate == 1e-3
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (4, defaults.MUON_RATE)
+
+
+@pytest.mark.parametrize(
+    ("line", "every", "muon"),
+    [
+        (["--max_steps", "2"], 1, None),
+        (["--igc_writing_every", "1"], 1, defaults.MUON_RATE),
+        (["--learning_rate", "1e-3"], 4, None),
+        (["--optim", "sgd"], 4, None),
+        (["--igc_train_base"], 1, defaults.MUON_RATE),
+        (["--igc_adapter", "igc+lora"], 1, defaults.MUON_RATE),
+        (["--igc_interface", "hidden", "--igc_shortcut", "only"], 1, defaults.MUON_RATE),
+        (["--accelerate_config", "ddp", "--num_processes", "2"], 1, None),
+    ],
+)
+def test_the_reading_has_steps_of_its_own_and_muon_where_both_are_possible(tmp_path, line, every, muon):
+    training = parsed(tmp_path, *line)[1]
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (every, muon)
+
+
+def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    training = parsed(tmp_path)[1]
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (1, None)
 
 
 @pytest.mark.parametrize(
