@@ -28,6 +28,14 @@ PAGES = (ROOT / "benchmarks" / "README.md",)
 OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
 
 OF_METHODS = ("all", *OPERATIONS)
+STEP_METHODS = {
+    "igc_tokens": "IGC",
+    "igc_tokens_skipping": "IGC, half of the rows with nothing to write",
+    "igc_tokens_reading": "IGC, the reading alone",
+    "lora": "LoRA",
+    "igc_tokens_all_logits": "IGC, logits at all positions",
+    "lora_all_logits": "LoRA, logits at all positions",
+}
 PARTS_OF_A_PASS = {"prefill": "prefill", "first_token": "first token", "decode": "decode"}
 
 
@@ -105,6 +113,19 @@ def training_speed(found: dict[str, Any]) -> str:
     return lines(["", "seconds", "seconds to 99%", "exact at the end"], rows)
 
 
+def training_step_135m(found: dict[str, Any]) -> str:
+    """Tokens per second of one training step, and its time beside LoRA's, by method and number format."""
+    shapes = [found["step"]["shapes"][name]["methods"] for name in ("135m-bf16", "135m")]
+    rows = []
+    for method, title in STEP_METHODS.items():
+        cells = [title]
+        for methods in shapes:
+            told = methods[method]
+            cells += [f"{told['tokens_per_second']:,.0f}", f"{told['step_beside_lora']['median']:.2f}"]
+        rows.append(cells)
+    return lines(["", "bf16: tokens/s", "time relative to LoRA's", "fp32: tokens/s", "time relative to LoRA's"], rows)
+
+
 def harm(found: dict[str, Any]) -> str:
     """What adapters do to prompts that ask for no calculation, in prompts."""
     keys = ("n", "with_two_numbers", "activated", "bit_identical", "texts_changed")
@@ -180,6 +201,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "pretraining": pretraining,
     "balanced_rows": balanced_rows,
     "training_speed": training_speed,
+    "training_step_135m": training_step_135m,
     "recipes": recipes,
     "harm": harm,
     "methods": methods,

@@ -1,8 +1,8 @@
 """The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; also `python -m peft_igc.cli`.
 
-In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target; 2 with one line
-on stderr for an error that the user can correct (a missing folder, a malformed line); 130 after an interrupt. A defect
-of the package keeps its traceback.
+In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, or if `sft`
+taught nothing; 2 with one line on stderr for an error that the user can correct (a missing folder, a malformed line);
+130 after an interrupt. A defect of the package keeps its traceback.
 
 Parsing only: the work is in `demo`, `sft`, `inference`, `numbers` and `annotation`. Commands import them when they
 run, so `--help` and errors in arguments do not load a trainer (except in `sft`, whose arguments TRL parses).

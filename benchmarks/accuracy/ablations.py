@@ -32,7 +32,7 @@ from peft_igc.demo.progress import Progress
 from peft_igc.demo.report import OPERATIONS
 from peft_igc.demo.run import demo_config, training_rows
 from peft_igc.demo.settings import SETTINGS, DemoSettings
-from peft_igc.demo.training import head_at_labels_only, made_trainer
+from peft_igc.demo.training import made_trainer
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
 
@@ -118,7 +118,7 @@ def fitted(
     """
     progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
     model.set_attn_implementation(attention)
-    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+    with tempfile.TemporaryDirectory() as scratch:
         trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
         for callback in callbacks:
             trainer.add_callback(callback)

@@ -29,7 +29,7 @@ from peft_igc.data.dataset import Shuffled
 from peft_igc.demo.progress import Progress
 from peft_igc.demo.run import demo_config, training_rows
 from peft_igc.demo.settings import SETTINGS, DemoSettings
-from peft_igc.demo.training import head_at_labels_only, made_trainer
+from peft_igc.demo.training import made_trainer
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
 
@@ -56,7 +56,7 @@ def measure(kind: str, n: int, seed: int, settings: DemoSettings) -> dict[str, A
     model = get_peft_model(base, demo_config(tokenizer, settings))
     base.set_attn_implementation("eager")  # faster on a CPU for short rows
     progress = Progress(print, lambda: 0.0, checks=0)
-    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+    with tempfile.TemporaryDirectory() as scratch:
         made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress).train()
     sizes = {"batch_size": settings.batch_size_of_test, "max_new_tokens": settings.max_new_tokens}
     report = evaluate(model, tokenizer, items, **sizes)

@@ -30,7 +30,7 @@ from peft_igc.demo.batches import tokenized
 from peft_igc.demo.progress import Progress
 from peft_igc.demo.run import demo_config, training_rows
 from peft_igc.demo.settings import SETTINGS, DemoSettings
-from peft_igc.demo.training import head_at_labels_only, made_trainer
+from peft_igc.demo.training import made_trainer
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.numbers.calculator import evaluate_exactly
@@ -94,7 +94,7 @@ def measure(name: str, seed: int, settings: DemoSettings, tested: Rows) -> dict[
         lambda: evaluate(model, tokenizer, tested[::50], max_new_tokens=settings.max_new_tokens)["exact_match"],
         checks=1,
     )
-    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+    with tempfile.TemporaryDirectory() as scratch:
         numbered = Numbered(stream.rows, tokenizer, seed)
         trainer = made_trainer(model, tokenizer, numbered, Path(scratch), seed, settings, progress)
         trainer.train_dataset = trainer.train_dataset.map(lambda row: row | columns[row[NUMBER]])

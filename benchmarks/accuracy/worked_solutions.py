@@ -50,7 +50,7 @@ from peft_igc.data.worked_solutions import MOST_STEPS, WorkedSolutions
 from peft_igc.demo.progress import Progress
 from peft_igc.demo.run import demo_config, training_rows
 from peft_igc.demo.settings import SETTINGS, DemoSettings
-from peft_igc.demo.training import head_at_labels_only, made_trainer
+from peft_igc.demo.training import made_trainer
 from peft_igc.inference import loading
 from peft_igc.inference.decoding import greedy, padding_token
 from peft_igc.inference.evaluation import evaluate
@@ -138,7 +138,7 @@ def train(seed: int, arguments: argparse.Namespace, tested: list[dict[str, Any]]
         chosen = [row for kind, made in rows.items() for row in made[: counts[kind]]]
         random.Random(seed).shuffle(chosen)
         progress = Progress(lambda line: print(f"seed {seed}  {line}", flush=True), check, checks=1)
-        with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+        with tempfile.TemporaryDirectory() as scratch:
             stream = Shuffled(chosen, seed)
             made_trainer(model, tokenizer, stream, Path(scratch), seed, settings, progress).train()
         seconds += progress.seconds

@@ -38,7 +38,18 @@ DEMO_SIZES = {
     name: getattr(SETTINGS["tokens"], name)
     for name in ("reading_dim", "reading_ffn", "num_heads", "writing_ffn", "gate_dim")
 }
-TINY, LARGEST = "tiny", "8b"
+TINY, SMALL_LM, LARGEST = "tiny", "135m", "8b"
+HALF = "-bf16"  # behind the name of a shape: its weights are in bfloat16
+_SMOLLM2: dict[str, Any] = {  # the dimensions of SmolLM2-135M
+    "vocab_size": 49_152,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
 SHAPES: dict[str, dict[str, Any]] = {
     TINY: {},
     "100m": {
@@ -63,6 +74,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": False,
     },
 }
+FOR_TRAINING = SHAPES | {SMALL_LM: _SMOLLM2, SMALL_LM + HALF: _SMOLLM2}  # for `training_steps.py` only
 ROOM = 24 * 2**30  # bytes of GPU memory for the largest shape with its caches
 FORCED = 1000.0  # added to the logit of "no arithmetic"
 
@@ -123,7 +135,8 @@ def made_base(shape: str, seed: int, device: torch.device) -> tuple[Any, Any]:
         base = base.to(device)
     else:
         torch.manual_seed(seed)
-        config = LlamaConfig(**SHAPES[shape], dtype=torch.bfloat16 if shape == LARGEST else torch.float32)
+        is_half = shape == LARGEST or shape.endswith(HALF)
+        config = LlamaConfig(**FOR_TRAINING[shape], dtype=torch.bfloat16 if is_half else torch.float32)
         before = torch.get_default_dtype()
         torch.set_default_dtype(config.dtype)
         try:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from benchmarks.accuracy.ablations import SEARCH_SEED, TEST_SEED, VALIDATION_SEED, train
 from benchmarks.common.measuring import facts, summary
+from benchmarks.cost import step_times
 from benchmarks.cost.step_times import ALONE, WHOLE, StepTimes
 from benchmarks.cost.training_cost import TARGET
 from benchmarks.cost.training_steps import METHODS, READS, SIZES, WRITES, Plan, left_out, measure, table
@@ -214,6 +216,8 @@ def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
     step.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     step.add_argument("--rows", type=int, help="rows of a step (default: as the shape has it)")
     step.add_argument("--length", type=int, help="tokens of a row (default: as the shape has it)")
+    step.add_argument("--labels", type=int, default=0, help="labelled tokens of a row (default: those of the answer)")
+    step.add_argument("--cpu-seconds", action="store_true", help="measure processor time, for a busy machine")
     step.add_argument("--warmup", type=int, default=1, help="steps that are not timed (default: %(default)s)")
     step.add_argument("--timed", type=int, default=4, help="steps that are, of a turn (default: %(default)s)")
     step.add_argument("--repetitions", type=int, default=5, help="turns of each method (default: %(default)s)")
@@ -248,6 +252,8 @@ def run_stages(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
 def run_steps(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     """All shapes that fit."""
     found: dict[str, Any] = {"left_out": {}, "shapes": {}}
+    if arguments.cpu_seconds:
+        step_times.clock = time.process_time
     results["step"] = found
     for name in arguments.shapes:
         reason = left_out(name)
@@ -256,7 +262,8 @@ def run_steps(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
             print(f"{name} is left out: {reason}", flush=True)
             continue
         sizes = [given or usual for given, usual in zip((arguments.rows, arguments.length), SIZES[name], strict=True)]
-        plan = Plan(name, *sizes, arguments.warmup, arguments.timed, arguments.repetitions, not arguments.adamw)
+        counts = (arguments.warmup, arguments.timed, arguments.repetitions)
+        plan = Plan(name, *sizes, *counts, not arguments.adamw, arguments.labels)
 
         def keep(told: dict[str, Any], name: str = name) -> None:
             found["shapes"][name] = told

@@ -2,9 +2,11 @@
 
 The methods take turns in one process, each time with fresh weights on the same base, and train through `IGCTrainer`
 (for LoRA it is TRL's `SFTTrainer`) on rows of equal length that end in arithmetic. `igc_tokens_reading` is the first
-stage of the two-stage option: its passes end behind the reading. LoRA is put on every linear layer, its rank is the
-one that comes nearest to the number of parameters of the token interface. Shapes are those of `shapes.py`, with
-random weights but for `tiny`; `-4bit` is the same through bitsandbytes. Accuracy is not measured.
+stage of the two-stage option: its passes end behind the reading. `igc_tokens_skipping` is trained with every second
+row labelled "none" and `igc_skip_silent_rows`. LoRA is put on every linear layer, its rank is the one that comes
+nearest to the number of parameters of the token interface. All of them compute logits at labels only;
+`igc_tokens_all_logits` and `lora_all_logits` at all positions, as TRL (1.16) does on a CPU. Shapes are those of
+`shapes.py`, with random weights but for `tiny`; `-4bit` is the same through bitsandbytes. Accuracy is not measured.
 
 A part of `training_speed.py`, which has the command.
 """
@@ -18,8 +20,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from datasets import Dataset
@@ -27,7 +31,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PrinterCallback, set_seed
 
 from benchmarks.common.measuring import summary
-from benchmarks.common.shapes import LARGEST, TINY, lora_rank, made_base, missing
+from benchmarks.common.shapes import HALF, LARGEST, SMALL_LM, TINY, lora_rank, made_base, missing
 from benchmarks.cost.step_times import ALONE, GPU_PEAK, WHOLE, Held, StepTimes
 from peft_igc import IGCConfig
 from peft_igc.data.arithmetic import ArithmeticRows
@@ -36,12 +40,17 @@ from peft_igc.demo.batches import tokenized
 from peft_igc.demo.progress import duration
 from peft_igc.demo.run import demo_config
 from peft_igc.demo.settings import SETTINGS
-from peft_igc.demo.training import computes_bf16, head_at_labels_only
-from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer import labels_only
+from peft_igc.trainer.config import IGCSFTConfig, computes_bf16
+from peft_igc.trainer.labels_only import score_labels_only
 from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.tuner.base_model import innermost_model
 
 
 HIDDEN, TOKENS, READING, LORA = METHODS = ("igc_hidden", "igc_tokens", "igc_tokens_reading", "lora")
+ALL_LOGITS = "_all_logits"
+SKIPPING = "igc_tokens_skipping"
+METHODS += (SKIPPING, TOKENS + ALL_LOGITS, LORA + ALL_LOGITS)
 READS, WRITES = ".igc_input_mapping.", ".igc_output_mapping."
 GATE_STEPS, GATE_ROWS = 3, 2  # LoRA's first matrices stand still in the first step
 UNUSED = (".broken",)  # weights for what no row holds: decimals
@@ -52,6 +61,8 @@ SIZES = {  # rows and tokens of a training step
     TINY: (128, 32),
     TINY + FOUR_BIT: (128, 32),
     "100m": (8, 128),
+    SMALL_LM: (16, 80),
+    SMALL_LM + HALF: (16, 80),
     LARGEST: (8, 512),
     LARGEST + FOUR_BIT: (8, 512),
 }
@@ -70,13 +81,16 @@ class Plan:
     steps: int
     repetitions: int
     muon: bool
+    labels: int = 0  # labelled tokens of a row; 0: those of its answer
 
 
-def rows_of_length(tokenizer: Any, length: int, n: int, seed: int) -> list[dict[str, Any]]:
+def rows_of_length(tokenizer: Any, length: int, n: int, seed: int, labels: int = 0) -> list[dict[str, Any]]:
     """Rows of exactly so many tokens: prose, then a question in BIG-bench's form and its answer, which is labelled.
 
+    With `labels` prose follows the answer, until so many tokens are labelled.
+
     Raises:
-        SystemExit: A row is longer without any prose.
+        SystemExit: A row is longer without any prose, or its answer has more labels.
     """
     rows = ArithmeticRows(seed, max_digits=5, num_digits=5, result_digits=10, mixture=BIGBENCH_ONLY).take(n)
     chat = tokenizer.apply_chat_template([{"role": "user", "content": MARK}], tokenize=False)
@@ -84,6 +98,11 @@ def rows_of_length(tokenizer: Any, length: int, n: int, seed: int) -> list[dict[
     filler = tokenizer(FILLER * (1 + length // len(FILLER.split())), add_special_tokens=False)["input_ids"]
     made = tokenized(rows, tokenizer)
     for row in made:
+        unlabelled = labels - sum(label != -100 for label in row["labels"]) if labels else 0
+        if unlabelled < 0:
+            raise SystemExit(f"`--labels {labels}` is too few: an answer has {labels - unlabelled} tokens by itself.")
+        for column in ("input_ids", "labels"):  # before the end token
+            row[column] = row[column][:-1] + filler[:unlabelled] + row[column][-1:]
         lacking = length - len(row["input_ids"])
         if lacking < 0:
             raise SystemExit(f"`--length {length}` is too short: a row has {len(row['input_ids'])} tokens by itself.")
@@ -130,7 +149,7 @@ def checksum(base: Any) -> dict[str, int]:
 
 def config_of(method: str, base: Any, tokenizer: Any, plan: Plan) -> Any:
     """The adapter's config: of the demonstration at its shape, else the package's defaults; LoRA as large as IGC."""
-    if method == LORA:
+    if method.startswith(LORA):
         model = get_peft_model(base, config_of(TOKENS, base, tokenizer, plan))
         wanted = model.num_parameters(only_trainable=True)
         model.unload()
@@ -146,8 +165,11 @@ def trainer_of(
     method: str, model: Any, tokenizer: Any, rows: list[dict[str, Any]], plan: Plan, folder: str
 ) -> IGCTrainer:
     """A trainer of an attached adapter, for the warm-up and the timed steps."""
-    if method == LORA:  # it has no use for operands
+    if method.startswith(LORA):  # it has no use for operands
         rows = [{name: row[name] for name in ("input_ids", "labels")} for row in rows]
+    if method == SKIPPING:
+        refusal = {"igc_operator": "none", "igc_operands": None, "igc_result": None}
+        rows = [{**row, **(refusal if index % 2 else {})} for index, row in enumerate(rows)]
     steps = plan.warmup + plan.steps
     args = IGCSFTConfig(
         output_dir=folder,
@@ -155,13 +177,14 @@ def trainer_of(
         per_device_train_batch_size=plan.rows,
         learning_rate=1e-3,
         lr_scheduler_type="constant",
-        igc_muon_learning_rate=1e-3 if plan.muon and method != LORA else None,
+        igc_muon_learning_rate=1e-3 if plan.muon and not method.startswith(LORA) else None,
+        igc_skip_silent_rows=method == SKIPPING,
         igc_writing_every=steps if method == READING else 1,  # the first step of the warm-up is whole
         logging_steps=1,
         logging_nan_inf_filter=False,  # or the gate would not see them
         max_length=None,
         activation_checkpointing=False,
-        bf16=DEVICE.type == "cuda" or computes_bf16(),
+        bf16=(DEVICE.type == "cuda" or computes_bf16()) and plan.shape != SMALL_LM,
         use_cpu=DEVICE.type == "cpu",
         save_strategy="no",
         report_to="none",
@@ -171,6 +194,7 @@ def trainer_of(
     )
     trainer = IGCTrainer(model, args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
     trainer.remove_callback(PrinterCallback)
+    score_labels_only(innermost_model(model))  # done already for IGC
     return trainer
 
 
@@ -180,7 +204,8 @@ class Attached:
     def __init__(self, method: str, base: Any, tokenizer: Any, config: Any, plan: Plan) -> None:
         set_seed(0)
         self.base, self.model = base, get_peft_model(base, config)
-        rows = rows_of_length(tokenizer, plan.length, plan.rows * (plan.warmup + plan.steps), seed=0)
+        self.all_logits = method.endswith(ALL_LOGITS)
+        rows = rows_of_length(tokenizer, plan.length, plan.rows * (plan.warmup + plan.steps), 0, plan.labels)
         self.folder = tempfile.TemporaryDirectory()
         self.trainer = trainer_of(method, self.model, tokenizer, rows, plan, self.folder.name)
         self.times, self.held = StepTimes(), Held(plan.warmup)
@@ -202,7 +227,7 @@ class Attached:
 
     def train(self) -> list[float]:
         """All steps; their losses."""
-        with head_at_labels_only():
+        with patch.object(labels_only, "_helps", lambda labels: False) if self.all_logits else nullcontext():
             self.trainer.train()
         return [entry["loss"] for entry in self.trainer.state.log_history if "loss" in entry]
 
@@ -242,7 +267,7 @@ def gate(base: Any, tokenizer: Any, configs: dict[str, Any], plan: Plan) -> None
     plan = dataclasses.replace(plan, rows=GATE_ROWS, warmup=0, steps=GATE_STEPS)
     whole = checksum(base)
     for method, config in configs.items():
-        if method == READING:  # the same adapter as the whole token interface, but for how it is trained
+        if method in (READING, SKIPPING) or method.endswith(ALL_LOGITS):  # the same adapters, trained otherwise
             continue
         with Attached(method, base, tokenizer, config, plan) as one:
             before = one.weights()
@@ -302,7 +327,7 @@ def compared(plan: Plan, told: dict[str, dict[str, Any]], seconds: dict[str, lis
 def table(shape: str, found: dict[str, Any]) -> str:
     """A line per method; the memory of its tensors (weights, gradients, optimizer), and on a GPU the peak of all."""
     lines = [
-        f"{shape:<22}{'parameters':>12}{'steps/s':>10}{'tokens/s':>11}{'x LoRA':>11}{'tensors MiB':>13}"
+        f"{shape:<24}{'parameters':>12}{'steps/s':>10}{'tokens/s':>11}{'x LoRA':>11}{'tensors MiB':>13}"
         f"{'GPU peak MiB':>14}"
     ]
     for method, told in found["methods"].items():
@@ -310,7 +335,7 @@ def table(shape: str, found: dict[str, Any]) -> str:
         peak = f"{told['bytes'][GPU_PEAK] / 2**20:.1f}" if GPU_PEAK in told["bytes"] else "-"
         beside = told.get("step_beside_lora", {}).get("median", float("nan"))
         lines.append(
-            f"{method:<22}{told['parameters']:>12,}{told['steps_per_second']['median']:>10.3f}"
+            f"{method:<24}{told['parameters']:>12,}{told['steps_per_second']['median']:>10.3f}"
             f"{told['tokens_per_second']:>11.0f}{beside:>11.2f}{tensors:>13.1f}{peak:>14}"
         )
     return "\n".join(lines)

@@ -1,6 +1,6 @@
 """Training and test rows: operand columns, generated arithmetic, BIG-bench, chats, worked solutions.
 
-* `columns`: the operand columns of a dataset, checked and encoded as tensors.
+* `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
 * `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `chats`, `worked_solutions`: rows with several calculations.

@@ -19,12 +19,12 @@ from ..numbers.calculator import NO_ARITHMETIC, Division, Status, evaluate_exact
 from ..numbers.digits import PAD, encode, parse_number
 
 
-__all__ = ["COLUMNS", "UNSUPERVISED", "StepLabel", "check_columns", "encode_steps", "label"]
+__all__ = ["COLUMNS", "REFUSALS", "UNSUPERVISED", "StepLabel", "check_columns", "encode_steps", "label"]
 
 COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
-_REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
+REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ def _canonical(text: Any, column: str, where: str) -> str:
 
 def _parse_result(result: Any, where: str) -> str | Status:
     """`igc_result` as a canonical number or a status."""
-    if isinstance(result, str) and result in _REFUSALS:
-        return _REFUSALS[result]
+    if isinstance(result, str) and result in REFUSALS:
+        return REFUSALS[result]
     return _canonical(result, "igc_result", where)
 
 

@@ -34,11 +34,12 @@ from ..data.wording.wording import TRAINING
 from ..inference import loading
 from ..inference.evaluation import evaluate, versions
 from ..inference.loading import load_adapter
+from ..trainer.config import computes_bf16
 from ..tuner.config import IGCConfig
 from .progress import Progress, duration
 from .report import accuracy_table, draw, missed_targets, summary
 from .settings import SETTINGS, DemoSettings
-from .training import computes_bf16, head_at_labels_only, made_trainer
+from .training import made_trainer
 
 
 __all__ = ["DemoResult", "demo_config", "run_demo", "training_rows"]
@@ -187,7 +188,7 @@ def _train(
     progress = Progress(say, measure, checks=settings.checks, minutes=minutes)
     # On a CPU and for rows as short as these, the backward pass of fused attention is slower than matrix products.
     base.set_attn_implementation("eager")
-    with tempfile.TemporaryDirectory() as scratch, head_at_labels_only():
+    with tempfile.TemporaryDirectory() as scratch:
         rows = training_rows([*items, *sample], seed, settings)
         trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
         trainer.train()

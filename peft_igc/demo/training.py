@@ -2,30 +2,28 @@
 
 In: a model with an adapter, rows, `DemoSettings`. Out: an `IGCTrainer`. A fixed set of rows is tokenized once, an
 endless stream batch by batch. The trainer saves nothing and evaluates nothing; the callback `progress` does.
-Try it: `pytest tests/demo/test_cpu.py`
+Try it: `pytest tests/demo/test_batches.py`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from importlib.metadata import version
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
 from datasets import IterableDataset
 from transformers import PrinterCallback
-from trl.trainer import utils
 
 from ..data.dataset import Shuffled
-from ..trainer.config import IGCSFTConfig
+from ..trainer.config import IGCSFTConfig, computes_bf16
+from ..trainer.labels_only import score_labels_only
 from ..trainer.trainer import IGCTrainer
+from ..tuner.base_model import innermost_model
 from .batches import tokenized, tokenized_rows
 from .settings import DemoSettings
 
 
-__all__ = ["computes_bf16", "head_at_labels_only", "made_trainer"]
+__all__ = ["made_trainer"]
 
 
 def made_trainer(
@@ -82,28 +80,5 @@ def made_trainer(
     dataset = IterableDataset.from_generator(tokenized_rows, gen_kwargs={**made, **sizes})
     trainer = IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
     trainer.remove_callback(PrinterCallback)
+    score_labels_only(innermost_model(model))  # for a LoRA without a calculator, so that both are trained alike
     return trainer
-
-
-@contextmanager
-def head_at_labels_only() -> Iterator[None]:
-    """Makes TRL's language-model head skip positions without a label inside the `with` block.
-
-    TRL (1.16) does that where Triton runs. Elsewhere it scores every position, because some accelerators compile anew
-    for each shape. A CPU does not compile: if a fifth of the tokens is labelled, a step takes a third less time. Other
-    releases of TRL are not changed.
-    """
-    if not version("trl").startswith("1.16."):
-        yield
-        return
-    decide = utils._use_triton  # private, but read at each call and for no other decision in this module
-    utils._use_triton = lambda device: True
-    try:
-        yield
-    finally:
-        utils._use_triton = decide
-
-
-def computes_bf16() -> bool:
-    """Whether the processor has bf16 instructions. Emulated bf16 is far slower than fp32."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -1,6 +1,8 @@
 """`peft-igc sft`: supervised fine-tuning from a YAML file or the command line, as with `trl sft`.
 
-* `arguments`: the arguments about the calculator; `datasets`: datasets loaded and brought into one form.
+* `arguments`: the arguments about the calculator; `defaults`: values for those that were left out.
+* `datasets`: datasets loaded and brought into one form; `held_out`: rows kept for the closing evaluation.
+* `closing`: the evaluation at the end of a run.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
 
 Imports `data`, `tuner`, `inference` and `trainer`; outside of the package trl, datasets, accelerate and their

@@ -23,6 +23,7 @@ ASSISTANT_HEADER = "assistant_header"
 
 # Fields of `IGCArguments` that are not fields of `IGCConfig`. All others are, without their prefix.
 _OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_generated_rows", "igc_generated_max_digits"}
+_OF_THE_RUN |= {"igc_held_out"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match")
 _OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division")
@@ -57,6 +58,10 @@ class IGCArguments:
             Number of rows of the package's own arithmetic, all distinct, to train on, alone or with other data.
         igc_generated_max_digits (`int`, *optional*):
             Largest number of digits of their ordinary operands. `None`: 6, or `num_digits` if that is smaller.
+        igc_held_out (`int`, *optional*, defaults to `100`):
+            Number of annotated rows that are held out of the training for the closing evaluation, at most a tenth of
+            them. Rows of a test set are preferred, and generated rows are made in addition. `0`: none, and nothing is
+            said about what was learned.
         igc_layer, igc_reading_context, ..., igc_shortcut:
             As in [`IGCConfig`], which documents them and whose defaults apply.
     """
@@ -75,6 +80,9 @@ class IGCArguments:
     )
     igc_generated_max_digits: int | None = field(
         default=None, metadata={"help": "Largest number of digits of their ordinary operands. None: 6."}
+    )
+    igc_held_out: int = field(
+        default=100, metadata={"help": "Number of annotated rows held out for the closing evaluation; 0: none."}
     )
 
     igc_layer: int | None = _same("layer")
@@ -100,8 +108,9 @@ class IGCArguments:
     def __post_init__(self) -> None:
         if self.igc_adapter not in ADAPTERS:
             raise ValueError(f"`igc_adapter={self.igc_adapter!r}` is unknown. Choose one of {', '.join(ADAPTERS)}.")
-        if self.igc_generated_rows < 0:
-            raise ValueError(f"`igc_generated_rows={self.igc_generated_rows}` is negative. Set it to 0 or more.")
+        for name in ("igc_generated_rows", "igc_held_out"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}={getattr(self, name)}` is negative. Set it to 0 or more.")
 
     @property
     def has_igc(self) -> bool:
@@ -154,7 +163,11 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
     trained_below = arguments.igc_train_base or arguments.has_lora
     for name, has_effect, reason in (
         ("igc_exact_match", training.eval_strategy != "no", "without an evaluation. Set `eval_strategy`."),
-        ("igc_exact_match_tokens", training.igc_exact_match, "without `igc_exact_match`. Set both or none."),
+        (
+            "igc_exact_match_tokens",
+            training.igc_exact_match or (arguments.has_igc and arguments.igc_held_out),
+            "without `igc_exact_match` or `igc_held_out`. Set one of them.",
+        ),
         ("igc_generated_max_digits", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
         ("igc_teacher_forcing", has_reading_loss, no_reading),
         ("igc_loss_weight", has_reading_loss, no_reading),

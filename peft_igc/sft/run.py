@@ -4,7 +4,7 @@
 
 In: the arguments of `trl sft` (model, LoRA, quantization, data, training) and those of `IGCArguments`. A YAML file may
 hold any of them, and the command line overrides it. Arguments of `accelerate launch` start several processes. Out: the
-adapter, its model card, and one printed line with a command to try it. The training itself is `IGCTrainer`'s.
+adapter, its model card, a closing evaluation, and a command to try the adapter. The training itself is `IGCTrainer`'s.
 Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
 """
 
@@ -18,23 +18,32 @@ from typing import Any, NamedTuple
 
 import torch
 import yaml
+from accelerate import PartialState
+from accelerate.logging import get_logger
 from peft import LoraConfig, get_peft_model
 from transformers import AutoTokenizer, set_seed
 from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser, get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
+from ..data.label_summary import summarize
 from ..inference.loading import TINY, find_base
 from ..trainer.config import IGCSFTConfig
+from ..trainer.labels_only import score_labels_only
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 from .arguments import IGCArguments, check, igc_config
+from .closing import FILE_NAME, evaluate_closing, learned_nothing, write_closing
 from .datasets import load_corpora
+from .defaults import device_arguments, fill, given_names
+from .held_out import hold_out
 from .launch import end, has_default, launch, launch_arguments
 
 
 __all__ = ["Parsed", "main", "parse", "run", "script"]
+
+logger = get_logger(__name__)
 
 LORA = "low_rank"  # adapter name and folder of the LoRA below a calculator; PEFT (0.21) warns about the name "lora"
 
@@ -68,14 +77,21 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
     parser = TrlParser(types, prog=prog, usage=usage, allow_abbrev=False)
     try:
-        *arguments, rest = parser.parse_args_and_config(argv, return_remaining_strings=True)
+        given = given_names(argv)
+        line = [*argv, *device_arguments(given)]
+        *arguments, rest = parser.parse_args_and_config(line, return_remaining_strings=True)
     except (TypeError, ValueError, yaml.YAMLError) as error:  # argparse ends the program itself
         raise ValueError(f"The arguments cannot be used: {error}") from error
     _, training_args, model_args, _, igc_args = arguments
     check(training_args, model_args, igc_args)
     if model_args.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
-    return Parsed(tuple(arguments), launch_arguments(rest))
+    script_args, mixture = arguments[0], arguments[3]
+    launch_args = launch_arguments(rest)
+    # The same in the processes that are launched, which parse the same command line on the same machine.
+    one_process = not (launch_args or torch.cuda.device_count() > 1 or has_default())
+    fill(script_args, training_args, mixture, igc_args, given, one_process)
+    return Parsed(tuple(arguments), launch_args)
 
 
 def main(
@@ -101,12 +117,19 @@ def main(
     config = igc_config(igc_args, tokenizer) if igc_args.has_igc else None
     conversational = tokenizer.chat_template is not None
     train, test = load_corpora(script_args, dataset_args, training_args, igc_args, conversational)
+    held = None
+    if config is not None:
+        alone = not (script_args.dataset_name or dataset_args.datasets)
+        train, held = hold_out(train, test, igc_args, training_args.seed, alone, conversational)
+        _describe(train, config, training_args, igc_args)
     set_seed(training_args.seed)  # for the adapter's initial weights
     model = _base(source, training_args, model_args)
     model = _attach(model, config, training_args, model_args, igc_args)
     trainer = IGCTrainer(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
+    if config is None:
+        score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     trainer.train(resume_from_checkpoint=resume)
     trainer.save_model(training_args.output_dir)
     if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
@@ -118,7 +141,10 @@ def main(
         folder = str(Path(training_args.output_dir) / "base")
         config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
         config.save_pretrained(training_args.output_dir)
+    failure = None if config is None else _close(trainer, held)
     trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args))
+    if failure:
+        logger.warning(f"It is saved, but of no use yet. {failure}")
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
@@ -199,6 +225,46 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
     return model
 
 
+def _describe(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
+    """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
+    state, summary = PartialState(), summarize(train)
+    if summary is not None:  # a stream is not counted
+        state.print(summary.format())
+        for text in summary.warnings(config.operations):
+            logger.warning(text)
+    rates = f"{training_args.calculator_learning_rate:g} for the calculator"
+    if training_args.igc_muon_learning_rate is not None:
+        rates += f" ({training_args.igc_muon_learning_rate:g} for its matrices, by Muon)"
+    if igc_args.has_lora or igc_args.igc_train_base:
+        rates += f", {training_args.learning_rate:g} for the {'LoRA' if igc_args.has_lora else 'base'}"
+    state.print(f"Learning rate: {rates}.")
+
+
+def _close(trainer: IGCTrainer, held: Any) -> str | None:
+    """Evaluates held-out rows, prints the counts and writes them; returns what was not learned, if so."""
+    say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
+    reason = None
+    if held is None:
+        reason = "no annotated rows were held out (`igc_held_out`)"
+    elif trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        reason = "the model is sharded; run `peft-igc eval`"
+    elif trainer.state.global_step < trainer.state.max_steps:
+        reason = f"training was interrupted in step {trainer.state.global_step} of {trainer.state.max_steps}"
+    if reason is not None:
+        if trainer.is_world_process_zero():
+            (folder / FILE_NAME).unlink(missing_ok=True)  # of an earlier run
+        say(f"Not evaluated: {reason}.")
+        return None
+    failure = None
+    if trainer.is_world_process_zero():  # the model is whole in each process
+        closing = evaluate_closing(trainer, held)
+        write_closing(closing, folder)
+        say(closing.format())
+        failure = closing.failure()
+    trainer.accelerator.wait_for_everyone()
+    return failure
+
+
 def _save_base(trainer: IGCTrainer, folder: Path) -> None:
     """Saves a trained base without the calculator, and its tokenizer."""
     base = innermost_model(trainer.model)
@@ -234,16 +300,18 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         prog: The program's name in help texts.
 
     Returns:
-        The exit code.
+        The exit code: 1 if a process failed, or if the closing evaluation found that nothing was learned.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     parsed = parse(argv, prog)
     training_args = parsed.arguments[1]
     alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_reading_steps > 0
     if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
-        return launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
-    main(*parsed.arguments)
-    return 0
+        code = launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
+    else:
+        main(*parsed.arguments)
+        code = 0
+    return code or int(learned_nothing(training_args.output_dir))
 
 
 def script() -> None:

@@ -1,7 +1,8 @@
 """Training: TRL's `SFTTrainer` with operand columns and the auxiliary reading loss.
 
 * `config`, `trainer`: `IGCSFTConfig` and `IGCTrainer`; `collator`: batches with operand columns.
-* `reading_only`: training steps that end after the reading; `optimizer`: Muon for matrices, AdamW for the rest.
+* `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
+* `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
 * `learning_curves`, `model_card`: a plot and the sections of a model card.
 

@@ -7,12 +7,16 @@ Try it: `pytest tests/trainer/test_trainer.py -k default`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+import torch
 from trl import SFTConfig
 
 
-__all__ = ["IGCSFTConfig"]
+__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig", "computes_bf16"]
+
+TRL_RATE = next(f.default for f in fields(SFTConfig) if f.name == "learning_rate")
+CALCULATOR_RATE = 1e-3  # without any setting
 
 
 @dataclass
@@ -24,8 +28,6 @@ class IGCSFTConfig(SFTConfig):
     refer to the [`~trl.SFTConfig`] documentation. All its defaults are kept, so without a calculator both trainers
     behave the same. With a calculator, consider these:
 
-    - `learning_rate`: set it as for new modules. `3e-3` was good on the embedded base; with TRL's `2e-5` the
-      calculator hardly learns.
     - `gradient_checkpointing`: set it to `False` if memory allows. This saves the second forward pass.
     - `enable_jit_checkpoint`: set it to `True` if the run may be interrupted. SIGTERM then saves a checkpoint.
 
@@ -36,9 +38,13 @@ class IGCSFTConfig(SFTConfig):
             Weight of the reading loss in the training loss. The reading loss is the cross-entropy of operator,
             operands and signs, averaged over the supervised steps. The reading learns from no other loss, so `0.0`
             does not train it.
+        igc_learning_rate (`float`, *optional*):
+            Learning rate of AdamW for the calculator; all other trained parameters, of a LoRA or the base, follow
+            `learning_rate`. `None`: `learning_rate`, too, unless that is TRL's default of `2e-5`, with which a new
+            module hardly learns; then `1e-3`.
         igc_muon_learning_rate (`float`, *optional*):
-            Learning rate of Muon for the weight matrices of the calculator. All other parameters are trained by AdamW
-            with `learning_rate`, as they all are with `None`. The reading learns faster with Muon
+            Learning rate of Muon for the weight matrices of the calculator. All other parameters are trained by
+            AdamW, as they all are with `None`. The reading learns faster with Muon
             (`benchmarks/cost/optimizers.py`); `4e-3` with a `learning_rate` of `3e-3` was good on the embedded base.
             Not supported for sharded parameters (FSDP, DeepSpeed).
         igc_writing_every (`int`, *optional*, defaults to `1`):
@@ -48,6 +54,12 @@ class IGCSFTConfig(SFTConfig):
         igc_reading_steps (`int`, *optional*, defaults to `0`):
             Number of steps at the beginning that train the reading alone and end after it. Requires a single process
             and operand columns.
+
+        igc_skip_silent_rows (`bool`, *optional*, defaults to `False`):
+            Leave out the layers after the calculator's for training rows in which the labels ask it for no result.
+            Where nothing else is trained, their language-model loss has no gradient: weights are the same, and the
+            logged `loss` and token metrics are those of the other rows. Rows without any label of the language model
+            are always left out. Not done in several processes.
 
         > Parameters that control evaluation and reports
 
@@ -70,6 +82,10 @@ class IGCSFTConfig(SFTConfig):
         default=1.0,
         metadata={"help": "Weight of the reading loss in the training loss. The reading learns from no other loss."},
     )
+    igc_learning_rate: float | None = field(
+        default=None,
+        metadata={"help": "AdamW's learning rate of the calculator. None: `learning_rate`, or 1e-3 if that is 2e-5."},
+    )
     igc_muon_learning_rate: float | None = field(
         default=None,
         metadata={"help": "Learning rate of Muon for the weight matrices of the calculator. None: AdamW for all."},
@@ -81,6 +97,10 @@ class IGCSFTConfig(SFTConfig):
     igc_reading_steps: int = field(
         default=0,
         metadata={"help": "Number of steps at the beginning that train the reading alone."},
+    )
+    igc_skip_silent_rows: bool = field(
+        default=False,
+        metadata={"help": "Run no later layers for training rows with nothing to write, if nothing else is trained."},
     )
     igc_exact_match: int = field(
         default=0,
@@ -108,7 +128,21 @@ class IGCSFTConfig(SFTConfig):
                 raise ValueError(f"`{name}={getattr(self, name)}` is not at least {least}. Set it to {least} or more.")
         if not self.igc_loss_weight >= 0:  # NaN is refused too
             raise ValueError(f"`igc_loss_weight={self.igc_loss_weight}` is negative. Set it to 0 or more.")
-        if self.igc_muon_learning_rate is not None and not self.igc_muon_learning_rate > 0:
-            raise ValueError(
-                f"`igc_muon_learning_rate={self.igc_muon_learning_rate}` is not above 0. Leave it out for AdamW alone."
-            )
+        for name, without in (
+            ("igc_learning_rate", "for the one of all parameters"),
+            ("igc_muon_learning_rate", "for AdamW alone"),
+        ):
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
+                raise ValueError(f"`{name}={getattr(self, name)}` is not above 0. Leave it out {without}.")
+
+    @property
+    def calculator_learning_rate(self) -> float:
+        """The learning rate of AdamW for the calculator, see `igc_learning_rate`."""
+        if self.igc_learning_rate is not None:
+            return self.igc_learning_rate
+        return CALCULATOR_RATE if self.learning_rate == TRL_RATE else self.learning_rate
+
+
+def computes_bf16() -> bool:
+    """Whether the processor has bf16 instructions. Emulated bf16 is far slower than fp32."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -148,6 +148,38 @@ def undo_bfloat16(model: nn.Module, before: dict[nn.Parameter, torch.Tensor]) ->
         parameter.data = before.get(parameter, parameter.data.float()).to(parameter.device)
 
 
+def _own(model: nn.Module) -> set[int]:
+    """The `id` of every parameter of a calculator."""
+    return {id(p) for layer in _calculators(model) for p in layer.parameters()}
+
+
+def calculator_rate(args: Any) -> float:
+    """The learning rate of AdamW for the calculator; `args` may be other training arguments than `IGCSFTConfig`."""
+    return float(getattr(args, "calculator_learning_rate", args.learning_rate))
+
+
+def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args: Any) -> None:
+    """Gives the calculator its own learning rate in an optimizer that has just been made with `args.learning_rate`.
+
+    Groups that hold parameters of the calculator and others are split.
+
+    Args:
+        optimizer: The optimizer, before its first step and before it has a scheduler.
+        model: The model that it trains.
+        args: An `IGCSFTConfig`, or other training arguments, with which nothing changes.
+    """
+    rate, own = calculator_rate(args), _own(model)
+    if rate == args.learning_rate:  # the groups stay as they are, which resuming from older checkpoints needs
+        return
+    for group in list(optimizer.param_groups):
+        mine = [p for p in group["params"] if id(p) in own]
+        if len(mine) == len(group["params"]):
+            group["lr"] = rate
+        elif mine:
+            group["params"] = [p for p in group["params"] if id(p) not in own]
+            optimizer.add_param_group({**group, "params": mine, "lr": rate})
+
+
 def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
     """The trainable parameters of each reading and of each writing in a model, without empty lists."""
     calculators = _calculators(model)
@@ -173,15 +205,21 @@ def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
             "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "
             "Attach an IGC adapter, or leave the argument out."
         )
-    taken = {id(p) for p in matrices}
-    # Two groups for AdamW: with weight decay (index 0) and without (1).
-    others: list[dict[str, Any]] = [{"params": [], "weight_decay": w} for w in (args.weight_decay, 0.0)]
+    taken, own = {id(p) for p in matrices}, _own(model)
+    rate = calculator_rate(args)
+    # Groups for AdamW: per learning rate one with weight decay and one without.
+    others: dict[tuple[float, bool], dict[str, Any]] = {
+        (lr, is_decayed): {"params": [], "weight_decay": args.weight_decay if is_decayed else 0.0, "lr": lr}
+        for lr in (args.learning_rate, rate)
+        for is_decayed in (True, False)
+    }
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and id(parameter) not in taken:
-            others[name not in decayed]["params"].append(parameter)
+            lr = rate if id(parameter) in own else args.learning_rate
+            others[lr, name in decayed]["params"].append(parameter)
     return MuonAdamW(
         matrices,
-        [group for group in others if group["params"]],
+        [group for group in others.values() if group["params"]],
         muon_lr=args.igc_muon_learning_rate,
         lr=args.learning_rate,
         betas=(args.adam_beta1, args.adam_beta2),

@@ -24,6 +24,7 @@ from accelerate.logging import get_logger
 from datasets import Dataset
 from peft import PeftModel
 from torch import nn
+from transformers import PreTrainedModel
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
@@ -33,17 +34,19 @@ from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 from ..data.columns import COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
-from ..tuner.config import IGCConfig
+from ..tuner.config import ONLY, IGCConfig
 from ..tuner.hooks import active_config
 from ..tuner.outputs import Fields
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save
 from .collator import CUT, ROW_COLUMNS, IGCDataCollator, RowCheck, SingleDigits, warn_of_cut
 from .config import IGCSFTConfig
 from .exact_match import ExactMatch
+from .labels_only import score_labels_only
 from .learning_curves import FILE_NAME, draw_curves
 from .model_card import annotated_rows, training_record, write_sections
-from .optimizer import calculator_weights, muon_adamw, undo_bfloat16
+from .optimizer import calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
 from .reading_only import Recorder, check_reading_alone, check_writing_comes, read_alone, reads_alone
+from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
 
 
 __all__ = ["IGCSFTConfig", "IGCTrainer"]
@@ -86,6 +89,8 @@ class IGCTrainer(SFTTrainer):
     _signature_columns: list[str]
     data_collator: Any
     optimizer: Any
+    aux_loss_enabled: bool
+    _total_train_tokens: int
 
     def __init__(
         self,
@@ -108,8 +113,8 @@ class IGCTrainer(SFTTrainer):
         before = calculator_weights(model)  # TRL's `__init__` casts them if the base is in 4 or 8 bit
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
-        _put_fused_head_on_the_base(self.model)
         self._igc_config = active_config(self.model)
+        _put_fused_head_on_the_base(self.model, self._igc_config is not None)
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
         self._igc_totals: dict[str, torch.Tensor] = {}
@@ -188,11 +193,15 @@ class IGCTrainer(SFTTrainer):
             self._signature_columns = list(dict.fromkeys([*self._signature_columns, *ROW_COLUMNS]))
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """As the parent's, or with `igc_muon_learning_rate` a `MuonAdamW`."""
+        """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
         rate = getattr(self.args, "igc_muon_learning_rate", None)  # `args` may be plain `TrainingArguments`
-        if self.optimizer is not None or rate is None:
+        if self.optimizer is not None:
             return super().create_optimizer(model)
         opt_model = self.model if model is None else model
+        if rate is None:
+            made = super().create_optimizer(model)
+            set_calculator_rate(made, opt_model, self.args)
+            return made
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise ValueError(
                 "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
@@ -240,6 +249,16 @@ class IGCTrainer(SFTTrainer):
             self._log_reading(report, written=False)
             loss = self._weighted(report, num_items_in_batch)
             return (loss, None) if return_outputs else loss
+        whole, silent = self._parts(model, inputs, return_outputs, num_items_in_batch)
+        unwritten: Fields | None = None
+        if silent is not None:
+            unwritten = read_alone(model, silent)
+            self._total_train_tokens += int(silent["attention_mask"].sum())  # TRL (1.16) counts the other rows
+            self._metrics["train"]["num_tokens"] = [self._total_train_tokens]
+            if whole is None:
+                self._log_reading(unwritten)
+                return self._weighted(unwritten, num_items_in_batch) + zero_loss(self.model)
+        inputs = whole or inputs
         # Not for every loss does TRL (1.16) return the outputs of the trained pass, so they are recorded.
         recorder = Recorder(model)
         inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
@@ -248,11 +267,43 @@ class IGCTrainer(SFTTrainer):
         if output is None:  # the adapter is disabled
             return result
         report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
+        if unwritten is not None:
+            count, correct = report.count + unwritten.count, report.correct + unwritten.correct
+            report = report._replace(loss=report.loss + unwritten.loss, count=count, correct=correct)
         self._log_reading(report)
         loss = result[0] if return_outputs else result
         # With a device map, the calculator's layer may be on another device than the head.
         loss = loss + self._weighted(report, num_items_in_batch).to(loss.device)
         return (loss, result[1]) if return_outputs else loss
+
+    def _parts(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool, num_items_in_batch: Any
+    ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        """The rows of a training batch that need a whole pass, and those that need the reading alone.
+
+        All rows need a whole pass where that is not known to give the same gradients: where more than the calculator
+        is trained, where the loss is not a sum over tokens, and in several processes, whose passes must be alike.
+        """
+        rows = inputs["input_ids"].shape[0] if "input_ids" in inputs else 0
+        needed = {"labels", "attention_mask", "igc_anchors", "igc_result_status"}
+        is_sum = num_items_in_batch is not None and not self.aux_loss_enabled and self.label_smoother is None
+        if (
+            not self.model.training
+            or return_outputs
+            or not is_sum
+            or self.compute_loss_func is not None
+            or self.accelerator.num_processes > 1
+            or not isinstance(model, PeftModel | PreTrainedModel)
+            or not needed <= inputs.keys()
+            or any(torch.is_tensor(x) and (x.dim() == 0 or x.shape[0] != rows) for x in inputs.values())
+            or not only_calculators_train(self.model)
+        ):
+            return inputs, None
+        config = active_config(self.model)
+        if config is None or config.shortcut == ONLY:
+            return inputs, None
+        skip = getattr(self.args, "igc_skip_silent_rows", False)
+        return split(inputs, silent_rows(inputs, config, skip))
 
     def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
         """The reading loss of a batch, weighted and normalized, as it is added to the loss."""
@@ -374,7 +425,7 @@ class IGCTrainer(SFTTrainer):
         write_sections(folder / "README.md", self.model.config.name_or_path, adapter, record)
 
 
-def _put_fused_head_on_the_base(model: nn.Module) -> None:
+def _put_fused_head_on_the_base(model: nn.Module, has_calculator: bool) -> None:
     """Moves TRL's fused language-model head to the causal LM if PEFT models are nested (LoRA and IGC)."""
     # TRL (1.16) patches the `forward` of `get_base_model()`. Of nested models this is the inner `PeftModel`, which has
     # no backbone that the patch could call.
@@ -382,6 +433,8 @@ def _put_fused_head_on_the_base(model: nn.Module) -> None:
     if isinstance(patched, PeftModel):
         del patched.forward
         add_fused_lm_head(innermost_model(patched), outputs=("log_probs", "entropy", "is_top1"))
+    if has_calculator:  # without one, the trainer is TRL's to the last bit
+        score_labels_only(innermost_model(model))
 
 
 def _supervised(batch: dict[str, Any]) -> torch.Tensor:

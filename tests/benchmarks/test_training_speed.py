@@ -10,10 +10,23 @@ import torch
 from peft import get_peft_model
 from tiny_models import tiny_model
 from tiny_training import WARNINGS
+from trl.kernels import ChunkedLogProbFunction
 
 from benchmarks.cost import step_times, training_speed, training_steps
 from benchmarks.cost.step_times import ALONE, WHOLE, StepTimes
-from benchmarks.cost.training_steps import HIDDEN, LORA, METHODS, READING, READS, TOKENS, WRITES, Plan
+from benchmarks.cost.training_steps import (
+    ALL_LOGITS,
+    HIDDEN,
+    LORA,
+    METHODS,
+    READING,
+    READS,
+    SKIPPING,
+    TOKENS,
+    WRITES,
+    Attached,
+    Plan,
+)
 from peft_igc import tiny_base
 from peft_igc.trainer import trainer
 
@@ -42,6 +55,38 @@ def test_rows_have_the_length_and_only_the_answer_has_labels(tiny, length):
         assert question.startswith(row["igc_operands"][0])
         answer = tokenizer.decode([token for token in row["labels"] if token >= 0], skip_special_tokens=True)
         assert answer == row["igc_result"]
+
+
+def test_rows_have_as_many_labels_as_asked_for_after_the_same_question(tiny):
+    tokenizer = tiny[1]
+    plain, more = (training_steps.rows_of_length(tokenizer, 60, 20, 0, labels) for labels in (0, 8))
+    assert {sum(label != -100 for label in row["labels"]) for row in more} == {8}
+    assert {len(row["input_ids"]) for row in more} == {60}
+    for one, other in zip(plain, more, strict=True):
+        assert other["labels"][-1] == one["labels"][-1] == tokenizer.eos_token_id
+        answers = [tokenizer.decode([x for x in row["labels"] if x >= 0][:-1]) for row in (one, other)]
+        assert answers[1].startswith(answers[0])
+    with pytest.raises(SystemExit, match=r"`--labels 1` is too few: an answer has \d tokens"):
+        training_steps.rows_of_length(tokenizer, 60, 20, 0, 1)
+
+
+def test_logits_are_at_all_positions_only_where_the_method_says_so(monkeypatch):
+    base, tokenizer = tiny_base()
+    scored = []
+    forward = ChunkedLogProbFunction.forward
+
+    def spy(ctx, hidden, *rest):
+        scored.append(len(hidden))
+        return forward(ctx, hidden, *rest)
+
+    monkeypatch.setattr(ChunkedLogProbFunction, "forward", staticmethod(spy))
+    plan = training_steps.dataclasses.replace(PLAN, length=40, warmup=0, steps=1, labels=8)
+    counts = {TOKENS: 16, TOKENS + ALL_LOGITS: 78, LORA: 16, LORA + ALL_LOGITS: 78, SKIPPING: 8}
+    for method, expected in counts.items():
+        scored.clear()
+        with Attached(method, base, tokenizer, training_steps.config_of(method, base, tokenizer, plan), plan) as one:
+            one.train()
+        assert scored == [expected], method
 
 
 def test_rows_that_do_not_fit_are_refused(tiny):

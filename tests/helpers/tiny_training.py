@@ -27,6 +27,11 @@ WARNINGS = (
     # transformers 5.23: `TrainingArguments` sets a field that it calls deprecated itself, and TRL (1.16) sets it too.
     "ignore:.*gradient_checkpointing(_kwargs)?. is deprecated and will be removed in v6:FutureWarning",
 )
+# PEFT (0.21) warns about all nested adapters; those of `beside_lora` are intended.
+NESTED = (
+    "ignore:You are trying to modify a model with PEFT for a second time:UserWarning",
+    "ignore:Already found a `peft_config` attribute in the model:UserWarning",
+)
 
 datasets.disable_progress_bars()
 

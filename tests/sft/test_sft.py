@@ -128,7 +128,10 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         (["--igc_generated_max_digits", "3"], "has no effect without `igc_generated_rows`"),
         (["--config"], "`--config` is given without a file"),
         (["--igc_exact_match", "8"], "`igc_exact_match` is given, but has no effect without an evaluation"),
-        (["--igc_exact_match_tokens", "8", "--eval_strategy", "steps"], "has no effect without `igc_exact_match`"),
+        (["--igc_exact_match_tokens", "8", "--igc_held_out", "0"], "has no effect without `igc_exact_match` or `igc"),
+        (["--igc_held_out", "-1"], "`igc_held_out=-1` is negative"),
+        (["--igc_adapter", "lora", "--igc_held_out", "8"], "`igc_held_out` is given, but `igc_adapter=lora`"),
+        (["--igc_adapter", "lora", "--igc_learning_rate", "1e-3"], "`igc_learning_rate` is given, but `igc_adapter="),
         (
             ["--igc_adapter", "lora", "--igc_writing_every", "2"],
             "`igc_writing_every` is given, but `igc_adapter=lora`",
@@ -180,6 +183,7 @@ def test_a_file_is_held_to_the_same_rules(text, message, tmp_path):
         ["--igc_interface", "hidden", "--igc_shortcut", "beside", "--igc_teacher_forcing", "false"],
         ["--igc_train_base", "--igc_detach_reading", "false"],
         ["--igc_adapter", "igc+lora", "--igc_detach_reading", "false"],
+        ["--igc_exact_match_tokens", "8"],  # of the closing evaluation
     ],
 )
 def test_arguments_that_have_an_effect_are_let_through(line, tmp_path):

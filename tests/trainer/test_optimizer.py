@@ -6,15 +6,16 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, small_igc, tiny_model
-from tiny_training import WARNINGS, arguments, igc_model, rows, trainer
+from tiny_training import NESTED, WARNINGS, arguments, beside_lora, igc_model, rows, trainer
 from torch import nn
 from transformers import TrainerCallback
 
 from peft_igc import IGCConfig
+from peft_igc.trainer.config import CALCULATOR_RATE, TRL_RATE
 from peft_igc.trainer.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
 
 
-pytestmark = pytest.mark.filterwarnings(*WARNINGS)
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
 
 
 def _two(seed: int = 0) -> tuple[nn.Parameter, nn.Parameter]:
@@ -310,3 +311,66 @@ def test_the_trainer_makes_the_optimizer_for_the_model_that_is_given(tmp_path):
     other = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
     given = [id(p) for group in made.create_optimizer(other).param_groups for p in group["params"]]
     assert sorted(given) == sorted(id(p) for p in other.parameters() if p.requires_grad)
+
+
+# ------------------------------------------------------------------------------------------ learning rates
+def _rates(made):
+    """The learning rate of every trained parameter, by name."""
+    names = {id(p): name for name, p in made.model.named_parameters()}
+    groups = made.create_optimizer().param_groups
+    found = {names[id(p)]: group["lr"] for group in groups for p in group["params"]}
+    assert len(found) == sum(p.requires_grad for p in made.model.parameters())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "rate"),
+    [
+        ({"learning_rate": TRL_RATE}, CALCULATOR_RATE),  # left out
+        ({"learning_rate": 5e-3}, 5e-3),
+        ({"learning_rate": 5e-3, "igc_learning_rate": 7e-4}, 7e-4),
+    ],
+)
+@pytest.mark.parametrize("muon", [None, 0.02])
+def test_the_calculator_has_a_rate_that_teaches_it_and_a_lora_beside_it_its_own(
+    tmp_path, options, rate, muon
+):
+    model = beside_lora("adder")
+    for name, p in model.named_parameters():
+        p.requires_grad_("lora_" in name or "igc_" in name)
+    made = trainer(tmp_path, model=model, igc_muon_learning_rate=muon, **options)
+    matrices = {id(p) for p in calculator_matrices(model)} if muon else set()
+    values = dict(model.named_parameters())
+    for name, found in _rates(made).items():
+        expected = muon if id(values[name]) in matrices else rate if "igc_" in name else options["learning_rate"]
+        assert found == expected, name
+
+
+def test_groups_stay_as_they_were_if_all_follow_one_rate(tmp_path):
+    made = trainer(tmp_path, model=beside_lora("adder"))
+    assert len(made.create_optimizer().param_groups) == 2
+
+
+def test_weight_decay_is_that_of_the_group_that_was_split(tmp_path):
+    model = beside_lora("adder")
+    for name, p in model.named_parameters():
+        p.requires_grad_("lora_" in name or "igc_" in name)
+    one = trainer(tmp_path, model=model, weight_decay=0.3)
+    other = trainer(tmp_path, model=model, weight_decay=0.3, igc_learning_rate=7e-4)
+    decays = [
+        {id(p): group["weight_decay"] for group in made.create_optimizer().param_groups for p in group["params"]}
+        for made in (one, other)
+    ]
+    assert decays[0] == decays[1]
+    assert len(other.optimizer.param_groups) == 3  # all of the LoRA has weight decay
+
+
+def test_a_plain_model_keeps_the_rate_of_trl(tmp_path):
+    made = trainer(tmp_path, model=tiny_model("llama"), learning_rate=TRL_RATE)
+    assert {group["lr"] for group in made.create_optimizer().param_groups} == {TRL_RATE}
+
+
+@pytest.mark.parametrize("name", ["igc_learning_rate", "igc_muon_learning_rate"])
+def test_a_rate_of_zero_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"`{name}=0.0` is not above 0"):
+        arguments(tmp_path, **{name: 0.0})

@@ -1,0 +1,127 @@
+"""A summary of the operand columns of a dataset: what its rows teach the calculator, and what they lack.
+
+In: a dataset, or another source of rows with `column_names`. Out: the number of steps per label, and warnings in
+words about rows that would train without an error and teach too little: no refusals, an operation that never occurs, a
+column whose name is almost right. Values are counted as they are; `columns` checks them.
+Try it: `pytest tests/data/test_label_summary.py`
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..numbers.calculator import NO_ARITHMETIC
+from .columns import COLUMNS, REFUSALS
+
+
+__all__ = ["LabelSummary", "similar_columns", "summarize"]
+
+PREFIX = "igc_"
+SIMILAR = 0.8  # least ratio of `difflib` at which a name is taken for a misspelled one
+
+
+@dataclass(frozen=True)
+class LabelSummary:
+    """The labels of a dataset.
+
+    Args:
+        rows: Number of rows.
+        annotated: Number of rows with at least one supervised step.
+        labels: Number of supervised steps by label: a symbol of an operation; the name of a refusal in `igc_result`,
+            such as `"overflow"`; or `"none"`.
+        similar: Columns whose names are almost right, with the name that was probably meant.
+    """
+
+    rows: int
+    annotated: int
+    labels: Counter[str]
+    similar: dict[str, str]
+
+    def format(self) -> str:
+        """The summary in one line."""
+        counted = ", ".join(f"{label} {count:,}" for label, count in sorted(self.labels.items()))
+        unknown = self.rows - self.annotated
+        return f"Labels of {self.rows:,} rows: {counted or 'none at all'}; {unknown:,} rows not supervised."
+
+    def warnings(self, operations: Sequence[str]) -> list[str]:
+        """What the rows lack for an adapter with these operations; each warning names a cure.
+
+        Args:
+            operations: The configured symbols.
+        """
+        found = [
+            f"The column `{name}` is not read; the name of an operand column is `{meant}`. Rename the column."
+            for name, meant in self.similar.items()
+        ]
+        if not self.annotated:
+            # The trainer adds what an untrained reading means.
+            return [*found, "No row has an operator: the reading learns nothing. Add operands, or generated rows."]
+        if lacking := [symbol for symbol in operations if not self.labels[symbol]]:
+            found.append(
+                f"No row asks for {', '.join(f'`{symbol}`' for symbol in lacking)}, so the reading does not learn it. "
+                "Add such rows, or leave it out of `operations`."
+            )
+        if not self.labels[NO_ARITHMETIC]:
+            found.append(
+                'No row has the operator "none": the calculator does not learn when to be silent, and will calculate '
+                'wherever there are two numbers. Add rows like those that need no calculation, with "none".'
+            )
+        return found
+
+
+def summarize(dataset: Any) -> LabelSummary | None:
+    """Counts the labels of a dataset; None for a stream, whose rows cannot be counted in advance.
+
+    Args:
+        dataset: A dataset with a length and `column_names`.
+    """
+    if not hasattr(dataset, "__len__") or getattr(dataset, "column_names", None) is None:
+        return None
+    names, labels, annotated = dataset.column_names, Counter[str](), 0
+    if COLUMNS[0] in names:
+        results = dataset[COLUMNS[2]] if COLUMNS[2] in names else [None] * len(dataset)
+        for operators, given in zip(dataset[COLUMNS[0]], results, strict=True):
+            of_row = _labels(operators, given)
+            labels.update(of_row)
+            annotated += bool(of_row)
+    return LabelSummary(len(dataset), annotated, labels, similar_columns(names))
+
+
+def _labels(operators: Any, results: Any) -> list[str]:
+    """The labels of the supervised steps of a row. Columns that contradict each other are left to `check_columns`."""
+    if not isinstance(operators, (list, tuple)):
+        operators, results = [operators], [results]
+    results = results if isinstance(results, (list, tuple)) else []
+    padded = [*results, *[None] * (len(operators) - len(results))]
+    return [
+        str(result) if result in REFUSALS else str(operator)
+        for operator, result in zip(operators, padded, strict=False)
+        if operator is not None
+    ]
+
+
+def similar_columns(names: Iterable[str]) -> dict[str, str]:
+    """The columns that were probably meant as operand columns, such as `igc_operand` or `operands`.
+
+    Args:
+        names: All columns of a dataset.
+
+    Returns:
+        The operand column that was probably meant, by name. An operand column that is there was not misspelled.
+    """
+    names = list(names)
+    absent = {name.removeprefix(PREFIX): name for name in COLUMNS if name not in names}
+    found = {}
+    for name in names:
+        bare = re.sub(r"[^a-z]", "", name.lower())
+        is_ours = bare.startswith("igc")
+        close = difflib.get_close_matches(bare.removeprefix("igc"), absent, n=1, cutoff=SIMILAR)
+        # `result` is an ordinary name, and the column is optional. Without the prefix it is no misspelling of ours.
+        if name not in COLUMNS and close and (is_ours or absent[close[0]] != COLUMNS[2]):
+            found[name] = absent[close[0]]
+    return found

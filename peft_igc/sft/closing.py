@@ -1,0 +1,219 @@
+"""The closing evaluation of `peft-igc sft`: what the trained calculator does with rows that it was not trained on.
+
+In: a trainer after its training, and held-out rows with operand columns. Out: a `Closing`: how many calculations were
+read right, wrong, or not at all; at how many refusals the calculator was not silent; and how many whole answers,
+generated from the prompts alone, are right with the calculator and without it. It says in a sentence if nothing was
+learned. Nothing is trained here. Try it: `pytest tests/sft/test_closing.py`
+
+Shapes: B rows of a batch, A anchors per row, R digits of a result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..data.columns import COLUMNS, REFUSALS
+from ..inference.decoding import eval_mode
+from ..mappings.readings import IGNORE
+from ..numbers.calculator import NO_ARITHMETIC, Status
+from ..trainer.exact_match import ExactMatch
+from ..trainer.reading_only import read_alone
+from ..tuner.call import observing
+from ..tuner.config import ONLY
+from ..tuner.hooks import active_config
+from ..tuner.layer import IGCLayer
+from ..tuner.steps import Step, Writing
+
+
+__all__ = ["FILE_NAME", "Closing", "evaluate_closing", "learned_nothing", "write_closing"]
+
+FILE_NAME = "closing_evaluation.json"  # in the output folder
+BATCH_SIZE = 32
+ENOUGH = 20  # calculations or answers below which nothing is claimed
+LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
+GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Counts over held-out rows.
+
+    Args:
+        rows: Number of rows.
+        asked: Number of calculations that the labels ask for.
+        read: Of these, the ones with the labelled result.
+        misread: Of these, the ones with another result, which would be written.
+        refusals: Number of steps at which the labels ask for silence.
+        spoken: Of these, the ones at which the calculator would have written a result.
+        answers: Number of rows whose whole answer was generated.
+        right: Of these, the ones with exactly the row's answer.
+        right_without: The same with the calculator switched off.
+        unanswered: Why no answer was generated, or None.
+    """
+
+    rows: int
+    asked: int = 0
+    read: int = 0
+    misread: int = 0
+    refusals: int = 0
+    spoken: int = 0
+    answers: int = 0
+    right: int = 0
+    right_without: int = 0
+    unanswered: str | None = None
+
+    def format(self) -> str:
+        """The counts, in up to four lines."""
+        lines = [f"Closing evaluation of {self.rows:,} rows that were held out:"]
+        if self.asked:
+            silent = self.asked - self.read - self.misread
+            lines.append(
+                f"  {self.read} of {self.asked} calculations are read right, {self.misread} wrong, {silent} not at all"
+            )
+        if self.refusals:
+            lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
+        if self.answers:
+            without = f"without the calculator {self.right_without}"
+            lines.append(f"  {self.right} of {self.answers} whole answers are right, {without}")
+        elif self.unanswered:
+            lines.append(f"  no answer was generated: {self.unanswered}")
+        return "\n".join(lines)
+
+    def failure(self) -> str | None:
+        """What was not learned, with a cure; None if something was, or if there are too few rows to say so."""
+        if self.asked >= ENOUGH and self.read < LEAST_READ * self.asked:
+            return (
+                f"The reading learned next to nothing: {self.read} of {self.asked} held-out calculations are read "
+                "right. Train for more steps (`max_steps`), on more rows, or with another `igc_learning_rate`; if "
+                "`igc/read_accuracy` is high in the log, the held-out rows are of another kind."
+            )
+        if self.answers >= ENOUGH and self.right <= self.right_without and self.right < GOOD * self.answers:
+            return (
+                f"The writing learned nothing: {self.right} of {self.answers} held-out answers are right, and "
+                f"{self.right_without} without the calculator. Train for more steps (`max_steps`), or with another "
+                "`igc_learning_rate`."
+            )
+        return None
+
+
+def evaluate_closing(trainer: Any, rows: Any) -> Closing:
+    """Evaluates the calculator of a trainer, in this process alone. The model is in eval mode meanwhile.
+
+    Args:
+        trainer: An `IGCTrainer` whose model is not sharded.
+        rows: A `datasets.Dataset` with operand columns, not tokenized.
+    """
+    model = trainer.model
+    config = active_config(model)
+    counts: dict[str, Any] = {}
+    with eval_mode(model), torch.no_grad():
+        if config is not None and config.shortcut != ONLY:  # otherwise nothing is read
+            with trainer.compute_loss_context_manager():  # the autocast of the training
+                counts = _read(trainer, model, rows)
+        asking = rows.select([index for index, row in enumerate(rows) if _asks(row)])
+        counts |= _answered(trainer, model, asking)
+    return Closing(len(rows), **counts)
+
+
+def _read(trainer: Any, model: Any, rows: Any) -> dict[str, int]:
+    """What the calculator reads at the anchors of rows, compared with their labels."""
+    prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
+    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    for start in range(0, len(prepared), BATCH_SIZE):
+        batch = trainer.data_collator([prepared[i] for i in range(start, min(start + BATCH_SIZE, len(prepared)))])
+        batch = {name: value.to(model.device) for name, value in batch.items() if torch.is_tensor(value)}
+        seen: list[Step] = []
+
+        def keep(event: Step | Writing, seen: list[Step] = seen) -> None:
+            if isinstance(event, Step):
+                seen.append(event)
+
+        with observing(keep):
+            read_alone(model, batch)
+        for name, count in _compared(seen[0], batch).items():
+            counts[name] += count
+    return counts
+
+
+def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
+    """Counts of one batch: its steps' results against its labels."""
+    digits, sign, status = (x.cpu() for x in step.result)  # [B, A, R], [B, A], [B, A]
+    labels = {name: batch[f"igc_{name}"].cpu() for name in ("operator", "result", "result_sign", "result_status")}
+    known = (batch["igc_anchors"].cpu() >= 0) & (labels["operator"] != IGNORE)  # [B, A]
+    asked = known & (labels["result_status"] == int(Status.OK))
+    spoken = status == int(Status.OK)
+    same = (digits == labels["result"]).all(-1) & (sign == labels["result_sign"])
+    found = {
+        "asked": asked,
+        "read": asked & spoken & same,
+        "misread": asked & spoken & ~same,
+        "refusals": known & ~asked,
+        "spoken": known & ~asked & spoken,
+    }
+    return {name: int(mask.sum()) for name, mask in found.items()}
+
+
+def _asks(row: Mapping[str, Any]) -> bool:
+    """Whether the labels of a row ask for a calculation with a result."""
+    given = (row.get(name) for name in (COLUMNS[0], COLUMNS[2]))
+    operators, results = (entry if isinstance(entry, list) else [entry] for entry in given)
+    pairs = itertools.zip_longest(operators, results)
+    return any(operator not in (None, NO_ARITHMETIC) and result not in REFUSALS for operator, result in pairs)
+
+
+def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:
+    """Whole answers to rows that ask for a calculation, with the calculator and without it."""
+    if not len(rows):
+        return {"unanswered": "no held-out row asks for a calculation"}
+    questions = ExactMatch(
+        trainer._tokenizer,
+        rows=len(rows),
+        max_new_tokens=trainer.args.igc_exact_match_tokens,
+        batch_size=BATCH_SIZE,
+        chat_template=trainer.chat_template,
+    )
+    try:
+        asked, _ = questions.draw(model, rows)
+    except ValueError as error:  # no row has a question, or nothing ends an answer
+        return {"unanswered": str(error)}
+    right, _ = questions.counts(model, asked)
+    with _without_calculator(model):
+        right_without, _ = questions.counts(model, asked)
+    return {"answers": len(asked), "right": right, "right_without": right_without}
+
+
+@contextmanager
+def _without_calculator(model: Any) -> Iterator[None]:
+    """Switches off the calculator alone; `disable_adapter` would also switch off a LoRA beside it."""
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def write_closing(closing: Closing, folder: str | Path) -> None:
+    """Writes the counts into the output folder, for `learned_nothing` and for users."""
+    found = dataclasses.asdict(closing) | {"failure": closing.failure()}
+    (Path(folder) / FILE_NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def learned_nothing(folder: str | Path) -> bool:
+    """Whether the closing evaluation in an output folder found that nothing was learned; False without one."""
+    path = Path(folder) / FILE_NAME
+    return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["failure"] is not None

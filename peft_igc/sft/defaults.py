@@ -1,0 +1,108 @@
+"""The defaults of `peft-igc sft` where those of TRL would teach a calculator next to nothing.
+
+In: the parsed arguments of a run that trains a calculator or a LoRA, and the names of those that the user gave. Out:
+the same arguments, with values of ours where the user gave none. The calculator's own learning rate is a default of
+`IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
+Try it: `pytest tests/sft/test_defaults.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from ..trainer.config import computes_bf16
+from ..tuner.config import ONLY
+from .arguments import IGCArguments
+
+
+__all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY"]
+__all__ += ["device_arguments", "fill", "given_names"]
+
+# TRL trains for 3 epochs of batches of 8: with a few hundred rows, some dozens of steps. A new module needs more.
+STEPS = 2000
+WRITING_EVERY = 4  # as in the demonstration: the reading needs more steps, and its own are several times faster
+MUON_RATE = 4e-3  # the best of `benchmarks/cost/optimizers.py`
+BATCH_SIZE = 32
+WARMUP = 0.05  # of the steps; below 1 a fraction (transformers 5.23)
+LONG = 100  # least number of steps with a warm-up
+GENERATED_ROWS = 10_000
+LORA_RATE = 2e-4  # as in the example of TRL's own `trl sft` (1.16)
+
+
+# Whoever gives one of these has chosen an optimizer.
+_RATES = {"learning_rate", "igc_learning_rate", "igc_muon_learning_rate", "optim", "optim_args"}
+
+
+def device_arguments(given: set[str]) -> list[str]:
+    """Arguments that TRL requires on a machine without an accelerator, for the device and the number format.
+
+    Args:
+        given: Names of the arguments that the user gave.
+    """
+    found = []
+    if not torch.accelerator.is_available() and not given & {"use_cpu", "no_cuda"}:
+        found.append("--use_cpu")
+        if not given & {"bf16", "fp16"} and not computes_bf16():
+            found += ["--bf16", "false"]
+    return found
+
+
+def given_names(argv: Sequence[str]) -> set[str]:
+    """Names of the arguments on a command line and in the YAML file that it names.
+
+    Args:
+        argv: A command line, not parsed yet.
+
+    Raises:
+        FileNotFoundError, yaml.YAMLError: The YAML file cannot be read.
+    """
+    words = list(argv)
+    names = {word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
+    if "--config" in words:
+        file = yaml.safe_load(Path(words[words.index("--config") + 1]).read_text(encoding="utf-8"))
+        names |= set(file) if isinstance(file, dict) else set()
+    return names
+
+
+def fill(
+    script: Any, training: Any, mixture: Any, arguments: IGCArguments, given: set[str], one_process: bool = True
+) -> None:
+    """Sets the arguments that the user left out, in place.
+
+    Args:
+        script: TRL's `ScriptArguments`.
+        training: The `IGCSFTConfig`.
+        mixture: TRL's `DatasetMixtureConfig`.
+        arguments: The `IGCArguments`.
+        given: Names of the arguments that the user gave, as `given_names` returns them.
+        one_process: Whether the run stays in one process, as separate steps for the reading and Muon require.
+    """
+    if arguments.has_lora and "learning_rate" not in given:
+        # With a calculator beside it, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.
+        if arguments.has_igc and training.igc_learning_rate is None:
+            training.igc_learning_rate = training.calculator_learning_rate
+        training.learning_rate = LORA_RATE
+    if not arguments.has_igc:
+        return
+    if not (script.dataset_name or mixture.datasets or "igc_generated_rows" in given):
+        arguments.igc_generated_rows = GENERATED_ROWS
+    alone = not (arguments.has_lora or arguments.igc_train_base)
+    if "igc_skip_silent_rows" not in given:
+        training.igc_skip_silent_rows = alone
+    if not given & {"max_steps", "num_train_epochs"}:
+        training.max_steps = STEPS
+        reads = alone and one_process and arguments.igc_shortcut != ONLY and training.igc_loss_weight > 0
+        if reads and not given & {"igc_writing_every", "igc_reading_steps"}:
+            training.igc_writing_every = WRITING_EVERY
+        if one_process and not given & _RATES:
+            training.igc_muon_learning_rate = MUON_RATE
+    if not given & {"per_device_train_batch_size", "gradient_accumulation_steps", "auto_find_batch_size"}:
+        training.per_device_train_batch_size = BATCH_SIZE
+    # The first step of a warm-up has the rate 0, which would be much of a short trial.
+    if training.max_steps >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
+        training.warmup_steps = WARMUP

@@ -1,0 +1,186 @@
+"""Promises of the closing evaluation: counts are right, nothing of the model changes, and a failure is said."""
+
+import json
+import logging
+import re
+
+import pytest
+import torch
+from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
+
+from peft_igc.data.dataset import to_dataset
+from peft_igc.numbers.calculator import Result, Status
+from peft_igc.sft import closing, run
+from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
+from peft_igc.trainer.exact_match import ExactMatch
+from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner.steps import Step
+from tests.sft.test_sft import SMALL, _no_launch, arguments, base, write  # noqa: F401 - fixtures
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
+
+OK, NONE = int(Status.OK), int(Status.NONE)
+GOOD = Closing(30, asked=20, read=19, misread=1, refusals=10, answers=20, right=18, right_without=3)
+
+
+# ------------------------------------------------------------------------------------------ counts
+def test_results_are_compared_with_the_labels_of_supervised_anchors():
+    # asked and right, asked and wrong, asked and silent, refusal kept, refusal broken, not supervised, no anchor
+    status = torch.tensor([[OK, OK, NONE, NONE, OK, OK, OK]])
+    digits = torch.tensor([[[1], [2], [1], [1], [1], [1], [1]]])
+    labels = {
+        "igc_anchors": torch.tensor([[1, 2, 3, 4, 5, 6, -1]]),
+        "igc_operator": torch.tensor([[0, 0, 0, 1, 1, -100, 0]]),
+        "igc_result": torch.ones(1, 7, 1, dtype=torch.int64),
+        "igc_result_sign": torch.zeros(1, 7, dtype=torch.int64),
+        "igc_result_status": torch.tensor([[OK, OK, OK, NONE, NONE, NONE, OK]]),
+    }
+    step = Step(labels["igc_anchors"], None, None, Result(digits, torch.zeros(1, 7, dtype=torch.int64), status))
+    found = closing._compared(step, labels)
+    assert found == {"asked": 3, "read": 1, "misread": 1, "refusals": 2, "spoken": 1}
+    negative = step._replace(result=step.result._replace(sign=torch.ones(1, 7, dtype=torch.int64)))
+    assert closing._compared(negative, labels) == found | {"read": 0, "misread": 2}
+
+
+def test_rows_are_counted_by_what_their_labels_ask_for(tmp_path):
+    made = trainer(tmp_path)
+    refusal = {"prompt": "1/0=", "completion": "?", "igc_operator": "/", "igc_operands": ["1", "0"]}
+    refusal["igc_result"] = "undefined"
+    silence = {"prompt": "a 1 b 2=", "completion": "c", **dict.fromkeys(refusal.keys() - {"prompt", "completion"})}
+    silence["igc_operator"] = "none"
+    found = evaluate_closing(made, to_dataset([*rows(5, unsupervised=(4,)), refusal, silence]))
+    assert (found.rows, found.asked, found.refusals, found.answers) == (7, 4, 2, 4)
+    assert found.read + found.misread <= 4
+
+
+def test_rows_without_a_calculation_have_no_answer_to_compare(tmp_path):
+    found = evaluate_closing(trainer(tmp_path), to_dataset(rows(2, unsupervised=(0, 1))))
+    assert (found.asked, found.answers) == (0, 0)
+    assert found.unanswered == "no held-out row asks for a calculation"
+    made = trainer(tmp_path, igc_exact_match_tokens=1)
+    found = evaluate_closing(made, to_dataset(rows(2)))
+    assert found.answers == 0
+    assert "igc_exact_match_tokens=1" in found.unanswered
+
+
+def test_answers_without_the_calculator_are_those_of_the_model_with_its_lora(tmp_path, monkeypatch):
+    model = beside_lora("adder")
+    made = trainer(tmp_path, model=model)
+    layers = [module for module in model.modules() if isinstance(module, IGCLayer)]
+    loras = [module for module in model.modules() if hasattr(module, "lora_A")]
+    seen = []
+
+    def counts(self, model, questions, *ranks):
+        seen.append(({one.disable_adapters for one in layers}, {one.disable_adapters for one in loras}))
+        return (3, 0) if len(seen) == 1 else (1, 0)
+
+    monkeypatch.setattr(ExactMatch, "counts", counts)
+    found = evaluate_closing(made, to_dataset(rows(4)))
+    assert (found.right, found.right_without) == (3, 1)
+    assert seen == [({False}, {False}), ({True}, {False})]
+
+
+def test_nothing_of_the_model_changes(tmp_path):
+    model = beside_lora("adder")
+    made = trainer(tmp_path, model=model)
+    model.train()
+    before = {name: (p.detach().clone(), p.requires_grad, p.grad) for name, p in model.named_parameters()}
+    evaluate_closing(made, to_dataset(rows(4)))
+    assert model.training
+    for name, p in model.named_parameters():
+        value, requires_grad, grad = before[name]
+        assert torch.equal(p, value), name
+        assert (p.requires_grad, p.grad) == (requires_grad, grad), name
+    assert not any(module.disable_adapters for module in model.modules() if isinstance(module, IGCLayer))
+
+
+# ------------------------------------------------------------------------------------------ what is said
+def test_the_counts_are_printed_in_words():
+    assert GOOD.format().splitlines() == [
+        "Closing evaluation of 30 rows that were held out:",
+        "  19 of 20 calculations are read right, 1 wrong, 0 not at all",
+        "  10 of 10 refusals are left alone",
+        "  18 of 20 whole answers are right, without the calculator 3",
+    ]
+    assert "no answer was generated: too long" in Closing(3, asked=1, unanswered="too long").format()
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (GOOD, None),
+        (Closing(20, asked=20, read=1, answers=20, right=5), "The reading learned next to nothing: 1 of 20"),
+        (Closing(20, asked=20, read=2, answers=20, right=5), None),
+        (Closing(19, asked=19, read=0, answers=19, right=0), None),  # too few to say so
+        (
+            Closing(20, asked=20, read=20, answers=20, right=4, right_without=4),
+            "The writing learned nothing: 4 of 20 held-out answers are right, and 4 without",
+        ),
+        (Closing(20, asked=20, read=20, answers=20, right=19, right_without=20), None),  # the base knows them
+        (Closing(20, asked=20, read=20, unanswered="long"), None),
+    ],
+)
+def test_a_failure_is_one_if_there_are_enough_rows_and_nothing_was_gained(found, message):
+    if message is None:
+        assert found.failure() is None
+    else:
+        assert found.failure().startswith(message)
+        assert "`igc_learning_rate`" in found.failure()
+
+
+def test_the_file_says_whether_anything_was_learned(tmp_path):
+    assert not learned_nothing(tmp_path)
+    write_closing(GOOD, tmp_path)
+    assert not learned_nothing(tmp_path)
+    assert json.loads((tmp_path / FILE_NAME).read_text())["right_without"] == 3
+    write_closing(Closing(20, asked=20), tmp_path)
+    assert learned_nothing(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------ in a run
+def line_of(base, folder, *more):  # noqa: F811
+    data = write(folder / "d", rows(200, digits=3))
+    return arguments(base, folder / "out", *SMALL, *more, dataset_name=data, max_steps="1")
+
+
+def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog):  # noqa: F811
+    with caplog.at_level(logging.WARNING):
+        assert run.run(line_of(base, tmp_path)) == 1
+    printed = capsys.readouterr().out
+    assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed
+    assert "Learning rate: 0.01 for the calculator." in printed
+    assert "Closing evaluation of 20 rows" in printed
+    assert re.search("It is saved, but of no use yet. The (reading|writing) learned", caplog.text)
+    assert "No row asks for `-`, `*`, `/`" in caplog.text
+    assert 'No row has the operator "none"' in caplog.text
+    assert (tmp_path / "out" / "adapter_model.safetensors").is_file()
+    # A later run in the same folder that evaluates nothing leaves no old verdict.
+    assert run.run(line_of(base, tmp_path, "--igc_held_out", "0")) == 0
+    assert not (tmp_path / "out" / FILE_NAME).exists()
+    assert "Not evaluated: no annotated rows were held out" in capsys.readouterr().out
+
+
+def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, caplog):  # noqa: F811
+    monkeypatch.setattr(run, "evaluate_closing", lambda trainer, held: GOOD)
+    assert run.run(line_of(base, tmp_path)) == 0
+    assert "of no use" not in caplog.text
+
+
+def test_a_run_that_was_interrupted_is_not_judged(base, tmp_path, capsys, monkeypatch):  # noqa: F811
+    class Stopped(run.IGCTrainer):
+        def train(self, *args, **kwargs):
+            super().train(*args, **kwargs)
+            self.state.global_step = 0
+
+    monkeypatch.setattr(run, "IGCTrainer", Stopped)
+    assert run.run(line_of(base, tmp_path)) == 0
+    assert "Not evaluated: training was interrupted in step 0 of 1" in capsys.readouterr().out
+
+
+def test_processes_that_were_launched_are_judged_by_the_file(tmp_path, monkeypatch):
+    line = arguments("tiny", tmp_path, "--accelerate_config", "ddp", "--num_processes", "2")
+    monkeypatch.setattr(run, "launch", lambda *args: 0)
+    assert run.run(line) == 0
+    write_closing(Closing(20, asked=20), tmp_path)
+    assert run.run(line) == 1

@@ -1,0 +1,123 @@
+"""Promises of the defaults: they fill in what the user left out, and nothing else."""
+
+import pytest
+import torch
+from tiny_training import WARNINGS
+
+from peft_igc.sft import defaults
+from peft_igc.sft import run as sft
+from peft_igc.sft.defaults import given_names
+from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+
+def parsed(tmp_path, *more):
+    line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path), "--use_cpu", "--bf16", "false", *more]
+    return sft.parse(line).arguments
+
+
+def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_path):
+    _, training, _, _, igc = parsed(tmp_path)
+    assert igc.igc_generated_rows == defaults.GENERATED_ROWS
+    assert training.max_steps == defaults.STEPS
+    assert training.per_device_train_batch_size == defaults.BATCH_SIZE
+    assert training.warmup_steps == defaults.WARMUP
+    assert training.calculator_learning_rate == 1e-3
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (4, defaults.MUON_RATE)
+
+
+@pytest.mark.parametrize(
+    ("line", "every", "muon"),
+    [
+        (["--max_steps", "2"], 1, None),
+        (["--igc_writing_every", "1"], 1, defaults.MUON_RATE),
+        (["--learning_rate", "1e-3"], 4, None),
+        (["--optim", "sgd"], 4, None),
+        (["--igc_train_base"], 1, defaults.MUON_RATE),
+        (["--igc_adapter", "igc+lora"], 1, defaults.MUON_RATE),
+        (["--igc_interface", "hidden", "--igc_shortcut", "only"], 1, defaults.MUON_RATE),
+        (["--accelerate_config", "ddp", "--num_processes", "2"], 1, None),
+    ],
+)
+def test_the_reading_has_steps_of_its_own_and_muon_where_both_are_possible(tmp_path, line, every, muon):
+    training = parsed(tmp_path, *line)[1]
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (every, muon)
+
+
+def test_machines_with_several_gpus_launch_processes_as_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    training = parsed(tmp_path)[1]
+    assert (training.igc_writing_every, training.igc_muon_learning_rate) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        (["--max_steps", "-1"], "max_steps", -1),
+        (["--num_train_epochs", "3"], "max_steps", -1),  # TRL's default, but given
+        (["--num-train-epochs=3"], "max_steps", -1),
+        (["--per_device_train_batch_size", "8"], "per_device_train_batch_size", 8),
+        (["--gradient_accumulation_steps", "2"], "per_device_train_batch_size", 8),
+        (["--warmup_steps", "0"], "warmup_steps", 0),
+        (["--max_steps", "2"], "warmup_steps", 0),  # a warm-up would leave one step of the two
+        (["--max_steps", "200"], "warmup_steps", defaults.WARMUP),
+        (["--learning_rate", "3e-3"], "calculator_learning_rate", 3e-3),
+        (["--igc_learning_rate", "4e-3"], "calculator_learning_rate", 4e-3),
+    ],
+)
+def test_what_is_given_stays(tmp_path, line, name, value):
+    assert getattr(parsed(tmp_path, *line)[1], name) == value
+
+
+def test_data_of_ones_own_are_not_mixed_with_generated_rows(tmp_path):
+    assert parsed(tmp_path, "--dataset_name", "mine")[4].igc_generated_rows == 0
+    assert parsed(tmp_path, "--igc_generated_rows", "64")[4].igc_generated_rows == 64
+
+
+def test_a_lora_has_its_own_rate_and_the_calculator_beside_it_too(tmp_path):
+    training = parsed(tmp_path, "--igc_adapter", "igc+lora")[1]
+    assert (training.learning_rate, training.calculator_learning_rate) == (defaults.LORA_RATE, 1e-3)
+    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--learning_rate", "5e-4")[1]
+    assert (training.learning_rate, training.calculator_learning_rate) == (5e-4, 5e-4)
+    training = parsed(tmp_path, "--igc_adapter", "igc+lora", "--igc_learning_rate", "3e-3")[1]
+    assert (training.learning_rate, training.calculator_learning_rate) == (defaults.LORA_RATE, 3e-3)
+
+
+def test_rows_with_nothing_to_write_are_skipped_where_nothing_else_is_trained(tmp_path):
+    for line, skips in (
+        ([], True),
+        (["--igc_adapter", "igc+lora"], False),
+        (["--igc_train_base"], False),
+        (["--igc_skip_silent_rows", "false"], False),
+    ):
+        assert parsed(tmp_path, *line)[1].igc_skip_silent_rows == skips
+
+
+def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
+    for adapter, rate in (("lora", defaults.LORA_RATE), ("none", 2e-5)):
+        _, training, _, _, igc = parsed(tmp_path, "--igc_adapter", adapter)
+        assert (training.max_steps, training.per_device_train_batch_size, igc.igc_generated_rows) == (-1, 8, 0)
+        assert training.learning_rate == rate
+
+
+def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monkeypatch):
+    line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path)]
+    monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: False)
+    for supported in (True, False):
+        monkeypatch.setattr(defaults, "computes_bf16", lambda supported=supported: supported)
+        training = sft.parse(line).arguments[1]
+        assert (training.use_cpu, training.bf16) == (True, supported)
+    assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).arguments[1].bf16
+    monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: True)
+    assert defaults.device_arguments(set()) == []
+
+
+def test_the_names_in_a_file_count_as_given(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("learning_rate: 2.0e-5\nmax_steps: 7\n")
+    assert given_names(["--config", str(file), "--seed", "1", "--use-cpu"]) == {
+        "config", "learning_rate", "max_steps", "seed", "use_cpu",
+    }  # fmt: skip
+    assert parsed(tmp_path, "--config", str(file))[1].max_steps == 7
