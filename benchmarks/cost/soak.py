@@ -12,7 +12,8 @@ code is 1; the JSON is written all the same.
     peft-igc demo --output build/tokens --seed 0
     python -m benchmarks.cost.soak --adapter build/tokens/adapter --output benchmarks/results/soak.json
 
-Without `--adapter` the adapters are random and calculate wherever there are two numbers. Nothing is timed.
+The other interface, and both without `--adapter`, have random adapters that calculate wherever they read numbers.
+Nothing is timed.
 """
 
 from __future__ import annotations

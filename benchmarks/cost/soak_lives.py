@@ -95,16 +95,16 @@ class Abandoned(BaseException):
 
 
 def subjects(seed: int, adapter: Path | None = None) -> list[Subject]:
-    """Both models with both kinds of cache; with the trained `adapter`, or with random ones of both interfaces."""
+    """Both models with both interfaces and both kinds of cache; the trained `adapter` takes its interface's place."""
     base, tokenizer = made_base(TINY, seed, torch.device("cpu"))
     found = []
     for kind, one in (("llama", base), ("window", windowed(base))):
         torch.manual_seed(seed)
+        configs = {interface: igc_config(tokenizer, one, interface) for interface in INTERFACES}
+        models = {interface: get_peft_model(twin(one), config) for interface, config in configs.items()}
         if adapter is not None:
-            models = {"adapter": PeftModel.from_pretrained(twin(one), str(adapter))}
-        else:
-            configs = {interface: igc_config(tokenizer, one, interface) for interface in INTERFACES}
-            models = {interface: get_peft_model(twin(one), config) for interface, config in configs.items()}
+            trained = PeftModel.from_pretrained(twin(one), str(adapter))
+            models[trained.peft_config["default"].interface] = trained
         for name, model in models.items():
             model.eval().requires_grad_(False)
             found += [Subject(f"{kind} {name} {cache}", model, cache, tokenizer) for cache in CACHES]

@@ -1,8 +1,8 @@
 """Memory at moments at which no KV cache is in use, and whether it has grown between them.
 
-In: nothing but the process. Out: `Memory` samples, and sentences about what grew. A sample is taken after a garbage
-collection: the process's resident set, tensors, and objects that belong to texts and calls. The first quarter of the
-samples is the warm-up. After that
+In: nothing but the process. Out: `Memory` samples, and sentences about what grew. A sample has the process's resident
+set, tensors, and objects that belong to texts and calls, after a garbage collection, and after the allocator has given
+its free pages back, where it can (glibc). The first quarter of the samples is the warm-up. After that
 
 * as many objects of a kind (`KINDS`) are alive as before the run;
 * at most `TENSORS` more tensors are alive than at the end of the warm-up;
@@ -13,10 +13,12 @@ Try it: `pytest tests/benchmarks/test_soak.py`
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import statistics
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +31,7 @@ from peft_igc.tuner.text_state import StaticText, TextState
 
 KINDS = (TextState, StaticText, Call, Generation, Cache)
 TENSORS = 16  # tables that libraries make on first use
-RESIDENT = 16 * 2**20  # bytes: what the allocator's fragments vary by
+RESIDENT = 16 * 2**20  # bytes; fragments vary by a few MiB
 
 
 @dataclass
@@ -65,6 +67,8 @@ def measured(generations: int, seconds: float) -> Memory:
 
 def resident() -> int | None:
     """Bytes of the process's resident set, or None."""
+    with suppress(AttributeError):  # not glibc: what each thread's pool holds in reserve counts as well
+        ctypes.CDLL(None).malloc_trim(0)
     path = Path("/proc/self/statm")
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else None
 

@@ -66,7 +66,7 @@ def test_a_twentieth_of_the_soak_finds_nothing(tmp_path, monkeypatch, capsys):
 
 # ------------------------------------------------------------------------------------------ lives
 def test_equal_plans_give_equal_answers_which_are_those_of_their_texts_alone(trained):
-    subject = trained["llama adapter dynamic"]
+    subject = trained["llama tokens dynamic"]
     for kind in LIVES:
         answers = soak_lives.lived(Plan(subject, kind, "0"))
         assert answers == soak_lives.lived(Plan(subject, kind, "0")) != soak_lives.lived(Plan(subject, kind, "1"))
@@ -74,15 +74,15 @@ def test_equal_plans_give_equal_answers_which_are_those_of_their_texts_alone(tra
 
 
 def test_static_caches_live_the_lives_that_they_can(trained):
-    assert trained["llama adapter static"].lives == STATIC_LIVES
+    assert trained["llama tokens static"].lives == STATIC_LIVES
     assert set(LIVES) - set(STATIC_LIVES) == {"cropped", "copied"}
-    for name in ("llama adapter static", "window adapter static"):
+    for name in ("llama tokens static", "window tokens static"):
         for kind in STATIC_LIVES:
             assert soak_lives.lived(Plan(trained[name], kind, "0"))
 
 
 def test_the_window_is_the_same_model_that_sees_less(trained):
-    whole, window = (trained[f"{name} adapter {DYNAMIC}"].model for name in ("llama", "window"))
+    whole, window = (trained[f"{name} tokens {DYNAMIC}"].model for name in ("llama", "window"))
     ids = torch.randint(10, 3000, (1, soak_lives.WINDOW + 4))
     with torch.no_grad():
         logits = [model(input_ids=ids).logits[0] for model in (whole, window)]
@@ -102,7 +102,7 @@ def test_without_an_adapter_both_interfaces_calculate():
 
 @pytest.mark.parametrize("how", ["half", "cycle", "pass", "generation"])
 def test_each_way_to_abandon_a_text_ends_in_the_middle(trained, how, monkeypatch):
-    life = soak_lives._Life(trained["llama adapter dynamic"], soak_lives.random.Random(0))
+    life = soak_lives._Life(trained["llama tokens dynamic"], soak_lives.random.Random(0))
     monkeypatch.setattr(life.draw, "choice", lambda options: how if how in options else options[0])
     caches, make = [], life._cache
     monkeypatch.setattr(life, "_cache", lambda: caches.append(make()) or caches[-1])
@@ -139,13 +139,13 @@ def test_a_state_that_does_not_follow_its_cache_gives_wrong_answers_that_are_fou
     monkeypatch.setattr(owner, name, broken)
     phase = soak.Phase(memory=[sample(0), sample(1)])
     for seed in range(8):
-        plan = Plan(trained["llama adapter dynamic"], kind, str(seed))
+        plan = Plan(trained["llama tokens dynamic"], kind, str(seed))
         for answer in soak_lives.lived(plan):
             phase.counts.add(plan, answer, soak.fresh(plan.subject, answer)[0])
     assert phase.counts.wrong > 0
     (message,) = phase.faults("alone", NONE)
     assert f"alone: {phase.counts.wrong} of {phase.counts.generations} answers are not those" in message
-    assert f"The first: llama adapter dynamic, {kind}, seed" in message
+    assert f"The first: llama tokens dynamic, {kind}, seed" in message
 
 
 def test_a_wrong_answer_ends_the_command_with_a_message_and_its_results(tmp_path, monkeypatch, capsys):
@@ -153,13 +153,13 @@ def test_a_wrong_answer_ends_the_command_with_a_message_and_its_results(tmp_path
     monkeypatch.setattr(soak, "fresh", lambda *args: ((*fresh(*args)[0][:-1], 7), True))
     results, end = run(tmp_path, monkeypatch, "--adapter", TRAINED, "--generations", 3, "--minutes", 0)
     assert end == results["faults"][0]
-    assert end.startswith("alone: 3 of 3 answers are not those to the same text alone. The first: llama adapter ")
+    assert end.startswith("alone: 3 of 3 answers are not those to the same text alone. The first: llama tokens ")
     assert results["alone"]["wrong"] == len(results["alone"]["examples"]) == 3
     assert "memory is flat" not in capsys.readouterr().out
 
 
 def test_a_thread_whose_answers_differ_from_the_sequential_ones_is_found(trained):
-    plan = Plan(trained["llama adapter dynamic"], "reset", "0")
+    plan = Plan(trained["llama tokens dynamic"], "reset", "0")
     answers = soak_lives.lived(plan)
     right = soak.together({plan: answers}, 2, 0.1, 0)
     assert right.counts.wrong == 0
@@ -170,7 +170,7 @@ def test_a_thread_whose_answers_differ_from_the_sequential_ones_is_found(trained
 
 
 def test_a_difference_at_a_tie_is_counted_apart_and_may_be_rare(trained, monkeypatch):
-    plan = Plan(trained["llama adapter dynamic"], "reset", "0")
+    plan = Plan(trained["llama tokens dynamic"], "reset", "0")
     answer = soak_lives.lived(plan)[0]
     other = (answer.new[0] + 1, *answer.new[1:])
     counts = soak.Counts()
@@ -254,7 +254,7 @@ def test_caches_that_are_kept_end_the_command(tmp_path, monkeypatch):
 
 
 def test_what_is_left_on_a_threads_stack_is_found(trained, monkeypatch):
-    plan = Plan(trained["llama adapter dynamic"], "reset", "0")
+    plan = Plan(trained["llama tokens dynamic"], "reset", "0")
     answers, pop = soak_lives.lived(plan), hooks._Call.__call__
 
     def leaving(self, *args, **kwargs):
