@@ -36,7 +36,7 @@ import torch
 from benchmarks.common.measuring import Progress, facts
 from benchmarks.cost import soak_lives
 from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
-from benchmarks.cost.soak_memory import RESIDENT, TENSORS, Memory, growth, measured, resident_growth
+from benchmarks.cost.soak_memory import HEAP, RESIDENT, TENSORS, Memory, growth, growth_of, measured
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import observing
@@ -97,15 +97,28 @@ class Counts:
 
 @dataclass
 class Phase:
-    """What came of a phase's answers, and the memory meanwhile."""
+    """What came of a phase's answers, and the memory meanwhile.
+
+    Attributes:
+        counts: of all answers.
+        memory: samples from before the first answer on.
+        warm_up: how many samples are not judged; never less than a quarter of them.
+        start: when it began.
+    """
 
     counts: Counts = field(default_factory=Counts)
     memory: list[Memory] = field(default_factory=list)
+    warm_up: int = 1
     start: float = field(default_factory=time.perf_counter)
 
     def sample(self) -> None:
         """Measures the memory now."""
         self.memory.append(measured(self.counts.generations, time.perf_counter() - self.start))
+
+    @property
+    def settled(self) -> list[Memory]:
+        """The samples after the warm-up."""
+        return self.memory[max(self.warm_up, len(self.memory) // 4) :]
 
     def told(self) -> dict[str, Any]:
         """The phase for JSON."""
@@ -113,13 +126,14 @@ class Phase:
             "generations": self.counts.generations,
             **vars(self.counts),
             "seconds": time.perf_counter() - self.start,
-            "resident_growth": resident_growth(self.memory),
+            **{f"{name}_growth": growth_of(self.settled, name) for name in ("heap", "resident")},
+            "warm_up": len(self.memory) - len(self.settled),
             "memory": [vars(one) for one in self.memory],
         }
 
     def faults(self, name: str, before: dict[str, int]) -> list[str]:
         """What is wrong, in sentences; `before` has the number of objects before the run."""
-        found, counts = growth(self.memory, before), self.counts
+        found, counts = growth(self.settled, before), self.counts
         if counts.wrong:
             found.append(
                 f"{counts.wrong} of {counts.generations} answers are not those to the same text alone. "
@@ -195,8 +209,9 @@ def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, 
 
 def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed: int) -> Phase:
     """The same lives in threads, in rounds of one model each, between which memory is measured."""
-    phase, models = Phase(), list({id(plan.subject.model): plan.subject.model for plan in known}.values())
-    rounds = max(2 * len(models), min(SAMPLES, round(seconds / SHORTEST)))
+    models = list({id(plan.subject.model): plan.subject.model for plan in known}.values())
+    phase = Phase(warm_up=1 + len(models))  # each thread makes buffers for each model
+    rounds = max(3 * len(models), min(SAMPLES, round(seconds / SHORTEST)))
     progress = Progress(rounds)
     phase.sample()
     with ThreadPoolExecutor(threads) as pool:  # its threads live on, with whatever is left on their stacks
@@ -233,7 +248,7 @@ def soak(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.minutes > 0:
         phase = together(known, arguments.threads, 60 * arguments.minutes, arguments.seed)
         results["together"], found = phase.told(), found + phase.faults("together", before)
-    bounds = {"tensors": TENSORS, "resident": RESIDENT, "ties": TIES, "objects": before}
+    bounds = {"tensors": TENSORS, "heap": HEAP, "resident": RESIDENT, "ties": TIES, "objects": before}
     return {"bounds": bounds, **results, "faults": found}
 
 

@@ -150,10 +150,11 @@ def test_a_state_that_does_not_follow_its_cache_gives_wrong_answers_that_are_fou
 
 def test_a_wrong_answer_ends_the_command_with_a_message_and_its_results(tmp_path, monkeypatch, capsys):
     fresh = soak.fresh
-    monkeypatch.setattr(soak, "fresh", lambda *args: ((*fresh(*args)[0][:-1], 7), True))
+    monkeypatch.setattr(soak, "CLOSE", 0.0)  # no tie
+    monkeypatch.setattr(soak, "fresh", lambda *args: ((*fresh(*args)[0][:-1], 3), True))
     results, end = run(tmp_path, monkeypatch, "--adapter", TRAINED, "--generations", 3, "--minutes", 0)
     assert end == results["faults"][0]
-    assert end.startswith("alone: 3 of 3 answers are not those to the same text alone. The first: llama tokens ")
+    assert end.startswith("alone: 3 of 3 answers are not those to the same text alone. The first: llama hidden ")
     assert results["alone"]["wrong"] == len(results["alone"]["examples"]) == 3
     assert "memory is flat" not in capsys.readouterr().out
 
@@ -207,7 +208,7 @@ def test_a_pointing_is_as_close_as_its_best_places():
 
 # ------------------------------------------------------------------------------------------ memory
 def sample(generations, **values):
-    fields = {"seconds": 0.0, "resident": 500 * MIB, "tensors": 300, "objects": NONE, "load": 0.0}
+    fields = {"seconds": 0.0, "heap": 400 * MIB, "resident": 500 * MIB, "tensors": 300, "objects": NONE, "load": 0.0}
     return Memory(generations, **{**fields, **values})
 
 
@@ -220,27 +221,32 @@ def test_what_is_alive_is_counted():
     assert grown == {**NONE, "TextState": 1, "Call": 1, "Cache": 1}
     assert more.tensors > before.tensors
     assert more.resident > 100 * MIB
+    kept.append(torch.zeros(MIB, dtype=torch.int64))
+    assert 7.9 * MIB < soak_memory.heap() - more.heap < 8.5 * MIB
     del kept
     assert soak_memory.measured(0, 0.0).objects == before.objects
 
 
 def test_memory_that_wavers_or_grows_in_the_warm_up_alone_is_flat():
-    memory = [sample(i, resident=(500 + 8 * (i % 2)) * MIB, tensors=300 + i % 3) for i in range(20)]
-    memory[0] = sample(0, resident=300 * MIB, tensors=100, objects=NONE)
-    assert growth(memory, NONE) == []
+    memory = [sample(i, heap=(400 + 8 * (i % 2)) * MIB, tensors=300 + i % 3) for i in range(20)]
+    memory[0] = memory[1] = sample(0, heap=100 * MIB, resident=300 * MIB, tensors=100)
+    assert growth(soak.Phase(memory=memory).settled, NONE) == []
+    assert growth(soak.Phase(memory=memory[1:5], warm_up=1).settled, NONE) == []
+    assert len(growth(memory[1:5], NONE)) == 3
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("resident", lambda i: (500 + 2 * i) * MIB, "resident set has grown by 20.0 MiB .* 16 MiB may be"),
+        ("heap", lambda i: (400 + i / 4) * MIB, "`heap` has grown by 2.5 MiB .* 2 MiB may be"),
+        ("resident", lambda i: (500 + 8 * i) * MIB, "`resident` has grown by 80.0 MiB .* 64 MiB may be"),
         ("tensors", lambda i: 300 + 2 * i, "28 more tensors are alive after 19 generations than after 5; 16 may be"),
         ("objects", lambda i: {**NONE, "Call": int(i == 19)}, "1 objects `Call` are alive after 19 generations"),
     ],
 )
 def test_memory_that_grows_is_found(name, value, message):
     memory = [sample(i, **{name: value(i)}) for i in range(20)]
-    (found,) = growth(memory, NONE)
+    (found,) = growth(soak.Phase(memory=memory).settled, NONE)
     assert re.search(message, found)
 
 
