@@ -10,6 +10,7 @@ collection. Among the samples after a warm-up
 
 The resident set also has free fragments of the allocator's pools, of which there is one per thread. They grow for
 minutes while as much is in use as before, so its bound is wide. How much is in use is known with glibc only.
+The bounds are for runs of minutes: at first, each thread makes buffers of about 20 MiB for its longest texts.
 
 Try it: `pytest tests/benchmarks/test_soak.py`
 """
