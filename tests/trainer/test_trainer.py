@@ -18,8 +18,10 @@ import torch
 import transformers
 from datasets import Dataset, IterableDataset
 from peft import LoraConfig, get_peft_model
-from tiny_models import small_config, tiny_model
-from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_models import small_config, small_igc, tiny_model
+from tiny_training import SPECIAL, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
@@ -363,6 +365,53 @@ def test_a_row_that_loses_its_question_and_with_it_its_labels_is_reported(tmp_pa
         made = trainer(tmp_path, data, max_length=12)
     assert "`max_length=12` cuts 1 of 3 rows of the train dataset" in caplog.text
     assert len(made.train_dataset) == 2
+
+
+LENGTH = 18
+
+
+def _like_gpt2():
+    """A tokenizer with tokens for some numbers of two digits and not for others, so that answers are respelled."""
+    pairs = ["12", "34", "56", "78", "90", "07", "99"]
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *map(chr, range(32, 127)), *pairs])}
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.BPE(vocabulary, [tuple(pair) for pair in pairs])),
+        pad_token="<pad>",
+        bos_token="<bos>",
+        eos_token="<eos>",
+    )
+    made.backend_tokenizer.decoder = decoders.Fuse()
+    return made
+
+
+@pytest.mark.parametrize("kind", ["list", "stream", "without operands"])
+def test_results_are_respelled_before_rows_are_cut_so_that_the_length_holds(tmp_path, kind):
+    tokens = _like_gpt2()
+    fields = small_igc(interface="tokens", num_digits=12, init_weights=True)
+    del fields["number_tokens"]
+    config = IGCConfig.from_tokenizer(tokens, anchors=["prompt_end"], **fields)
+    assert config.token_table.group == 1
+    sums = [(7, 1), (123456789011, 1), (1, 563456789011)]
+    data = [{"prompt": f"{a}+{b}=", "completion": str(a + b), **add(str(a), str(b))} for a, b in sums]
+    if kind == "without operands":
+        data = [{key: row[key] for key in ("prompt", "completion")} for row in data]
+    lengths = [len(tokens(row["prompt"] + row["completion"])["input_ids"]) + 1 for row in data]
+    assert max(lengths) <= LENGTH  # nothing would be cut before the answers are respelled
+    made = IGCTrainer(
+        model=get_peft_model(tiny_model("llama"), config),
+        args=arguments(tmp_path, max_length=LENGTH, max_steps=1),
+        train_dataset=to_dataset(data).to_iterable_dataset() if kind == "stream" else to_dataset(data),
+        processing_class=tokens,
+    )
+    batch = first_batch(made)
+    assert batch["input_ids"].shape == (3, LENGTH)
+    labels = [[token for token in row if token != -100] for row in batch["labels"].tolist()]
+    assert sorted(tokens.convert_ids_to_tokens(row) for row in labels) == [
+        [*"12345678"],
+        [*"56345678"],
+        ["8", "<eos>"],
+    ]
+    made.train()
 
 
 # ------------------------------------------------------------------------------------------ refusals and warnings

@@ -1,0 +1,280 @@
+"""Whether answers stay right and memory stays flat over 10,000 generations, and over minutes of eight threads.
+
+First phase: lives of caches that grow, are cropped, forked, reordered, reset and abandoned (`soak_lives`). Each answer
+is compared with a fresh generation of the same text, without a cache of the caller's. Second phase: the same lives
+again, in threads that share one model at a time; each answer is compared with that of the first phase.
+
+Between lives, and between rounds of threads, memory is measured; `soak_memory` has the bounds. Two answers may differ
+where a fresh pass over the text shows a tie, because the choice then depends on the order of additions. These are
+counted as `ties`, and may be at most `TIES` of the answers. With any other difference, or where memory grows, the exit
+code is 1; the JSON is written all the same.
+
+    peft-igc demo --output build/tokens --seed 0
+    python -m benchmarks.cost.soak --adapter build/tokens/adapter --output benchmarks/results/soak.json
+
+The other interface, and both without `--adapter`, have random adapters that calculate wherever they read numbers.
+Nothing is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.common.measuring import Progress, facts
+from benchmarks.cost import soak_lives
+from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
+from benchmarks.cost.soak_memory import HEAP, RESIDENT, TENSORS, Memory, growth, growth_of, measured
+from peft_igc.mappings.readings import NEVER, Pointing
+from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.call import observing
+from peft_igc.tuner.steps import Step
+
+
+TIES = 0.005  # of the answers
+CLOSE = 1e-2  # nats between the best two of a reading or of the next token: what another order of additions may move
+SAMPLES = 24  # of a phase, at most
+SHORTEST = 2.0  # seconds of a round of threads, but for very short runs
+EXAMPLES = 10  # of wrong answers
+KEPT = 2  # lives of each subject and kind that threads repeat
+
+
+@dataclass
+class Counts:
+    """What came of some answers.
+
+    Attributes:
+        answers: their number by subject and kind of life.
+        ok: those after which the calculator has written.
+        ties: those that differ from the expected one where it is a tie.
+        wrong: those that differ elsewhere.
+        examples: the first of these, in words.
+    """
+
+    answers: Counter[str] = field(default_factory=Counter)
+    ok: int = 0
+    ties: int = 0
+    wrong: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def generations(self) -> int:
+        """Answers so far."""
+        return sum(self.answers.values())
+
+    def add(self, plan: Plan, answer: Answer, expected: tuple[int, ...]) -> None:
+        """Counts one answer."""
+        self.answers[f"{plan.subject.name}, {plan.kind}"] += 1
+        if answer.new == expected:
+            return
+        if is_tie(plan.subject, answer, expected):
+            self.ties += 1
+            return
+        self.wrong += 1
+        decode = plan.subject.tokenizer.decode
+        text, got, right = (decode(list(ids)) for ids in (answer.text, answer.new, expected))
+        example = f"{plan.subject.name}, {plan.kind}, seed {plan.seed}: after {text!r} came {got!r}, not {right!r}"
+        self.examples = [*self.examples, example][:EXAMPLES]
+
+    def merge(self, other: Counts) -> None:
+        """Adds those of a thread."""
+        self.answers += other.answers
+        self.ok, self.ties, self.wrong = self.ok + other.ok, self.ties + other.ties, self.wrong + other.wrong
+        self.examples = [*self.examples, *other.examples][:EXAMPLES]
+
+
+@dataclass
+class Phase:
+    """What came of a phase's answers, and the memory meanwhile.
+
+    Attributes:
+        counts: of all answers.
+        memory: samples from before the first answer on.
+        warm_up: how many samples are not judged; never less than a quarter of them.
+        start: when it began.
+    """
+
+    counts: Counts = field(default_factory=Counts)
+    memory: list[Memory] = field(default_factory=list)
+    warm_up: int = 1
+    start: float = field(default_factory=time.perf_counter)
+
+    def sample(self) -> None:
+        """Measures the memory now."""
+        self.memory.append(measured(self.counts.generations, time.perf_counter() - self.start))
+
+    @property
+    def settled(self) -> list[Memory]:
+        """The samples after the warm-up."""
+        return self.memory[max(self.warm_up, len(self.memory) // 4) :]
+
+    def told(self) -> dict[str, Any]:
+        """The phase for JSON."""
+        return {
+            "generations": self.counts.generations,
+            **vars(self.counts),
+            "seconds": time.perf_counter() - self.start,
+            **{f"{name}_growth": growth_of(self.settled, name) for name in ("heap", "resident")},
+            "warm_up": len(self.memory) - len(self.settled),
+            "memory": [vars(one) for one in self.memory],
+        }
+
+    def faults(self, name: str, before: dict[str, int]) -> list[str]:
+        """What is wrong, in sentences; `before` has the number of objects before the run."""
+        found, counts = growth(self.settled, before), self.counts
+        if counts.wrong:
+            found.append(
+                f"{counts.wrong} of {counts.generations} answers are not those to the same text alone. "
+                f"The first: {counts.examples[0]}."
+            )
+        if counts.ties > max(1, TIES * counts.generations):
+            found.append(f"{counts.ties} of {counts.generations} answers differ at a tie; {TIES:.1%} may be.")
+        return [f"{name}: {one}" for one in found]
+
+
+# ------------------------------------------------------------------------------------------ answers
+@contextmanager
+def steps_seen() -> Iterator[list[Step]]:
+    """The steps that run meanwhile in this thread."""
+    seen: list[Step] = []
+    with observing(lambda event: seen.append(event) if isinstance(event, Step) else None):
+        yield seen
+
+
+def fresh(subject: Subject, answer: Answer) -> tuple[tuple[int, ...], bool]:
+    """The answer to the same text from scratch, and whether a step of it is ok."""
+    with steps_seen() as seen:
+        (expected,) = soak_lives.generated(subject.model, [list(answer.text)], len(answer.new))
+    return tuple(expected), any(bool((step.result.status == int(Status.OK)).any()) for step in seen)
+
+
+def is_tie(subject: Subject, answer: Answer, expected: tuple[int, ...]) -> bool:
+    """Whether a pass over the text, up to where two answers part, has a choice between two of which none is better."""
+    same = next(i for i, (a, b) in enumerate(zip(answer.new, expected, strict=True)) if a != b)
+    with torch.no_grad(), steps_seen() as steps:
+        logits = subject.model(input_ids=torch.tensor([[*answer.text, *expected[:same]]]), use_cache=False).logits
+    best = logits[0, -1].log_softmax(-1).topk(2).values
+    return min([float(best[0] - best[1]), *map(margin, steps)]) < CLOSE
+
+
+def margin(step: Step) -> float:
+    """The smallest distance between the best two of a slot, in nats; infinite where there is nothing to choose."""
+    reading = step.reading
+    if isinstance(reading, Pointing):
+        # The second operand is another number than the first one: the third best may be the next choice.
+        pointers = reading.scores.movedim(2, 0).flatten(3).topk(3, -1).values  # [2, B, A, 3]
+        slots = [pointers[0], pointers[1], reading.operator.log_softmax(-1).topk(2, -1).values]
+    else:
+        slots = [one.log_softmax(-1).topk(2, -1).values for one in reading]
+    gaps = [(one[..., :-1] - one[..., 1:])[one[..., 1:] > NEVER / 2] for one in slots]
+    return min((float(gap.min()) for gap in gaps if gap.numel()), default=float("inf"))
+
+
+# ------------------------------------------------------------------------------------------ phases
+def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, dict[Plan, list[Answer]]]:
+    """Lives one after the other, each answer compared with a fresh generation; also gives the answers of the first."""
+    phase, known, progress = Phase(), {}, Progress(generations)
+    cells = [(subject, kind) for subject in subjects for kind in subject.lives]
+    every = max(1, generations // SAMPLES)
+    phase.sample()
+    for number in itertools.count():
+        plan = Plan(*cells[number % len(cells)], f"{seed}-{number // len(cells)}")
+        answers = lived(plan)
+        for answer in answers:
+            expected, ok = fresh(plan.subject, answer)
+            phase.counts.add(plan, answer, expected)
+            phase.counts.ok += ok
+        if number < KEPT * len(cells):
+            known[plan] = answers
+        done = phase.counts.generations
+        progress.step("generations", min(len(answers), generations - progress.done))
+        if done >= every * len(phase.memory):
+            phase.sample()
+        if done >= generations:
+            return phase, known
+    raise AssertionError("there is no end to counting")
+
+
+def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed: int) -> Phase:
+    """The same lives in threads, in rounds of one model each, between which memory is measured."""
+    models = list({id(plan.subject.model): plan.subject.model for plan in known}.values())
+    phase = Phase(warm_up=1 + len(models))  # each thread makes buffers for each model
+    rounds = max(3 * len(models), min(SAMPLES, round(seconds / SHORTEST)))
+    progress = Progress(rounds)
+    phase.sample()
+    with ThreadPoolExecutor(threads) as pool:  # its threads live on, with whatever is left on their stacks
+        for number in range(rounds):
+            model = models[number % len(models)]
+            lives = [(plan, answers) for plan, answers in known.items() if plan.subject.model is model]
+            end = time.perf_counter() + seconds / rounds
+            draws = [random.Random(f"{seed}-{number}-{thread}") for thread in range(threads)]
+            for counts in list(pool.map(lambda draw, lives=lives, end=end: until(end, lives, draw), draws)):
+                phase.counts.merge(counts)
+            progress.step("rounds of threads")
+            phase.sample()
+    return phase
+
+
+def until(end: float, lives: list[tuple[Plan, list[Answer]]], draw: random.Random) -> Counts:
+    """Repeats lives in one thread up to a moment, at least one, and compares their answers with the known ones."""
+    counts = Counts()
+    while not counts.answers or time.perf_counter() < end:
+        plan, answers = draw.choice(lives)
+        for answer, before in zip(lived(plan), answers, strict=True):
+            # The texts differ where an earlier answer of this life was a tie.
+            expected = before.new if answer.text == before.text else fresh(plan.subject, answer)[0]
+            counts.add(plan, answer, expected)
+    return counts
+
+
+def soak(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Runs both phases; gives the results for JSON, with what is wrong under `faults`."""
+    subjects = soak_lives.subjects(arguments.seed, arguments.adapter)
+    before = measured(0, 0.0).objects
+    phase, known = alone(subjects, arguments.generations, arguments.seed)
+    results, found = {"alone": phase.told()}, phase.faults("alone", before)
+    if arguments.minutes > 0:
+        phase = together(known, arguments.threads, 60 * arguments.minutes, arguments.seed)
+        results["together"], found = phase.told(), found + phase.faults("together", before)
+    bounds = {"tensors": TENSORS, "heap": HEAP, "resident": RESIDENT, "ties": TIES, "objects": before}
+    return {"bounds": bounds, **results, "faults": found}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--output", type=Path, required=True, metavar="FILE")
+    made.add_argument("--adapter", type=Path, metavar="DIR", help="a trained adapter of the embedded base")
+    made.add_argument("--generations", type=int, default=10_000, help="of the first phase (default: %(default)s)")
+    made.add_argument("--threads", type=int, default=8, help="of the second phase (default: %(default)s)")
+    made.add_argument("--minutes", type=float, default=5.0, help="of the second phase (default: %(default)s)")
+    made.add_argument("--seed", type=int, default=0)
+    return made
+
+
+def main() -> None:
+    """Runs the soak test and writes its results; exit code 1 if something is wrong."""
+    arguments = parser().parse_args()
+    torch.set_num_threads(1)
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
+    results = {**facts(), "settings": settings, **soak(arguments)}
+    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if results["faults"]:
+        raise SystemExit("\n".join(results["faults"]))
+    print("All answers are right, and memory is flat.", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""Lives of KV caches, for the soak test: a cache is filled, gives a few answers in one of several ways, is dropped.
+
+In: a `Plan`: a `Subject` (model and kind of cache), a kind of life, a seed. Out: `Answer`s, each with the text that it
+follows, so that it can be compared with a fresh generation of the same text. Equal plans give equal lives. The lives:
+
+* `growing`: each turn of a chat goes on with the cache of the turns before;
+* `cropped`: the cache is cropped to a place in a question, also within a number, from which another one goes on;
+* `copied`, `deep_copied`: forks of a prefix by `copy.copy` of its cache layers or by `copy.deepcopy`, whose
+  questions arrive in turn, a token at a time;
+* `reordered`: rows of different lengths that are reordered, repeated and selected;
+* `reset`: one cache for several texts in succession;
+* `abandoned`: passes and generations that end in the middle, with caches that nobody uses again; then one answer.
+
+Nothing is compared or counted here; `soak` does that. Try it: `pytest tests/benchmarks/test_soak.py`
+
+Shapes: B rows, T tokens of a batch.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from peft import PeftModel, get_peft_model
+from transformers import DynamicCache, MistralConfig, MistralForCausalLM, StaticCache, StoppingCriteriaList
+
+from benchmarks.common.shapes import INTERFACES, TINY, igc_config, made_base, twin
+
+
+DYNAMIC, STATIC = CACHES = ("dynamic", "static")
+WINDOW = 24  # tokens: about a turn and a half
+ROOM = 192  # tokens of a static cache
+NEW = 5  # most tokens of an answer
+FILLER = "The house was old and it stood in a green garden near the river.".split()
+REQUESTS = (
+    "What is {a} {word} {b}?",
+    "What is {a} {sign} {b}?",
+    "{filler} What is {a} {word} {b}?",
+    "What is the name of it?",
+    "{filler} Who lives in number {a}?",
+)
+WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+
+
+class Answer(NamedTuple):
+    """Ids of a text up to the end of a prompt, and the ids that were generated after it."""
+
+    text: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model with an adapter, and the kind of cache that it is used with.
+
+    Attributes:
+        name: for messages.
+        model: in eval mode, without gradients. Subjects that differ by their cache share it.
+        cache: of `CACHES`.
+        tokenizer: the embedded one.
+    """
+
+    name: str
+    model: Any
+    cache: str
+    tokenizer: Any
+
+    @property
+    def lives(self) -> tuple[str, ...]:
+        """The kinds of lives that its cache can have. A static cache is not cropped, and its copies need their own
+        memory."""
+        return STATIC_LIVES if self.cache == STATIC else LIVES
+
+
+class Plan(NamedTuple):
+    """One life.
+
+    Attributes:
+        subject: whose cache it is.
+        kind: of `Subject.lives`.
+        seed: of the texts, and of what happens to the cache.
+    """
+
+    subject: Subject
+    kind: str
+    seed: str
+
+
+class Abandoned(BaseException):
+    """Ends a forward pass or a generation in the middle. Like `KeyboardInterrupt` it is no `Exception`."""
+
+
+def subjects(seed: int, adapter: Path | None = None) -> list[Subject]:
+    """Both models with both interfaces and both kinds of cache; the trained `adapter` takes its interface's place."""
+    base, tokenizer = made_base(TINY, seed, torch.device("cpu"))
+    found = []
+    for kind, one in (("llama", base), ("window", windowed(base))):
+        torch.manual_seed(seed)
+        configs = {interface: igc_config(tokenizer, one, interface) for interface in INTERFACES}
+        models = {interface: get_peft_model(twin(one), config) for interface, config in configs.items()}
+        if adapter is not None:
+            trained = PeftModel.from_pretrained(twin(one), str(adapter))
+            models[trained.peft_config["default"].interface] = trained
+        for name, model in models.items():
+            model.eval().requires_grad_(False)
+            found += [Subject(f"{kind} {name} {cache}", model, cache, tokenizer) for cache in CACHES]
+    return found
+
+
+def windowed(base: Any) -> Any:
+    """The embedded base as a Mistral with a sliding window, whose weights have the same names."""
+    kept = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    kept += ("num_key_value_heads", "head_dim", "rms_norm_eps", "rope_parameters", "tie_word_embeddings")
+    kept += ("max_position_embeddings", "pad_token_id", "bos_token_id", "eos_token_id")
+    fields = {name: getattr(base.config, name) for name in kept}
+    model = MistralForCausalLM(MistralConfig(**fields, sliding_window=WINDOW))
+    model.load_state_dict(base.state_dict())
+    model.generation_config = copy.deepcopy(base.generation_config)
+    return model.eval().requires_grad_(False)
+
+
+def lived(plan: Plan) -> list[Answer]:
+    """The answers of one life."""
+    life = _Life(plan.subject, random.Random(plan.seed))
+    getattr(life, plan.kind)()
+    return life.answers
+
+
+class _Life:
+    """One life of a cache; each public method is a kind of life."""
+
+    def __init__(self, subject: Subject, draw: random.Random) -> None:
+        self.subject, self.draw = subject, draw
+        self.answers: list[Answer] = []
+
+    # ------------------------------------------------------------------------------------------ kinds
+    def growing(self) -> None:
+        """Two to four turns, each after the answer to the one before."""
+        cache, text = self._cache(), [self.subject.tokenizer.bos_token_id]
+        for _ in range(self.draw.randint(2, 4)):
+            text = text + self._turn()
+            new = self._ask(cache, [text])[0]
+            text = [*text, *new, self.subject.tokenizer.eos_token_id]
+
+    def cropped(self) -> None:
+        """Three questions, each cropped away up to a place in it, from which another one goes on."""
+        cache, text = self._cache(), [self.subject.tokenizer.bos_token_id]
+        cache.activate_past_recording()  # without it a window cannot be cropped (transformers 5.23)
+        for _ in range(3):
+            asked = self._completed(text)
+            self._ask(cache, [asked])
+            text = asked[: self.draw.randint(len(text), len(asked) - 1)]
+            cache.crop(-(int(cache.get_seq_length()) - len(text)))
+
+    def copied(self) -> None:
+        """Forks that share the tensors of their prefix."""
+        self._fork(shallow_copy)
+
+    def deep_copied(self) -> None:
+        """Forks with tensors of their own."""
+        self._fork(copy.deepcopy)
+
+    def reordered(self) -> None:
+        """Two or three rows, padded on the left, whose places change shortly before their ends."""
+        rows = [[self.subject.tokenizer.bos_token_id, *self._turn()] for _ in range(self.draw.randint(2, 3))]
+        cache, width = self._cache(), max(map(len, rows))
+        self._feed(cache, rows, width, 0, width - self.draw.randint(1, 4))
+        order = [self.draw.randrange(len(rows)) for _ in rows]
+        cache.reorder_cache(torch.tensor(order))
+        rows = [rows[i] for i in order]
+        if self.subject.cache == DYNAMIC and self.draw.random() < 0.5:
+            cache.batch_repeat_interleave(2)
+            rows = [row for row in rows for _ in range(2)]
+            chosen = self.draw.sample(range(len(rows)), 2)
+            cache.batch_select_indices(torch.tensor(chosen))
+            rows = [rows[i] for i in chosen]
+        self._ask(cache, rows, width)
+
+    def reset(self) -> None:
+        """Three texts, one after the other."""
+        cache = self._cache()
+        for _ in range(3):
+            self._ask(cache, [[self.subject.tokenizer.bos_token_id, *self._turn()]])
+            cache.reset()
+
+    def abandoned(self) -> None:
+        """A text that is not answered, in one of four ways, and then again with a new cache."""
+        text = [self.subject.tokenizer.bos_token_id, *self._turn()]
+        cache = self._cache()
+        how = self.draw.choice(("half", "cycle", "pass", "generation"))
+        try:
+            if how == "pass":
+                _interrupt(cache, self.draw.randrange(len(cache.layers)), self.draw.randrange(NEW))
+            if how in ("pass", "generation"):
+                self._generate(cache, [text], len(text), stop=how == "generation")
+            else:
+                self._feed(cache, [text], len(text), 0, self.draw.randint(1, len(text)))
+        except Abandoned:
+            pass
+        if how == "cycle":
+            cache.itself = cache  # only the garbage collector frees it
+        self._ask(self._cache(), [text])
+
+    # ------------------------------------------------------------------------------------------ parts
+    def _fork(self, copied: Any) -> None:
+        """Two or three forks, whose questions arrive in turn, a token at a time, and the prefix itself after them."""
+        cache, text = self._cache(), [self.subject.tokenizer.bos_token_id, *self._turn()]
+        text = text[: self.draw.randint(1, len(text))]
+        self._feed(cache, [text], len(text), 0, len(text))
+        forks = [(copied(cache), self._completed(text)) for _ in range(self.draw.randint(1, 2))]
+        forks.append((cache, self._completed(text)))
+        for at in range(len(text), max(len(asked) for _, asked in forks) - 1):
+            for fork, asked in forks:
+                if at < len(asked) - 1:
+                    self._feed(fork, [asked], len(asked), at, at + 1)
+        for fork, asked in forks:
+            self._ask(fork, [asked])
+
+    def _completed(self, text: list[int]) -> list[int]:
+        """The beginning of a text with a request, and the rest of another request from the same place on."""
+        rest = self._turn()[len(text) - 1 :]
+        return [*text, *(rest or self._turn())]
+
+    def _turn(self) -> list[int]:
+        """Ids of a request and the assistant header; sometimes with words before the request."""
+        operator = self.draw.choice(list(WORDS))
+        a, b = (self.draw.randrange(10 ** self.draw.randint(1, 4)) for _ in range(2))
+        filler = " ".join(self.draw.choices(FILLER, k=self.draw.randint(1, 10)))
+        request = self.draw.choice(REQUESTS).format(a=a, b=b, sign=operator, word=WORDS[operator], filler=filler)
+        ids = self.subject.tokenizer.apply_chat_template(
+            [{"role": "user", "content": request}], add_generation_prompt=True, return_dict=True
+        )["input_ids"]
+        return list(ids[1:])  # without the beginning of a text
+
+    def _cache(self) -> Any:
+        """An empty cache."""
+        config = self.subject.model.config
+        if self.subject.cache == STATIC:
+            return StaticCache(config=config, max_cache_len=ROOM)
+        return DynamicCache(config=config)
+
+    def _feed(self, cache: Any, rows: list[list[int]], width: int, start: int, end: int) -> None:
+        """A pass over the tokens from `start` to `end` of rows that are padded to `width`."""
+        ids, mask = padded(rows, width)
+        with torch.no_grad():
+            self.subject.model(
+                input_ids=ids[:, start:end],
+                attention_mask=mask[:, :end],
+                position_ids=(mask.cumsum(1) - 1).clamp(min=0)[:, start:end],
+                past_key_values=cache,
+            )
+
+    def _ask(self, cache: Any, rows: list[list[int]], width: int | None = None) -> list[list[int]]:
+        """Generates after each row, records the answers and gives their ids."""
+        new = self._generate(cache, rows, width or max(map(len, rows)))
+        self.answers += [Answer(tuple(row), tuple(ids)) for row, ids in zip(rows, new, strict=True)]
+        return new
+
+    def _generate(self, cache: Any, rows: list[list[int]], width: int, stop: bool = False) -> list[list[int]]:
+        """Ids that are generated after rows, of which the cache may hold the beginning; `stop` abandons them."""
+        criteria = StoppingCriteriaList([_abandon] if stop else [])
+        return generated(
+            self.subject.model,
+            rows,
+            self.draw.randint(2, NEW),
+            width,
+            past_key_values=cache,
+            stopping_criteria=criteria,
+        )
+
+
+LIVES = ("growing", "cropped", "copied", "deep_copied", "reordered", "reset", "abandoned")
+STATIC_LIVES = ("growing", "deep_copied", "reordered", "reset", "abandoned")
+
+
+def generated(
+    model: Any, rows: list[list[int]], new: int, width: int | None = None, **options: Any
+) -> list[list[int]]:
+    """The ids of greedy generation after each of some rows.
+
+    Args:
+        model: the model.
+        rows: ids of the prompts.
+        new: number of tokens.
+        width: of the batch, padded on the left; the longest row's if None.
+        options: for `generate`.
+    """
+    ids, mask = padded(rows, width or max(map(len, rows)))
+    made = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new, do_sample=False, **options)
+    return made[:, ids.shape[1] :].tolist()
+
+
+def padded(rows: list[list[int]], width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask [B, T] of rows that are padded on the left to T = `width`."""
+    ids = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    return ids, mask
+
+
+def shallow_copy(cache: Any) -> Any:
+    """A cache of shallow copies of the layers, which share their tensors with the original."""
+    fork = copy.copy(cache)
+    fork.layers = [copy.copy(layer) for layer in cache.layers]
+    return fork
+
+
+def _interrupt(cache: Any, layer: int, passes: int) -> None:
+    """Makes a layer of the cache raise `Abandoned` after some passes: within a pass, before or after the adapter."""
+    update, left = cache.layers[layer].update, [passes]
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        if not left[0]:
+            raise Abandoned
+        left[0] -= 1
+        return update(*args, **kwargs)
+
+    cache.layers[layer].update = interrupted
+
+
+def _abandon(input_ids: torch.Tensor, scores: Any, **_: Any) -> bool:
+    """Raises `Abandoned` after the first token of a generation."""
+    raise Abandoned
