@@ -18,12 +18,12 @@ from peft import PeftConfig, PeftModel
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..tuner.base_model import TINY, TINY_FOLDER
 
-TINY = "tiny"
-TINY_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_base"
+
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = ["TINY", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
+__all__ = ["TINY", "TINY_FOLDER", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

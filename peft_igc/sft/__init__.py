@@ -1,7 +1,8 @@
 """`peft-igc sft`: supervised fine-tuning from a YAML file or the command line, as with `trl sft`.
 
-* `arguments`: the arguments about the calculator; `datasets`: datasets loaded and brought into one form.
-* `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
+* `arguments`: the arguments about the calculator; `parser`: the parser of all arguments and their help page.
+* `datasets`: datasets loaded and brought into one form; `launch`: processes through `accelerate launch`.
+* `run`: one run, from arguments to a saved adapter; `interruption`: what a run that ends early says.
 
 Imports `data`, `tuner`, `inference` and `trainer`; outside of the package trl, datasets, accelerate and their
 dependencies. Start with `run`.

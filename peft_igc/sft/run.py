@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import yaml
 from peft import LoraConfig, get_peft_model
 from transformers import AutoTokenizer, set_seed
-from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser, get_peft_config, get_quantization_config
+from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
 from ..inference.loading import TINY, find_base
@@ -31,7 +30,9 @@ from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 from .arguments import IGCArguments, check, igc_config
 from .datasets import load_corpora
+from .interruption import RESUME, Interrupted, how_to_go_on, stopped_by_a_signal
 from .launch import end, has_default, launch, launch_arguments
+from .parser import SFTParser
 
 
 __all__ = ["Parsed", "main", "parse", "run", "script"]
@@ -64,18 +65,17 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     """
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
-    types = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
-    usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
-    parser = TrlParser(types, prog=prog, usage=usage, allow_abbrev=False)
+    parser = SFTParser(prog)
+    launched = launch_arguments(parser.unrecognized(argv), parser.names)
     try:
-        *arguments, rest = parser.parse_args_and_config(argv, return_remaining_strings=True)
-    except (TypeError, ValueError, yaml.YAMLError) as error:  # argparse ends the program itself
+        *arguments, _ = parser.parse_args_and_config(argv, return_remaining_strings=True)
+    except (TypeError, ValueError) as error:  # argparse ends the program itself
         raise ValueError(f"The arguments cannot be used: {error}") from error
     _, training_args, model_args, _, igc_args = arguments
     check(training_args, model_args, igc_args)
     if model_args.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
-    return Parsed(tuple(arguments), launch_arguments(rest))
+    return Parsed(tuple(arguments), launched)
 
 
 def main(
@@ -92,6 +92,7 @@ def main(
     Raises:
         FileNotFoundError, OSError: A model, data or a checkpoint does not exist.
         ValueError: Model, data and arguments do not go together. Raised before training begins.
+        Interrupted: A SIGTERM ended the training, after `enable_jit_checkpoint` had saved a checkpoint.
     """
     if igc_args.has_igc and training_args.n_gpu > 1:
         training_args._n_gpu = 1  # with several GPUs, Trainer would use `nn.DataParallel`, which TRL and IGC refuse
@@ -108,6 +109,10 @@ def main(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
     trainer.train(resume_from_checkpoint=resume)
+    if stopped_by_a_signal(trainer):
+        step = trainer.state.global_step
+        end(trainer)
+        raise Interrupted(f"Ended by SIGTERM after step {step}. Repeat the command with `--{RESUME} true`.", 143)
     trainer.save_model(training_args.output_dir)
     if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
         _save_base(trainer, Path(training_args.output_dir) / "base")
@@ -235,14 +240,20 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
     Returns:
         The exit code.
+
+    Raises:
+        Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     parsed = parse(argv, prog)
     training_args = parsed.arguments[1]
     alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_reading_steps > 0
-    if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
-        return launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
-    main(*parsed.arguments)
+    try:
+        if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
+            return launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
+        main(*parsed.arguments)
+    except KeyboardInterrupt as error:
+        raise Interrupted(how_to_go_on(argv, training_args.output_dir), getattr(error, "code", 130)) from error
     return 0
 
 

@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from .anchor_rules import assistant_header, text_rule
+from .base_model import TINY, TINY_FOLDER
 
 
 # Not a `StrEnum`: `get_model_status` of PEFT 0.21 prints the part of `str(peft_type)` after the dot.
@@ -243,6 +244,8 @@ class IGCConfig(PeftConfig):
         super().__post_init__()
         self.loaded_from: str | None = None  # path for error messages; not a field, so it is not saved
         self.peft_type = IGC_PEFT_TYPE
+        if self.base_model_name_or_path == TINY and not os.path.isdir(TINY):  # type: ignore[has-type]
+            self.base_model_name_or_path = str(TINY_FOLDER)  # `AutoPeftModelForCausalLM` looks there for the base
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
         for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
@@ -356,6 +359,13 @@ class IGCConfig(PeftConfig):
                 f"`reading_context={context}` may cut a number in two, and the hidden interface would read the rest "
                 f"as a number. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
             )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As PEFT's, with the name of the base model inside the package in place of its path on this machine."""
+        saved: dict[str, Any] = super().to_dict()
+        if saved["base_model_name_or_path"] == str(TINY_FOLDER):
+            saved["base_model_name_or_path"] = TINY
+        return saved
 
     @property
     def token_table(self) -> TokenTable | None:
