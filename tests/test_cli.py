@@ -23,6 +23,7 @@ from peft_igc.demo.settings import SETTINGS, DemoSettings
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter
+from peft_igc.tuner.layer import IGCLayer
 
 
 ROOT = Path(__file__).parent.parent
@@ -157,6 +158,29 @@ def test_the_saved_folder_holds_adapter_weights_only_and_no_path(outcome):
     config = json.loads((folder / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "tiny"
     assert config["anchor_token_ids"] == [[4]]
+
+
+def test_the_card_of_the_demonstration_has_the_measured_table_and_no_path(outcome):
+    done, _ = outcome
+    text = (done.folder / "adapter" / "README.md").read_text()
+    assert "Trained for 4 steps on 16 generated rows, seed 5. Exact match of whole answers on the 40 questions" in text
+    for part, score in done.results["summary"]["igc"].items():
+        assert f"| {part} | {done.results['summary']['base'][part]:.2%} | {score:.2%} |" in text
+    assert "model, tokenizer = peft_igc.tiny_base()" in text
+    assert str(ROOT) not in text
+
+
+def test_transformers_loads_the_folder_of_the_demonstration_by_itself(outcome):
+    import transformers
+
+    folder, prompt = str(outcome[0].folder / "adapter"), [{"role": "user", "content": "What is 58 times 36?"}]
+    made = transformers.pipeline("text-generation", model=folder, max_new_tokens=4, do_sample=False)
+    assert any(isinstance(module, IGCLayer) for module in made.model.modules())
+    ours = load_adapter(small_base()[0], folder)
+    tokens = made.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        assert torch.equal(made.model(tokens).logits, ours(tokens).logits)
+    assert made(prompt)[0]["generated_text"][-1]["role"] == "assistant"
 
 
 def test_progress_tells_step_losses_exact_match_and_time_left(outcome):

@@ -171,7 +171,7 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
     except SafetensorError as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
     except RuntimeError as error:
-        # Torch's error for other methods' adapters; weights of an IGC adapter are checked in `tuner.adapter_files`.
+        # Torch's error for other methods' adapters; those of IGC are checked in `tuner.saving.adapter_files`.
         if "size mismatch" not in str(error):
             raise
         first = next(line.strip() for line in str(error).splitlines() if "size mismatch" in line)

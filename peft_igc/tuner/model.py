@@ -24,10 +24,10 @@ from transformers import PreTrainedModel
 from ..numbers.calculator import OPERATIONS
 from ..numbers.token_table import TokenTable
 from . import hooks
-from .adapter_files import FILE_KEY, bare_key, canonical_key, check_beside, check_weights, own_key
 from .base_model import decoder_layers, innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer, several_active
+from .saving.adapter_files import FILE_KEY, bare_key, canonical_key, check_beside, check_weights, own_key
 
 
 # Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must

@@ -462,7 +462,9 @@ def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try
     assert last == f'Saved. Load and trace it: peft-igc trace --base {base} --adapter {out} "What is 58 times 36?"'
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "import peft_igc" in card
-    assert "This model was trained with SFT" in card
+    assert "Trained for 2 steps." in card
+    assert "| interface | `tokens`: for a tokenizer with 10 numeric tokens, which writes single digits |" in card
+    assert str(tmp_path) not in card
     model = load_adapter(AutoModelForCausalLM.from_pretrained(base), out)
     for name, value in weights(made.model).items():
         assert torch.equal(dict(model.named_parameters())[name], value), name

@@ -15,8 +15,8 @@ import torch
 from peft import PeftConfig
 from torch import nn
 
-from .base_model import innermost_model
-from .layer import IGCLayer
+from ..base_model import innermost_model
+from ..layer import IGCLayer
 
 
 NESTED = "base_model.model."  # PEFT's prefix of the keys of a wrapped model
@@ -63,7 +63,7 @@ def check_weights(
     """
     source = getattr(config, "loaded_from", None)
     weights = f"The weights in `{source}`" if source else f"The weights for adapter {adapter_name!r}"
-    trained_on = config.base_model_name_or_path
+    trained_on = config.to_dict()["base_model_name_or_path"]  # the embedded base by its name
     cure = f"Load them onto the base model that they were trained on{f', `{trained_on}`' if trained_on else ''}."
     base = innermost_model(model)
     name = f"`{type(base).__name__}`" + (f" (`{base.config.name_or_path}`)" if base.config.name_or_path else "")
