@@ -24,6 +24,7 @@ from trl.trainer.utils import create_model_from_path
 
 from ..inference.loading import TINY, find_base
 from ..trainer.config import IGCSFTConfig
+from ..trainer.learning_rates import name_rates
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
@@ -108,6 +109,7 @@ def main(
     trainer = IGCTrainer(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
+    name_rates(trainer)
     trainer.train(resume_from_checkpoint=resume)
     if stopped_by_a_signal(trainer):
         step = trainer.state.global_step
