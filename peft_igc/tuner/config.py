@@ -59,6 +59,8 @@ SIZES: dict[str, dict[str, int]] = {
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0}
+# And its maximum, far above any use: with the sizes of a damaged file, making the adapter would not end.
+MAXIMA = dict.fromkeys(MINIMA, 1 << 16) | {"reading_layers": 64, "num_heads": 1024}
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 1
@@ -254,6 +256,9 @@ class IGCConfig(PeftConfig):
                     f"`{name}={getattr(self, name)!r}` has no meaning for IGC, which adapts one decoder layer. "
                     "Set `IGCConfig(layer=...)`."
                 )
+        names = self.modules_to_save
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError(f"`modules_to_save={names!r}` is not a list of names, such as `['lm_head']`.")
         self._check_interface()
         self._check_shortcut()
         self._set_sizes()
@@ -308,6 +313,8 @@ class IGCConfig(PeftConfig):
                 raise ValueError(
                     f"`{name}={value!r}` is not an integer of at least {least}. Set `IGCConfig({name}=...)` to one."
                 )
+            if isinstance(value, int) and value > MAXIMA[name]:
+                raise ValueError(f"`{name}={value}` is above {MAXIMA[name]:,}. Set `IGCConfig({name}=...)` to less.")
         for name in ("reading_dim", "writing_dim"):
             value = getattr(self, name)
             if value is not None and value % self.num_heads:
@@ -442,7 +449,9 @@ def _check_saved_fields(init: Any) -> Any:
     def __init__(self: IGCConfig, *args: Any, **values: Any) -> None:
         is_saved = "peft_type" in values
         version = values.get("format_version", FORMAT)
-        if is_saved and isinstance(version, int) and version > FORMAT:
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise ValueError(f"`format_version={version!r}` is not an integer of at least 1. Leave it out.")
+        if is_saved and version > FORMAT:
             raise ValueError(
                 f"The adapter has `format_version={version}`, but this version of peft-igc knows formats up to "
                 f"{FORMAT}. Upgrade it with `pip install -U peft-igc`."
