@@ -107,9 +107,9 @@ def unpickle(folder: Path, rng: random.Random) -> str:
     (folder / WEIGHTS).unlink()
     program = Program(folder.parent / "executed")
     if rng.random() < 0.5:
-        torch.save({"base_model.model.x": program}, folder / name)
+        torch.save({"base_model.model.x": program, "y": torch.zeros(1 << 16)}, folder / name)
     else:
-        (folder / name).write_bytes(pickle.dumps(program))
+        (folder / name).write_bytes(pickle.dumps(program) + bytes(1 << 18))  # not refused for its size
     return f"a program in {name}"
 
 

@@ -209,7 +209,7 @@ def _read_config(folder: Path) -> PeftConfig:
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type is None:
             raise KeyError("peft_type")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
         said = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
         said = said if len(said) <= MOST_SAID else said[:MOST_SAID] + "..."
         raise ValueError(f"`{path}` cannot be read: {said.rstrip('.')}. Copy the folder again.") from error
