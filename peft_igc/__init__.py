@@ -64,7 +64,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported at its first use."""
+    """A public name or a room of the model, imported at its first use."""
+    if name in ("numbers", "mappings", "tuner", "inference"):
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module `peft_igc` has no attribute `{name}`")
     value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

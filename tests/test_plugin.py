@@ -96,6 +96,12 @@ def test_every_public_name_is_imported_when_it_is_used():
         _ = peft_igc.nothing
 
 
+@pytest.mark.slow
+def test_the_rooms_of_the_model_are_attributes_of_the_package():
+    program = "import peft_igc; print(peft_igc.tuner.call.observing.__name__, peft_igc.numbers.digits.PAD)"
+    assert run(program) == "observing 10"
+
+
 @pytest.mark.parametrize("command", [["-m", "peft_igc"], ["-m", "peft_igc.cli"]])
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_and_version_are_silent_and_load_nothing(command, argument):
