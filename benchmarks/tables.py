@@ -195,6 +195,14 @@ def memory(found: dict[str, Any]) -> str:
     return lines([*head, "bytes kept per token", "of the KV cache"], rows)
 
 
+def hostile_folders(found: dict[str, Any]) -> str:
+    """Changed adapter folders by the kind of change."""
+    rows = [[kind, *(f"{n:,}" for n in (sum(told.values()), *told.values()))] for kind, told in found["kinds"].items()]
+    totals = [sum(told[outcome] for told in found["kinds"].values()) for outcome in ("refused", "loaded", "unclean")]
+    rows.append(["all", *(f"{n:,}" for n in (sum(totals), *totals))])
+    return lines(["change", "n", "refused", "loaded", "unclean"], rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -204,6 +212,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "training_step_135m": training_step_135m,
     "recipes": recipes,
     "harm": harm,
+    "hostile_folders": hostile_folders,
     "methods": methods,
     "overhead": overhead,
     "answer_times": answer_times.table,

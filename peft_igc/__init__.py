@@ -4,23 +4,31 @@
     from peft_igc import IGCConfig
     model = get_peft_model(model, IGCConfig(layer=1))
 
-Importing the package registers the method with PEFT, so that `PeftModel.from_pretrained` and all of PEFT's other ways
-know it. Training with operand columns is in `peft_igc.trainer` (needs TRL), the command line in `peft_igc.cli`.
+Importing the package makes PEFT know the method, so that `PeftModel.from_pretrained` and all of PEFT's other ways load
+its adapters. Everything else, torch included, is imported when a name below is first used. Training with operand
+columns is in `peft_igc.trainer` (needs TRL), the command line in `peft_igc.cli`.
 
-Rooms, from the ground up; each imports only those before it: `numbers`, `mappings`, `data`, `tuner`, `inference`,
-`trainer`, `annotation`, `sft`, `demo`, `cli`.
+Rooms, from the ground up; each imports only those before it: `numbers`, `mappings`, `data`, `tuner`, `plugin`,
+`inference`, `trainer`, `annotation`, `sft`, `demo`, `cli`.
 """
 
-from .inference.evaluation import evaluate
-from .inference.loading import load_base, tiny_base
-from .inference.tracing import trace
-from .numbers.calculator import register_operation
-from .tuner.anchor_rules import assistant_header
-from .tuner.config import IGCConfig
-from .tuner.hooks import choose_graph
-from .tuner.layer import IGCLayer
-from .tuner.model import IGCModel
-from .tuner.register import register
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .plugin import activate
+
+
+if TYPE_CHECKING:
+    from .inference.evaluation import evaluate
+    from .inference.loading import load_base, tiny_base
+    from .inference.tracing import trace
+    from .numbers.calculator import register_operation
+    from .tuner.anchor_rules import assistant_header
+    from .tuner.config import IGCConfig
+    from .tuner.hooks import choose_graph
+    from .tuner.layer import IGCLayer
+    from .tuner.model import IGCModel
+    from .tuner.register import register
 
 
 __version__ = "0.2.0"
@@ -37,3 +45,38 @@ __all__ = [
     "tiny_base",
     "trace",
 ]
+
+# The module that defines each name. `peft-igc --help` would take seconds if they were imported here, and torch imports
+# this package before it is complete itself (see `plugin`).
+_HOMES = {
+    "IGCConfig": "tuner.config",
+    "IGCLayer": "tuner.layer",
+    "IGCModel": "tuner.model",
+    "assistant_header": "tuner.anchor_rules",
+    "choose_graph": "tuner.hooks",
+    "evaluate": "inference.evaluation",
+    "load_base": "inference.loading",
+    "register": "tuner.register",
+    "register_operation": "numbers.calculator",
+    "tiny_base": "inference.loading",
+    "trace": "inference.tracing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name or a room of the model, imported at its first use."""
+    if name in ("numbers", "mappings", "tuner", "inference"):
+        return importlib.import_module(f".{name}", __name__)
+    if name not in _HOMES:
+        raise AttributeError(f"module `peft_igc` has no attribute `{name}`")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """All names, also those that are not imported yet."""
+    return sorted({*globals(), *__all__})
+
+
+activate()

@@ -1,11 +1,12 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; also `python -m peft_igc.cli`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; also `python -m peft_igc`.
 
 In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, or if `sft`
 taught nothing; 2 with one line on stderr for an error that the user can correct (a missing folder, a malformed line);
 130 after an interrupt. A defect of the package keeps its traceback.
 
-Parsing only: the work is in `demo`, `sft`, `inference`, `numbers` and `annotation`. Commands import them when they
-run, so `--help` and errors in arguments do not load a trainer (except in `sft`, whose arguments TRL parses).
+Parsing only: the work is in `demo`, `sft`, `inference`, `numbers` and `annotation`. Commands import them, and torch,
+when they run, so `--help`, `--version` and errors in arguments take a fraction of a second (except in `sft`, whose
+arguments TRL parses).
 
 Try it: `peft-igc trace --help`, `pytest tests/test_cli.py`
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import json
 import logging as python_logging
 import os
@@ -49,6 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    # Imported by name: an `import` here would be one of the package's own face, which rooms do not use.
+    version = importlib.import_module(__package__).__version__
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
@@ -69,18 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
     sft.add_argument("arguments", nargs="*")
     sft.set_defaults(run=_sft)
 
-    evaluate = commands.add_parser("eval", help="exact match of generated answers on a JSONL file")
-    _add_model(evaluate, adapter_required=False)
-    evaluate.add_argument(
-        "--data", required=True, metavar="FILE", help="one object per line: `prompt`, `target`, optional `group`"
-    )
-    evaluate.add_argument("--output", required=True, metavar="FILE", help="file for the results, as JSON")
-    _add_decoding(evaluate)
-    evaluate.add_argument(
-        "--batch-size", type=_positive, default=64, metavar="N", help="prompts per batch (default: %(default)s)"
-    )
-    evaluate.set_defaults(run=_evaluate)
-
+    _add_evaluate(commands.add_parser("eval", help="exact match of generated answers on a JSONL or CSV file"))
     trace = commands.add_parser("trace", help="show the calculator's part in the answer to one prompt")
     _add_model(trace, adapter_required=True)
     trace.add_argument("prompt", help='user message, such as "What is 58 times 36?"')
@@ -97,6 +91,26 @@ def build_parser() -> argparse.ArgumentParser:
     profile.set_defaults(run=_profile)
     _add_annotate(commands.add_parser("annotate", help="add operand columns to training rows, using a model"))
     return parser
+
+
+def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc eval`."""
+    _add_model(evaluate, adapter_required=False)
+    evaluate.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="JSON lines or, if it ends in .csv, CSV, with `prompt`, `target`, optional `group`; also .gz",
+    )
+    evaluate.add_argument("--output", required=True, metavar="FILE", help="file for the results, as JSON")
+    evaluate.add_argument(
+        "--predictions", metavar="FILE", help="file for every answer, as JSON lines: `answer`, `right`, `cut`, `steps`"
+    )
+    _add_decoding(evaluate)
+    evaluate.add_argument(
+        "--batch-size", type=_positive, default=64, metavar="N", help="prompts per batch (default: %(default)s)"
+    )
+    evaluate.set_defaults(run=_evaluate)
 
 
 def _add_annotate(annotate: argparse.ArgumentParser) -> None:
@@ -133,6 +147,14 @@ def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
     )
     left_out = "" if adapter_required else "; without it the base model alone is evaluated"
     parser.add_argument("--adapter", required=adapter_required, metavar="DIR", help=f"saved adapter{left_out}")
+    parser.add_argument(
+        "--dtype",
+        choices=("auto", "float32", "bfloat16", "float16"),
+        help="dtype of the base model (default: that of its config; tiny: float32)",
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="such as `cpu` or `cuda:1` (default: `cuda` if there is one, else `cpu`)"
+    )
 
 
 def _add_decoding(parser: argparse.ArgumentParser) -> None:
@@ -194,12 +216,16 @@ def _need_training_packages() -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> int:
     """`peft-igc eval`."""
-    from .data.dataset import read_jsonl
+    from .data.files import read_items
     from .inference.evaluation import evaluate
 
     output = Path(arguments.output)
     _check_output(output)
-    items = read_jsonl(arguments.data)
+    if arguments.predictions is not None:
+        _check_output(Path(arguments.predictions), "--predictions")
+        if Path(arguments.predictions).resolve() == output.resolve():
+            raise ValueError(f"`--predictions` and `--output` both name `{output}`. Name two files.")
+    items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
     report = evaluate(
         model,
@@ -209,12 +235,15 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         max_new_tokens=arguments.max_new_tokens,
         raw=arguments.raw,
         progress=_Counter(),
+        predictions=arguments.predictions,
     )
     names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
     output.write_text(json.dumps(report | names, indent=2) + "\n", encoding="utf-8")
     _say(f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right.")
     for group, score in sorted(report["groups"].items()):
         _say(f"  {group}: {score['exact_match']:.2%} of {score['n']:,}")
+    if report["steps"]:
+        _say("Steps by status: " + ", ".join(f"{name} {count:,}" for name, count in report["steps"].items()))
     if report["truncated"]:
         _say(f"{report['truncated']:,} answers were cut after {arguments.max_new_tokens} tokens.")
     if report["without_anchor"]:
@@ -223,7 +252,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
             "The adapter's anchors are token sequences, such as the assistant header of the chat template. Omit "
             "`--raw`, or include the sequences in the prompts."
         )
-    _say(f"Written: `{output}`")
+    _say("Written: " + ", ".join(f"`{name}`" for name in (output, arguments.predictions) if name is not None))
     return 0
 
 
@@ -267,7 +296,7 @@ def _annotate(arguments: argparse.Namespace) -> int:
     import torch
 
     from .annotation.self_annotation import Settings, annotate, report_path, write
-    from .data.dataset import read_rows
+    from .data.files import read_rows
     from .inference.loading import load_base
 
     output = Path(arguments.output)
@@ -286,40 +315,61 @@ def _annotate(arguments: argparse.Namespace) -> int:
 
 
 def _load(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """Loads the model that the arguments name, on a GPU if there is one, and its tokenizer."""
-    import torch
-
+    """Loads the model that the arguments name, on the device that they name, and its tokenizer."""
     from .inference.loading import check_adapter_folder, load_adapter, load_base
 
+    device = _device(arguments.device)
     if arguments.adapter is not None:
         check_adapter_folder(arguments.adapter)  # before a large base is loaded
-    model, tokenizer = load_base(arguments.base)
+    model, tokenizer = load_base(arguments.base, arguments.dtype)
     if arguments.adapter is not None:
         model = load_adapter(model, arguments.adapter)
-    return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
+    return model.to(device), tokenizer
 
 
-def _check_output(path: Path) -> None:
+def _device(name: str | None) -> str:
+    """A device that is there. None: a GPU, or else the CPU."""
+    import torch
+
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch (2.13) raises all three
+        first = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"`--device {name}` cannot be used: {first}. Name another one, such as `cpu`.") from error
+    return name
+
+
+def _check_output(path: Path, option: str = "--output") -> None:
     """Refuses an output file that cannot be written, before the work is done."""
     if path.is_dir():
-        raise ValueError(f"`--output {path}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
+        raise ValueError(f"`{option} {path}` is a folder. Pass the name of a file, such as `{path / 'results.json'}`.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"The folder `{path.parent}` of `--output {path}` does not exist. Make it first.")
+        raise FileNotFoundError(f"The folder `{path.parent}` of `{option} {path}` does not exist. Make it first.")
 
 
 class _Counter:
-    """Progress callback: shows the items done and the time left on one line, if stderr is a terminal."""
+    """Progress callback: a bar with the items done and the time left; where stderr is no terminal, a line at times."""
+
+    WIDTH = 30  # characters of the bar
+    EVERY = 30.0  # seconds between two lines
 
     def __init__(self) -> None:
-        self.begin = time.perf_counter()
+        self.begin = self.said = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
         from .demo.progress import duration
 
+        now = time.perf_counter()
+        text = f"{done:,}/{total:,}  {duration((now - self.begin) / done * (total - done))} left"
         if sys.stderr.isatty():
-            left = duration((time.perf_counter() - self.begin) / done * (total - done))
+            bar = ("#" * (self.WIDTH * done // total)).ljust(self.WIDTH, "-")
             end = "\n" if done == total else ""
-            print(f"\r{done:,}/{total:,}  {left} left   ", end=end, file=sys.stderr, flush=True)
+            print(f"\r[{bar}] {done / total:4.0%}  {text}   ", end=end, file=sys.stderr, flush=True)
+        elif now - self.said >= self.EVERY:
+            self.said = now
+            print(text, file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:
@@ -342,9 +392,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _quieten()
     try:
         return int(arguments.run(arguments))
-    except KeyboardInterrupt:
-        print("Interrupted: results are written at the end only.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:  # that of `sft` says how to go on
+        print(str(error) or "Interrupted: results are written at the end only.", file=sys.stderr)
+        return int(getattr(error, "code", 130))
     except (ValueError, OSError) as error:
         if not _is_for_users(error):
             raise
@@ -354,10 +404,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _quieten() -> None:
     """Silences messages of other packages that are meant for developers."""
-    from transformers.utils import logging
-
     warnings.simplefilter("ignore", FutureWarning)
     python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT 0.21 imports it if installed
+    from transformers.utils import logging
+
     logging.disable_progress_bar()
 
 

@@ -1,6 +1,7 @@
 """Promises of the command line and of the demonstration behind it, on tiny random models."""
 
 import dataclasses
+import gzip
 import itertools
 import json
 import subprocess
@@ -22,6 +23,7 @@ from peft_igc.demo.settings import SETTINGS, DemoSettings
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter
+from peft_igc.tuner.layer import IGCLayer
 
 
 ROOT = Path(__file__).parent.parent
@@ -156,6 +158,29 @@ def test_the_saved_folder_holds_adapter_weights_only_and_no_path(outcome):
     config = json.loads((folder / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "tiny"
     assert config["anchor_token_ids"] == [[4]]
+
+
+def test_the_card_of_the_demonstration_has_the_measured_table_and_no_path(outcome):
+    done, _ = outcome
+    text = (done.folder / "adapter" / "README.md").read_text()
+    assert "Trained for 4 steps on 16 generated rows, seed 5. Exact match of whole answers on the 40 questions" in text
+    for part, score in done.results["summary"]["igc"].items():
+        assert f"| {part} | {done.results['summary']['base'][part]:.2%} | {score:.2%} |" in text
+    assert "model, tokenizer = peft_igc.tiny_base()" in text
+    assert str(ROOT) not in text
+
+
+def test_transformers_loads_the_folder_of_the_demonstration_by_itself(outcome):
+    import transformers
+
+    folder, prompt = str(outcome[0].folder / "adapter"), [{"role": "user", "content": "What is 58 times 36?"}]
+    made = transformers.pipeline("text-generation", model=folder, max_new_tokens=4, do_sample=False)
+    assert any(isinstance(module, IGCLayer) for module in made.model.modules())
+    ours = load_adapter(small_base()[0], folder)
+    tokens = made.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        assert torch.equal(made.model(tokens).logits, ours(tokens).logits)
+    assert made(prompt)[0]["generated_text"][-1]["role"] == "assistant"
 
 
 def test_progress_tells_step_losses_exact_match_and_time_left(outcome):
@@ -489,7 +514,69 @@ def test_progress_shows_the_time_left(monkeypatch, capsys):
     counter = cli._Counter()
     counter(1_000, 4_000)
     counter(4_000, 4_000)
-    assert capsys.readouterr().err == "\r1,000/4,000  2 min 30 s left   \r4,000/4,000  0 s left   \n"
+    assert capsys.readouterr().err == (
+        f"\r[{'#' * 7}{'-' * 23}]  25%  1,000/4,000  2 min 30 s left   \r[{'#' * 30}] 100%  4,000/4,000  0 s left   \n"
+    )
+
+
+def test_progress_without_a_terminal_is_a_line_every_half_minute(monkeypatch, capsys):
+    times = iter((0.0, 20.0, 40.0, 50.0, 80.0))
+    monkeypatch.setattr(cli.time, "perf_counter", lambda: next(times))
+    counter = cli._Counter()
+    for done in (1, 2, 3, 4):
+        counter(done, 4)
+    assert capsys.readouterr().err == "2/4  40 s left\n4/4  0 s left\n"
+
+
+@pytest.mark.parametrize("suffix", ["jsonl.gz", "csv"])
+def test_eval_writes_every_prediction_and_counts_steps(base, adapter, tmp_path, capsys, suffix):
+    items = [{"prompt": f"What is {a} plus 1?", "target": str(a + 1), "group": "g"} for a in range(25)]
+    path = tmp_path / f"items.{suffix}"
+    if suffix == "csv":
+        path.write_text("prompt,target,group\n" + "".join(",".join(item.values()) + "\n" for item in items))
+    else:
+        path.write_bytes(gzip.compress("".join(json.dumps(item) + "\n" for item in items).encode()))
+    output, lines = tmp_path / "results.json", tmp_path / "predictions.jsonl"
+    given = ["--base", base, "--adapter", adapter, "--data", str(path), "--output", str(output)]
+    more = ["--predictions", str(lines), "--max-new-tokens", "4", "--dtype", "bfloat16", "--device", "cpu"]
+    assert cli.main(["eval", *given, *more]) == 0
+    report = json.loads(output.read_text())
+    found = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [{name: one[name] for name in items[0]} for one in found] == items
+    assert sum(one["right"] for one in found) / 25 == report["exact_match"]
+    assert sum(one["cut"] for one in found) == report["truncated"]
+    statuses = [status for one in found for status in one["steps"]]
+    assert len(statuses) == 25 - report["without_anchor"] == sum(report["steps"].values())
+    assert {name: statuses.count(name) for name in set(statuses)} == report["steps"]
+    wrong = [{name: one[name] for name in ("prompt", "target", "answer")} for one in found if not one["right"]]
+    assert report["mistakes"] == wrong[:20]
+    shown = capsys.readouterr().out
+    assert "Steps by status: " in shown
+    assert f"Written: `{output}`, `{lines}`" in shown
+
+
+def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, capsys):
+    from peft_igc.inference import tracing
+
+    seen = []
+    monkeypatch.setattr(tracing, "trace", lambda model, *args, **kwargs: seen.append(model) or exit())
+    given = ["trace", "--base", base, "--adapter", adapter, "1+1", "--dtype", "bfloat16", "--device", "meta"]
+    with pytest.raises(SystemExit):
+        cli.main(given)
+    assert seen[0].dtype == torch.bfloat16
+    assert seen[0].device.type == "meta"
+
+
+@pytest.mark.parametrize("name", ["cuda:9", "gpu", "xla"])
+def test_a_device_that_is_not_there_is_named(capsys, base, adapter, name):
+    line = refused(capsys, "trace", "--base", base, "--adapter", adapter, "1+1", "--device", name)
+    assert f"`--device {name}` cannot be used: " in line
+
+
+def test_predictions_need_a_file_of_their_own(capsys, base, data, tmp_path):
+    given = ["eval", "--base", base, "--data", data, "--output", str(tmp_path / "r.json"), "--predictions"]
+    assert "both name" in refused(capsys, *given, str(tmp_path / "." / "r.json"))
+    assert "The folder `nowhere` of `--predictions nowhere/p` does not" in refused(capsys, *given, "nowhere/p")
 
 
 # ---------------------------------------------------------------------------------------------- new processes

@@ -87,3 +87,10 @@ def test_configurations_of_accelerate_are_found_by_name(fresh, tmp_path):
     )
     found = run(fresh / "bin" / "python", "-c", program, cwd=tmp_path, env=environment())
     assert found.splitlines()[-1] == "['ddp', 'deepspeed_zero2', 'deepspeed_zero3', 'fsdp2']"
+
+
+@pytest.mark.slow
+def test_peft_knows_the_method_without_an_import(fresh, tmp_path):
+    program = "import peft; print(peft.PEFT_TYPE_TO_CONFIG_MAPPING['IGC'].__module__)"
+    found = run(fresh / "bin" / "python", "-W", "ignore", "-c", program, cwd=tmp_path, env=environment())
+    assert found.splitlines()[-1] == "peft_igc.tuner.config"

@@ -4,7 +4,7 @@
 * `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `chats`, `worked_solutions`: rows with several calculations.
-* `dataset`: any rows as a `datasets.Dataset`, and rows from files.
+* `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
 It imports `numbers`, torch and, inside the functions that make a dataset, `datasets`. No model and no tokenizer.
 Start with `columns`. Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))"`.
@@ -12,7 +12,8 @@ Start with `columns`. Try it: `python -c "from peft_igc.data import *; print(Ari
 
 from .arithmetic import ArithmeticRows, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
-from .dataset import Shuffled, igc_features, read_jsonl, read_rows, to_dataset, to_iterable_dataset
+from .dataset import Shuffled, igc_features, to_dataset, to_iterable_dataset
+from .files import read_items, read_jsonl, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
 
 
@@ -29,6 +30,7 @@ __all__ = [
     "igc_features",
     "load_bigbench",
     "parse_question",
+    "read_items",
     "read_jsonl",
     "read_rows",
     "to_dataset",

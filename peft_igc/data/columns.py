@@ -85,10 +85,10 @@ def check_columns(
     """Checks the operand columns of one row and returns its steps, one per anchor.
 
     Args:
-        row: `igc_operator` (a symbol, `"none"` or None), `igc_operands` (two number strings in the calculator's
-            order) and `igc_result` (a number string, or `"overflow"`, `"undefined"`, `"inexact"`; None: computed
-            here). For several anchors each column is a list with one entry per anchor. A missing column counts as
-            None, so a row without these columns has one step that is not supervised.
+        row: `igc_operator` (a symbol, `"none"` or None), `igc_operands` (two number strings or integers in the
+            calculator's order) and `igc_result` (a number, or `"overflow"`, `"undefined"`, `"inexact"`; None:
+            computed here). For several anchors each column is a list with one entry per anchor. A missing column
+            counts as None, so a row without these columns has one step that is not supervised.
         num_digits: D, the length of the longest operand that can be read.
         result_digits: R, the length of the longest result that can be written.
         operations: The K configured symbols.
@@ -167,21 +167,22 @@ def _check_operator(operator: Any, operations: Sequence[str], where: str) -> Non
 def _check_operands(operands: Any, where: str) -> tuple[str, str]:
     """The two operands in canonical form."""
     if not isinstance(operands, (list, tuple)):
-        raise TypeError(f"{where}: `igc_operands` must be a list of two number strings, got {operands!r}.")
+        raise TypeError(f"{where}: `igc_operands` must be a list of two numbers, got {operands!r}.")
     if len(operands) != 2:
         raise ValueError(f"{where}: `igc_operands` must hold exactly two numbers, got {list(operands)!r}.")
     return _canonical(operands[0], "igc_operands", where), _canonical(operands[1], "igc_operands", where)
 
 
 def _canonical(text: Any, column: str, where: str) -> str:
-    """A number string without leading zeros and without `-0`."""
-    if not isinstance(text, str):
+    """A number, given as a string or an integer, as a string without leading zeros and without `-0`."""
+    is_integer = isinstance(text, int) and not isinstance(text, bool)
+    if not isinstance(text, str) and not is_integer:
         raise TypeError(
             f"{where}: `{column}` holds {text!r} of type `{type(text).__name__}`. Write numbers as strings "
-            "(`str(number)`): Arrow stores integers in 64 bits, so longer ones would overflow."
+            "(`str(number)`) or integers; floats are not exact."
         )
     try:
-        sign, digits = parse_number(text)
+        sign, digits = parse_number(str(text))
     except ValueError as error:
         raise ValueError(f"{where}: `{column}`: {error}") from error
     return f"-{digits}" if sign else digits

@@ -1,17 +1,14 @@
-"""Rows as `datasets` objects, rows repeated in epochs, and rows read from files.
+"""Rows as `datasets` objects, and rows repeated in epochs.
 
 `to_dataset` and `to_iterable_dataset` turn rows into `datasets` objects with explicit features; `Shuffled` repeats a
-list of rows without end; `read_jsonl` reads the evaluation files of `peft-igc eval`, `read_rows` files of training
-rows. Rows are not tokenized, and their operand columns are not checked (`columns`). `datasets` is imported only inside
-the functions that need it.
+list of rows without end. Rows are not tokenized, and their operand columns are not checked (`columns`). `datasets` is
+imported only inside the functions that need it.
 Try it: `python -c "from peft_igc.data import *; print(to_dataset(ArithmeticRows().take(100)))"`.
 """
 
 import itertools
-import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .arithmetic import ArithmeticRows, Row
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
 
 
-__all__ = ["Shuffled", "igc_features", "read_jsonl", "read_rows", "to_dataset", "to_iterable_dataset"]
+__all__ = ["Shuffled", "igc_features", "to_dataset", "to_iterable_dataset"]
 
 
 class Shuffled:
@@ -129,65 +126,3 @@ def to_iterable_dataset(rows: ArithmeticRows, n: int | None = None) -> "Iterable
 def _first(rows: ArithmeticRows, n: int | None) -> Iterator[Row]:
     """The first `n` rows. At module level, because `datasets` pickles it for its workers."""
     yield from itertools.islice(rows, n)
-
-
-def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
-    """Evaluation items from a file with one JSON object per line.
-
-    The fields `prompt` and `target` are required, `group` is optional; other fields are kept.
-
-    Raises:
-        FileNotFoundError: No such file.
-        ValueError: An empty file, or a line that is not such an object; the message names file and line.
-    """
-    items = read_rows(path, wanted='with "prompt" and "target"')
-    for number, item in enumerate(items, start=1):
-        _check_item(item, f"`{path}`, line {number}")
-    return items
-
-
-def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
-    """The objects of a file with one JSON object per line; their fields are not checked.
-
-    Args:
-        path: Path of the file.
-        wanted: Completes "an object" in error messages.
-
-    Raises:
-        FileNotFoundError: No such file.
-        ValueError: An empty file, or a line that is not an object; the message names file and line.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"The data file `{path}` does not exist. Pass a JSONL file.")
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if lines[-1] in (b"", b"\r"):
-        lines.pop()  # after the end of the last line
-    if not lines:
-        raise ValueError(f"`{path}` is empty: expected one JSON object {wanted} per line.")
-    return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
-
-
-def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
-    """One object."""
-    if not line.strip():
-        raise ValueError(f"{where}: the line is empty. Remove it, or restore its object.")
-    try:
-        item = json.loads(line)
-    except ValueError as error:  # bad JSON or bad UTF-8
-        raise ValueError(f"{where}: not valid JSON: {error}. Write one object per line.") from error
-    if not isinstance(item, dict):
-        raise ValueError(f"{where}: expected an object {wanted}, got {item!r}.")
-    return item
-
-
-def _check_item(item: dict[str, Any], where: str) -> None:
-    """Checks that an object is an evaluation item."""
-    for name in ("prompt", "target"):
-        if name not in item:
-            raise ValueError(f'{where}: the field "{name}" is missing; there are {sorted(item)}.')
-    for name in ("prompt", "target", "group"):
-        if name in item and not isinstance(item[name], str):
-            raise ValueError(f'{where}: "{name}" must be a string, got {item[name]!r}. Put it in quotation marks.')
-    if not item["prompt"].strip():
-        raise ValueError(f'{where}: "prompt" is empty.')

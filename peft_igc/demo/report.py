@@ -13,10 +13,11 @@ from typing import Any
 
 from ..data.bigbench import OPERATION_NAMES
 from ..trainer.learning_curves import draw_curves
+from ..tuner.saving.model_card import RECORD
 from .settings import DemoSettings
 
 
-__all__ = ["OPERATIONS", "accuracy_table", "draw", "missed_targets", "summary"]
+__all__ = ["OPERATIONS", "accuracy_table", "card_record", "draw", "missed_targets", "summary"]
 
 OPERATIONS = tuple(OPERATION_NAMES.values())
 
@@ -74,6 +75,32 @@ def draw(path: Path, training: Mapping[str, Any]) -> None:
     ]
     log += [{"step": check["step"], "eval_exact_match": check["exact_match"]} for check in training["checks"]]
     draw_curves(log, path)
+
+
+def card_record(results: Mapping[str, Any], settings: DemoSettings) -> str:
+    """The section of the model card about the training and the test.
+
+    Args:
+        results: The content of `results.json`.
+        settings: The settings of the run.
+    """
+    training, parts = results["training"], results["summary"]
+    distinct = "" if settings.distinct_rows is None else f" of {settings.distinct_rows:,} distinct ones"
+    rows = [f"| {part} | {parts['base'][part]:.2%} | {score:.2%} |" for part, score in parts["igc"].items()]
+    return "\n".join(
+        [
+            RECORD,
+            "",
+            f"Trained for {training['steps']:,} steps on {training['rows']:,} generated rows{distinct}, seed "
+            f"{training['seed']}. Exact match of whole answers on the {results['igc']['n']:,} questions of a "
+            "generated BIG-bench arithmetic set. None of its calculations was trained, except those of one digit, of "
+            "which the set has all.",
+            "",
+            "| questions | base | with the adapter |",
+            "|---|---|---|",
+            *rows,
+        ]
+    )
 
 
 def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,9 +1,10 @@
 """The demonstration: a language model that cannot multiply learns to, with this package and nothing else.
 
-In: an output folder, a seed, `DemoSettings`. Out, in that folder: `adapter/`, `results.json`, `learning_curve.png`,
-which all appear at the end of the run. `run_demo` loads the embedded base model, evaluates it on the 20 BIG-bench
-subtasks, attaches IGC, trains it with `IGCTrainer`, saves the adapter, loads it from disk onto a fresh base and
-evaluates that. No calculation of the test set is trained, except in its one-digit subtasks, which are complete sets.
+In: an output folder, a seed, `DemoSettings`. Out, in that folder: `adapter/` (and the base in it), `results.json`,
+`learning_curve.png`, which all appear at the end of the run. `run_demo` loads the embedded base model, evaluates it on
+the 20 BIG-bench subtasks, attaches IGC, trains it with `IGCTrainer`, saves the adapter, loads it from disk onto a
+fresh base and evaluates that. No calculation of the test set is trained, except in its one-digit subtasks, which are
+complete sets.
 Try it: `peft-igc demo`, `pytest tests/test_cli.py`
 """
 
@@ -36,8 +37,9 @@ from ..inference.evaluation import evaluate, versions
 from ..inference.loading import load_adapter
 from ..trainer.config import computes_bf16
 from ..tuner.config import IGCConfig
+from ..tuner.saving.model_card import write_card
 from .progress import Progress, duration
-from .report import accuracy_table, draw, missed_targets, summary
+from .report import accuracy_table, card_record, draw, missed_targets, summary
 from .settings import SETTINGS, DemoSettings
 from .training import made_trainer
 
@@ -143,6 +145,10 @@ def _run(work: Path, output: Path, seed: int, minutes: float | None, settings: D
     training = _train(base, tokenizer, items, work / "adapter", seed, minutes, settings, say)
     say("The adapter is saved, and loaded from disk onto a fresh base.")
     fresh, tokenizer = loading.tiny_base()
+    # With the base beside it, `pipeline` and `AutoModelForCausalLM` of transformers load the adapter from its folder:
+    # they would look for the name `tiny` on the hub.
+    for part in (fresh, tokenizer):
+        part.save_pretrained(work / "adapter")
     after = _evaluate(load_adapter(fresh, work / "adapter"), tokenizer, items, settings)
     say(f"IGC: {after['exact_match']:.1%} exact in {duration(after['seconds'])}.")
     missed = missed_targets(before, after, settings)
@@ -157,6 +163,8 @@ def _run(work: Path, output: Path, seed: int, minutes: float | None, settings: D
     }
     (work / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     draw(work / "learning_curve.png", training)
+    record = card_record(results, settings)
+    write_card(work / "adapter", loading.TINY, adapter=str(output / "adapter"), record=record)
     return DemoResult(output, results, accuracy_table({"base": before, "igc": after}), missed)
 
 

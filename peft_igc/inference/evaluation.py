@@ -11,13 +11,17 @@ Try it: `pytest tests/inference/test_evaluation.py`
 
 import importlib
 import importlib.metadata
+import json
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
+from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.call import observing
 from ..tuner.hooks import active_config
@@ -26,6 +30,7 @@ from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_token
 
 
 __all__ = [
+    "Answer",
     "ProgressCallback",
     "answer_tokens",
     "decode_answer",
@@ -36,6 +41,21 @@ __all__ = [
 ]
 
 ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total)
+_STATUSES = [status.name.lower() for status in Status]
+
+
+class Answer(NamedTuple):
+    """A greedy answer.
+
+    Attributes:
+        text: the text up to the end token.
+        cut: whether there is no end token within `max_new_tokens`.
+        steps: status of each step of prompt and answer, such as `"ok"`, by position; empty without an anchor.
+    """
+
+    text: str
+    cut: bool
+    steps: list[str]
 
 
 def generate_answers(
@@ -64,7 +84,8 @@ def generate_answers(
             does not fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
         TypeError: if `prompts` is a single string.
     """
-    return [answer for answer, *_ in _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)]
+    found = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
+    return [answer.text for answer in found]
 
 
 def evaluate(
@@ -76,12 +97,15 @@ def evaluate(
     max_new_tokens: int = 24,
     raw: bool = False,
     progress: ProgressCallback | None = None,
+    predictions: str | Path | None = None,
 ) -> dict[str, Any]:
     """Exact match of generated answers, ignoring white space at both ends. A cut answer counts as wrong.
 
     Args:
         model, tokenizer, batch_size, max_new_tokens, raw, progress: as in `generate_answers`.
         items: each with the strings `prompt` and `target`, and optionally `group`.
+        predictions: file to write, with one JSON object per item in their order: the item, and `answer`, `right`,
+            `cut` and `steps` (the status of each step). None: no file.
 
     Returns:
         A dictionary that can be written as JSON:
@@ -89,6 +113,7 @@ def evaluate(
         * `n`, `exact_match` (0..1): number of items, and the fraction answered correctly;
         * `groups`: the same by group; items without a group count only in the total;
         * `truncated`: number of answers cut at `max_new_tokens`;
+        * `steps`: number of steps by status, such as `{"ok": 190, "none": 10}`; a text may have several;
         * `without_anchor`: number of prompts without an anchor, in whose answers the calculator had no part; None
           without an active adapter;
         * `mistakes`: prompt, target and answer of the first 20 wrong answers;
@@ -103,28 +128,50 @@ def evaluate(
     answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
     seconds = time.perf_counter() - start
     right = [  # a cut answer may match by chance: `5791` cut to `579`
-        not cut and answer.strip() == item["target"].strip()
-        for item, (answer, cut, _) in zip(items, answers, strict=True)
+        not answer.cut and answer.text.strip() == item["target"].strip()
+        for item, answer in zip(items, answers, strict=True)
     ]
+    if predictions is not None:
+        _write_predictions(Path(predictions), items, answers, right)
+    anchorless = sum(not answer.steps for answer in answers)
+    return {
+        **_counts(items, answers, right),
+        "without_anchor": None if active_config(model) is None else anchorless,
+        "seconds": round(seconds, 3),
+        "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
+        "versions": versions(),
+    }
+
+
+def _counts(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer], right: Sequence[bool]) -> dict[str, Any]:
+    """The part of a report that depends on the answers alone."""
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
         if item.get("group") is not None:
             groups.setdefault(item["group"], []).append(hit)
     mistakes = [
-        {"prompt": item["prompt"], "target": item["target"], "answer": answer}
-        for item, (answer, *_), hit in zip(items, answers, right, strict=True)
+        {"prompt": item["prompt"], "target": item["target"], "answer": answer.text}
+        for item, answer, hit in zip(items, answers, right, strict=True)
         if not hit
     ]
+    counts = Counter(status for answer in answers for status in answer.steps)
     return {
         **_score(right),
         "groups": {group: _score(hits) for group, hits in groups.items()},
-        "truncated": sum(cut for _, cut, _ in answers),
-        "without_anchor": sum(not anchored for *_, anchored in answers) if active_config(model) is not None else None,
+        "truncated": sum(answer.cut for answer in answers),
+        "steps": {name: counts[name] for name in _STATUSES if counts[name]},
         "mistakes": mistakes[:20],
-        "seconds": round(seconds, 3),
-        "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
-        "versions": versions(),
     }
+
+
+def _write_predictions(
+    path: Path, items: Sequence[Mapping[str, Any]], answers: Sequence[Answer], right: Sequence[bool]
+) -> None:
+    """Writes one JSON object per item."""
+    with path.open("w", encoding="utf-8") as file:
+        for item, answer, hit in zip(items, answers, right, strict=True):
+            found = {"answer": answer.text, "right": hit, "cut": answer.cut, "steps": answer.steps}
+            file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
 
 
 def _check_items(items: Sequence[Mapping[str, Any]]) -> None:
@@ -158,7 +205,7 @@ def _answer(
     max_new_tokens: int,
     raw: bool,
     progress: ProgressCallback | None,
-) -> list[tuple[str, bool, bool]]:
+) -> list[Answer]:
     """Checks the arguments and answers the prompts; returns as `answer_tokens`."""
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
@@ -190,7 +237,7 @@ def answer_tokens(
     batch_size: int,
     max_new_tokens: int,
     progress: ProgressCallback | None = None,
-) -> list[tuple[str, bool, bool]]:
+) -> list[Answer]:
     """Greedy answers to tokenized prompts, which must fit the model.
 
     Args:
@@ -198,7 +245,7 @@ def answer_tokens(
         model, tokenizer, batch_size, max_new_tokens, progress: as in `generate_answers`.
 
     Returns:
-        For each prompt: the answer, whether it was cut at `max_new_tokens`, and whether the text had an anchor.
+        The answer to each prompt.
 
     Raises:
         ValueError: if the adapter was made for another tokenizer.
@@ -208,7 +255,7 @@ def answer_tokens(
         check_tokenizer(config.token_table, tokenizer)
     # Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
     order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
-    answers: dict[int, tuple[str, bool, bool]] = {}
+    answers: dict[int, Answer] = {}
     with eval_mode(model):
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
@@ -219,9 +266,7 @@ def answer_tokens(
     return [answers[index] for index in range(len(tokens))]
 
 
-def _answer_batch(
-    model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int
-) -> list[tuple[str, bool, bool]]:
+def _answer_batch(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int) -> list[Answer]:
     """Generates the answers of one batch; returns as `answer_tokens`."""
     padding = padding_token(model, tokenizer)
     longest = max(len(row) for row in rows)
@@ -230,11 +275,13 @@ def _answer_batch(
     for index, row in enumerate(rows):
         ids[index, longest - len(row) :] = torch.tensor(row)
         mask[index, longest - len(row) :] = 1
-    anchored = torch.zeros(len(rows), dtype=torch.bool)
+    statuses: list[dict[int, str]] = [{} for _ in rows]  # of each row by position
 
     def watch(seen: Step | Writing) -> None:
         if isinstance(seen, Step):
-            anchored.logical_or_((seen.anchors >= 0).any(1).cpu())
+            rows_of_step = zip(statuses, seen.anchors.tolist(), seen.result.status.tolist(), strict=True)
+            for found, anchors, outcomes in rows_of_step:
+                found |= {at: _STATUSES[o] for at, o in zip(anchors, outcomes, strict=True) if at >= 0}
 
     with observing(watch):
         output = model.generate(
@@ -244,7 +291,8 @@ def _answer_batch(
         )
     ends = end_tokens(model, tokenizer)
     made = [decode_answer(tokenizer, row.tolist(), ends) for row in output[:, longest:].cpu()]
-    return [(text, cut, found) for (text, cut), found in zip(made, anchored.tolist(), strict=True)]
+    steps = [[found[place] for place in sorted(found)] for found in statuses]
+    return [Answer(text, cut, found) for (text, cut), found in zip(made, steps, strict=True)]
 
 
 def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:

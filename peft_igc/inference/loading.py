@@ -8,6 +8,7 @@ Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `py
 """
 
 import json
+import pickle
 import re
 import warnings
 from pathlib import Path
@@ -15,15 +16,20 @@ from typing import Any
 
 import torch
 from peft import PeftConfig, PeftModel
-from safetensors import SafetensorError
+from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
+from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..tuner.base_model import TINY, TINY_FOLDER
+from ..tuner.config import IGCConfig
+from ..tuner.saving.adapter_files import FILE_KEY
 
-TINY = "tiny"
-TINY_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_base"
+
+MOST_CONFIG = 1 << 26  # bytes of a config; with a token table it has some ten thousand
+MOST_SAID = 400  # characters of another package's error, which may quote a value of any size
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = ["TINY", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
+__all__ = ["TINY", "TINY_FOLDER", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -158,6 +164,7 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
     folder = Path(folder).expanduser()
     check_adapter_folder(folder)
     config = _read_config(folder)
+    _check_method(folder, config)
     own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
     trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
     if trained_too and Path(str(base.config.name_or_path)).resolve() != own.resolve():
@@ -168,10 +175,15 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
         )
     try:
         return PeftModel.from_pretrained(base, str(folder), config=config).eval()
-    except SafetensorError as error:
+    except (SafetensorError, EOFError) as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
+    except pickle.UnpicklingError as error:  # PEFT (0.21) lets torch unpickle tensors only
+        raise ValueError(
+            f"`{folder / WEIGHTS_NAME}` cannot be read, or holds more than tensors, which could be a program. Save "
+            "the adapter again with `save_pretrained`, which writes safetensors."
+        ) from error
     except RuntimeError as error:
-        # Torch's error for other methods' adapters; weights of an IGC adapter are checked in `tuner.adapter_files`.
+        # Torch's error for other methods' adapters; those of IGC are checked in `tuner.saving.adapter_files`.
         if "size mismatch" not in str(error):
             raise
         first = next(line.strip() for line in str(error).splitlines() if "size mismatch" in line)
@@ -183,15 +195,48 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
 
 
 def _read_config(folder: Path) -> PeftConfig:
-    """The adapter's config, which may be of any PEFT method."""
+    """The adapter's config, which may be of any PEFT method.
+
+    The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
+    and would read one of any size.
+    """
+    path = folder / CONFIG_NAME
+    if (size := path.stat().st_size) > MOST_CONFIG:
+        raise ValueError(f"`{path}` has {size:,} bytes, which no config has. Copy the folder again.")
     try:
+        if not isinstance(json.loads(path.read_bytes()), dict):
+            raise TypeError("it is no JSON object")
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type is None:
             raise KeyError("peft_type")
-    except (json.JSONDecodeError, TypeError, KeyError) as error:
-        path = folder / "adapter_config.json"
-        raise ValueError(f"`{path}` cannot be read: {type(error).__name__} {error}. Copy the folder again.") from error
+    except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
+        said = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
+        said = said if len(said) <= MOST_SAID else said[:MOST_SAID] + "..."
+        raise ValueError(f"`{path}` cannot be read: {said.rstrip('.')}. Copy the folder again.") from error
+    if isinstance(config, IGCConfig):
+        config.loaded_from = str(folder)
     return config
+
+
+def _check_method(folder: Path, config: PeftConfig) -> None:
+    """Refuses weights that cannot be read, and those of an IGC adapter with the config of another method.
+
+    PEFT (0.21) would warn of the latter, and leave the other method's adapter with its first random weights.
+    """
+    path = folder / SAFETENSORS_WEIGHTS_NAME
+    if not path.is_file():
+        return
+    try:
+        with safe_open(path, framework="pt") as file:
+            ours = any(FILE_KEY.search(key) for key in file.keys())  # noqa: SIM118 - not a dict
+    except SafetensorError as error:
+        raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
+    if ours and not isinstance(config, IGCConfig):
+        method = getattr(config.peft_type, "value", config.peft_type)
+        raise ValueError(
+            f"`{folder}` holds the weights of an IGC adapter, but its `{CONFIG_NAME}` is of the method {method}. "
+            "Copy the folder again."
+        )
 
 
 def check_adapter_folder(folder: str | Path) -> None:

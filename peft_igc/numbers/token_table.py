@@ -12,7 +12,6 @@ character) breaks it. A broken number gives no answer, a truncated one would giv
 from __future__ import annotations
 
 import base64
-import binascii
 import enum
 import hashlib
 import json
@@ -44,6 +43,10 @@ class Edge(enum.IntEnum):
     LETTER = 7  # a break that is also part of a word: `5kg`
 
 
+MOST_TOKENS = 1 << 24  # of a vocabulary; the largest known have a few hundred thousand
+MOST_DIGITS = 256  # of a token; the longest known have a few dozen zeros
+MOST_GROUP = 6  # digits per token of a result: there is a table of all groups
+
 # Flags. An edge takes three bits: bits 0-2 of a token's byte are the first edge, bits 4-6 the last.
 STOP = 8  # a sentence ends in this token; a single "." or ":" ends one only if no digit follows
 CLOSE = 128  # a closing bracket, as after a list number: `2) `
@@ -74,8 +77,11 @@ class TokenTable:
     def __post_init__(self) -> None:
         size = len(self.edges)
         for token, spelled in self.digits.items():
-            if not re.fullmatch("[0-9]+", spelled):
-                raise ValueError(f"Token {token} of the table spells {spelled!r}, but must spell ASCII digits.")
+            if not re.fullmatch("[0-9]+", spelled) or len(spelled) > MOST_DIGITS:
+                raise ValueError(
+                    f"Token {token} of the table spells {spelled[:32]!r}, but must spell ASCII digits, up to "
+                    f"{MOST_DIGITS} of them."
+                )
         for name, ids in (("digits", self.digits), ("spaced", self.spaced), ("minus", (self.minus,))):
             for token in ids:
                 if not 0 <= token < size:
@@ -87,8 +93,8 @@ class TokenTable:
             other = seen.setdefault((spelled, token in self.spaced), token)
             if other != token:
                 raise ValueError(f"Tokens {other} and {token} both spell {spelled!r}. Keep the one in use.")
-        if self.group < 1:
-            raise ValueError(f"`group={self.group}` must be at least 1.")
+        if not 1 <= self.group <= MOST_GROUP:
+            raise ValueError(f"`group={self.group}` must be at least 1 and at most {MOST_GROUP}.")
         for digit in "0123456789":
             if (digit, False) not in seen:
                 raise ValueError(f"No token spells the single digit {digit}, so some results cannot be written.")
@@ -148,9 +154,13 @@ class TokenTable:
                     f"not `{shape.__name__}`. {_CURE}"
                 )
         try:
-            edges = zlib.decompress(base64.b64decode(saved["edges"], validate=True))
-        except (binascii.Error, zlib.error) as error:
+            # Limited, because a short text can be gigabytes of zeros.
+            unpacked = zlib.decompressobj()
+            edges = unpacked.decompress(base64.b64decode(saved["edges"], validate=True), MOST_TOKENS)
+        except (ValueError, zlib.error) as error:  # binascii.Error is a ValueError
             raise ValueError(f"`edges` of the token table is damaged ({error}). {_CURE}") from error
+        if not unpacked.eof:
+            raise ValueError(f"`edges` of the token table is cut, or of over {MOST_TOKENS:,} tokens. {_CURE}")
         if any(type(token) is not int for token in saved["spaced"]):
             raise ValueError(f"`spaced` of the token table is not a list of token ids. {_CURE}")
         for token, spelled in saved["digits"].items():

@@ -1,9 +1,10 @@
 """`peft-igc sft`: supervised fine-tuning from a YAML file or the command line, as with `trl sft`.
 
-* `arguments`: the arguments about the calculator; `defaults`: values for those that were left out.
+* `arguments`: the arguments about the calculator; `parser`: the parser of all arguments and their help page;
+  `defaults`: values for those that were left out.
 * `datasets`: datasets loaded and brought into one form; `held_out`: rows kept for the closing evaluation.
-* `closing`: the evaluation at the end of a run.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
+* `closing`: the evaluation at the end of a run; `interruption`: what a run that ends early says.
 
 Imports `data`, `tuner`, `inference` and `trainer`; outside of the package trl, datasets, accelerate and their
 dependencies. Start with `run`.

@@ -12,6 +12,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from transformers.integrations import get_available_reporting_integrations
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import INTERFACES, ONLY, PROMPT_END, IGCConfig
 
@@ -136,6 +139,7 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
     Raises:
         ValueError: The message names the argument and the cure.
     """
+    _check_reports(training.report_to)
     adapter = arguments.igc_adapter
     given = sorted(name for part in (training, model, arguments) for name in _changed(part))
     if model.use_peft:
@@ -179,6 +183,17 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
     ):
         if name in given and not has_effect:
             raise ValueError(f"`{name}` is given, but has no effect {reason}")
+
+
+def _check_reports(names: Any) -> None:
+    """Refuses a tracker that is not installed, which transformers (5.23) would notice only after loading the model."""
+    installed = {*get_available_reporting_integrations(), "flyte"}  # flyte's own check is its import
+    for name in [names] if isinstance(names, str) else names or ():
+        if name in INTEGRATION_TO_CALLBACK and name not in installed:
+            raise ValueError(
+                f"`report_to={name}` needs a package that is not installed. Run `pip install {name}`, or set "
+                "`report_to=none`."
+            )
 
 
 def _changed(part: Any) -> list[str]:

@@ -28,6 +28,7 @@ __all__ = ["generated_rows", "join", "load_corpora"]
 # The forms of a dataset, as error messages name them.
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
 CHAT_PAIR = f"{PAIR} of messages"
+ALPACA = {"instruction", "output"}
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
@@ -99,6 +100,8 @@ def load_corpora(
             )
         rows = generated_rows(arguments, training.seed, form)
         parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
+    for name, part in parts.items():
+        _check_form(name, part, training.dataset_text_field)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
     train = join(parts, training.assistant_only_loss)
@@ -167,15 +170,53 @@ def _load(path: str, **options: Any) -> Any:
                 "configuration, `data_files` and `data_dir`, or its folder."
             )
         source, options = READERS[here.suffix], {**options, "data_files": str(here)}
+        if not here.stat().st_size:
+            raise ValueError(f"The dataset `{path}` is empty: expected one JSON object per line.")
     elif here.is_dir():
         source = str(here)
     elif path[:1] in "./~" or path.count("/") > 1:
         raise FileNotFoundError(f"`{path}` does not exist. Pass a JSONL or parquet file, or a folder of such files.")
     try:
-        return load_dataset(source, **options)
+        found = load_dataset(source, **options)
+    except StopIteration as error:  # from datasets (5.0), whose reader finds no row
+        raise ValueError(f"The dataset `{path}` has no rows.") from error
     except (ValueError, DatasetsError) as error:
         because = error.__cause__ or error
         raise ValueError(f"The dataset `{path}` cannot be loaded: {because}") from error
+    if isinstance(found, dict):  # of splits
+        return {split: _numbers_as_text(part) for split, part in found.items()}
+    return _numbers_as_text(found)
+
+
+def _numbers_as_text(part: Any) -> Any:
+    """Operands and results that a file holds as integers as strings, so that datasets can be joined."""
+    from datasets import LargeList, List, Value
+
+    def as_text(feature: Any) -> Any:
+        if isinstance(feature, (List, LargeList)):
+            return List(as_text(feature.feature))
+        return Value("string") if isinstance(feature, Value) and "int" in feature.dtype else feature
+
+    for name, feature in (part.features or {}).items():
+        if name in COLUMNS[1:] and as_text(feature) != feature:
+            part = part.cast_column(name, as_text(feature))
+    return part
+
+
+def _check_form(name: str, part: Any, text_field: str) -> None:
+    """Refuses a dataset without a row, or without a column that the trainer could take a text from."""
+    columns = set(part.column_names or ())
+    if hasattr(part, "__len__") and not len(part):
+        raise ValueError(f"The dataset `{name}` has no rows.")
+    if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:
+        return
+    cure = "Write each row as `messages`, as `prompt` and `completion`, or as `text`."
+    if columns >= ALPACA:
+        cure = (
+            "These are Alpaca's: write `instruction`, with `input` after it, as `prompt`, and `output` as "
+            "`completion`."
+        )
+    raise ValueError(f"The dataset `{name}` has the columns {', '.join(sorted(columns))}. {cure}")
 
 
 def _form(name: str, part: Any) -> str:

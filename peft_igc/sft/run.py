@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import yaml
 from accelerate import PartialState
 from accelerate.logging import get_logger
 from peft import LoraConfig, get_peft_model
 from transformers import AutoTokenizer, set_seed
-from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser, get_peft_config, get_quantization_config
+from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
 from ..data.label_summary import summarize
 from ..inference.loading import TINY, find_base
 from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
+from ..trainer.learning_rates import name_rates
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
@@ -38,7 +38,9 @@ from .closing import FILE_NAME, evaluate_closing, learned_nothing, write_closing
 from .datasets import load_corpora
 from .defaults import device_arguments, fill, given_names
 from .held_out import hold_out
+from .interruption import RESUME, Interrupted, how_to_go_on, stopped_by_a_signal
 from .launch import end, has_default, launch, launch_arguments
+from .parser import SFTParser
 
 
 __all__ = ["Parsed", "main", "parse", "run", "script"]
@@ -73,25 +75,23 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     """
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
-    types = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
-    usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
-    parser = TrlParser(types, prog=prog, usage=usage, allow_abbrev=False)
+    parser = SFTParser(prog)
+    launched = launch_arguments(parser.unrecognized(argv), parser.names)
     try:
         given = given_names(argv)
         line = [*argv, *device_arguments(given)]
-        *arguments, rest = parser.parse_args_and_config(line, return_remaining_strings=True)
-    except (TypeError, ValueError, yaml.YAMLError) as error:  # argparse ends the program itself
+        *arguments, _ = parser.parse_args_and_config(line, return_remaining_strings=True)
+    except (TypeError, ValueError) as error:  # argparse ends the program itself
         raise ValueError(f"The arguments cannot be used: {error}") from error
     _, training_args, model_args, _, igc_args = arguments
     check(training_args, model_args, igc_args)
     if model_args.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     script_args, mixture = arguments[0], arguments[3]
-    launch_args = launch_arguments(rest)
     # The same in the processes that are launched, which parse the same command line on the same machine.
-    one_process = not (launch_args or torch.cuda.device_count() > 1 or has_default())
+    one_process = not (launched or torch.cuda.device_count() > 1 or has_default())
     fill(script_args, training_args, mixture, igc_args, given, one_process)
-    return Parsed(tuple(arguments), launch_args)
+    return Parsed(tuple(arguments), launched)
 
 
 def main(
@@ -108,6 +108,7 @@ def main(
     Raises:
         FileNotFoundError, OSError: A model, data or a checkpoint does not exist.
         ValueError: Model, data and arguments do not go together. Raised before training begins.
+        Interrupted: A SIGTERM ended the training, after `enable_jit_checkpoint` had saved a checkpoint.
     """
     if igc_args.has_igc and training_args.n_gpu > 1:
         training_args._n_gpu = 1  # with several GPUs, Trainer would use `nn.DataParallel`, which TRL and IGC refuse
@@ -130,7 +131,12 @@ def main(
     )
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
+    name_rates(trainer)
     trainer.train(resume_from_checkpoint=resume)
+    if stopped_by_a_signal(trainer):
+        step = trainer.state.global_step
+        end(trainer)
+        raise Interrupted(f"Ended by SIGTERM after step {step}. Repeat the command with `--{RESUME} true`.", 143)
     trainer.save_model(training_args.output_dir)
     if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
         _save_base(trainer, Path(training_args.output_dir) / "base")
@@ -301,16 +307,22 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
     Returns:
         The exit code: 1 if a process failed, or if the closing evaluation found that nothing was learned.
+
+    Raises:
+        Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     parsed = parse(argv, prog)
     training_args = parsed.arguments[1]
     alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_reading_steps > 0
-    if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
-        code = launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
-    else:
-        main(*parsed.arguments)
-        code = 0
+    try:
+        if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
+            code = launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
+        else:
+            main(*parsed.arguments)
+            code = 0
+    except KeyboardInterrupt as error:
+        raise Interrupted(how_to_go_on(argv, training_args.output_dir), getattr(error, "code", 130)) from error
     return code or int(learned_nothing(training_args.output_dir))
 
 

@@ -4,7 +4,7 @@
 * `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
-* `learning_curves`, `model_card`: a plot and the sections of a model card.
+* `learning_rates`: names of two rates in the log; `learning_curves`: a plot; `model_card`: the record in a card.
 
 Imports `numbers`, `mappings`, `data`, `tuner` and `inference`; outside of the package torch, transformers, trl and
 their dependencies. Start with `trainer`.

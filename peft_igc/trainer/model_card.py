@@ -1,80 +1,33 @@
-"""Two sections of a model card: how to load an IGC adapter, and a record of its training and evaluation.
+"""The training record of a model card: data, steps and metrics.
 
-In: the path of a `README.md` written by TRL or PEFT. Out: the same file with our quick start, followed by a training
-record. The quick start imports `peft_igc` first, because loading the adapter otherwise raises `KeyError: 'IGC'`. The
-metadata and all other sections of the card are kept.
+In: what a trainer has logged, and its datasets. Out: a section of the card, which `tuner.saving.model_card` writes.
 Try it: `pytest tests/trainer/test_trainer.py -k card`
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..data.columns import COLUMNS
+from ..tuner.saving.model_card import RECORD, write_card
 
-
-HEADING = "## Quick start"
-RECORD = "## Training record"
 
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
 _NOT_METRICS = ("_runtime", "_per_second", "_num_tokens", "_preparation_time", "_jit_compilation_time")
 
-_QUICK_START = (
-    HEADING
-    + """
-
-The adapter is an Integrated Gated Calculator: `pip install peft-igc`, and `import peft_igc` before it is loaded. That
-package is licensed under Apache-2.0; the licence of these weights is chosen by those who trained them.
-
-```python
-import peft_igc  # registers the method with PEFT; without it loading raises `KeyError: 'IGC'`
-from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{base}")
-model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("{base}"), "{adapter}")
-chat = [{{"role": "user", "content": "What is 58 times 36?"}}]
-inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-answer = model.generate(**inputs, max_new_tokens=24)[0, inputs["input_ids"].shape[1] :]
-print(tokenizer.decode(answer, skip_special_tokens=True))
-```
-
-"""
-)
-
 
 def write_sections(card: Path, base: str | None, adapter: str | None, record: str) -> None:
-    """Writes our quick start and a training record after it into a card, in place of existing ones.
+    """Writes the card of an adapter with a training record, in place of TRL's or PEFT's.
 
     Args:
         card: The path of the `README.md`.
         base: Name of the base model. The path of a local folder is not written.
-        adapter: Hub id or path of the adapter. None: a quick start of ours is kept, with its name of the adapter.
+        adapter: Hub id or path of the adapter. None: that of an earlier card of ours, else the folder's name.
         record: The section returned by `training_record`.
     """
-    text = card.read_text(encoding="utf-8")
-    if adapter is not None or "import peft_igc" not in text:
-        name = "BASE_MODEL" if not base or os.path.isdir(base) else base
-        ours = _QUICK_START.format(base=name, adapter=adapter or "PATH_OF_THIS_FOLDER")
-        text = _put(text, HEADING, ours)
-    if RECORD not in text:  # an empty section, which is then replaced
-        start, heading, rest = text.partition(HEADING)
-        body, next_heading, after = rest.partition("\n## ")
-        text = f"{start}{heading}{body.rstrip()}\n\n{RECORD}\n" + (f"\n## {after}" if next_heading else "")
-    card.write_text(_put(text, RECORD, record), encoding="utf-8")
-
-
-def _put(text: str, heading: str, section: str) -> str:
-    """Replaces the section of `text` with this heading, or adds it at the end.
-
-    `section` includes the heading and a blank line at the end.
-    """
-    before, found, after = text.partition(heading)
-    _, next_heading, rest = after.partition("\n## ")
-    return before + section + "## " + rest if found and next_heading else before.rstrip() + "\n\n" + section
+    write_card(card.parent, base, adapter, record)
 
 
 def training_record(

@@ -6,7 +6,8 @@
 * `text_state`: what is known of a text between passes.
 * `call`: context of one forward pass; `cache`: state that travels with the KV cache.
 * `hooks`, `outputs`: arguments into the model, losses out of it.
-* `model`, `base_model`: injection into a causal LM; `adapter_files`: keys of the weights; `register`: PEFT's tables.
+* `model`, `base_model`: injection into a causal LM; `saving`: the folder of an adapter.
+* `register`: PEFT's tables.
 
 Imports `numbers` and `mappings`; outside of the package torch, transformers, peft and safetensors.
 Start with `config`, then read `IGCLayer._act` in `layer`. Try it: `pytest tests/tuner`

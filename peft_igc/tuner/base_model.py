@@ -1,4 +1,4 @@
-"""Finds the causal LM within PEFT models, and its list of decoder layers.
+"""Finds the causal LM within PEFT models, and its list of decoder layers; names the base model inside the package.
 
 In: a transformers model or any nesting of PEFT models around one. Out: the innermost `PreTrainedModel`; the path and
 the `nn.ModuleList` of its decoder layers. Nothing is changed.
@@ -8,8 +8,15 @@ Try it: `pytest tests/tuner/test_model.py`
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from torch import nn
 from transformers import PreTrainedModel
+
+
+# The base model inside the package: its name in saved configs, and where it is on this machine.
+TINY = "tiny"
+TINY_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_base"
 
 
 def innermost_model(model: nn.Module) -> PreTrainedModel:

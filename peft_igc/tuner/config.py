@@ -25,6 +25,7 @@ from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from .anchor_rules import assistant_header, text_rule
+from .base_model import TINY, TINY_FOLDER
 
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ SIZES: dict[str, dict[str, int]] = {
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
+# And its maximum, far above any use: with the sizes of a damaged file, making the adapter would not end.
+MAXIMA = dict.fromkeys(MINIMA, 1 << 16) | {"reading_layers": 64, "num_heads": 1024}
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 2
@@ -258,6 +261,8 @@ class IGCConfig(PeftConfig):
         super().__post_init__()
         self.loaded_from: str | None = None  # path for error messages; not a field, so it is not saved
         self.peft_type = IGC_PEFT_TYPE
+        if self.base_model_name_or_path == TINY and not os.path.isdir(TINY):  # type: ignore[has-type]
+            self.base_model_name_or_path = str(TINY_FOLDER)  # `AutoPeftModelForCausalLM` looks there for the base
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
         for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
@@ -266,6 +271,9 @@ class IGCConfig(PeftConfig):
                     f"`{name}={getattr(self, name)!r}` has no meaning for IGC, which adapts one decoder layer. "
                     "Set `IGCConfig(layer=...)`."
                 )
+        names = self.modules_to_save
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError(f"`modules_to_save={names!r}` is not a list of names, such as `['lm_head']`.")
         self._check_interface()
         self._check_shortcut()
         self._set_sizes()
@@ -324,6 +332,8 @@ class IGCConfig(PeftConfig):
                 raise ValueError(
                     f"`{name}={value!r}` is not an integer of at least {least}. Set `IGCConfig({name}=...)` to one."
                 )
+            if isinstance(value, int) and value > MAXIMA[name]:
+                raise ValueError(f"`{name}={value}` is above {MAXIMA[name]:,}. Set `IGCConfig({name}=...)` to less.")
         for name in ("reading_dim", "writing_dim"):
             value = getattr(self, name)
             if value is not None and value % self.num_heads:
@@ -375,6 +385,13 @@ class IGCConfig(PeftConfig):
                 f"`reading_context={context}` may cut a number in two, and the hidden interface would read the rest "
                 f"as a number. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
             )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As PEFT's, with the name of the base model inside the package in place of its path on this machine."""
+        saved: dict[str, Any] = super().to_dict()
+        if saved["base_model_name_or_path"] == str(TINY_FOLDER):
+            saved["base_model_name_or_path"] = TINY
+        return saved
 
     @property
     def token_table(self) -> TokenTable | None:
@@ -454,7 +471,9 @@ def _check_saved_fields(init: Any) -> Any:
         if is_saved:
             values.setdefault("format_version", 1)  # which had no number
         version = values.get("format_version", FORMAT)
-        if is_saved and isinstance(version, int) and version > FORMAT:
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise ValueError(f"`format_version={version!r}` is not an integer of at least 1. Leave it out.")
+        if is_saved and version > FORMAT:
             raise ValueError(
                 f"The adapter has `format_version={version}`, but this version of peft-igc knows formats up to "
                 f"{FORMAT}. Upgrade it with `pip install -U peft-igc`."

@@ -14,6 +14,7 @@ Try it: `pytest tests/tuner/test_hooks.py`
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any
 
 import torch
@@ -268,6 +269,8 @@ class _Generate(_Wrapper):
             return generate(*args, **kwargs)
         mask = self._mask(prompt, kwargs)
         ids = ids if prompt is ids else None
+        if ids is None:
+            _warn_of_embeddings(self.model)
         given = anchors is not None
         if anchors is not None:
             check_anchors(anchors, prompt.shape, mask)
@@ -312,6 +315,17 @@ class _Generate(_Wrapper):
         """Whether the end of the prompt is an anchor; also if no adapter is active now."""
         config = active_config(self.model)
         return config is None or config.anchor == PROMPT_END
+
+
+def _warn_of_embeddings(model: nn.Module) -> None:
+    """Warns that a prompt of embeddings has no tokens, in which the token interface would find numbers."""
+    config = active_config(model)
+    if config is not None and config.interface == "tokens":
+        warnings.warn(
+            "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
+            "calculator is off in this prompt. Pass `input_ids`.",
+            stacklevel=3,
+        )
 
 
 _WRAPPERS: dict[str, type[_Wrapper]] = {kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate)}

@@ -24,10 +24,19 @@ from transformers import PreTrainedModel
 from ..numbers.calculator import OPERATIONS
 from ..numbers.token_table import TokenTable
 from . import hooks
-from .adapter_files import FILE_KEY, bare_key, canonical_key, check_beside, check_weights, own_key
 from .base_model import decoder_layers, innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer, several_active
+from .saving.adapter_files import (
+    FILE_KEY,
+    bare_key,
+    canonical_key,
+    check_beside,
+    check_size,
+    check_values,
+    check_weights,
+    own_key,
+)
 
 
 # Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must
@@ -128,9 +137,9 @@ class IGCModel(BaseTuner):
         text_config = self._base[0].config.get_text_config(decoder=True)
         if peft_config.number_tokens is not None:
             TokenTable.from_json(peft_config.number_tokens).check_vocabulary(text_config.vocab_size)
-        layer = getattr(target, CHILD, None)
+        layer, hidden_size = getattr(target, CHILD, None), text_config.hidden_size
+        check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
         if layer is None:
-            hidden_size = text_config.hidden_size
             layer = IGCLayer(target, self._base[0], hidden_size, peft_config.layer)
             target.add_module(CHILD, layer)
         layer.update_layer(adapter_name, peft_config, inference_mode=peft_config.inference_mode)
@@ -261,5 +270,6 @@ class IGCModel(BaseTuner):
         own = {k: v for k, v in model.state_dict().items() if own_key(adapter_name).search(k)}
         places = {bare_key(cls._remove_adapter_name_from_key(k, adapter_name)): k for k in own}
         given = {bare_key(k): v.shape for k, v in state_dict.items() if FILE_KEY.search(k)}
+        check_values({k: v for k, v in state_dict.items() if FILE_KEY.search(k)}, getattr(config, "loaded_from", None))
         check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
         return {places.get(bare_key(k), k): v for k, v in state_dict.items()}

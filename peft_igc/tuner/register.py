@@ -9,19 +9,22 @@ Try it: `pytest tests/tuner/test_register.py`
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners import tuners_utils
 from peft.tuners.tuners_utils import BaseTuner
 from torch import nn
 
-from .adapter_files import NESTED, canonical_key
 from .base_model import innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
+from .saving.adapter_files import NESTED, canonical_key
+from .saving.model_card import write_card
 
 
 def register() -> None:
@@ -47,6 +50,29 @@ def register() -> None:
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
     _save_nested_adapters_canonically()
     _find_linear_layers_in_the_causal_lm()
+    _write_own_card()
+
+
+def _write_own_card() -> None:
+    """Makes PEFT write our model card for an IGC adapter, and its own for other methods' adapters.
+
+    The template of PEFT 0.21 consists of placeholders, and names the base by its path on this machine.
+    """
+    write = PeftModel.create_or_update_model_card
+    if getattr(write, "_igc", False):
+        return
+
+    def create_or_update_model_card(self: PeftModel, output_dir: str) -> None:
+        config = self.peft_config.get(self.active_adapter)
+        if isinstance(config, IGCConfig):
+            # Before PEFT saves the config itself.
+            base = config.base_model_name_or_path or innermost_model(self).config.name_or_path
+            write_card(Path(output_dir), base, config=config.to_dict())
+        else:
+            write(self, output_dir)
+
+    create_or_update_model_card._igc = True  # type: ignore[attr-defined]
+    PeftModel.create_or_update_model_card = create_or_update_model_card
 
 
 def _save_nested_adapters_canonically() -> None:

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from peft_igc import IGCModel
 from peft_igc.demo.report import accuracy_table
 from peft_igc.inference.evaluation import evaluate, generate_answers, versions
+from peft_igc.numbers.calculator import Result
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.steps import Step
 
@@ -363,7 +364,8 @@ def test_an_anchor_in_the_answer_takes_back_none_of_the_prompts(llama, tokenizer
     def and_one_more_step(**more):
         output = generate(**more)
         for observer in thread.observers:
-            observer(Step(torch.tensor([[-1], [40]]), None, None, None))  # the second row's answer holds an anchor
+            result = Result(None, None, torch.tensor([[1], [1]]))
+            observer(Step(torch.tensor([[-1], [40]]), None, None, result))  # the second row's answer holds an anchor
         return output
 
     monkeypatch.setattr(adapted, "generate", and_one_more_step)

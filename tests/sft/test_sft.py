@@ -163,8 +163,8 @@ def test_arguments_that_are_unknown_or_without_effect_are_refused(line, message,
         ("lora_r: 8", "`lora_r` is given"),
         ("igc_adapter: ica", "`igc_adapter='ica'` is unknown"),
         ("datasets: [{path: a, fractoin: 1}]", "fractoin"),
-        ("nothing", "must contain a YAML mapping"),
-        ("a: [", "The arguments cannot be used: while parsing"),
+        ("nothing", "must hold a mapping"),
+        ("a: [", "cannot be read as YAML: while parsing"),
     ],
 )
 def test_a_file_is_held_to_the_same_rules(text, message, tmp_path):
@@ -227,7 +227,7 @@ def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
 
 # ------------------------------------------------------------------------------------------ data
 def load(script=None, mixture=None, igc=None, **training):
-    options = {"eval_strategy": "no", "seed": 0, "assistant_only_loss": False, **training}
+    options = {"eval_strategy": "no", "seed": 0, "assistant_only_loss": False, "dataset_text_field": "text"} | training
     return load_corpora(
         script or ScriptArguments(),
         mixture or DatasetMixtureConfig(),
@@ -426,6 +426,38 @@ def test_data_that_cannot_be_had_are_named(tmp_path):
             load(**options)
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+def test_data_with_integers_as_operands_are_those_with_strings(tmp_path, streaming):
+    texts = rows(4)
+    whole = [{**row, "igc_operands": [int(n) for n in row["igc_operands"]]} for row in texts]
+    whole = [{**row, "igc_result": int(row["igc_result"])} for row in whole]
+    named = {"dataset_name": write(tmp_path / "i", whole), "dataset_streaming": streaming}
+    found = list(load(script=ScriptArguments(**named))[0])
+    as_before = list(load(script=ScriptArguments(dataset_name=write(tmp_path / "t", texts)))[0])
+    if not streaming:  # a stream's types are not known before its rows: `check_columns` takes the integers
+        assert found == as_before
+        joined = load(mixture=DatasetMixtureConfig([DatasetConfig(str(tmp_path / name)) for name in "it"]))[0]
+        assert list(joined) == as_before + as_before
+    limits = {"num_digits": 10, "result_digits": 10}
+    assert [check_columns(row, **limits) for row in found] == [check_columns(row, **limits) for row in texts]
+
+
+def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):
+    alpaca = [{"instruction": "Add 1 and 2.", "input": "", "output": "3"}]
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "blank.jsonl").write_text("\n")
+    for name, message in (
+        (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. These are Alpaca's: write `"),
+        (write(tmp_path / "q", [{"question": "a"}]), "has the columns question. Write each row as `messages`, as"),
+        (str(tmp_path / "empty.jsonl"), "empty.jsonl` is empty: expected one JSON object per line"),
+        (str(tmp_path / "blank.jsonl"), "blank.jsonl`"),
+        (write(tmp_path / "e", []), "The dataset `"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)) as refused:
+            load(script=ScriptArguments(dataset_name=name))
+        assert len(str(refused.value).splitlines()) == 1
+
+
 # ------------------------------------------------------------------------------------------ training
 def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try_it(base, tmp_path, capsys):
     out = tmp_path / "out"
@@ -434,7 +466,9 @@ def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try
     assert last == f'Saved. Load and trace it: peft-igc trace --base {base} --adapter {out} "What is 58 times 36?"'
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "import peft_igc" in card
-    assert "This model was trained with SFT" in card
+    assert "Trained for 2 steps." in card
+    assert "| interface | `tokens`: for a tokenizer with 10 numeric tokens, which writes single digits |" in card
+    assert str(tmp_path) not in card
     model = load_adapter(AutoModelForCausalLM.from_pretrained(base), out)
     for name, value in weights(made.model).items():
         assert torch.equal(dict(model.named_parameters())[name], value), name

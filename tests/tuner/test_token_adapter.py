@@ -3,6 +3,7 @@
 import copy
 import gc
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -250,3 +251,24 @@ def test_the_default_has_seventeen_million_parameters_on_llama_8b_and_all_are_us
     # "all are used" is what `test_checkpointing_changes_no_gradient` sees, of the same modules with two layers
     small = adapted("llama", interface="tokens")
     assert own == {name.split(".default.")[1] for name, p in small.named_parameters() if p.requires_grad}
+
+
+# ------------------------------------------------------------------------------------------ prompts of embeddings
+def test_a_prompt_of_embeddings_is_warned_of_once_in_the_token_interface_only():
+    settings = {"max_new_tokens": 2, "do_sample": False, "attention_mask": PROMPTS["attention_mask"]}
+    model = get_peft_model(tiny_model("llama"), config()).eval()
+    embeddings = model.get_input_embeddings()(PROMPTS["input_ids"])
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.filterwarnings("default", ".*has no token ids")
+        for _ in range(2):
+            model.generate(inputs_embeds=embeddings, **settings)
+    assert [str(one.message) for one in seen] == [
+        "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
+        "calculator is off in this prompt. Pass `input_ids`."
+    ]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*has no token ids")
+        model.generate(input_ids=PROMPTS["input_ids"], **settings)
+        with model.disable_adapter():
+            model.generate(inputs_embeds=embeddings, **settings)
+        get_peft_model(tiny_model("llama"), small_config()).eval().generate(inputs_embeds=embeddings, **settings)

@@ -1,22 +1,27 @@
 """Keys of adapter weights in a file and in a model, and checks that both fit.
 
-In: keys and shapes of weights, configs. Out: renamed keys, or an error that names the file and the cure. In a model, a
-key contains the adapter name and one `base_model.model.` for each PEFT model around the base; in a file it has no
-adapter name and the prefix once. Reading and writing files is PEFT's work.
+In: keys, shapes and values of weights, configs. Out: renamed keys, or an error that names the file and the cure. In a
+model, a key contains the adapter name and one `base_model.model.` for each PEFT model around the base; in a file it
+has no adapter name and the prefix once. Reading and writing files is PEFT's work.
 
 Try it: `pytest tests/tuner/test_model.py`
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from peft import PeftConfig
+from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from torch import nn
 
-from .base_model import innermost_model
-from .layer import IGCLayer
+from ..base_model import innermost_model
+from ..build import make_mappings
+from ..layer import IGCLayer
 
 
 NESTED = "base_model.model."  # PEFT's prefix of the keys of a wrapped model
@@ -63,7 +68,7 @@ def check_weights(
     """
     source = getattr(config, "loaded_from", None)
     weights = f"The weights in `{source}`" if source else f"The weights for adapter {adapter_name!r}"
-    trained_on = config.base_model_name_or_path
+    trained_on = config.to_dict()["base_model_name_or_path"]  # the embedded base by its name
     cure = f"Load them onto the base model that they were trained on{f', `{trained_on}`' if trained_on else ''}."
     base = innermost_model(model)
     name = f"`{type(base).__name__}`" + (f" (`{base.config.name_or_path}`)" if base.config.name_or_path else "")
@@ -81,7 +86,7 @@ def check_weights(
     wrong = [key for key in expected if expected[key] != given[key]]
     for key in wrong:
         # This norm has one weight per hidden unit, so its shape shows for which hidden size the adapter was trained.
-        if key.endswith(".igc_input_mapping.norm.weight"):
+        if key.endswith(".igc_input_mapping.norm.weight") and len(given[key]) == 1:
             raise ValueError(
                 f"{weights} are for a base model of hidden size {given[key][0]}, but {name} has {expected[key][0]}. "
                 f"{cure}"
@@ -92,6 +97,54 @@ def check_weights(
             f"{weights} do not fit the adapter's config: `{key}` has shape {tuple(given[key])}, the config requires "
             f"{tuple(expected[key])} ({len(wrong)} such weights). Restore the `adapter_config.json` saved with them."
         )
+
+
+def check_size(config: Any, hidden_size: int, embeddings: nn.Module) -> None:
+    """Refuses a saved config of a larger adapter than its file can hold, before that adapter is made.
+
+    Args:
+        config: the config; without `loaded_from` nothing is checked.
+        hidden_size: H of the base model.
+        embeddings: the base model's token embeddings.
+
+    Raises:
+        ValueError: if the config has more weights than the file has bytes.
+    """
+    files = [os.path.join(config.loaded_from or "", name) for name in (SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME)]
+    path = next((path for path in files if config.loaded_from and os.path.isfile(path)), None)
+    if path is None:
+        return
+    with torch.device("meta"):  # shapes without memory
+        mappings = make_mappings(config, hidden_size, embeddings)
+    count = sum(p.numel() for mapping in mappings for p in mapping.parameters())
+    if count > os.path.getsize(path):
+        raise ValueError(
+            f"The config in `{config.loaded_from}` describes an adapter of {count:,} weights, but its file of weights "
+            f"has {os.path.getsize(path):,} bytes. Restore the `adapter_config.json` saved with them."
+        )
+
+
+def check_values(weights: Mapping[str, torch.Tensor], source: str | None) -> None:
+    """Refuses weights that are no finite floating-point numbers, which PEFT 0.21 would cast and load.
+
+    Args:
+        weights: the weights of a file, by key.
+        source: the folder, for messages.
+
+    Raises:
+        ValueError: the message names the first such weight.
+    """
+    for key, tensor in weights.items():
+        reason = None
+        if not tensor.dtype.is_floating_point:
+            reason = f"is of dtype {tensor.dtype}"
+        elif not (tensor.float() if tensor.element_size() == 1 else tensor).isfinite().all():  # float8 has no test
+            reason = "is not finite: the training diverged, or the file is damaged"
+        if reason is not None:
+            raise ValueError(
+                f"The weight `{bare_key(key)}`{f' in `{source}`' if source else ''} {reason}. Load an earlier "
+                "checkpoint, or copy the folder again."
+            )
 
 
 def check_beside(name: str, config: PeftConfig, others: dict[str, PeftConfig]) -> None:

@@ -1,0 +1,371 @@
+"""Damaged and hostile adapter folders: is each refused with a sentence, or does it load as a sound adapter?
+
+A folder of a good adapter is copied and changed in one of the ways of `KINDS`: files cut, swapped or missing, bytes
+turned over, headers that promise too much, NaN, other dtypes and shapes, settings of every type and size, configs of
+other methods, pickles that would run a program. `load_adapter` then loads it onto a tiny model. The outcomes:
+
+* `refused`: a `ValueError` or `OSError` of this package, whose message names the folder, a field or a weight;
+* `loaded`: it answers a prompt with finite logits, as after a change of a harmless setting;
+* `unclean`: another exception, a message without a place, logits that are not finite, more memory or time than
+  allowed, a connection to the network, or a program that ran. There must be none.
+
+    python -m benchmarks.harm.hostile_folders --count 10000 --output benchmarks/results/hostile_folders.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import collections
+import json
+import os
+import pickle
+import random
+import resource
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+import time
+import traceback
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftType, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import peft_igc
+from benchmarks.common.measuring import facts
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.inference.loading import load_adapter
+
+
+SECONDS = 20  # for one folder
+MEMORY = 2 << 30  # bytes that the process may grow by
+CONFIG, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
+OUTCOMES = ("refused", "loaded", "unclean")
+Change = Callable[[Path, random.Random], str]
+
+
+class Program:
+    """Runs a program when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.mark}",)
+
+
+# ------------------------------------------------------------------------------------------ the changes
+def cut(folder: Path, rng: random.Random) -> str:
+    """A file that ends early."""
+    path = folder / rng.choice((CONFIG, WEIGHTS))
+    content = path.read_bytes()
+    length = rng.choice((0, 1, 8, len(content) - 1, rng.randrange(len(content))))
+    path.write_bytes(content[:length])
+    return f"{path.name} cut to {length} bytes"
+
+
+def flip(folder: Path, rng: random.Random) -> str:
+    """Bytes of a file that are others."""
+    path = folder / rng.choice((CONFIG, WEIGHTS))
+    content = bytearray(path.read_bytes())
+    last = len(content) if rng.random() < 0.5 else min(len(content), 4096)  # the header, or anywhere
+    for place in rng.sample(range(last), rng.randint(1, 8)):
+        content[place] = rng.randrange(256)
+    path.write_bytes(content)
+    return f"bytes of {path.name}"
+
+
+def swap(folder: Path, rng: random.Random) -> str:
+    """A file that is missing, is a folder, or leads nowhere."""
+    path, kind = folder / rng.choice((CONFIG, WEIGHTS)), rng.choice(("missing", "folder", "loop", "zeros", "long"))
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path.name)
+    elif kind == "zeros":
+        path.write_bytes(bytes(rng.randrange(1 << 16)))
+    elif kind == "long":
+        with path.open("wb") as file:  # sparse: takes no room on the disk
+            file.truncate(1 << 30)
+    return f"{path.name} {kind}"
+
+
+def unpickle(folder: Path, rng: random.Random) -> str:
+    """A pickle that runs a program, under the name of either format."""
+    name = rng.choice((WEIGHTS, PICKLE))
+    (folder / WEIGHTS).unlink()
+    program = Program(folder.parent / "executed")
+    if rng.random() < 0.5:
+        torch.save({"base_model.model.x": program, "y": torch.zeros(1 << 16)}, folder / name)
+    else:
+        (folder / name).write_bytes(pickle.dumps(program) + bytes(1 << 18))  # not refused for its size
+    return f"a program in {name}"
+
+
+def header(folder: Path, rng: random.Random) -> str:
+    """A header of the weights that promises what is not there."""
+    content = (folder / WEIGHTS).read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    entries = json.loads(content[8 : 8 + length])
+    name = rng.choice([key for key in entries if key != "__metadata__"])
+    kind = rng.choice(("shape", "dtype", "offsets", "length"))
+    if kind == "shape":
+        entries[name]["shape"] = rng.choice(([1 << 40], [1 << 62, 4], [-1], [0], [], [1.5], "x", [1] * 99))
+    elif kind == "dtype":
+        entries[name]["dtype"] = rng.choice(("F64", "I32", "U32", "F16", "BOOL", "F8_E4M3", "COMPLEX", 7))
+    elif kind == "offsets":
+        entries[name]["data_offsets"] = rng.choice(([0, 1 << 50], [8, 4], [-4, 0], [0], [1 << 63, 1 << 64]))
+    text = json.dumps(entries).encode()
+    size = rng.choice((1 << 63, (1 << 64) - 1, 1 << 33, 0, len(text) + 1)) if kind == "length" else len(text)
+    (folder / WEIGHTS).write_bytes(struct.pack("<Q", size) + text + content[8 + length :])
+    return f"{kind} in the header"
+
+
+def tensor(folder: Path, rng: random.Random) -> str:
+    """A weight of other values, another dtype or shape, under another name, or none."""
+    weights = load_file(folder / WEIGHTS)
+    name = rng.choice(sorted(weights))
+    kinds = ("nan", "inf", "int", "bool", "complex", "double", "half", "byte", "flat", "longer", "scalar", "empty")
+    kind = rng.choice((*kinds, "renamed", "dropped", "added", "all dropped", "huge values"))
+    value = weights[name]
+    if kind in ("nan", "inf"):
+        value.view(-1)[rng.randrange(value.numel())] = float(kind)
+    elif kind == "huge values":
+        value.fill_(3e38)
+    elif kind in ("renamed", "dropped"):
+        del weights[name]
+        if kind == "renamed":
+            weights[rng.choice((name + "x", "x", name.replace("igc_", "lora_"), "../" + name))] = value
+    elif kind == "added":
+        weights[rng.choice(("base_model.model.lm_head.weight", name + ".extra", "x" * 5000))] = value.clone()
+    elif kind == "all dropped":
+        weights = {}
+    else:
+        types = {"int": torch.int64, "bool": torch.bool, "complex": torch.complex64, "double": torch.float64}
+        types |= {"half": torch.float16, "byte": torch.uint8}
+        if kind in types:
+            value = value.to(types[kind])
+        else:
+            longer = torch.cat([value, value]) if value.dim() else value
+            value = {"flat": value.flatten()[:-1], "longer": longer, "scalar": torch.tensor(1.0)}.get(
+                kind, torch.empty(0)
+            )
+        weights[name] = value
+    save_file({key: one.contiguous() for key, one in weights.items()}, folder / WEIGHTS)
+    return f"weight {kind}"
+
+
+VALUES: tuple[Any, ...] = (None, True, False, 0, 1, -1, 3, 65, 1 << 16, (1 << 16) + 1, 1 << 31, 1 << 63, 10**30, 0.5)
+VALUES += (1e308, float("nan"), float("inf"), "", "x", "tokens", "hidden", "../../etc/passwd", "x" * 10_000, [], [[]])
+VALUES += ([0], {}, [[1 << 62]], [[-5]], [["a"]], ["+", "+"], [None], [[3]] * 5000, {"a": 1}, "9" * 5000, "exit()")
+
+
+def setting(folder: Path, rng: random.Random) -> str:
+    """A field of the config, or of the token table in it, with another value, missing, or unknown."""
+    path = folder / CONFIG
+    config = json.loads(path.read_text())
+    inner = rng.random() < 0.2 and config.get("number_tokens")
+    fields = config["number_tokens"] if inner else config
+    name = rng.choice([*fields, "no_such_field", "modules_to_save", "auto_mapping", "runtime_config"])
+    kind = rng.choice(("value", "value", "value", "missing"))
+    if kind == "missing":
+        fields.pop(name, None)
+    else:
+        fields[name] = rng.choice(VALUES)
+        kind = f"{fields[name]!r:.40}"
+    path.write_text(json.dumps(config))
+    return f"{name}: {kind}"
+
+
+def table(folder: Path, rng: random.Random) -> str:
+    """A token table whose text unpacks to gigabytes, or that names tokens which are not there."""
+    path = folder / CONFIG
+    config = json.loads(path.read_text())
+    held = config["number_tokens"]
+    kind = rng.choice(("bomb", "tokens", "group", "spelling"))
+    if kind == "bomb":
+        packer = zlib.compressobj(9)
+        text = b"".join(packer.compress(bytes(1 << 24)) for _ in range(64)) + packer.flush()
+        held["edges"] = base64.b64encode(text).decode()
+    elif kind == "tokens":
+        held["minus"] = rng.choice((1 << 40, -3, 10**6))
+    elif kind == "group":
+        held["group"] = rng.choice((0, 1 << 40, 10**30))
+    else:
+        spelled = rng.choice(("", "12345678901234567890", "٣", "9" * 100_000))
+        held["digits"][rng.choice(sorted(held["digits"]))] = spelled
+    path.write_text(json.dumps(config))
+    return f"token table {kind}"
+
+
+def document(folder: Path, rng: random.Random) -> str:
+    """A config that is no object, or in no encoding, or nested without end."""
+    texts = ("[]", "null", "7", '"x"', "{", "", "[" * 100_000, '{"a":' * 100_000, "\ud800", "{}", '{"peft_type": 7}')
+    text = rng.choice(texts)
+    (folder / CONFIG).write_bytes(b"\xff\xfe" + text.encode("utf-8", "surrogatepass"))
+    if rng.random() < 0.7:
+        (folder / CONFIG).write_bytes(text.encode("utf-8", "surrogatepass"))
+    return f"config {text[:8]!r}"
+
+
+def foreign(folder: Path, rng: random.Random) -> str:
+    """A config of another method, or that calls itself one."""
+    path = folder / CONFIG
+    method = rng.choice([*PeftType.__members__, "NOTHING", "igc", "IGC "])
+    mine = json.loads(path.read_text())
+    plain: dict[str, Any] = {"peft_type": method, "task_type": "CAUSAL_LM", "target_modules": ["q_proj"]}
+    plain |= rng.choice(({}, {"r": 8}, {"num_virtual_tokens": 4}, {"r": -1}, {"target_modules": "all-linear"}))
+    plain |= {"auto_mapping": {"parent_library": "os", "base_model_class": "system"}} if rng.random() < 0.3 else {}
+    path.write_text(json.dumps(plain if rng.random() < 0.5 else mine | {"peft_type": method}))
+    return f"method {method}"
+
+
+KINDS: tuple[Change, ...] = (cut, flip, swap, unpickle, header, tensor, setting, setting, table, document, foreign)
+
+
+# ------------------------------------------------------------------------------------------ the attempts
+def base_model() -> Any:
+    """A tiny Llama with the vocabulary of the embedded base."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=4096, max_position_embeddings=256, **sizes)).eval()
+
+
+def good_folders(where: Path) -> list[Path]:
+    """Adapters of both interfaces, saved."""
+    tokenizer = tiny_base()[1]
+    sizes = {"reading_dim": 16, "reading_ffn": 16, "num_heads": 2, "writing_ffn": 16, "gate_dim": 4, "num_digits": 6}
+    configs = {
+        "tokens": IGCConfig.from_tokenizer(tokenizer, interface="tokens", **sizes),
+        "hidden": IGCConfig(writing_dim=16, max_offset=8, max_distance=32, **sizes),
+    }
+    for name, config in configs.items():
+        get_peft_model(base_model(), config).save_pretrained(where / name, save_embedding_layers=False)
+    return [where / name for name in configs]
+
+
+class Forbidden(BaseException):
+    """Something that loading an adapter must not do."""
+
+
+@contextmanager
+def guarded(seconds: int, memory: int) -> Iterator[None]:
+    """Ends what takes too long, and refuses memory and connections."""
+
+    def late(number: int, frame: Any) -> None:
+        raise Forbidden(f"more than {seconds} seconds")
+
+    def connect(*args: Any) -> None:
+        raise Forbidden(f"a connection to {args[1:]}")
+
+    before, used = socket.socket.connect, int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    previous = signal.signal(signal.SIGALRM, late)
+    socket.socket.connect = connect  # type: ignore[assignment, method-assign]
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, limits[1]))
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+        socket.socket.connect = before  # type: ignore[method-assign]
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def attempt(folder: Path, base: Any) -> tuple[str, str]:
+    """Loads a folder; returns the outcome and what was said."""
+    ids = torch.arange(5, 21)[None]
+    try:
+        with guarded(SECONDS, MEMORY), warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            logits = load_adapter(base, folder)(input_ids=ids).logits
+        if not logits.isfinite().all():
+            return "unclean", "logits that are not finite"
+        outcome = "loaded", ""
+    except (ValueError, OSError) as error:
+        outcome = _judged(error, folder)
+    except (Forbidden, Exception) as error:
+        outcome = "unclean", f"{type(error).__name__}: {error}"
+    if (folder.parent / "executed").exists():
+        return "unclean", "a program ran"
+    return outcome
+
+
+def _judged(error: Exception, folder: Path) -> tuple[str, str]:
+    """Whether an error is one for users: raised by the package, with a place."""
+    said = " ".join(str(error).split())
+    raised = traceback.extract_tb(error.__traceback__)[-1].filename
+    ours = Path(raised).is_relative_to(Path(peft_igc.__file__).parent) or isinstance(error, OSError)
+    named = "`" in said or str(folder) in said
+    return ("refused" if ours and named else "unclean"), f"{type(error).__name__}: {said}"
+
+
+def run(count: int, seed: int, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Changes, loads and counts.
+
+    Returns:
+        Counts by kind and outcome, examples of what was unclean, the longest time.
+    """
+    rng, counts = random.Random(seed), collections.Counter[tuple[str, str]]()
+    unclean: list[dict[str, Any]] = []
+    slowest = 0.0
+    with tempfile.TemporaryDirectory() as name:
+        good = good_folders(Path(name) / "good")
+        state = base_model()
+        for folder in good:  # or nothing below would mean anything
+            outcome = attempt(folder, base_model())
+            assert outcome == ("loaded", ""), outcome
+        for index in range(count):
+            folder = Path(name) / "changed" / "adapter"
+            source, change = rng.choice(good), rng.choice(KINDS)
+            if change is table:
+                source = good[0]
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            shutil.copytree(source, folder)
+            what = change(folder, rng)
+            begin = time.perf_counter()
+            outcome, said = attempt(folder, state)
+            slowest = max(slowest, time.perf_counter() - begin)
+            counts[change.__name__, outcome] += 1
+            if outcome == "unclean":
+                unclean.append({"index": index, "change": what, "said": said[:300]})
+                say(f"{index}: {source.name}, {what}: {said[:200]}")
+            state = base_model() if outcome != "refused" or index % 20 == 0 else _clean(state)
+    names = dict.fromkeys(kind.__name__ for kind in KINDS)
+    kinds = {name: {outcome: counts[name, outcome] for outcome in OUTCOMES} for name in names}
+    found = {"count": count, "seed": seed, "kinds": kinds, "unclean": unclean[:50]}
+    return found | {"slowest_seconds": round(slowest, 2)}
+
+
+def _clean(model: Any) -> Any:
+    """A base without what a refused adapter left on it."""
+    return base_model() if hasattr(model, "peft_config") or "_igc_handles" in vars(model) else model
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    found = run(given.count, given.seed) | facts()
+    if given.output is not None:
+        given.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(found["kinds"], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Rows from files: JSON lines, for evaluations also CSV, and either of them compressed with gzip.
+
+`read_items` reads the evaluation files of `peft-igc eval`, whose items are checked; `read_rows` reads the objects of a
+file of JSON lines as they are. Errors name the file and the line. Nothing is tokenized here.
+Try it: `pytest tests/data/test_files.py`
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+
+__all__ = ["read_items", "read_jsonl", "read_rows"]
+
+_FIELDS = ("prompt", "target", "group")
+
+
+def read_items(path: str | Path) -> list[dict[str, Any]]:
+    """Evaluation items from a file: CSV if its name ends in `.csv` or `.csv.gz`, else JSON lines as in `read_jsonl`.
+
+    A CSV file begins with a line of names: `prompt`, `target`, and optionally `group` and others, which are kept.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: An empty file, or a line that is no item; the message names file and line.
+    """
+    name = str(path).lower()
+    return _read_csv(Path(path)) if name.removesuffix(".gz").endswith(".csv") else read_jsonl(path)
+
+
+def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
+    """Evaluation items from a file with one JSON object per line.
+
+    The fields `prompt` and `target` are required, `group` is optional; other fields are kept. A `target` may be an
+    integer.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: An empty file, or a line that is not such an object; the message names file and line.
+    """
+    items = read_rows(path, wanted='with "prompt" and "target"')
+    return [_checked(item, f"`{path}`, line {number}") for number, item in enumerate(items, start=1)]
+
+
+def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> list[dict[str, Any]]:
+    """The objects of a file with one JSON object per line; their fields are not checked.
+
+    Args:
+        path: Path of the file, which may be compressed (`.gz`).
+        wanted: Completes "an object" in error messages.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: An empty file, or a line that is not an object; the message names file and line.
+    """
+    lines = _content(Path(path)).split(b"\n")
+    if lines[-1] in (b"", b"\r"):
+        lines.pop()  # after the end of the last line
+    if not lines:
+        raise ValueError(f"`{path}` is empty: expected one JSON object {wanted} per line.")
+    return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, decompressed and without a byte order mark."""
+    if not path.is_file():
+        raise FileNotFoundError(f"The data file `{path}` does not exist. Pass a JSONL file.")
+    content = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"`{path}` is not a complete gzip file: {error}. Copy it again.") from error
+    return content.removeprefix(b"\xef\xbb\xbf")
+
+
+def _parse_line(line: bytes, where: str, wanted: str) -> dict[str, Any]:
+    """One object."""
+    if not line.strip():
+        raise ValueError(f"{where}: the line is empty. Remove it, or restore its object.")
+    try:
+        item = json.loads(line)
+    except ValueError as error:  # bad JSON or bad UTF-8
+        raise ValueError(f"{where}: not valid JSON: {error}. Write one object per line.") from error
+    if not isinstance(item, dict):
+        raise ValueError(f"{where}: expected an object {wanted}, got {item!r}.")
+    return item
+
+
+def _read_csv(path: Path) -> list[dict[str, Any]]:
+    """The items of a CSV file. An empty `group` is no group."""
+    try:
+        text = _content(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    items = []
+    try:
+        for row in reader:
+            where = f"`{path}`, line {reader.line_num}"
+            if None in row or None in row.values():
+                raise ValueError(f"{where}: expected {len(reader.fieldnames or ())} fields as in the first line.")
+            items.append(_checked({k: v for k, v in row.items() if v or k != "group"}, where))
+    except csv.Error as error:
+        raise ValueError(f"`{path}`, line {reader.reader.line_num}: not valid CSV: {error}.") from error
+    if not items:
+        raise ValueError(f"`{path}` is empty: expected a line of names, such as `prompt,target`, and items below it.")
+    return items
+
+
+def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
+    """An object as an evaluation item, with its target as a string."""
+    for name in _FIELDS[:2]:
+        if name not in item:
+            raise ValueError(f'{where}: the field "{name}" is missing; there are {sorted(item)}.')
+    if isinstance(item["target"], int) and not isinstance(item["target"], bool):
+        item = item | {"target": str(item["target"])}  # exact, unlike a float
+    for name in _FIELDS:
+        if name in item and not isinstance(item[name], str):
+            raise ValueError(f'{where}: "{name}" must be a string, got {item[name]!r}. Put it in quotation marks.')
+    if not item["prompt"].strip():
+        raise ValueError(f'{where}: "prompt" is empty.')
+    return item

@@ -1,0 +1,13 @@
+"""The folder of a saved adapter: which weights it has, and its model card.
+
+* `adapter_files`: keys and values of the weights, and checks that they fit.
+* `model_card`: its `README.md`.
+
+Imports `numbers` and the modules of `tuner` below `model`; outside of the package torch and peft.
+Start with `adapter_files`. Try it: `pytest tests/tuner/test_model_card.py`
+"""
+
+from .model_card import write_card
+
+
+__all__ = ["write_card"]

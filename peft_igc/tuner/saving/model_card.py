@@ -1,0 +1,208 @@
+"""The model card of an IGC adapter, in place of PEFT's and TRL's templates.
+
+In: the folder of an adapter, the name of its base, and a record of its training if there is one. Out: its `README.md`:
+what the adapter does and with which settings, how to load it, the record, the statuses, versions, the source. PEFT's
+template has about thirty placeholders, TRL's cites another project, and both write the path of a local base. Metadata
+that others set (licence, data sets, tags) is kept; an earlier record is kept if none is given.
+Try it: `pytest tests/tuner/test_model_card.py`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ...numbers.token_table import TokenTable
+from ..base_model import TINY, TINY_FOLDER
+
+
+__all__ = ["QUICK_START", "RECORD", "write_card"]
+
+QUICK_START = "## Quick start"
+RECORD = "## Training record"
+_CONFIG = "adapter_config.json"
+_OURS = ("base_model", "library_name", "pipeline_tag", "tags")  # metadata that is written here
+
+_LOAD = """
+The adapter is an Integrated Gated Calculator: `pip install peft-igc`. That package is licensed under Apache-2.0; the
+licence of these weights is chosen by those who trained them.
+
+```python
+import peft_igc  # makes PEFT know the method
+from peft import PeftModel
+{imports}
+{base}
+model = PeftModel.from_pretrained(model, "{adapter}")
+chat = [{{"role": "user", "content": "What is 58 times 36?"}}]
+inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+answer = model.generate(**inputs, max_new_tokens=24)[0, inputs["input_ids"].shape[1] :]
+print(tokenizer.decode(answer, skip_special_tokens=True))
+```
+"""
+_STATUSES = """## Statuses
+
+Each calculation has a status, and only `ok` is written. After any other, the output is that of the base model.
+
+| status | meaning |
+|---|---|
+| `ok` | both operands and the operator were read, and the result fits |
+| `none` | no arithmetic is asked, or the reading is less probable than `confidence` |
+| `overflow` | an operand or the result has too many digits |
+| `undefined` | division by zero, or an operand that is no number |
+| `inexact` | a division with remainder, unless `division` rounds |
+
+A question may have two numbers, not three; decimals and units are not read.
+"""
+_SOURCE = """## Source
+
+The method is that of Florian Dietz and Dietrich Klakow:
+
+```bibtex
+@misc{dietz2025igc,
+  title = {{IGC}: Integrating a Gated Calculator into an {LLM} to Solve Arithmetic Tasks Reliably and Efficiently},
+  author = {Florian Dietz and Dietrich Klakow},
+  year = {2025}
+}
+```
+"""
+
+
+def write_card(
+    folder: Path,
+    base: str | None,
+    adapter: str | None = None,
+    record: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes the card of an adapter.
+
+    Args:
+        folder: The folder of the adapter.
+        base: Name of the base model, or its path, of which only the last part is written.
+        adapter: Hub id or path for the quick start. None: the one of an earlier card, else the folder's own name.
+        record: Section that begins with `RECORD`. None: the one of an earlier card.
+        config: The adapter's config, with its saved fields. None: that of the folder, if there is one.
+    """
+    if config is None and (folder / _CONFIG).is_file():
+        config = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    path = folder / "README.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    front, body = _split(text)
+    own = body.startswith("# IGC adapter")
+    if adapter is None:
+        earlier = re.search(r'PeftModel\.from_pretrained\(model, "(.*)"\)', body) if own else None
+        adapter = earlier[1] if earlier else folder.resolve().name
+    if record is None:
+        record = _section(body, RECORD) if own else ""
+    name, is_public = _public_name(base)
+    parts = [
+        f"# IGC adapter for {f'`{name}`' if name else 'a causal language model'}",
+        "It reads two integers and an operator from the hidden states of the base model, calculates exactly on "
+        "tensors, and writes the result back into the residual stream.",
+        "" if config is None else _settings(config),
+        f"{QUICK_START}\n{_LOAD.format(adapter=adapter, **_base_lines(name, is_public))}".strip(),
+        record,
+        _STATUSES,
+        _versions(),
+        _SOURCE,
+    ]
+    metadata = _metadata(front, name if is_public and name != TINY else None)
+    path.write_text(f"---\n{metadata}---\n\n" + "\n\n".join(p.strip() for p in parts if p) + "\n", encoding="utf-8")
+
+
+def _public_name(base: str | None) -> tuple[str, bool]:
+    """A name of the base that can be shown, and whether it leads to it on other machines."""
+    if not base:
+        return "", False
+    if base in (TINY, str(TINY_FOLDER)):
+        return TINY, True
+    is_path = os.path.isdir(base) or base[:1] in "./~" or base.count("/") > 1 or "\\" in base
+    return (re.split(r"[\\/]", base.rstrip("\\/"))[-1], False) if is_path else (base, True)
+
+
+def _base_lines(name: str, is_public: bool) -> dict[str, str]:
+    """The lines of the quick start that load the base and its tokenizer."""
+    if name == TINY:
+        return {"imports": "", "base": "model, tokenizer = peft_igc.tiny_base()"}
+    given = f'"{name or "base"}"' + ("" if is_public else "  # the folder of the base model, which has no public name")
+    return {
+        "imports": "from transformers import AutoModelForCausalLM, AutoTokenizer\n",
+        "base": f"base = {given}\ntokenizer = AutoTokenizer.from_pretrained(base)\n"
+        "model = AutoModelForCausalLM.from_pretrained(base)",
+    }
+
+
+def _settings(config: Mapping[str, Any]) -> str:
+    """A table of what a saved config says."""
+    rows = [
+        ("interface", f"`{config['interface']}`{_spelling(config)}"),
+        ("decoder layer", config["layer"]),
+        ("operations", " ".join(f"`{symbol}`" for symbol in config["operations"])),
+        ("division with remainder", f"`{config['division']}`"),
+        ("digits of an operand, of a result", f"{config['num_digits']}, {config['result_digits']}"),
+        ("least probability of a reading (`confidence`)", config["confidence"]),
+        ("anchors", _anchors(config)),
+    ]
+    return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+
+
+def _spelling(config: Mapping[str, Any]) -> str:
+    """How the tokenizer of a token interface spells numbers."""
+    if config.get("number_tokens") is None:
+        return ": digits are read from hidden states"
+    table = TokenTable.from_json(config["number_tokens"])
+    grouping = f"groups of {table.group} digits" if table.group > 1 else "single digits"
+    return f": for a tokenizer with {len(table.digits):,} numeric tokens, which writes {grouping}"
+
+
+def _anchors(config: Mapping[str, Any]) -> str:
+    """Where steps run."""
+    found = ["the end of the prompt"] if config["anchor"] == "prompt_end" else []
+    if turns := config.get("anchor_token_ids"):
+        found.append(f"the end of the token sequence{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns))}")
+    if inline := config.get("inline_token_ids"):
+        found.append(f"{len(inline):,} token sequences within a text")
+    return "; ".join(found)
+
+
+def _versions() -> str:
+    """The versions with which the adapter was saved."""
+    names = ("peft-igc", "peft", "transformers", "torch")
+    found = []
+    for name in names:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:  # run from a source tree
+            continue
+    return f"Saved with {', '.join(found)}."
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The metadata of a card, and its body."""
+    found = re.match(r"---\n(.*?)^---\n+", text, re.DOTALL | re.MULTILINE)
+    return (found[1], text[found.end() :]) if found else ("", text)
+
+
+def _section(text: str, heading: str) -> str:
+    """The section of a text with a heading, up to the next one; empty if there is none."""
+    found = re.search(rf"^{re.escape(heading)}$.*?(?=^## |^Saved with |\Z)", text, re.DOTALL | re.MULTILINE)
+    return found[0].strip() if found else ""
+
+
+def _metadata(front: str, base: str | None) -> str:
+    """The metadata of a card: ours, and what an earlier card has besides, without paths and empty values."""
+    blocks = re.findall(r"^([\w-]+):(.*\n(?:[ -].*\n)*)", front, re.MULTILINE)
+    tags = next((re.findall(r"^- (.+)$", rest, re.MULTILINE) for name, rest in blocks if name == "tags"), [])
+    tags = [tag for tag in tags if not tag.startswith("base_model:")] + ["igc"]
+    lines = [f"base_model: {base}\n"] if base else []
+    # `licence: license` is a placeholder of TRL (1.16).
+    empty = ("", "{}", "[]", "license", "[More Information Needed]")
+    lines += [f"{name}:{rest}" for name, rest in blocks if name not in _OURS and rest.strip() not in empty]
+    lines += ["library_name: peft\n", "pipeline_tag: text-generation\n", "tags:\n"]
+    lines += [f"- {tag}\n" for tag in dict.fromkeys([*tags, *([f"base_model:adapter:{base}"] if base else [])])]
+    return "".join(lines)

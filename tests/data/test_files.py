@@ -1,0 +1,75 @@
+"""Promises of the files of `peft-igc eval`: the same items from JSON lines, CSV, gzip; errors with their line."""
+
+import gzip
+import json
+
+import pytest
+
+from peft_igc.data.files import read_items, read_rows
+
+
+ITEMS = [
+    {"prompt": 'What is 1 plus 1, "my dear"?\nNow.', "target": "2", "group": "g"},
+    {"prompt": "ü 2*3", "target": "6"},
+]
+
+
+def csv_text(items, end="\r\n"):
+    def quoted(text):
+        return '"' + text.replace('"', '""') + '"'
+
+    lines = ["prompt,target,group"]
+    lines += [",".join(quoted(item.get(name, "")) for name in ("prompt", "target", "group")) for item in items]
+    return end.join(lines) + end
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+@pytest.mark.parametrize("name", ["items.jsonl", "items.jsonl.gz", "items.csv", "ITEMS.CSV", "items.csv.gz"])
+def test_the_items_are_the_same_whatever_holds_them(tmp_path, name, mark):
+    jsonl = "".join(json.dumps(item) + "\n" for item in ITEMS)
+    content = mark + (csv_text(ITEMS) if ".csv" in name.lower() else jsonl).encode()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert read_items(path) == read_items(str(path)) == ITEMS
+
+
+def test_integers_are_targets_and_floats_are_not(tmp_path):
+    path = tmp_path / "items.jsonl"
+    path.write_text('{"prompt": "a", "target": 12345678901234567890123456789}\n')
+    assert read_items(path)[0]["target"] == "12345678901234567890123456789"
+    for value in ("1.0", "true", "null"):
+        path.write_text(f'{{"prompt": "a", "target": {value}}}\n')
+        with pytest.raises(ValueError, match='line 1: "target" must be a string, got'):
+            read_items(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty: expected a line of names"),
+        ("prompt,target\n", "is empty: expected a line of names"),
+        ("prompt,answer\na,b\n", r'line 2: the field "target" is missing; there are \[\'answer\', \'prompt\'\]'),
+        ("prompt,target\na,b\na,b,c\n", "line 3: expected 2 fields as in the first line"),
+        ("prompt,target\na\n", "line 2: expected 2 fields as in the first line"),
+        ('prompt,target\n"a"b,c\n', "line 2: not valid CSV"),
+        ("prompt,target\n ,c\n", 'line 2: "prompt" is empty'),
+    ],
+)
+def test_a_malformed_csv_file_is_named_with_its_line(tmp_path, text, message):
+    path = tmp_path / "items.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_items(path)
+
+
+def test_a_broken_gzip_file_and_another_encoding_are_named(tmp_path):
+    whole = gzip.compress(b'{"prompt": "a", "target": "b"}\n')
+    for content in (whole[:-5], b"no gzip", whole[:12] + b"\xff" * 8 + whole[20:]):
+        (tmp_path / "items.jsonl.gz").write_bytes(content)
+        with pytest.raises(ValueError, match="items.jsonl.gz` is not a complete gzip file"):
+            read_rows(tmp_path / "items.jsonl.gz")
+    (tmp_path / "items.csv").write_bytes(b"prompt,target\n\xff,b\n")
+    with pytest.raises(ValueError, match="items.csv` is not in UTF-8"):
+        read_items(tmp_path / "items.csv")
+    with pytest.raises(FileNotFoundError, match="none.csv` does not exist"):
+        read_items(tmp_path / "none.csv")

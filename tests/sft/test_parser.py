@@ -1,0 +1,118 @@
+"""Promises of the arguments of `peft-igc sft`: what is unknown is said first, and the help page begins with ours."""
+
+import dataclasses
+import re
+import sys
+
+import pytest
+import torch
+from tiny_training import WARNINGS
+from transformers.integrations import integration_utils
+
+from peft_igc.sft import run as sft
+from peft_igc.sft.arguments import IGCArguments
+from peft_igc.sft.parser import SFTParser
+from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.tuner.config import SIZES, IGCConfig
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+LINE = ["--model_name_or_path", "tiny", "--output_dir", "out", "--use_cpu", "true", "--bf16", "false"]
+
+
+@pytest.fixture
+def gpu_wanted(monkeypatch):
+    """A machine of which `TrainingArguments` would say that it has no GPU for these arguments."""
+
+    def refuse(self):
+        raise ValueError("Your setup doesn't support bf16/gpu.")
+
+    monkeypatch.setattr(IGCSFTConfig, "__post_init__", refuse)
+
+
+def test_an_unknown_argument_is_said_before_what_the_machine_lacks(gpu_wanted, tmp_path):
+    with pytest.raises(ValueError, match=re.escape("Unknown: `--foo`. See `peft-igc sft --help`.")):
+        sft.parse(["--foo", "1"])
+    (tmp_path / "run.yaml").write_text("lerning_rate: 1\n")
+    with pytest.raises(ValueError, match=re.escape("Unknown: `--lerning_rate` (did you mean `--learning_rate`?)")):
+        sft.parse(["--config", str(tmp_path / "run.yaml")])
+    with pytest.raises(ValueError, match="Your setup"):  # and all known ones reach the machine's check
+        sft.parse(LINE)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("--igc_num_digit", "--igc_num_digits"),
+        ("--model-name", "--model-name-or-path"),
+        ("--num_proceses=2", "--num_processes"),  # one of accelerate's
+        ("--max_step", "--max_steps"),
+    ],
+)
+def test_an_unknown_argument_brings_the_known_one_that_it_is_most_like(given, meant):
+    with pytest.raises(ValueError, match=re.escape(f"`{given}` (did you mean `{meant}`?)")):
+        sft.parse([*LINE, given, "1"])
+
+
+def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="`nowhere.yaml` of `--config` does not exist"):
+        sft.parse([*LINE, "--config", "nowhere.yaml"])
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="bytes.yaml` cannot be read as YAML"):
+        sft.parse([*LINE, "--config", str(tmp_path / "bytes.yaml")])
+
+
+def test_a_tracker_that_is_not_installed_is_named_with_the_cure(monkeypatch):
+    monkeypatch.setattr("peft_igc.sft.arguments.get_available_reporting_integrations", lambda: ["tensorboard"])
+    with pytest.raises(ValueError, match="`report_to=wandb` needs .* `pip install wandb`, or set `report_to=none`"):
+        sft.parse([*LINE, "--report_to", "wandb"])
+    assert "wandb" in integration_utils.INTEGRATION_TO_CALLBACK
+    assert sft.parse([*LINE, "--report_to", "tensorboard"]).arguments[1].report_to == ["tensorboard"]
+    assert sft.parse([*LINE, "--report_to", "none"]).arguments[1].report_to == []
+
+
+# ------------------------------------------------------------------------------------------ help
+@pytest.fixture(scope="module")
+def page():
+    return SFTParser("peft-igc sft").format_help()
+
+
+def entries(page):
+    """The text of each argument by its name."""
+    found = re.split(r"\n  (?=--)", page)
+    return {re.match(r"--(\w+)", text)[1]: " ".join(text.split()) for text in found[1:]}
+
+
+def test_help_begins_with_the_calculator_and_names_every_argument_once(page):
+    sections = re.findall(r"\n\n(\S.*):\n", page)
+    assert sections[:3] == ["the calculator", "most used", "data (TRL)"]
+    assert page.index("--igc_adapter") < page.index("--igc_layer") < page.index("--igc_muon_learning_rate")
+    assert page.index("--igc_muon_learning_rate") < page.index("--model_name_or_path") < page.index("--dataset_config")
+    names = re.findall(r"\n  --(\w+)", page)
+    wanted = {action.dest for action in SFTParser()._actions if action.dest != "help"}
+    assert wanted <= set(names)
+    assert len(names) == len(set(names))
+    assert "--output_dir build/tokens --resume_from_checkpoint true" in page
+
+
+def test_help_shows_the_default_that_applies(page):
+    found, fields = entries(page), dataclasses.fields(IGCConfig)
+    plain = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+    assert "(default: 40 (tokens), 10 (hidden))" in found["igc_num_digits"]
+    assert "(default: tokens)" in found["igc_interface"]  # not the config's own
+    for name in IGCArguments.__dataclass_fields__:
+        own = name.removeprefix("igc_")
+        if own in SIZES["hidden"]:
+            assert f"{SIZES['hidden'][own]} (hidden)" in found[name], name
+        elif own != "interface" and (default := plain.get(own)) is not None:
+            assert f"(default: {default})" in found[name], name
+    assert "(default: ['+', '-', '*', '/'])" in found["igc_operations"]
+    assert "default: None" not in page
+    assert f"(default: {IGCSFTConfig.igc_loss_weight})" in found["igc_loss_weight"]
+
+
+def test_the_parser_of_the_page_parses():
+    parsed = sft.parse(LINE)
+    assert parsed.arguments[1].use_cpu
+    assert parsed.launch == []
+    assert sys.modules["torch"] is torch
