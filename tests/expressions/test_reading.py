@@ -62,7 +62,8 @@ REFUSED = {
     "2*(3+4 =": Reason.UNBALANCED,
     "She has (5+3=": Reason.UNBALANCED,
     "3+4)*2 =": Reason.UNBALANCED,
-    "5 plus 4*12=": Reason.OTHER_NUMBER,
+    "5 plus 4*12=": Reason.NOT_UNDERSTOOD,
+    "5 boxes 4*12=": Reason.OTHER_NUMBER,
     "What is 5 + 3? Then add 7.": Reason.NO_EXPRESSION,
     "Add 7. What is 5 + 3?": Reason.OTHER_NUMBER,
     "५ + 3 =": Reason.NOT_UNDERSTOOD,
@@ -96,8 +97,8 @@ def test_rows_of_a_batch_do_not_change_each_other(embedded):
 
 def test_the_culprit_is_the_token_that_caused_the_refusal(embedded):
     tokenizer, tokens = embedded
-    ids, _ = encode(tokenizer, ["5 plus 4*12="])
-    culprit = int(read(tokenizer, tokens, ["5 plus 4*12="]).culprit[0])
+    ids, _ = encode(tokenizer, ["5 boxes 4*12="])
+    culprit = int(read(tokenizer, tokens, ["5 boxes 4*12="]).culprit[0])
     assert tokenizer.decode(ids[0, culprit]) == "5"
 
 
