@@ -97,31 +97,30 @@ def calculate_decimals(
     digits, scales = torch.where(whole[..., None, None], digits, PAD), torch.where(whole.unsqueeze(-1), scales, 0)
     signs = torch.where(whole.unsqueeze(-1), signs, 0)
     code = _operators(operator, operations)
-    present, width = _width(digits, scales, code, operations, kept, treatment)
-    limbs, negative = from_decimal(digits, scales, width), signs == 1
+    count = length(digits)
+    present, width = _width(count, scales, code, operations, kept, treatment)
+    limbs, negative = from_decimal(digits, count, scales, width), signs == 1
     a, b = (Decimal(limbs[..., side, :], negative[..., side]) for side in (0, 1))
-    number, reason = operate(
-        code,
-        a,
-        b,
-        present=present,
-        width=width,
-        treatment=treatment,
-        last=torch.ones_like(whole),
-        bits=exponent_bits(width),
-    )
-    found, sign, scale, fits = to_decimal(number, width, result_digits)
-    reason = torch.where((reason == 0) & ~fits, int(Reason.OVERFLOW), reason)
-    status = torch.where(code < 0, int(Status.NONE), status_of(reason))
-    result = DecimalResult(found, sign, scale, status, torch.where(code < 0, 0, reason))
+    last, bits = torch.ones_like(whole), exponent_bits(width)
+    number, reason = operate(code, a, b, present=present, width=width, treatment=treatment, last=last, bits=bits)
+    result = _result(number, reason, code, width, result_digits)
     result = _with_registered(result, digits, signs, scales, operator, operations, result_digits, division)
-    asked = result.status != int(Status.NONE)
+    malformed = (result.status != int(Status.NONE)) & ~whole
     return _only_ok(
         result._replace(
-            status=torch.where(asked & ~whole, int(Status.UNDEFINED), result.status),
-            reason=torch.where(asked & ~whole, int(Reason.UNDEFINED), result.reason),
+            status=result.status.masked_fill(malformed, int(Status.UNDEFINED)),
+            reason=result.reason.masked_fill(malformed, int(Reason.UNDEFINED)),
         )
     )
+
+
+def _result(number: Decimal, reason: Tensor, code: Tensor, width: Width, result_digits: int) -> DecimalResult:
+    """The result of the operators, NONE where none is requested; the digits are meaningless unless it is OK."""
+    found, sign, scale, fits = to_decimal(number, width, result_digits)
+    reason = reason.masked_fill((reason == 0) & ~fits, int(Reason.OVERFLOW))
+    none = code < 0
+    status = status_of(reason).masked_fill(none, int(Status.NONE))
+    return DecimalResult(found, sign, scale, status, reason.masked_fill(none, int(Reason.NONE)))
 
 
 def _check_arguments(
@@ -153,13 +152,13 @@ def _operators(operator: Tensor, operations: Sequence[str]) -> Tensor:
 
 
 def _width(
-    digits: Tensor, scales: Tensor, code: Tensor, operations: Sequence[str], kept: int, treatment: Treatment
+    count: Tensor, scales: Tensor, code: Tensor, operations: Sequence[str], kept: int, treatment: Treatment
 ) -> tuple[set[Operator], Width]:
     """The operators to compute and the width to do it in: the least, if the host may look, else everything."""
     possible = {SYMBOLS[symbol] for symbol in operations if symbol in SYMBOLS}
-    if not may_look(digits) or digits.numel() == 0:
+    if not may_look(count) or count.numel() == 0:
         return possible, Width(kept, kept).in_limbs()
-    whole = (length(digits) - scales).clamp(min=1)
+    whole = (count - scales).clamp(min=1)
     sizes = [whole.sum(-1).amax(), scales.sum(-1).amax(), (whole + scales)[..., 1].amax()]
     flags = [(code == int(one)).any().to(torch.int64) for one in sorted(possible)]
     look = torch.stack([*sizes, *flags]).tolist()  # the one synchronisation
