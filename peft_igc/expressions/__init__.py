@@ -2,9 +2,9 @@
 
 * `alphabet`, `words`: the symbols of characters, and the words that matter beside numbers.
 * `symbols`: the symbols of every token, saved with an adapter. `stream`: a text as one row of symbols.
-* `rules_after`, `rules_inside`, `rules_before`: what an expression is and what may stand around it, read from the end.
-* `automaton`: rules as tables that read rows in parallel. `brackets`: what has no bounded depth.
-* `reading`: the expression at an anchor, or the reason for a refusal.
+* `rules`: what an expression is, what may stand around it, and what a number in words is; rules become tables.
+* `brackets`: what has no bounded depth. `reading`: the expression at an anchor, or the reason for a refusal.
+* `literals`: the numbers of a request in words, with their signs.
 * `items`: an expression as rows of numbers, operators and brackets.
 * `order`, `grammar`: which operator is reduced when, and the values of expressions.
 * `limbs`, `fixed_point`, `decimals`: natural numbers as limbs, exact decimals, and two decimals of a request in words.
@@ -17,6 +17,7 @@ from .decimals import DecimalResult, calculate_decimals, canonical
 from .fixed_point import Rounding, kept_digits
 from .grammar import Evaluated, Reduction, evaluate, reductions
 from .items import Item, Items, encode_items
+from .literals import Literals, literals
 from .reading import ExpressionReading, read_expressions
 from .reasons import REASON_TEXTS, Reason, status_of
 from .symbols import SymbolTable, SymbolTokens
@@ -30,6 +31,7 @@ __all__ = [
     "ExpressionReading",
     "Item",
     "Items",
+    "Literals",
     "Reason",
     "Reduction",
     "Rounding",
@@ -41,6 +43,7 @@ __all__ = [
     "encode_items",
     "evaluate",
     "kept_digits",
+    "literals",
     "read_expressions",
     "reductions",
     "status_of",

@@ -24,7 +24,7 @@ class Symbol(enum.IntEnum):
     ZERO = 1
     DIGIT = 2  # 1..9; the value is kept beside the symbol
     PLUS = 3
-    MINUS = 4  # a hyphen, or U+2212
+    MINUS = 4  # a hyphen
     STAR = 5
     TIMES = 6
     SLASH = 7
@@ -75,14 +75,16 @@ class Symbol(enum.IntEnum):
     ORDINAL = 52  # after digits: `5th`
     MONTH = 53
     MEASURE = 54  # a unit of measurement
-    LIST_MARK = 55  # a closing bracket that nothing opens, see `brackets`
+    EQUAL_WORD = 55  # `is`, `equals`
+    MINUS_SIGN = 56  # U+2212, which is in no date
+    LIST_MARK = 57  # a closing bracket that nothing opens, see `brackets`
 
 
 CHARACTERS: dict[str, Symbol] = {
     "0": Symbol.ZERO,
     "+": Symbol.PLUS,
     "-": Symbol.MINUS,
-    "\u2212": Symbol.MINUS,
+    "\u2212": Symbol.MINUS_SIGN,
     "*": Symbol.STAR,
     "×": Symbol.TIMES,
     "·": Symbol.TIMES,

@@ -191,7 +191,7 @@ def from_decimal(digits: Tensor, scale: Tensor, width: Width) -> Tensor:
     count = length(digits)
     source = columns + (count - scale - width.whole * SIZE).unsqueeze(-1)
     inside = (source >= 0) & (source < count.unsqueeze(-1))
-    return limbs.from_digits(torch.where(inside, digits.gather(-1, source.clamp(0, digits.shape[-1] - 1)), 0))
+    return limbs.from_digits(digits.gather(-1, source.clamp(0, digits.shape[-1] - 1)) * inside)
 
 
 def to_decimal(number: Decimal, width: Width, result_digits: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -205,9 +205,9 @@ def to_decimal(number: Decimal, width: Width, result_digits: int) -> tuple[Tenso
     columns = torch.arange(1, right.shape[-1] + 1, device=right.device)
     point = width.whole * SIZE  # columns up to this one are before the point
     nonzero = right != 0
-    last = torch.where(nonzero, columns, 0).amax(-1)  # the last digit that is not zero, 0 if there is none
+    last = (columns * nonzero).amax(-1)  # the last digit that is not zero, 0 if there is none
     end = last.clamp(min=point)
-    first = torch.where(nonzero, columns, right.shape[-1]).amin(-1)
+    first = columns.masked_fill(~nonzero, right.shape[-1]).amin(-1)
     first = torch.where(last == 0, end, first)  # zero keeps one digit
     scale, count = end - point, end - first + 1
     source = first.unsqueeze(-1) - 1 + torch.arange(result_digits, device=right.device)

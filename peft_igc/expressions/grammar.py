@@ -126,12 +126,12 @@ def _evaluate(
     plan = _plan(digits, scale, order, kept, treatment)
     number, reason = _reduce(digits, scale, order, plan, treatment, watch)
     result, sign, places, fits = to_decimal(number, plan.width, result_digits)
-    reason = torch.where((reason == 0) & ~fits, int(Reason.OVERFLOW), reason)
+    reason = reason.masked_fill((reason == 0) & ~fits, int(Reason.OVERFLOW))
     ok = reason == 0
     evaluated = Evaluated(
-        digits=torch.where(ok.unsqueeze(-1), result, PAD),
-        sign=torch.where(ok, sign, 0),
-        scale=torch.where(ok, places, 0),
+        digits=result.masked_fill(~ok.unsqueeze(-1), PAD),
+        sign=sign * ok,
+        scale=places * ok,
         status=status_of(reason),
         reason=reason,
         operands=order.operands,
@@ -162,15 +162,13 @@ def _operands(items: Items, order: Order) -> tuple[Tensor, Tensor, Order]:
     scale = items.scale.gather(1, order.position)
     slots = torch.arange(scale.shape[1], device=scale.device)
     exists = (slots < order.operands.unsqueeze(-1)) & (order.reason == 0).unsqueeze(-1)
-    well_formed = is_number(digits) & (scale >= 0) & (scale <= digit_count)
-    malformed = (exists & ~well_formed).any(-1)
+    malformed = (exists & ~(is_number(digits) & (scale >= 0) & (scale <= digit_count))).any(-1)
     exists = exists & ~malformed.unsqueeze(-1)
     order = order._replace(
-        operator=torch.where(malformed.unsqueeze(-1), NO_STEP, order.operator),
-        reason=torch.where(malformed, int(Reason.MALFORMED), order.reason),
+        operator=order.operator.masked_fill(malformed.unsqueeze(-1), NO_STEP),
+        reason=order.reason.masked_fill(malformed, int(Reason.MALFORMED)),
     )
-    scale = torch.where(exists, scale + 2 * order.percentage.to(torch.int64), 0)
-    return torch.where(exists.unsqueeze(-1), digits, PAD), scale, order
+    return digits.masked_fill(~exists.unsqueeze(-1), PAD), (scale + 2 * order.percentage) * exists, order
 
 
 def _plan(digits: Tensor, scale: Tensor, order: Order, kept: int, treatment: Treatment) -> _Plan:
@@ -181,8 +179,8 @@ def _plan(digits: Tensor, scale: Tensor, order: Order, kept: int, treatment: Tre
     known = torch.arange(len(Operator), device=scale.device)
     present = (order.operator.unsqueeze(-1) == known).any(0)  # [O, 5]
     bounds = _bounds(digits, scale, order)
-    rows = torch.stack(torch.broadcast_tensors(*bounds), -1)  # [N, 8]
-    most = rows.amax(0) if len(rows) else rows.new_zeros(rows.shape[1])
+    rows = torch.stack(bounds)  # [8, N]
+    most = rows.amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
     look = torch.cat([most, present.flatten().to(torch.int64)]).tolist()  # the one synchronisation
     whole, places, divisors, nested, divisions, powers, exponent, hundreds = look[: len(bounds)]
     flags = [look[start : start + len(Operator)] for start in range(len(bounds), len(look), len(Operator))]
@@ -195,11 +193,11 @@ def _plan(digits: Tensor, scale: Tensor, order: Order, kept: int, treatment: Tre
 def _bounds(digits: Tensor, scale: Tensor, order: Order) -> tuple[Tensor, ...]:
     """Sizes [N] int64 of each expression, from which `_needed` computes how large its values may become."""
     whole = (length(digits) - scale).clamp(min=1)  # [N, P]
-    hundreds = (order.hundreds.sum((1, 2)) + order.last_hundreds) * (order.reason == 0)
+    hundreds = order.hundreds.sum((1, 2)) + order.last_hundreds
     total = pad((whole + scale).cumsum(1), (1, 0))  # [N, P + 1]
     division, power = order.operator == int(Operator.DIVIDE), order.operator == int(Operator.POWER)
     divisors = (total.gather(1, order.end + 1) - total.gather(1, order.right)) * division
-    exponent = torch.where(order.end == order.right, _small_value(digits, whole).gather(1, order.right), _MUCH)
+    exponent = _small_value(digits, whole).gather(1, order.right).masked_fill(order.end != order.right, _MUCH)
     return (
         whole.sum(1),
         scale.sum(1),
@@ -214,11 +212,10 @@ def _bounds(digits: Tensor, scale: Tensor, order: Order) -> tuple[Tensor, ...]:
 
 def _small_value(digits: Tensor, whole: Tensor) -> Tensor:
     """Integer parts [N, P] int64 of numbers with at most four digits before the point; `_MUCH` for others."""
-    places = torch.arange(4, device=digits.device)[: digits.shape[-1]]
-    exponents = whole.unsqueeze(-1) - 1 - places  # [N, P, 4]
-    counted = (digits[..., :4] != PAD) & (exponents >= 0)
-    value = torch.where(counted, digits[..., :4] * 10 ** exponents.clamp(0, 4), 0).sum(-1)
-    return torch.where(whole <= 4, value, _MUCH)
+    first = digits[..., :4].clamp(max=9)  # nines for placeholders and places after the point: they are cut off
+    value = (first * 10 ** torch.arange(first.shape[-1] - 1, -1, -1, device=digits.device)).sum(-1)
+    value = torch.div(value, 10 ** (first.shape[-1] - whole).clamp(min=0), rounding_mode="floor")
+    return value.masked_fill(whole > 4, _MUCH)
 
 
 def _needed(
@@ -271,7 +268,7 @@ def _reduce(
             bits=plan.bits,
         )
         active = operator != NO_STEP
-        reason = _first_reason(reason, torch.where(active, why, 0))
+        reason = _first_reason(reason, why * active)
         result = Decimal(
             torch.where(active.unsqueeze(-1), result.limbs, a.limbs), torch.where(active, result.negative, a.negative)
         )

@@ -68,8 +68,7 @@ def _ripple(columns: Tensor, around: Tensor | None = None) -> tuple[Tensor, Tens
         Limbs [..., L], and the carry out of the last one [..., 1] int64 in 0..1.
     """
     steps = torch.arange(2, 2 * columns.shape[-1] + 2, 2, device=columns.device)  # even, so that the carry is a bit
-    decided = torch.where(columns == BASE - 1, 0, steps + (columns >= BASE))
-    decided = decided.cummax(-1).values
+    decided = (steps + (columns >= BASE)).masked_fill(columns == BASE - 1, 0).cummax(-1).values
     out = decided & 1
     last = out[..., -1:]
     if around is None:
@@ -136,32 +135,29 @@ def quotient(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor, Tensor]
         estimate = ((remainder * weights).sum(-1, keepdim=True) * inverse).round().to(torch.int64)  # [..., 1]
         remainder = _balance(remainder.addcmul(estimate, wide, value=-1))
         found.append(estimate)
-    below = _is_negative(remainder).unsqueeze(-1)  # [..., 1]
-    found[-1] = found[-1] - below.to(torch.int64)
-    return _verified(torch.cat(found[::-1], -1), remainder + wide * below, wide)
-
-
-def _verified(quotients: Tensor, remainder: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The return values of `quotient`, from columns [..., K] and [..., L + 2] of either sign."""
-    count, width = quotients.shape[-1], max(quotients.shape[-1], divisor.shape[-1])
-    columns = torch.stack([pad(quotients, (0, width - count)), pad(remainder, (0, width - divisor.shape[-1]))])
-    parts = settle(torch.stack([columns.clamp(min=0), (-columns).clamp(min=0)]))  # [2, 2, ..., width]
-    positive = torch.zeros_like(columns[..., 0], dtype=torch.bool)  # [2, ...]
-    limbs, negative, _ = add_signed(parts[0], positive, parts[1], ~positive)
-    size = limbs[1, ..., : divisor.shape[-1]]
-    _, too_large, _ = add_signed(divisor, positive[0], size, ~positive[0])
-    wrong = (negative & (limbs != 0).any(-1)).any(0) | too_large | (size == divisor).all(-1)
-    return limbs[0, ..., :count], (size != 0).any(-1), ~wrong
+    below = _is_negative(remainder).unsqueeze(-1).to(torch.int64)  # [..., 1]
+    limbs, negative = _magnitude(torch.cat([found[-1] - below, *found[-2::-1]], -1))
+    remainder = remainder.addcmul(wide, below)
+    both = _balance(torch.stack([remainder, remainder - wide]))  # [2, ..., L + 2]
+    too_small, less = _is_negative(both).unbind()
+    return limbs, (both[0] != 0).any(-1), less & ~too_small & ~negative
 
 
 def _float_weights(divisor: Tensor) -> Tensor:
     """Weights [..., L] float64 of limbs relative to the divisor's first one, so that no float overflows."""
     places = torch.arange(divisor.shape[-1], device=divisor.device)
-    first = torch.where(divisor != 0, places, 0).amax(-1, keepdim=True)  # [..., 1]
+    first = (places * (divisor != 0)).amax(-1, keepdim=True)  # [..., 1]
     # Limbs further up are zero. Those further down are too small to matter.
     exponents = (places - first).clamp(-3, 3).to(torch.float64)
     weights = torch.full_like(exponents, float(BASE)).pow(exponents)
-    return torch.where(places < first - 3, 0.0, weights)
+    return weights * (places >= first - 3)
+
+
+def _magnitude(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Limbs [..., L] and sign [...] bool of columns [..., L] in -10^8 + 1..10^8 - 1. Zero has no sign."""
+    positive = torch.zeros_like(columns[..., 0], dtype=torch.bool)
+    limbs, negative, _ = add_signed(columns.clamp(min=0), positive, (-columns).clamp(min=0), ~positive)
+    return limbs, negative
 
 
 def _balance(columns: Tensor) -> Tensor:
@@ -175,4 +171,4 @@ def _balance(columns: Tensor) -> Tensor:
 def _is_negative(balanced: Tensor) -> Tensor:
     """The sign [...] bool of balanced columns [..., L]: that of the last one that is not zero."""
     steps = torch.arange(2, 2 * balanced.shape[-1] + 2, 2, device=balanced.device)
-    return (torch.where(balanced != 0, steps, 0) + (balanced < 0)).amax(-1) % 2 == 1
+    return (steps * (balanced != 0) + (balanced < 0)).amax(-1) % 2 == 1

@@ -33,7 +33,7 @@ __all__ = ["NO_STEP", "Order", "order_of"]
 
 NO_STEP = -1
 _START = -1  # the kind before the first item
-_SUM, _PRODUCT, _POWER = 0, 1, 2  # precedence; signs are between products and powers
+_POWER = 2  # the precedence of a power; sums have 0 and products 1, and signs are between products and powers
 _NEVER = 2**40  # the key of no operator; more than any
 
 
@@ -77,12 +77,14 @@ class _Kinds(NamedTuple):
 
 class _Segments(NamedTuple):
     """For each operator [N, O], by position: the first number of its left segment, the last one of its right segment,
-    and the keys of the operators that were reduced last in both, `_NEVER` for a single number."""
+    the keys of the operators that were reduced last in both, `_NEVER` for a single number; and [N, O, O] bool: the
+    operator of the last dimension is in the right segment of the other one."""
 
     start: Tensor
     end: Tensor
     left_key: Tensor
     right_key: Tensor
+    in_right: Tensor
 
 
 def order_of(items: Items, max_operands: int) -> Order:
@@ -93,108 +95,112 @@ def order_of(items: Items, max_operands: int) -> Order:
         max_operands: P, at least 2; an expression of more numbers is refused.
     """
     operators = max_operands - 1  # O
-    kinds, reason = _classify(items)
+    kinds, malformed, unbalanced = _classify(items)
     count = kinds.seen[:, -1]
     symbol, depth = _compact_operators(items, kinds, operators)
     key = _keys(symbol, depth)
     segments = _segments(key)
     negate, hundreds = _pending(kinds, key, symbol, segments, count)
     position = _positions(kinds, max_operands)
-    percentage = pad(items.kind[:, 1:], (0, 1)).gather(1, position) == int(Item.PERCENT)
-    bare = _bare_percentages(symbol, segments, hundreds, percentage)
-    inside, divisor = _inside(segments.end), symbol == int(Operator.DIVIDE)
-    nested = (divisor & (inside & (divisor | (symbol == int(Operator.POWER))).unsqueeze(-2)).any(-1)).any(-1)
-    reason = torch.where((reason == 0) & (count > max_operands), int(Reason.TOO_MANY_OPERANDS), reason)
-    reason = torch.where((reason == 0) & bare, int(Reason.PERCENT_SUM), reason)
-    reason = torch.where(items.too_long, int(Reason.TOO_LONG), reason)  # what is cut off may look like anything
+    percentage = pad(items.kind, (-1, 1)).gather(1, position) == int(Item.PERCENT)
+    reason = int(Reason.PERCENT_SUM) * _bare_percentages(symbol, segments, hundreds, percentage)
+    reason = reason.masked_fill(count > max_operands, int(Reason.TOO_MANY_OPERANDS))
+    reason = reason.masked_fill(malformed, int(Reason.MALFORMED)).masked_fill(unbalanced, int(Reason.UNBALANCED))
+    reason = reason.masked_fill(items.too_long, int(Reason.TOO_LONG))  # what is cut off may look like anything
     right = torch.arange(1, max_operands, device=key.device).expand_as(key)
-    steps = torch.stack([symbol, segments.start, right, segments.end], -1)  # [N, O, 4]
-    signs = torch.cat([negate[:, :operators], hundreds[:, :operators]], -1)
-    steps = torch.cat([steps, torch.where((key >= 0).unsqueeze(-1), signs, 0)], -1)  # [N, O, 8]
+    steps = torch.stack([symbol - NO_STEP, segments.start, right, segments.end], -1)  # [N, O, 4]
+    steps = torch.cat([steps, negate[:, :operators], hundreds[:, :operators]], -1)  # [N, O, 8]
+    answered = reason == 0
+    steps = steps * ((key >= 0) & answered.unsqueeze(-1)).unsqueeze(-1)
     steps = steps.gather(1, key.argsort(1, descending=True).unsqueeze(-1).expand_as(steps))
-    refused = (reason != 0).unsqueeze(-1)
+    operator, left, right, end = steps[..., :4].unbind(-1)
     return Order(
-        operator=torch.where(refused, NO_STEP, steps[..., 0]),
-        left=steps[..., 1],
-        right=steps[..., 2],
-        end=steps[..., 3],
+        operator=operator + NO_STEP,
+        left=left,
+        right=right,
+        end=end,
         negate=steps[..., 4:6] == 1,
         hundreds=steps[..., 6:8],
         last_negate=negate[:, -1, 0] == 1,
-        last_hundreds=hundreds[:, -1, 0],
+        last_hundreds=hundreds[:, -1, 0] * answered,
         position=position,
         operands=count,
         percentage=percentage,
-        nested=nested,
+        nested=_nested(symbol, segments),
         reason=reason,
     )
 
 
-def _classify(items: Items) -> tuple[_Kinds, Tensor]:
-    """Facts on items, and the reason [N] int64 of rows that are not in the grammar.
+def _bits(*kinds: Item) -> int:
+    """A set of kinds as bits. Bit 0 is for kinds below `END`, which are none."""
+    return sum(2 << int(kind) for kind in kinds)
+
+
+_SYMBOLS = (Item.PLUS, Item.MINUS, Item.TIMES, Item.DIVIDE, Item.POWER)
+_FIRST = _bits(Item.NUMBER, Item.OPEN, Item.PLUS, Item.MINUS)  # where an operand may begin
+_AFTER_OPERAND = _bits(*_SYMBOLS, Item.CLOSE, Item.PERCENT, Item.END)
+_AFTER_PERCENT = _bits(*_SYMBOLS, Item.CLOSE, Item.OF, Item.END)
+_AFTER_END = _bits(Item.END)
+_LAST = _bits(Item.NUMBER, Item.CLOSE, Item.PERCENT, Item.END)
+
+
+def _among(kind: Tensor, kinds: int | Tensor) -> Tensor:
+    """[...] bool: the kind is in a set, or in a set [...] of its own."""
+    return (kinds >> (kind + 1).clamp(0, len(Item) + 1)) & 1 == 1
+
+
+def _classify(items: Items) -> tuple[_Kinds, Tensor, Tensor]:
+    """Facts on items; [N] bool: the row is not in the grammar; and [N] bool: its brackets do not match.
 
     Whether an item may be where it is depends on the one before it; brackets have to be counted, too.
     """
     kind = items.kind
-    before = pad(kind[:, :-1], (1, 0), value=_START)
-    number, opening, closing = kind == int(Item.NUMBER), kind == int(Item.OPEN), kind == int(Item.CLOSE)
-    percent, after_percent = kind == int(Item.PERCENT), before == int(Item.PERCENT)
-    after_operand = (before == int(Item.NUMBER)) | (before == int(Item.CLOSE)) | after_percent
-    sign = (kind == int(Item.PLUS)) | (kind == int(Item.MINUS))
-    operator = ((kind >= int(Item.PLUS)) & (kind <= int(Item.POWER))) | ((kind == int(Item.OF)) & after_percent)
-    end = kind == int(Item.END)
-    allowed = torch.where(
-        after_operand, operator | closing | (percent & ~after_percent) | end, number | opening | sign
-    )
-    allowed = torch.where(before == int(Item.END), end, allowed)
-    finished = number[:, -1] | closing[:, -1] | percent[:, -1] | end[:, -1]
-    depth = (opening.to(torch.int64) - closing.to(torch.int64)).cumsum(1)
+    before = pad(kind, (1, -1), value=_START)
+    after_number, after_percent = before == int(Item.NUMBER), before == int(Item.PERCENT)
+    after_operand = after_number | (before == int(Item.CLOSE))
+    expected = torch.full_like(kind, _FIRST).masked_fill(after_operand, _AFTER_OPERAND)
+    expected = expected.masked_fill(after_percent, _AFTER_PERCENT).masked_fill(before == int(Item.END), _AFTER_END)
+    after_operand = after_operand | after_percent
+    number, percent, closing = kind == int(Item.NUMBER), kind == int(Item.PERCENT), kind == int(Item.CLOSE)
+    depth = ((kind == int(Item.OPEN)).to(torch.int64) - closing.to(torch.int64)).cumsum(1)
+    malformed = ~(_among(kind, expected).all(1) & _among(kind[:, -1], _LAST))
     unbalanced = (depth < 0).any(1) | (depth[:, -1] != 0)
-    reason = torch.where(allowed.all(1) & finished, 0, int(Reason.MALFORMED))
-    reason = torch.where(unbalanced, int(Reason.UNBALANCED), reason)
     kinds = _Kinds(
         number=number,
-        binary=operator & after_operand,
+        binary=after_operand & _among(kind, _bits(*_SYMBOLS, Item.OF)),
         minus=(kind == int(Item.MINUS)) & ~after_operand,
-        percent=percent & (before != int(Item.NUMBER)),
+        percent=percent & ~after_number,
         depth=depth.clamp(min=0),
         seen=number.cumsum(1),
     )
-    return kinds, reason
+    return kinds, malformed, unbalanced
 
 
 def _compact_operators(items: Items, kinds: _Kinds, operators: int) -> tuple[Tensor, Tensor]:
     """`Operator` and depth [N, O] of the operator after each number; `NO_STEP` where there is none."""
-    symbol = torch.where(items.kind == int(Item.OF), int(Operator.MULTIPLY), items.kind - int(Item.PLUS))
+    symbol = (items.kind - int(Item.PLUS)).masked_fill(items.kind == int(Item.OF), int(Operator.MULTIPLY))
     packed = kinds.depth * len(Item) + symbol
     # What is no operator, or after too many numbers, goes to one more place, which is dropped.
-    index = torch.where(kinds.binary, kinds.seen - 1, operators).clamp(0, operators)
-    packed = torch.full_like(index[:, :1], NO_STEP).repeat(1, operators + 1).scatter(1, index, packed)[:, :-1]
-    exists = packed >= 0
-    return torch.where(exists, packed % len(Item), NO_STEP), torch.where(exists, packed // len(Item), 0)
+    index = (kinds.seen - 1).masked_fill(~kinds.binary, operators).clamp(0, operators)
+    packed = packed.new_full((len(packed), operators + 1), NO_STEP).scatter(1, index, packed)[:, :-1]
+    return (packed % len(Item)).masked_fill(packed < 0, NO_STEP), torch.div(packed, len(Item), rounding_mode="trunc")
 
 
 def _positions(kinds: _Kinds, max_operands: int) -> Tensor:
     """The item [N, P] of each number, 0 where there is none."""
-    index = torch.where(kinds.number, kinds.seen - 1, max_operands).clamp(max=max_operands)
+    index = (kinds.seen - 1).masked_fill(~kinds.number, max_operands).clamp(max=max_operands)
     items = torch.arange(index.shape[1], device=index.device).expand_as(index)
-    return torch.zeros_like(index[:, :1]).repeat(1, max_operands + 1).scatter(1, index, items)[:, :-1]
+    return index.new_zeros(len(index), max_operands + 1).scatter(1, index, items)[:, :-1]
 
 
 def _keys(symbol: Tensor, depth: Tensor) -> Tensor:
     """Keys [N, O] int64: the operator of the largest key is reduced first, and those of key -1 do not exist."""
     index = torch.arange(symbol.shape[1], device=symbol.device)
     power = symbol == int(Operator.POWER)
-    precedence = torch.where(symbol <= int(Operator.SUBTRACT), _SUM, torch.where(power, _POWER, _PRODUCT))
+    precedence = (symbol + 2) // 2 - 1  # sums 0, products 1, powers 2
     turn = torch.where(power, index, symbol.shape[1] - 1 - index)
     key = (depth * 4 + precedence) * symbol.shape[1] + turn
-    return torch.where(symbol == NO_STEP, -1, key)
-
-
-def _inside(end: Tensor) -> Tensor:
-    """[N, O, O] bool: the operator of the last dimension is in the right segment of the one before."""
-    index = torch.arange(end.shape[1], device=end.device)
-    return (index > index.unsqueeze(-1)) & (index < end.unsqueeze(-1))
+    return key.masked_fill(symbol < 0, -1)
 
 
 def _segments(key: Tensor) -> _Segments:
@@ -203,13 +209,20 @@ def _segments(key: Tensor) -> _Segments:
     index = torch.arange(operators, device=key.device)
     before = index < index.unsqueeze(-1)  # [O, O]; the operator in question comes first, the other one last
     later = key.unsqueeze(-2) < key.unsqueeze(-1)  # [N, O, O]
-    start = torch.where(later & before, index + 1, 0).amax(-1)
-    end = torch.where(later & before.T, index, operators).amin(-1)
-    in_left = before & (index >= start.unsqueeze(-1))
+    start = ((index + 1) * (later & before)).amax(-1)
+    end = index.masked_fill(~(later & before.T), operators).amin(-1)
+    in_left, in_right = before & (index >= start.unsqueeze(-1)), before.T & (index < end.unsqueeze(-1))
     keys = key.unsqueeze(-2)
-    left_key = torch.where(in_left, keys, _NEVER).amin(-1)
-    right_key = torch.where(_inside(end), keys, _NEVER).amin(-1)
-    return _Segments(start, end, left_key, right_key)
+    left_key = keys.masked_fill(~in_left, _NEVER).amin(-1)
+    right_key = keys.masked_fill(~in_right, _NEVER).amin(-1)
+    return _Segments(start, end, left_key, right_key, in_right)
+
+
+def _nested(symbol: Tensor, segments: _Segments) -> Tensor:
+    """[N] bool: a divisor has a quotient or a power in it."""
+    divisor = symbol == int(Operator.DIVIDE)
+    within = segments.in_right & (symbol >= int(Operator.DIVIDE)).unsqueeze(-2)  # [N, O, O]
+    return (within & divisor.unsqueeze(-1)).flatten(1).any(-1)
 
 
 def _pending(kinds: _Kinds, key: Tensor, symbol: Tensor, segments: _Segments, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -224,29 +237,29 @@ def _pending(kinds: _Kinds, key: Tensor, symbol: Tensor, segments: _Segments, co
         [N, O + 1, 2] int64 in 0..1, the number of minuses modulo 2, and [N, O + 1, 2] int64, the per cent signs, for
         the left and the right segment; only the left one is used at index O.
     """
-    n, operators = key.shape
+    operators = key.shape[1]
     level = 4 * operators  # keys of one depth
-    # Depths, as thresholds: of the operator in question, and of the one that was the last of a segment.
-    whole = torch.where(key >= 0, key, _NEVER).amin(1, keepdim=True)  # [N, 1]; the last step of all
-    own = pad(torch.div(key, level, rounding_mode="floor"), (0, 1)).clamp(min=0)  # [N, O + 1]
+    zero = torch.zeros_like(key[:, :1])
+    whole = key.masked_fill(key < 0, _NEVER).amin(1, keepdim=True)  # [N, 1]; the last step of all
     last = torch.stack([torch.cat([segments.left_key, whole], 1), torch.cat([segments.right_key, whole], 1)], -1)
+    # Depths, as thresholds: of the operator in question, and of the one that was the last of a segment.
+    own = pad(torch.div(key, level, rounding_mode="trunc"), (0, 1))  # [N, O + 1]
     last_depth = last // level  # [N, O + 1, 2]
-    last_power = (last % level // operators == _POWER) & (last < _NEVER)
-    zero = torch.zeros_like(whole)
-    index = torch.arange(operators, device=key.device).expand(n, -1)
+    last_power = last % level // operators == _POWER
     power = pad(symbol == int(Operator.POWER), (0, 1))
-    first_number = torch.stack([torch.cat([segments.start, zero], 1), pad(index + 1, (0, 1))], -1)
-    lowest = torch.stack([own + power, zero.expand_as(own)], -1)
-    minuses = _count(kinds.minus, kinds.seen, kinds.depth, first_number, lowest, last_depth + last_power)
-    last_number = torch.stack([torch.cat([index, count.unsqueeze(-1) - 1], 1), torch.cat([segments.end, zero], 1)], -1)
-    lowest = torch.stack([zero.expand_as(own), own], -1)
-    hundreds = _count(kinds.percent, kinds.seen - 1, kinds.depth, last_number, lowest, last_depth)
+    index = torch.arange(operators, device=key.device).expand_as(key)
+    number = torch.stack([torch.cat([segments.start, zero], 1), pad(index + 1, (0, 1))], -1)
+    lowest = torch.stack([own + power, torch.zeros_like(own)], -1)
+    minuses = _count(kinds.minus, kinds.seen, kinds.depth, number, lowest, last_depth + last_power)
+    number = torch.stack([torch.cat([index, count.unsqueeze(-1) - 1], 1), torch.cat([segments.end, zero], 1)], -1)
+    lowest = torch.stack([torch.zeros_like(own), own], -1)
+    hundreds = _count(kinds.percent, kinds.seen - 1, kinds.depth, number, lowest, last_depth)
     return minuses % 2, hundreds
 
 
 def _count(chosen: Tensor, owner: Tensor, depth: Tensor, number: Tensor, lowest: Tensor, below: Tensor) -> Tensor:
     """How many chosen items [N, M] a number owns at a range of depths; `number`, `lowest`, `below`: [N, O + 1, 2]."""
-    owner, depth = (torch.where(chosen, field, -1)[:, None, None] for field in (owner, depth))
+    owner, depth = owner.masked_fill(~chosen, -1)[:, None, None], depth[:, None, None]
     number, lowest, below = number.unsqueeze(-1), lowest.unsqueeze(-1), below.unsqueeze(-1)
     return ((owner == number) & (depth >= lowest) & (depth < below)).sum(-1)
 

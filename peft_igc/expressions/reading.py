@@ -2,7 +2,7 @@
 
 In: token ids [N, L] and an anchor per text. Out: an `ExpressionReading`, with the expression as `Items` for
 `grammar`, or the reason for having none. The text becomes a row of symbols (`stream`), which the automaton of
-`rules_after` reads from its end; here its labels become items. What follows from the text decides; nothing here is
+`rules.after` reads from its end; here its labels become items. What follows from the text decides; nothing here is
 learned. Try it: `pytest tests/expressions/test_reading.py`
 
 Shapes: N texts, L tokens of a text, W symbols that are read, M items, D digits of a number.
@@ -10,7 +10,6 @@ Shapes: N texts, L tokens of a text, W symbols that are read, M items, D digits 
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import torch
@@ -21,10 +20,8 @@ from .alphabet import Symbol
 from .brackets import mismatched, with_list_marks
 from .items import Item, Items
 from .reasons import Reason
-from .rules_after import NOT_BEGUN, automaton
-from .rules_before import Done, Mode
-from .rules_inside import Label
-from .stream import Stream, later, stream_of
+from .rules.inside import Label
+from .stream import Stream, later, stream_of, symbols_in
 from .symbols import SymbolTokens
 
 
@@ -32,22 +29,10 @@ __all__ = ["ExpressionReading", "read_expressions"]
 
 MOST_SYMBOLS = 512  # W: longer expressions are refused
 ITEMS_PER_OPERAND = 6
+_TO_ITEM = Label.PLUS - Item.PLUS  # the labels from `PLUS` on are in the order of items
 
-_KINDS = {
-    Label.DIGIT: Item.NUMBER,
-    Label.POINT: Item.NUMBER,
-    Label.PLUS: Item.PLUS,
-    Label.MINUS: Item.MINUS,
-    Label.TIMES: Item.TIMES,
-    Label.DIVIDE: Item.DIVIDE,
-    Label.POWER: Item.POWER,
-    Label.OPEN: Item.OPEN,
-    Label.CLOSE: Item.CLOSE,
-    Label.PERCENT: Item.PERCENT,
-    Label.OF: Item.OF,
-}
-# The last of these is the expression's beginning; other labels may turn out to be outside.
-_SOLID = {Label.DIGIT, Label.POINT, Label.CURRENCY, Label.PLUS, Label.MINUS, Label.OPEN}
+# The last of these labels is the expression's beginning; others may turn out to be outside. One bit per label.
+_SOLID = sum(1 << label for label in (Label.DIGIT, Label.POINT, Label.CURRENCY, Label.PLUS, Label.MINUS, Label.OPEN))
 
 
 class ExpressionReading(NamedTuple):
@@ -60,32 +45,6 @@ class ExpressionReading(NamedTuple):
     culprit: Tensor  # [N] int64, the token that caused a refusal, -1 if none did
     first: Tensor  # [N] int64, first token of the expression, -1 if there is none
     last: Tensor  # [N] int64, last token of the expression without the equals sign, -1 if there is none
-
-
-class _Facts(NamedTuple):
-    """What is known of the automaton's states and labels, on one device."""
-
-    reason: Tensor  # [Q] int64, of a last state, -1 of others
-    tail: Tensor  # [Q] bool, the expression has not begun
-    reach: Tensor  # [Q] bool, within an expression that ends at an anchor
-    kind: Tensor  # [15] int64, item of a label
-    solid: Tensor  # [15] bool
-
-
-@functools.cache
-def _facts(device: torch.device) -> _Facts:
-    """The facts on a device."""
-    states = automaton().states
-    done = [int(state.reason) if isinstance(state, Done) else -1 for state in states]
-    phases = ["" if isinstance(state, Done) else state.phase for state in states]
-    reach = [not isinstance(state, Done) and state.mode is Mode.REACH for state in states]
-    return _Facts(
-        torch.tensor(done, device=device),
-        torch.tensor([phase in NOT_BEGUN for phase in phases], device=device),
-        torch.tensor([at and phase not in NOT_BEGUN for at, phase in zip(reach, phases, strict=True)], device=device),
-        torch.tensor([int(_KINDS.get(label, Item.END)) for label in Label], device=device),
-        torch.tensor([label in _SOLID for label in Label], device=device),
-    )
 
 
 def read_expressions(
@@ -111,57 +70,70 @@ def read_expressions(
     """
     place = torch.arange(ids.shape[1], device=ids.device)
     read = valid & (place <= anchors.unsqueeze(1)) & (place >= since.unsqueeze(1))
-    stream = stream_of(tokens, ids, read, _width(tokens, ids, read))
-    edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
-    state, label = automaton().run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
-    facts = _facts(ids.device)
-    reason = facts.reason[state]  # [N, W + 1], from the end of the text
-    done = reason >= 0
-    steps = torch.arange(state.shape[1], device=ids.device)
-    begun = torch.where(facts.tail[state], steps, -1).amax(1, keepdim=True)
-    ends = torch.where(facts.solid[label], steps, -1).amax(1, keepdim=True)
-    label = torch.where((steps > begun) & (steps <= ends), label, int(Label.NONE))[:, :-1].flip(1)
-    items, numbers = _items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands)
-    why = reason[:, -1]
-    for found, code in (
-        (numbers < 2, Reason.NO_EXPRESSION),
-        (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
-        (_units_differ(stream.unit, label), Reason.UNITS),
-        (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
-    ):
-        why = torch.where((why == int(Reason.NONE)) & found, int(code), why)
-    reaches = (facts.reach[state].any(1)) & (why != int(Reason.NO_EXPRESSION))
-    right = why == int(Reason.NONE)
-    culprit = (~done).sum(1, keepdim=True)  # steps before the last state
-    width = stream.symbol.shape[1]
-    at = stream.token.gather(1, (width - 1 - culprit).clamp(min=0))
-    known = (culprit < width) & (reason[:, -1:] > 0)
-    labelled = (label != int(Label.NONE)).long()
-    first = torch.where(labelled > 0, stream.token, ids.shape[1]).amin(1)
-    last = torch.where(labelled > 0, stream.token, -1).amax(1)
+    stream = stream_of(tokens, ids, read, symbols_in(tokens, ids, read, MOST_SYMBOLS))
+    label, reason, reach, steps = _labelled(tokens, stream)
+    reason = _refused_as_a_whole(stream, label, reason)
+    right = reason == int(Reason.NONE)
+    reaches = reach & (reason != int(Reason.NO_EXPRESSION))
+    shown = label != int(Label.NONE)
+    first = torch.where(shown, stream.token, ids.shape[1]).amin(1)
+    last = torch.where(shown, stream.token, -1).amax(1)
+    # A refusal stands at the symbol that was read last, if there is one: the text may also have ended.
+    width = label.shape[1]
+    culprit = stream.token.gather(1, (width - 1 - steps).clamp(min=0).unsqueeze(1)).squeeze(1)
+    label = torch.where(right.unsqueeze(1), label, int(Label.NONE))
     return ExpressionReading(
-        items=items,
+        items=_items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands),
         found=right | reaches,
         reaches=reaches,
-        reason=why,
-        culprit=torch.where(known, at, -1).squeeze(1),
+        reason=reason,
+        culprit=torch.where(~right & (steps < width), culprit, -1),
         first=torch.where(last >= 0, first, -1),
         last=last,
     )
 
 
-def _width(tokens: SymbolTokens, ids: Tensor, read: Tensor) -> int:
-    """W: on a CPU as many symbols as the texts have, else the most, so that no device waits for the host."""
-    plain = ids.device.type == "cpu" and type(ids) is Tensor and not torch.compiler.is_compiling()
-    if not plain or ids.shape[0] == 0:
-        return MOST_SYMBOLS
-    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
-    longest = int(torch.where(read, tokens.on(ids.device).size[row], 0).sum(1).max())
-    return min(MOST_SYMBOLS, max(longest, 1))
+def _labelled(tokens: SymbolTokens, stream: Stream) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Applies the rules to the symbols, from the end of each text.
+
+    Returns:
+        The `Label` of each symbol [N, W] int64, `NONE` outside the expression; the reason [N] int64; whether the
+        expression ends at an anchor `=` [N] bool; and the number of symbols that were read before the rules came to
+        an end [N] int64.
+    """
+    edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
+    state, label = tokens.rules.run(torch.cat([with_list_marks(stream.symbol).flip(1), edge], 1))
+    reason, begun, reach = tokens.rules.on(state.device).facts[:, state].unbind(0)  # [N, W + 1] each
+    step = torch.arange(state.shape[1], device=state.device)
+    outside = torch.where(begun > 0, -1, step).amax(1, keepdim=True)
+    ends = torch.where((_SOLID >> label) & 1 > 0, step, -1).amax(1, keepdim=True)
+    label = torch.where((step > outside) & (step <= ends), label, int(Label.NONE))
+    steps = (reason < 0).sum(1)
+    why = torch.where(stream.cut.squeeze(1) & (steps == step[-1]), int(Reason.TOO_LONG), reason[:, -1])
+    return label[:, :-1].flip(1), why, (reach > 0).any(1), steps
 
 
-def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) -> tuple[Items, Tensor]:
-    """The items of labelled symbols, and the number of numbers among them.
+def _refused_as_a_whole(stream: Stream, label: Tensor, reason: Tensor) -> Tensor:
+    """The reasons [N] int64 with those that follow from the expression as a whole.
+
+    Args:
+        stream: The text.
+        label: [N, W] int64.
+        reason: [N] int64, of the rules.
+    """
+    number = (label > int(Label.NONE)) & (label <= int(Label.SEPARATOR))
+    for found, code in (
+        ((number & ~later(number, 1)).sum(1) < 2, Reason.NO_EXPRESSION),
+        (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
+        (_units_differ(stream.unit, label), Reason.UNITS),
+        (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
+    ):
+        reason = torch.where((reason == int(Reason.NONE)) & found, int(code), reason)
+    return reason
+
+
+def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) -> Items:
+    """The items of labelled symbols.
 
     Args:
         stream: The text.
@@ -175,7 +147,7 @@ def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) ->
     begins = number & ~later(number, 1)
     starts = begins | (label >= int(Label.PLUS))
     item = starts.cumsum(1) - 1
-    kind = _facts(label.device).kind[label]
+    kind = torch.where(number, int(Item.NUMBER), label - _TO_ITEM)
     kind = torch.where(later(label, 1) == int(Label.POWER_MARK), int(Item.POWER), kind)
     # Counted within a number: the count in the text less that before the number's first symbol.
     order = digit.cumsum(1)
@@ -190,13 +162,12 @@ def _items_of(stream: Stream, label: Tensor, num_digits: int, num_items: int) ->
     at = torch.where(fits, own * num_digits + rank, num_items * num_digits)
     digits = kind.new_full((n, num_items * num_digits + 1), PAD).scatter(1, at, stream.value)
     too_long = ((digit & (rank >= num_digits)) | (starts & (item >= num_items))).any(1)
-    items = Items(
+    return Items(
         kinds[:, :num_items],
         digits[:, :-1].view(n, num_items, num_digits),
         scale[:, :num_items].clamp(max=num_digits),
         too_long,
     )
-    return items, begins.sum(1)
 
 
 def _differ(x: Tensor, here: Tensor) -> Tensor:

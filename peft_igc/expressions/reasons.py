@@ -71,5 +71,5 @@ def status_of(reason: Tensor) -> Tensor:
     """The `Status` [...] int64 of each `Reason` [...] int64: NONE for all reasons that have no status of their own."""
     status = torch.full_like(reason, int(Status.NONE))
     for one, its_status in _STATUSES.items():
-        status = torch.where(reason == int(one), int(its_status), status)
+        status = status.masked_fill(reason == int(one), int(its_status))
     return status

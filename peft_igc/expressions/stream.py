@@ -20,7 +20,7 @@ from .symbols import SymbolTensors, SymbolTokens
 from .words import LONGEST_WORD
 
 
-__all__ = ["Stream", "later", "stream_of"]
+__all__ = ["Stream", "later", "stream_of", "symbols_in"]
 
 
 class Stream(NamedTuple):
@@ -54,6 +54,21 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
     symbol, unit = _with_words(table, symbol, at)
     return Stream(symbol, table.value[at], token, unit, total > width)
+
+
+def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> int:
+    """W: on a CPU as many symbols as the longest text has, else `most`, so that no device waits for the host.
+
+    Args:
+        tokens, ids, valid: As in `stream_of`.
+        most: The most symbols to read.
+    """
+    measured = ids.device.type == "cpu" and type(ids) is Tensor and not torch.compiler.is_compiling()
+    if not measured or ids.shape[0] == 0:
+        return most
+    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
+    longest = torch.where(valid & (ids != PADDING), tokens.on(ids.device).size[row], 0).sum(1).max()
+    return min(most, max(int(longest), 1))
 
 
 def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:

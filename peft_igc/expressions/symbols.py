@@ -22,6 +22,9 @@ from torch import Tensor
 
 from ..numbers.vocabulary import special_tokens, token_bytes
 from .alphabet import Symbol, symbols_of_bytes
+from .rules.after import automaton
+from .rules.automaton import fake_like, is_fake
+from .rules.in_words import literal_automaton
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
@@ -172,7 +175,7 @@ class SymbolTensors(NamedTuple):
 
 
 class SymbolTokens:
-    """A `SymbolTable` as tensors, one copy per device; copies and pickles contain only the table.
+    """A `SymbolTable` as tensors, one copy per device, and the rules; copies and pickles contain only the table.
 
     Call `on(device)` once before compiling a graph for a device.
 
@@ -183,6 +186,8 @@ class SymbolTokens:
     def __init__(self, table: SymbolTable) -> None:
         self.table = table
         self.size = len(table.sizes)  # V
+        self.rules = automaton()
+        self.literal_rules = literal_automaton()
         self._host = _tensors_of(table)
         self._made: dict[torch.device, SymbolTensors] = {torch.device("cpu"): self._host}
 
@@ -196,11 +201,14 @@ class SymbolTokens:
 
     def on(self, device: torch.device) -> SymbolTensors:
         """The table's tensors on a device."""
+        self.rules.on(device)
+        self.literal_rules.on(device)
+        if is_fake():
+            return SymbolTensors(*(fake_like(tensor, device) for tensor in self._host))
         made = self._made.get(device)
         if made is None:
             made = SymbolTensors(*(tensor.to(device) for tensor in self._host))
-            # A fake tensor, or one of a graph, must not be kept.
-            if type(made.start) is Tensor and not torch.compiler.is_compiling():
+            if not torch.compiler.is_compiling():  # a tensor of a graph must not be kept
                 self._made[device] = made
         return made
 

@@ -129,6 +129,7 @@ _CLASSES: dict[str, Symbol] = {
     "operator_word": Symbol.OPERATOR_WORD,
     "function": Symbol.FUNCTION,
     "glue": Symbol.GLUE,
+    "equal": Symbol.EQUAL_WORD,
     "request": Symbol.REQUEST,
     "ordinal": Symbol.ORDINAL,
     "month": Symbol.MONTH,
@@ -152,10 +153,11 @@ _WORDS: dict[str, dict[str, str]] = {
         "operator_word": """plus minus times multiply multiplied divide divided over less fewer more than add added
             subtract subtracted mod modulo by power percent percents point""",
         "function": "sqrt root log ln exp sin cos tan abs gcd lcm factorial",
-        "glue": """is are was were be been being am has have had having the this that these those it its he she
+        "equal": "is equal equals make makes",
+        "glue": """are was were be been being am has have had having the this that these those it its he she
             they we you i his her their our your my so then thus hence therefore because since as if when while will
             would can could should must may might do does did to from for with without in on at into but or not no
-            only also still just now there here which who whom whose where equals equal get gets got make makes made
+            only also still just now there here which who whom whose where get gets got made
             give gives gave need needs needed want wants spend spends spent earn earns earned pay pays paid cost costs
             sold sell sells buy buys bought eat eats ate take takes took total""",
         "request": """what calculate compute evaluate solve simplify work find determine whats how""",
@@ -181,7 +183,8 @@ _WORDS: dict[str, dict[str, str]] = {
         "scale_word": "tsd mrd",
         "operator_word": "mal geteilt weniger durch multipliziert addiert subtrahiert hoch prozent komma",
         "function": "wurzel",
-        "glue": "ist sind hat haben war waren der die das den dem er sie es wir ihr also dann",
+        "equal": "ist ergibt",
+        "glue": "sind hat haben war waren der die das den dem er sie es wir ihr also dann",
         "request": "berechne rechne wieviel wie was",
         "month": "januar februar märz mai juni juli oktober dezember",
     },
@@ -193,7 +196,8 @@ _WORDS: dict[str, dict[str, str]] = {
             douzaine""",
         "operator_word": "moins fois divisé multiplié virgule",
         "function": "racine",
-        "glue": "est sont a ont le la les il elle ils elles nous donc",
+        "equal": "est",
+        "glue": "sont a ont le la les il elle ils elles nous donc",
         "request": "calcule calculer calculez combien",
         "month": "janvier février mars avril juin juillet août septembre octobre novembre décembre",
     },
@@ -204,7 +208,8 @@ _WORDS: dict[str, dict[str, str]] = {
             noventa cien ciento mil millón millones medio media mitad tercio cuarto docena doble""",
         "operator_word": "más menos por veces dividido multiplicado entre",
         "function": "raíz",
-        "glue": "es son tiene tienen el los las ella ellos entonces",
+        "equal": "es",
+        "glue": "son tiene tienen el los las ella ellos entonces",
         "request": "calcula calcular cuánto cuánta cuántos",
         "month": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
     },

@@ -6,7 +6,7 @@ to [N, W] symbols without a loop over rows: a row is cut into blocks, every bloc
 and then the blocks are joined. The number of operations grows with the square root of W. Try it: `pytest
 tests/expressions/test_automaton.py`
 
-Shapes: N rows, W symbols of a row, Q states, K symbols of the alphabet.
+Shapes: N rows, W symbols of a row, Q states, K symbols of the alphabet, F facts of a state.
 """
 
 from __future__ import annotations
@@ -19,12 +19,23 @@ import torch
 from torch import Tensor
 
 
-__all__ = ["Automaton", "compiled"]
+__all__ = ["Automaton", "compiled", "fake_like", "is_fake"]
 
 MOST_STATES = 4096  # an error of the rules, not a limit that is met
 
 
 StateT = TypeVar("StateT", bound=Hashable)
+FactsT = TypeVar("FactsT", bound=tuple[int, ...])
+
+
+def is_fake() -> bool:
+    """Whether tensors made now are fake ones, of a `FakeTensorMode`, which allows no others beside them."""
+    return not torch.compiler.is_compiling() and type(torch.empty(0, device="cpu")) is not Tensor
+
+
+def fake_like(table: Tensor, device: torch.device) -> Tensor:
+    """A fake tensor of the same shape and type, within a `FakeTensorMode`."""
+    return torch.empty(tuple(table.shape), dtype=table.dtype, device=device)
 
 
 class Tables(NamedTuple):
@@ -32,31 +43,34 @@ class Tables(NamedTuple):
 
     state: Tensor  # [K, Q] int64, the state after a symbol
     label: Tensor  # [K * Q] int64, the symbol's label, indexed by symbol * Q + state before
+    facts: Tensor  # [F, Q] int64, what is known of a state
 
 
-class Automaton(Generic[StateT]):
+class Automaton(Generic[StateT, FactsT]):
     """Rules as tables, one copy per device. Make it once; it is not a module and holds no parameters.
 
     Args:
-        states: Q states in any form, the start first.
-        following: [K][Q] indices of states.
-        labels: [K][Q] labels.
+        facts: What is known of each of Q states, the start first.
+        following: [Q, K] int64, states.
+        labels: [Q, K] int64.
+        states: The states before equal ones were joined, with the index of each, for tests.
     """
 
-    def __init__(self, states: list[StateT], following: list[list[int]], labels: list[list[int]]) -> None:
+    def __init__(self, facts: list[FactsT], following: Tensor, labels: Tensor, states: dict[StateT, int]) -> None:
+        self.facts = facts
         self.states = states
-        self._host = Tables(
-            torch.tensor(following, dtype=torch.int64, device="cpu"),
-            torch.tensor(labels, dtype=torch.int64, device="cpu").flatten(),
-        )
+        known = torch.tensor(facts, dtype=torch.int64, device="cpu")
+        self._host = Tables(following.T.contiguous(), labels.T.flatten(), known.T.contiguous())
         self._made: dict[torch.device, Tables] = {torch.device("cpu"): self._host}
 
     def on(self, device: torch.device) -> Tables:
         """The tables on a device. Call it once before a graph is compiled for that device."""
+        if is_fake():
+            return Tables(*(fake_like(table, device) for table in self._host))
         made = self._made.get(device)
         if made is None:
             made = Tables(*(table.to(device) for table in self._host))
-            if type(made.state) is Tensor and not torch.compiler.is_compiling():
+            if not torch.compiler.is_compiling():
                 self._made[device] = made
         return made
 
@@ -85,39 +99,72 @@ class Automaton(Generic[StateT]):
         state = torch.cat(before, 1)  # [N, blocks]
         flat = tables.state.flatten()
         states = [state]
-        offsets = (padded * len(self.states)).unbind(2)
+        offsets = (padded * len(self.facts)).unbind(2)
         for offset in offsets:
             states.append(flat[offset + states[-1]])
         entered = torch.stack(states[:-1], 2).view(n, -1)[:, :width]
         left = torch.stack(states[1:], 2).view(n, -1)[:, :width]
-        return left, tables.label[symbols * len(self.states) + entered]
+        return left, tables.label[symbols * len(self.facts) + entered]
 
 
-def compiled(start: StateT, alphabet: int, rule: Callable[[StateT, int], tuple[StateT, int]]) -> Automaton[StateT]:
-    """Makes the tables of a rule.
+def compiled(
+    start: StateT,
+    alphabet: int,
+    rule: Callable[[StateT, int], tuple[StateT, int]],
+    facts: Callable[[StateT], FactsT],
+) -> Automaton[StateT, FactsT]:
+    """Makes the tables of a rule. States that no text tells apart become one.
 
     Args:
         start: The state before the first symbol.
         alphabet: K, the symbols are 0..K-1.
         rule: For a state and a symbol, the state after it and the symbol's label.
+        facts: What has to be known of a state; states of different facts are told apart.
 
     Raises:
         ValueError: The rule reaches more than `MOST_STATES` states.
     """
     states: dict[StateT, int] = {start: 0}
     pending = [start]
-    rows: list[list[tuple[int, int]]] = []
+    following: list[list[int]] = []
+    labels: list[list[int]] = []
     for state in pending:
-        row = []
-        for symbol in range(alphabet):
-            after, label = rule(state, symbol)
+        steps = [rule(state, symbol) for symbol in range(alphabet)]
+        for after, _ in steps:
             if after not in states:
                 states[after] = len(states)
                 pending.append(after)
-            row.append((states[after], int(label)))
-        rows.append(row)
+        following.append([states[after] for after, _ in steps])
+        labels.append([int(label) for _, label in steps])
         if len(states) > MOST_STATES:
             raise ValueError(f"The rule reaches over {MOST_STATES} states. Its states must not count without end.")
-    following = [[row[symbol][0] for row in rows] for symbol in range(alphabet)]
-    labels = [[row[symbol][1] for row in rows] for symbol in range(alphabet)]
-    return Automaton(list(states), following, labels)
+    known = [facts(state) for state in pending]
+    return _joined(known, _table(following), _table(labels), states)
+
+
+def _table(rows: list[list[int]]) -> Tensor:
+    """Rows of integers on the CPU."""
+    return torch.tensor(rows, dtype=torch.int64, device="cpu")
+
+
+def _joined(
+    known: list[FactsT], following: Tensor, labels: Tensor, states: dict[StateT, int]
+) -> Automaton[StateT, FactsT]:
+    """The automaton with equal states joined: classes are split until all states of a class lead to the same ones."""
+    kinds = {fact: number for number, fact in enumerate(dict.fromkeys(known))}
+    group = torch.tensor([kinds[fact] for fact in known], device="cpu")
+    count = 0
+    while True:
+        rows = torch.cat([group.unsqueeze(1), group[following], labels], 1)
+        group = torch.unique(rows, dim=0, return_inverse=True)[1]
+        if int(group.max()) + 1 == count:
+            break
+        count = int(group.max()) + 1
+    # Classes are numbered by their first state, so that the start is 0.
+    first = torch.full((count,), len(known)).scatter_reduce(0, group, torch.arange(len(known)), "amin")
+    order = first.argsort()
+    number = torch.empty_like(order).scatter(0, order, torch.arange(count))
+    group = number[group]
+    chosen = first[order]
+    joined = {state: int(group[index]) for state, index in states.items()}
+    return Automaton([known[index] for index in chosen.tolist()], group[following[chosen]], labels[chosen], joined)

@@ -1,7 +1,7 @@
 """Rules for the text before an expression: which further numbers are excused, and which refuse it.
 
 All rules read a text from its end to its beginning. A rule is a function of a state and a symbol, which returns the
-state after the symbol; `rules_inside` and `rules_after` have the others, and `automaton` makes tables of all of
+state after the symbol; `inside` and `after` have the others, and `automaton` makes tables of all of
 them.
 
 * `before_equals`: the expression ends at an anchor `=`. A number before it is excused if a line, a sentence's end, an
@@ -17,8 +17,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from .alphabet import Symbol
-from .reasons import Reason
+from ..alphabet import Symbol
+from ..reasons import Reason
 
 
 __all__ = ["Chain", "Done", "Mode", "State", "before_equals", "before_request", "leave", "outside"]
@@ -71,7 +71,7 @@ NUMBERS = {S.ZERO, S.DIGIT, S.PERCENT}
 STRANGE = {S.NUMERIC, S.UNKNOWN, S.NUMBER_WORD}
 WORDS = {S.LETTERS, S.GLUE, S.REQUEST, S.PER, S.MONTH, S.ORDINAL, S.SCALE_WORD}
 NEUTRAL_WORDS = {S.AND, S.OF, S.ONE, S.LONE_X}
-ALL_WORDS = WORDS | NEUTRAL_WORDS | {S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD}
+ALL_WORDS = WORDS | NEUTRAL_WORDS | {S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD, S.EQUAL_WORD}
 OPENING = {S.OPEN, S.OPEN_SQUARE, S.OPEN_CURLY}
 CLOSING = {S.CLOSE, S.CLOSE_SQUARE, S.CLOSE_CURLY}
 CURRENCIES = {S.DOLLAR, S.EURO, S.POUND}

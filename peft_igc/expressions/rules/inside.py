@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
-from .alphabet import Symbol
-from .reasons import Reason
-from .rules_before import (
+from ..alphabet import Symbol
+from ..reasons import Reason
+from .before import (
     ALL_WORDS,
     CLOSING,
     CURRENCIES,
@@ -67,6 +67,7 @@ _BINARY = {
 }
 _ALIKE = {S.MINUS, S.SLASH, S.TIMES, S.LONE_X, S.CARET}  # as in dates, ranges, scores, sizes and quantities
 _UNIT_WORDS = {S.LETTERS, S.OF, S.REQUEST}
+_LAST_UNIT_WORDS = {S.LETTERS, S.PER, S.REQUEST}
 _STOPS = {S.GLUE, S.AND}
 _NO_OPERANDS = {S.DOT, S.COMMA, S.SEMICOLON, S.QUESTION, S.BANG, S.APOSTROPHE, S.LIST_MARK}
 _TO_ALIKE = {Mode.ALONE: Mode.ALIKE_ALONE, Mode.CLEAN: Mode.ALIKE_CLEAN, Mode.WORD: Mode.ALIKE_WORD}
@@ -112,7 +113,7 @@ def _number(state: State, symbol: Symbol) -> Step:
             return State("odd dot", state.mode), Label.NONE
         return State("point", state.mode), Label.POINT
     whole = not separated and not point
-    if whole and (state.chain, state.number) in _DATES and symbol not in _BINARY and symbol not in _SIGNS:
+    if whole and (state.chain, state.number) in _DATES:
         return Done(Reason.LOOK_ALIKE), Label.NONE
     after, label = _beside_number(state.mode, symbol)
     if whole and isinstance(after, State):
@@ -246,7 +247,7 @@ def wanted(state: State, symbol: Symbol) -> Step:
         return State("percent", mode), Label.PERCENT
     if symbol in CLOSING:
         return State("wanted", _after_operator(mode, symbol)), Label.CLOSE
-    if symbol in _UNIT_WORDS or symbol is S.PER:
+    if symbol in _LAST_UNIT_WORDS:
         return _unit(State("unit", mode, 0, (False, False)), symbol)  # flags: within a word; may be a sign
     if symbol is S.LIST_MARK:
         return Done(Reason.UNBALANCED), Label.NONE
@@ -259,10 +260,10 @@ def _sign(state: State, symbol: Symbol) -> Step:
     if symbol is S.SPACE:
         return State("sign", mode, 0, (tight, True)), Label.NONE
     single = tight and gap  # `is -5`: a sign, unless an operand comes
-    if symbol in _UNIT_WORDS or symbol is S.PER:
-        return _unit(State("unit", mode, 0, (False, single)), symbol)
-    if symbol in _STOPS:
+    if symbol in _STOPS or (symbol is S.REQUEST and single):
         return (leave(mode, symbol) if single else STRANGER), Label.NONE
+    if symbol in _LAST_UNIT_WORDS:
+        return _unit(State("unit", mode, 0, (False, single)), symbol)
     if symbol in _DIGITS or symbol is S.PERCENT or symbol in CLOSING:
         return wanted(State("wanted", mode, chain=state.chain), symbol)
     if symbol is S.LIST_MARK and gap:
@@ -323,7 +324,7 @@ def _of(state: State, symbol: Symbol) -> Step:
 def _unit(state: State, symbol: Symbol) -> Step:
     """Words between a number and an operator. `number` words; flags: within a word; a sign may end the expression."""
     mode, (within, single) = state.mode, state.flags
-    if symbol in _UNIT_WORDS:
+    if symbol in _UNIT_WORDS and not (single and symbol is S.REQUEST):
         count = state.number + (not within)
         if count <= _MOST_UNIT_WORDS:
             return state._replace(number=count, flags=(True, single)), Label.NONE

@@ -8,45 +8,84 @@ may be a further operand or operator, refuses. `rule` joins all rules; `automato
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
-from .alphabet import Symbol
+from ..alphabet import Symbol
+from ..reasons import Reason
 from .automaton import Automaton, compiled
-from .reasons import Reason
-from .rules_before import (
+from .before import (
     ALL_WORDS,
     CLOSING,
     CURRENCIES,
     OPENING,
     OPERATORS,
     STRANGE,
+    Chain,
     Done,
     Mode,
     State,
     outside,
 )
-from .rules_inside import Label, Step, inside, percent, wanted
+from .inside import Label, Step, inside, percent, wanted
 
 
-__all__ = ["NOT_BEGUN", "START", "automaton", "rule"]
+__all__ = ["START", "Facts", "automaton", "facts_of", "rule"]
 
 S = Symbol
 
 START: State | Done = State("start")
 _STRANGER = Done(Reason.NOT_UNDERSTOOD)
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS}
-_TAILS = {"clean", "equals", "glue", "word", "word gap", "dot", "bad", "bad gap", "one", "one gap", "mark"}
-_WORD_PHASES = {S.ONE: "one", S.GLUE: "glue"}
-_GAPS = {"glue": "clean", "word": "word gap", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
+_TAILS = {
+    "clean",
+    "equals",
+    "glue",
+    "word",
+    "listed word",
+    "word gap",
+    "dot",
+    "bad",
+    "bad gap",
+    "one",
+    "one gap",
+    "mark",
+}
+_WORD_PHASES = {S.ONE: "one", S.EQUAL_WORD: "glue", S.LETTERS: "word"}
+_GAPS = {
+    "glue": "clean",
+    "word": "word gap",
+    "listed word": "word gap",
+    "bad": "bad gap",
+    "one": "one gap",
+    "dot": "bad gap",
+    "mark": "clean",
+}
 _BAD_WORDS = {S.OPERATOR_WORD, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDINAL}
 
 
 NOT_BEGUN = _TAILS | {"start", "reach"}  # phases before an expression
 
 
+class Facts(NamedTuple):
+    """What is known of a state."""
+
+    reason: int  # of a last state, -1 of others
+    begun: bool  # an expression has begun
+    reach: bool  # within an expression that ends at an anchor `=`, or before it
+
+
 @functools.cache
-def automaton() -> Automaton[State | Done]:
+def automaton() -> Automaton[State | Done, Facts]:
     """The rules as tables."""
-    return compiled(START, len(Symbol), rule)
+    return compiled(START, len(Symbol), rule, facts_of)
+
+
+def facts_of(state: State | Done) -> Facts:
+    """What is known of a state."""
+    if isinstance(state, Done):
+        return Facts(int(state.reason), True, False)
+    begun = state.phase not in NOT_BEGUN
+    return Facts(-1, begun, begun and state.mode is Mode.REACH)
 
 
 def rule(state: State | Done, code: int) -> Step:
@@ -62,19 +101,21 @@ def rule(state: State | Done, code: int) -> Step:
     symbol = Symbol(code)
     if isinstance(state, Done) or symbol is S.NOTHING:
         return state, Label.NONE
+    if symbol is S.MINUS_SIGN:
+        after, label = rule(state, S.MINUS)
+        return (after if isinstance(after, Done) else after._replace(chain=Chain.NONE)), label
     symbol = _LIKE.get(symbol, symbol)
-    step = inside(state, symbol)
-    if step is not None:
-        return step
     if state.phase == "start":
         return _start(state, symbol)
-    if state.phase == "reach":
-        return _reach(state, symbol)
     if state.phase == "end bracket":
         return _end_bracket(state, symbol)
     if state.phase in _TAILS:
         return _tail(state, symbol)
-    return outside(state, symbol), Label.NONE
+    if symbol is S.EQUAL_WORD:  # of interest behind an expression only
+        symbol = S.GLUE
+    if state.phase == "reach":
+        return _reach(state, symbol)
+    return inside(state, symbol) or (outside(state, symbol), Label.NONE)
 
 
 def _start(state: State, symbol: Symbol) -> Step:
@@ -101,7 +142,7 @@ def _reach(state: State, symbol: Symbol) -> Step:
 def _tail(state: State, symbol: Symbol) -> Step:
     """Behind the expression of a request. Phases say what an expression would touch or meet:
 
-    `clean` nothing, `equals` an equals sign, `glue` a word that is no unit, `word` and `word gap` another word,
+    `clean` nothing, `equals` an equals sign, `glue` `is` or `equals`, `word`, `listed word` and `word gap` another word,
     `dot` a point and then a word, `bad` and `bad gap` something that an expression must not meet, `one` and `one gap`
     the word `one`. The mode is `ALONE` while no word was met in this turn, else `CLEAN`.
     """
@@ -119,7 +160,7 @@ def _tail(state: State, symbol: Symbol) -> Step:
     if symbol in OPERATORS or symbol is S.STAR or (symbol is S.OPERATOR_WORD and phase in ("one", "one gap")):
         return _STRANGER, Label.NONE
     if symbol in ALL_WORDS:
-        kind = "bad" if symbol in _BAD_WORDS else _WORD_PHASES.get(symbol, "word")
+        kind = "bad" if symbol in _BAD_WORDS else _WORD_PHASES.get(symbol, "listed word")
         return State(kind, Mode.CLEAN), Label.NONE
     if symbol is S.SPACE:
         return state._replace(phase=_GAPS.get(phase, phase)), Label.NONE
@@ -128,7 +169,7 @@ def _tail(state: State, symbol: Symbol) -> Step:
     if symbol in (S.LINE, S.QUESTION, S.SEMICOLON):
         return State("clean", mode), Label.NONE
     if symbol in (S.DOT, S.COMMA, S.COLON, S.QUOTE, S.APOSTROPHE):
-        touches = phase in ("word", "glue", "bad", "one", "dot")
+        touches = phase in ("word", "listed word", "glue", "bad", "one", "dot")
         return State("dot" if touches else "clean" if phase != "bad gap" else phase, mode), Label.NONE
     if symbol in OPENING or symbol is S.LIST_MARK:
         return State("mark", mode), Label.NONE

@@ -1,0 +1,96 @@
+"""The literals of a text, for requests in words: where they begin, their digits, signs and decimal places.
+
+In: token ids [N, L]. Out: `Literals`, one entry per token. A literal is an integer or a decimal, with thousands
+separators and currency as people write them. What is numeric in another way begins a strange thing; it counts as a
+number, and its value is not known. Which literals are operands is not decided here.
+Try it: `pytest tests/expressions/test_literals.py`
+
+Shapes: N texts, L tokens of a text, S symbols that are read, D digits of a number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..numbers.digits import PAD
+from .alphabet import Symbol
+from .brackets import with_list_marks
+from .rules.in_words import VERDICT, Mark, Verdict
+from .stream import later, stream_of, symbols_in
+from .symbols import SymbolTokens
+
+
+__all__ = ["Literals", "literals"]
+
+SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
+
+
+class Literals(NamedTuple):
+    """What begins at each token. Digits beyond D are dropped: callers that allow D - 1 digits see longer numbers."""
+
+    literal: Tensor  # [N, L] bool, a literal begins in this token
+    strange: Tensor  # [N, L] bool, something numeric begins that is not understood
+    inside: Tensor  # [N, L] bool, a number goes on in this token
+    digits: Tensor  # [N, L, D] int64, of the literal, without the point, left-aligned; PAD elsewhere
+    sign: Tensor  # [N, L] int64, 1 if a minus negates the literal
+    scale: Tensor  # [N, L] int64, digits after the point
+
+
+def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) -> Literals:
+    """Finds the literals of texts.
+
+    Args:
+        tokens: The symbol table.
+        ids: [N, L] int64, any values.
+        valid: [N, L] bool, False for padding and hidden tokens.
+        num_digits: D, digits per literal. Leading zeros count.
+    """
+    n, length = ids.shape
+    width = symbols_in(tokens, ids, valid, SYMBOLS_PER_TOKEN * length + SYMBOLS_PER_TOKEN)
+    stream = stream_of(tokens, ids, valid, width)
+    edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
+    symbol = torch.cat([edge, with_list_marks(stream.symbol)], 1)  # [N, S + 1]
+    marked = tokens.literal_rules.run(symbol.flip(1))[1].flip(1)
+    mark, verdict = marked[:, 1:] % VERDICT, marked // VERDICT
+    digit, point = mark == int(Mark.DIGIT), mark == int(Mark.POINT)
+    number = (mark > int(Mark.NONE)) & (mark <= int(Mark.SEPARATOR))
+    begins = number & ~later(number, 1)
+    # The verdict on a number is the nearest one before it; column i of `verdict` stands before symbol i.
+    place = torch.arange(symbol.shape[1], device=ids.device)
+    nearest = torch.where(verdict > 0, place, 0).cummax(1).values[:, :-1]
+    verdict = torch.where(begins, verdict.gather(1, nearest), int(Verdict.NONE))
+    good = (verdict == int(Verdict.LITERAL)) | (verdict == int(Verdict.NEGATIVE))
+    token = torch.where(stream.symbol == int(Symbol.EDGE), length, stream.token)  # nothing is written to column L
+
+    def count(at: Tensor) -> Tensor:
+        """How often a property holds of each token's symbols, [N, L]."""
+        return ids.new_zeros(n, length + 1).scatter_add(1, token, at.long())[:, :length]
+
+    started = count(begins)
+    literal = (count(good) == 1) & (started == 1)
+    unread = valid & (torch.arange(length, device=ids.device) < stream.token[:, :1]) & stream.cut
+    odd = mark == int(Mark.STRANGE)  # the pieces of a word are one thing
+    strange = ((started > 0) & ~literal) | (count(odd & ~later(odd, 1)) > 0) | unread
+    order = digit.cumsum(1)
+    base = torch.where(begins, order - digit.long(), 0).cummax(1).values
+    points = point.cumsum(1)
+    decimal = digit & (points > torch.where(begins, points - point.long(), 0).cummax(1).values)
+    start = torch.where(begins, torch.arange(width, device=ids.device), 0).cummax(1).values
+    owner = torch.where(number, token.gather(1, start), length)  # the token in which a symbol's number begins
+    kept = torch.cat([literal, literal.new_zeros(n, 1)], 1).gather(1, owner)
+    rank = order - 1 - base
+    fits = digit & kept & (rank < num_digits)
+    to = torch.where(fits, owner * num_digits + rank, length * num_digits)
+    digits = ids.new_full((n, length * num_digits + 1), PAD).scatter(1, to, stream.value)
+    scale = ids.new_zeros(n, length + 1).scatter_add(1, owner, (decimal & kept).long())[:, :length]
+    return Literals(
+        literal=literal,
+        strange=strange,
+        inside=(count(number & (owner != token)) > 0) & (started == 0),
+        digits=digits[:, :-1].view(n, length, num_digits),
+        sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
+        scale=scale,
+    )
