@@ -97,8 +97,9 @@ def calculate_decimals(
     digits, scales = torch.where(whole[..., None, None], digits, PAD), torch.where(whole.unsqueeze(-1), scales, 0)
     signs = torch.where(whole.unsqueeze(-1), signs, 0)
     code = _operators(operator, operations)
-    present, width = _width(digits, scales, code, operations, kept, treatment)
-    limbs, negative = from_decimal(digits, scales, width), signs == 1
+    count = length(digits)
+    present, width = _width(count, scales, code, operations, kept, treatment)
+    limbs, negative = from_decimal(digits, count, scales, width), signs == 1
     a, b = (Decimal(limbs[..., side, :], negative[..., side]) for side in (0, 1))
     number, reason = operate(
         code,
@@ -153,13 +154,13 @@ def _operators(operator: Tensor, operations: Sequence[str]) -> Tensor:
 
 
 def _width(
-    digits: Tensor, scales: Tensor, code: Tensor, operations: Sequence[str], kept: int, treatment: Treatment
+    count: Tensor, scales: Tensor, code: Tensor, operations: Sequence[str], kept: int, treatment: Treatment
 ) -> tuple[set[Operator], Width]:
     """The operators to compute and the width to do it in: the least, if the host may look, else everything."""
     possible = {SYMBOLS[symbol] for symbol in operations if symbol in SYMBOLS}
-    if not may_look(digits) or digits.numel() == 0:
+    if not may_look(count) or count.numel() == 0:
         return possible, Width(kept, kept).in_limbs()
-    whole = (length(digits) - scales).clamp(min=1)
+    whole = (count - scales).clamp(min=1)
     sizes = [whole.sum(-1).amax(), scales.sum(-1).amax(), (whole + scales)[..., 1].amax()]
     flags = [(code == int(one)).any().to(torch.int64) for one in sorted(possible)]
     look = torch.stack([*sizes, *flags]).tolist()  # the one synchronisation

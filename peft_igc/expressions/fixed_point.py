@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..numbers.calculator import Division
-from ..numbers.digits import PAD, length
+from ..numbers.digits import PAD
 from . import limbs
 from .limbs import BASE, SIZE
 from .reasons import Reason
@@ -175,11 +175,12 @@ def may_look(tensor: Tensor) -> bool:
     return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def from_decimal(digits: Tensor, scale: Tensor, width: Width) -> Tensor:
+def from_decimal(digits: Tensor, count: Tensor, scale: Tensor, width: Width) -> Tensor:
     """Converts unsigned decimals to fixed-point numbers.
 
     Args:
-        digits: [..., D] int64, left-aligned, 0..9 or `PAD`, at least one digit.
+        digits: [..., D] int64, left-aligned, 0..9 in the first `count` places; what follows is not looked at.
+        count: [...] int64 in 0..D. No digits are zero.
         scale: [...] int64, at least 0.
         width: Must hold all digits and places.
 
@@ -188,7 +189,6 @@ def from_decimal(digits: Tensor, scale: Tensor, width: Width) -> Tensor:
     """
     columns = torch.arange(width.limbs * SIZE, device=digits.device)
     # The digit in column c has the weight 10^(8 * whole - 1 - c); digit i of n has the weight 10^(n - 1 - i - scale).
-    count = length(digits)
     source = columns + (count - scale - width.whole * SIZE).unsqueeze(-1)
     inside = (source >= 0) & (source < count.unsqueeze(-1))
     return limbs.from_digits(digits.gather(-1, source.clamp(0, digits.shape[-1] - 1)) * inside)

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..numbers.calculator import Division
-from ..numbers.digits import PAD, is_number, length
+from ..numbers.digits import PAD, length
 from .decimals import canonical
 from .fixed_point import (
     PLACES_PER_DIGIT,
@@ -74,6 +74,15 @@ class Reduction(NamedTuple):
     last: int
 
 
+class _Numbers(NamedTuple):
+    """The numbers of each row: `digits` [N, P, D] int64; `length` [N, P] int64, how many of them count, 0 where there
+    is no number; `scale` [N, P] int64, a per cent sign included."""
+
+    digits: Tensor
+    length: Tensor
+    scale: Tensor
+
+
 class _Plan(NamedTuple):
     """What is computed: the operators of each round, whether per cent signs are applied at all, and the sizes."""
 
@@ -122,9 +131,9 @@ def _evaluate(
     _check_items(items, max_operands)
     kept = kept_digits(items.digits.shape[-1], result_digits, treatment)
     order = order_of(items, max_operands)
-    digits, scale, order = _operands(items, order)
-    plan = _plan(digits, scale, order, kept, treatment)
-    number, reason = _reduce(digits, scale, order, plan, treatment, watch)
+    numbers, order = _operands(items, order)
+    plan = _plan(numbers, order, kept, treatment)
+    number, reason = _reduce(numbers, order, plan, treatment, watch)
     result, sign, places, fits = to_decimal(number, plan.width, result_digits)
     reason = reason.masked_fill((reason == 0) & ~fits, int(Reason.OVERFLOW))
     ok = reason == 0
@@ -155,30 +164,33 @@ def _check_items(items: Items, max_operands: int) -> None:
         raise ValueError(f"`max_operands={max_operands}` must be at least 2.")
 
 
-def _operands(items: Items, order: Order) -> tuple[Tensor, Tensor, Order]:
-    """Digits [N, P, D] and scales [N, P] of the numbers, empty where there is none; refuses malformed ones."""
+def _operands(items: Items, order: Order) -> tuple[_Numbers, Order]:
+    """The numbers of each row, empty where there is none; refuses rows with malformed ones."""
     digit_count = items.digits.shape[-1]
     digits = items.digits.gather(1, order.position.unsqueeze(-1).expand(-1, -1, digit_count))
     scale = items.scale.gather(1, order.position)
+    count = length(digits)
+    well_formed = ((digits >= 0) & (digits < PAD)).sum(-1) == count  # no other class before the end, no digit after it
+    well_formed = well_formed & (count > 0) & (scale >= 0) & (scale <= digit_count)
     slots = torch.arange(scale.shape[1], device=scale.device)
     exists = (slots < order.operands.unsqueeze(-1)) & (order.reason == 0).unsqueeze(-1)
-    malformed = (exists & ~(is_number(digits) & (scale >= 0) & (scale <= digit_count))).any(-1)
-    exists = exists & ~malformed.unsqueeze(-1)
+    malformed = (exists & ~well_formed).any(-1, keepdim=True)
+    exists = exists & ~malformed
     order = order._replace(
-        operator=order.operator.masked_fill(malformed.unsqueeze(-1), NO_STEP),
-        reason=order.reason.masked_fill(malformed, int(Reason.MALFORMED)),
+        operator=order.operator.masked_fill(malformed, NO_STEP),
+        reason=order.reason.masked_fill(malformed.squeeze(-1), int(Reason.MALFORMED)),
     )
-    return digits.masked_fill(~exists.unsqueeze(-1), PAD), (scale + 2 * order.percentage) * exists, order
+    return _Numbers(digits, count * exists, (scale + 2 * order.percentage) * exists), order
 
 
-def _plan(digits: Tensor, scale: Tensor, order: Order, kept: int, treatment: Treatment) -> _Plan:
+def _plan(numbers: _Numbers, order: Order, kept: int, treatment: Treatment) -> _Plan:
     """The least that has to be computed, if the host may look, else everything."""
-    if not may_look(digits):
+    if not may_look(numbers.digits):
         width = Width(kept, kept).in_limbs()
         return _Plan([set(Operator)] * order.operator.shape[1], True, width, exponent_bits(width))
-    known = torch.arange(len(Operator), device=scale.device)
+    known = torch.arange(len(Operator), device=order.operator.device)
     present = (order.operator.unsqueeze(-1) == known).any(0)  # [O, 5]
-    bounds = _bounds(digits, scale, order)
+    bounds = _bounds(numbers, order)
     rows = torch.stack(bounds)  # [8, N]
     most = rows.amax(1) if rows.shape[1] else rows.new_zeros(len(rows))
     look = torch.cat([most, present.flatten().to(torch.int64)]).tolist()  # the one synchronisation
@@ -190,14 +202,15 @@ def _plan(digits: Tensor, scale: Tensor, order: Order, kept: int, treatment: Tre
     return _Plan(rounds, hundreds > 0, width, min(max(exponent.bit_length(), 1), exponent_bits(width)))
 
 
-def _bounds(digits: Tensor, scale: Tensor, order: Order) -> tuple[Tensor, ...]:
+def _bounds(numbers: _Numbers, order: Order) -> tuple[Tensor, ...]:
     """Sizes [N] int64 of each expression, from which `_needed` computes how large its values may become."""
-    whole = (length(digits) - scale).clamp(min=1)  # [N, P]
+    scale = numbers.scale
+    whole = (numbers.length - scale).clamp(min=1)  # [N, P]
     hundreds = order.hundreds.sum((1, 2)) + order.last_hundreds
     total = pad((whole + scale).cumsum(1), (1, 0))  # [N, P + 1]
     division, power = order.operator == int(Operator.DIVIDE), order.operator == int(Operator.POWER)
     divisors = (total.gather(1, order.end + 1) - total.gather(1, order.right)) * division
-    exponent = _small_value(digits, whole).gather(1, order.right).masked_fill(order.end != order.right, _MUCH)
+    exponent = _small_value(numbers.digits, whole).gather(1, order.right).masked_fill(order.end != order.right, _MUCH)
     return (
         whole.sum(1),
         scale.sum(1),
@@ -238,11 +251,11 @@ def _needed(
 
 
 def _reduce(
-    digits: Tensor, scale: Tensor, order: Order, plan: _Plan, treatment: Treatment, watch: _Watch | None
+    numbers: _Numbers, order: Order, plan: _Plan, treatment: Treatment, watch: _Watch | None
 ) -> tuple[Decimal, Tensor]:
     """Carries out the steps. Returns the value of each row, [N, L], and `reason` [N]."""
-    values = from_decimal(digits, scale, plan.width)  # [N, P, L]
-    negative = torch.zeros_like(scale, dtype=torch.bool)  # [N, P]
+    values = from_decimal(*numbers, plan.width)  # [N, P, L]
+    negative = torch.zeros_like(numbers.scale, dtype=torch.bool)  # [N, P]
     reason = order.reason
     # A division is the last one if nothing but a sign is left to apply.
     final_step = torch.where(order.last_hundreds == 0, order.operands - 2, -1)

@@ -239,29 +239,26 @@ def _pending(kinds: _Kinds, key: Tensor, symbol: Tensor, segments: _Segments, co
     """
     operators = key.shape[1]
     level = 4 * operators  # keys of one depth
-    zero = torch.zeros_like(key[:, :1])
     whole = key.masked_fill(key < 0, _NEVER).amin(1, keepdim=True)  # [N, 1]; the last step of all
     last = torch.stack([torch.cat([segments.left_key, whole], 1), torch.cat([segments.right_key, whole], 1)], -1)
-    # Depths, as thresholds: of the operator in question, and of the one that was the last of a segment.
+    # Depths from `lowest` to `below` count: that of the operator in question, and of the last one in its segment.
     own = pad(torch.div(key, level, rounding_mode="trunc"), (0, 1))  # [N, O + 1]
-    last_depth = last // level  # [N, O + 1, 2]
-    last_power = last % level // operators == _POWER
-    power = pad(symbol == int(Operator.POWER), (0, 1))
+    zero = torch.zeros_like(own)
+    lowest = torch.stack([own + pad(symbol == int(Operator.POWER), (0, 1)), zero, zero, own], -1)  # [N, O + 1, 4]
+    below = last // level  # [N, O + 1, 2]
+    below = torch.cat([below + (last % level // operators == _POWER), below], -1)
+    # An item is owned by the number that it is before, if it is a minus, or else after; these are counted from P on.
     index = torch.arange(operators, device=key.device).expand_as(key)
-    number = torch.stack([torch.cat([segments.start, zero], 1), pad(index + 1, (0, 1))], -1)
-    lowest = torch.stack([own + power, torch.zeros_like(own)], -1)
-    minuses = _count(kinds.minus, kinds.seen, kinds.depth, number, lowest, last_depth + last_power)
-    number = torch.stack([torch.cat([index, count.unsqueeze(-1) - 1], 1), torch.cat([segments.end, zero], 1)], -1)
-    lowest = torch.stack([torch.zeros_like(own), own], -1)
-    hundreds = _count(kinds.percent, kinds.seen - 1, kinds.depth, number, lowest, last_depth)
-    return minuses % 2, hundreds
-
-
-def _count(chosen: Tensor, owner: Tensor, depth: Tensor, number: Tensor, lowest: Tensor, below: Tensor) -> Tensor:
-    """How many chosen items [N, M] a number owns at a range of depths; `number`, `lowest`, `below`: [N, O + 1, 2]."""
-    owner, depth = owner.masked_fill(~chosen, -1)[:, None, None], depth[:, None, None]
-    number, lowest, below = number.unsqueeze(-1), lowest.unsqueeze(-1), below.unsqueeze(-1)
-    return ((owner == number) & (depth >= lowest) & (depth < below)).sum(-1)
+    number = torch.stack([segments.start, index + 1, index + (operators + 1), segments.end + (operators + 1)], -1)
+    zero = zero[:, :1]
+    final = torch.stack([zero, zero, count.unsqueeze(-1) + operators, zero], -1)  # [N, 1, 4]
+    owner = torch.where(kinds.minus, kinds.seen, kinds.seen + operators).masked_fill(
+        ~(kinds.minus | kinds.percent), -1
+    )
+    owned = owner[:, None, None] == torch.cat([number, final], 1).unsqueeze(-1)  # [N, O + 1, 4, M]
+    depth = kinds.depth[:, None, None]
+    found = (owned & (depth >= lowest.unsqueeze(-1)) & (depth < below.unsqueeze(-1))).sum(-1)
+    return found[..., :2] % 2, found[..., 2:]
 
 
 def _bare_percentages(symbol: Tensor, segments: _Segments, hundreds: Tensor, percentage: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from peft_igc.expressions.fixed_point import (
 )
 from peft_igc.expressions.reasons import Reason
 from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, calculate, register_operation
-from peft_igc.numbers.digits import PAD, encode
+from peft_igc.numbers.digits import PAD, encode, length
 
 
 ALL = tuple(SYMBOLS)
@@ -229,7 +229,7 @@ def test_numbers_become_fixed_point_and_back():
     width = Width(2, 1)
     digits, _ = encode(["123456789", "5", "0", "1200"], 10)
     scale = torch.tensor([8, 2, 3, 1])
-    fixed = from_decimal(digits, scale, width)
+    fixed = from_decimal(digits, length(digits), scale, width)
     assert fixed.tolist() == [[23456789, 1, 0], [5000000, 0, 0], [0, 0, 0], [0, 120, 0]]
     number = Decimal(fixed, torch.tensor([False, True, True, True]))
     found, sign, places, fits = to_decimal(number, width, 9)
