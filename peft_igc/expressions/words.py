@@ -3,7 +3,8 @@
 In: lists of words by language. Out: a `WordList`, which is saved with an adapter, and for a word the symbol of its
 class. Words are found in a text by a hash over their letters, so that case, a leading space and the tokenizer's cuts
 do not matter: the hash of a word is the sum of the hashes of its pieces, each moved by the letters before it
-(`letters`). Try it: `pytest tests/expressions/test_words.py`
+(`letters`). A word with a character that ends within a token is not found: tokenizers that spell `ö` in bytes do not
+show `zwölf`. Try it: `pytest tests/expressions/test_words.py`
 
 Users extend the list before the table of a tokenizer is made:
 `WordList.of("en", "de").extended({"number_word": ["ett", "två"]})`.
