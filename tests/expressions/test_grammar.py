@@ -221,6 +221,20 @@ def test_what_is_kept_on_the_way_is_more_than_a_result_may_have():
     assert ask([split("1/256"), split("1/512")], digits=4, result_digits=4) == [Reason.OVERFLOW, Reason.INEXACT]
 
 
+@pytest.mark.parametrize("text", [".0001*.0001*.0001", "9999*9999*1000*0", "9999^4*0", ".001^4*0", "(.0001*.0001)%*0"])
+def test_no_digit_is_lost_on_the_way(text):
+    assert ask([split(text)], digits=4, result_digits=4) == [Reason.OVERFLOW]
+
+
+@pytest.mark.parametrize("factor", [2, 5])
+def test_every_quotient_that_ends_has_all_its_places_in_the_least_width(factor):
+    for power in range(1, 60):
+        places = str(10**power // factor**power).rjust(power, "0")
+        divisor = str(factor**power)
+        assert ask([["1", "/", divisor]], digits=42, result_digits=80) == ["0." + places]
+        assert ask([["1", "/", "(", "1", "*", divisor, ")"]], digits=42, result_digits=80) == ["0." + places]
+
+
 def test_malformed_tensors_are_refused():
     items = encode_items([split("1+2")] * 6, 5, 3)
     items.digits[0, 0, 0] = PAD
