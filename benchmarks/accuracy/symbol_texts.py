@@ -198,8 +198,8 @@ def plain(rng: random.Random) -> Sample:
         due = due and not (" " in message and _sign_apart(text))
         return Sample(message.format(text), f"{kind}, message", value, due)
     before = _filled(rng.choice(BEFORE), rng) if rng.random() < 0.4 else ""
-    if re.search("[a-z] $", before) and pieces[0].kind == "sign":
-        due = False  # a sign or a subtraction from what the words say
+    if re.search("[a-z] $|\n$", before) and pieces[0].kind == "sign":
+        due = False  # a sign, a subtraction from what the words say, or the mark of a list
     return Sample(before + text + _end(rng), f"{kind}, after text" if before else kind, value, due)
 
 

@@ -22,7 +22,7 @@ from .items import Item, Items
 from .reasons import Reason
 from .rules.inside import Label
 from .stream import Stream, later, stream_of, symbols_in
-from .symbols import SymbolTokens
+from .symbols import FIRST_MONEY, SymbolTokens
 
 
 __all__ = ["ExpressionReading", "read_expressions"]
@@ -128,7 +128,7 @@ def _refused_as_a_whole(stream: Stream, label: Tensor, reason: Tensor) -> Tensor
     for found, code in (
         (single, Reason.NO_EXPRESSION),
         (_differ(stream.symbol, label == int(Label.CURRENCY)), Reason.CURRENCIES),
-        (_units_differ(stream.unit, label), Reason.UNITS),
+        (_units_differ(stream, label), Reason.UNITS),
         (mismatched(stream.symbol, label != int(Label.NONE)), Reason.UNBALANCED),
     ):
         reason = torch.where((reason == int(Reason.NONE)) & found, int(code), reason)
@@ -179,17 +179,19 @@ def _differ(x: Tensor, here: Tensor) -> Tensor:
     return (here & (x != highest.unsqueeze(1))).any(1)
 
 
-def _units_differ(unit: Tensor, label: Tensor) -> Tensor:
+def _units_differ(stream: Stream, label: Tensor) -> Tensor:
     """[N] bool, a sum or difference whose numbers have different units of measurement: `5 km + 300 m`.
 
     Args:
-        unit: [N, W] int64, see `Stream`.
+        stream: The text.
         label: [N, W] int64.
     """
     inside = label != int(Label.NONE)
-    begun = inside.cumsum(1) > 0
-    # The unit of the last number stands behind it, at most one space away.
-    near = inside | later(inside, 1) | later(inside, 2)
-    within = begun & (inside.flip(1).cumsum(1).flip(1) > 0)
-    added = (label == int(Label.PLUS)) | (label == int(Label.MINUS))
-    return _differ(unit, (within | near) & (unit > 0)) & added.any(1)
+    between = (inside.cumsum(1) > 0) & (inside.flip(1).cumsum(1).flip(1) > 0)
+    # The unit of the last number stands behind it, at most one space away. A unit that divides is left out: `km/hour`.
+    near = between | later(inside, 1) | later(inside, 2)
+    divides = later(stream.symbol == int(Symbol.SLASH), 1) | later(stream.symbol == int(Symbol.PER), 2)
+    unit = torch.where(near & ~divides, stream.unit, 0)
+    added = ((label == int(Label.PLUS)) | (label == int(Label.MINUS))).any(1)
+    money = (label == int(Label.CURRENCY)).any(1) & (unit >= FIRST_MONEY).any(1)
+    return added & (money | _differ(unit, unit > 0))

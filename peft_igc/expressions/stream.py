@@ -91,7 +91,7 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     known = member & (table.words[found] == code)
     unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
     meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
-    return meaning, torch.where(known, table.unit[found], 0)
+    return meaning, torch.where(known & begins, table.unit[found], 0)
 
 
 def later(x: Tensor, by: int) -> Tensor:

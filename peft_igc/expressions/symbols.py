@@ -28,8 +28,9 @@ from .rules.in_words import literal_automaton
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
-__all__ = ["SymbolTable", "SymbolTensors", "SymbolTokens"]
+__all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens"]
 
+FIRST_MONEY = 1000  # number of the first unit of money
 FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
 _FOREIGN = 0x2545F4914F6CDD1D  # the hash of letters that are no piece of a listed word
 _LONGEST_TOKEN = 255  # symbols of a token; of a longer one the first and last are kept, with an unknown one between
@@ -170,7 +171,7 @@ class SymbolTensors(NamedTuple):
     length: Tensor  # [F + 1] int64, number of letters or bytes, 0 for other symbols
     words: Tensor  # [U] int64, hashes of the listed words, ascending
     meaning: Tensor  # [U] int64, their symbols
-    unit: Tensor  # [U] int64, a number for each unit of measurement, 0 for other words
+    unit: Tensor  # [U] int64, a number for each unit of measurement, from `FIRST_MONEY` on of money; else 0
     powers: Tensor  # [LONGEST_WORD + 1] int64
 
 
@@ -225,8 +226,11 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
     for piece, places in table.pieces.items():
         at = torch.tensor(places, dtype=torch.int64, device="cpu")
         hashes[at], lengths[at] = letters_hash(piece), len(piece)
-    measures = {unit_of(word.casefold()) for word in table.words.classes.get("measure", ())}
-    units = {unit: number for number, unit in enumerate(sorted(measures), 1)}
+    classes = table.words.classes
+    units: dict[str, int] = {}
+    for name, first in (("measure", 1), ("money", FIRST_MONEY)):
+        names = sorted({unit_of(word.casefold()) for word in classes.get(name, ())})
+        units |= {unit: number for number, unit in enumerate(names, first)}
     words = sorted(
         (letters_hash(word), int(meaning), units[unit_of(str(word))] if meaning is Symbol.MEASURE else 0)
         for word, meaning in table.words.symbols.items()

@@ -1,11 +1,16 @@
 """What is read of texts: the expression, or the reason for a refusal."""
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
 from peft_igc import tiny_base
 from peft_igc.expressions.reading import read_expressions
 from peft_igc.expressions.reasons import Reason
 from peft_igc.expressions.symbols import SymbolTokens
+from peft_igc.numbers.digits import PAD
+from peft_igc.numbers.token_table import EMBEDDED, UNSEEN
 from tests.helpers.symbol_texts import encode, read, spelled
 
 
@@ -62,7 +67,8 @@ REFUSED = {
     "2*(3+4 =": Reason.UNBALANCED,
     "She has (5+3=": Reason.UNBALANCED,
     "3+4)*2 =": Reason.UNBALANCED,
-    "5 plus 4*12=": Reason.OTHER_NUMBER,
+    "5 plus 4*12=": Reason.NOT_UNDERSTOOD,
+    "5 boxes 4*12=": Reason.OTHER_NUMBER,
     "What is 5 + 3? Then add 7.": Reason.NO_EXPRESSION,
     "Add 7. What is 5 + 3?": Reason.OTHER_NUMBER,
     "५ + 3 =": Reason.NOT_UNDERSTOOD,
@@ -96,8 +102,8 @@ def test_rows_of_a_batch_do_not_change_each_other(embedded):
 
 def test_the_culprit_is_the_token_that_caused_the_refusal(embedded):
     tokenizer, tokens = embedded
-    ids, _ = encode(tokenizer, ["5 plus 4*12="])
-    culprit = int(read(tokenizer, tokens, ["5 plus 4*12="]).culprit[0])
+    ids, _ = encode(tokenizer, ["5 boxes 4*12="])
+    culprit = int(read(tokenizer, tokens, ["5 boxes 4*12="]).culprit[0])
     assert tokenizer.decode(ids[0, culprit]) == "5"
 
 
@@ -109,3 +115,49 @@ def test_only_the_text_from_since_to_the_anchor_is_read(embedded):
     reading = read_expressions(tokens, ids, valid, anchor, since, num_digits=40)
     assert spelled(reading.items, 0) == "4 * 2"
     assert int(reading.reason[0]) == Reason.NONE
+
+
+def test_it_runs_as_one_graph_and_on_fake_tensors(embedded):
+    tokenizer, tokens = embedded
+    ids, valid = encode(tokenizer, ["12 + 5 =", "What is 5 * 3?", "x + 3 =", "The 3 boxes then hold 4*12="])
+    anchors, since = torch.full((4,), ids.shape[1] - 1), torch.zeros(4, dtype=torch.int64)
+
+    def reading(*text):
+        return tree_leaves(read_expressions(tokens, *text, num_digits=40))
+
+    graph = torch.compile(reading, fullgraph=True, backend="eager")
+    eager = reading(ids, valid, anchors, since)
+    for one, other in zip(graph(ids, valid, anchors, since), eager, strict=True):
+        assert torch.equal(one, other)
+    with FakeTensorMode():
+        text = [torch.empty(given.shape, dtype=given.dtype) for given in (ids, valid, anchors, since)]
+        assert [fake.shape for fake in reading(*text)] == [given.shape for given in eager]
+
+
+@pytest.mark.parametrize(
+    "text", ["1" + "+1" * 10_000 + "=", "(" * 3000 + "1+1" + ")" * 3000 + "=", "-" * 5000 + "1+1=", "9" * 9000 + "+1="]
+)
+def test_endless_texts_are_refused_and_never_read_in_part(embedded, text):
+    reading = read(*embedded, [text])
+    refused = int(reading.reason[0]) != Reason.NONE or bool(reading.items.too_long[0])
+    assert refused
+
+
+def test_a_refused_text_has_no_items(embedded):
+    items = read(*embedded, ["x + 3 * 4 =", "5 + 3 ="]).items
+    assert not items.kind[0].any()
+    assert items.kind[1].any()
+    assert (items.digits[0] == PAD).all()
+
+
+def test_unknown_tokens_refuse_beside_an_expression_and_are_excused_before_it(embedded):
+    tokenizer, tokens = embedded
+    ids, valid = encode(tokenizer, ["12 + 5 ="])
+    anchors, since = torch.tensor([ids.shape[1]]), torch.tensor([0])
+    for sentinel in (UNSEEN, EMBEDDED, 10**9):
+        for lead, expected in ((ids[:, :0], Reason.NOT_UNDERSTOOD), (encode(tokenizer, [" one. "])[0], Reason.NONE)):
+            text = torch.cat([torch.tensor([[sentinel]]), lead, ids], 1)
+            valid = torch.ones_like(text, dtype=torch.bool)
+            anchors = torch.tensor([text.shape[1] - 1])
+            reading = read_expressions(tokens, text, valid, anchors, since, num_digits=40)
+            assert int(reading.reason[0]) == expected

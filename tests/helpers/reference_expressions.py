@@ -40,12 +40,18 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 NUMBER_WORDS = frozenset(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion "
-    "trillion half third quarter dozen double twice triple thrice".split()
+    "trillion half third quarter dozen double twice triple thrice k bn mn bps score gross lakh crore pi "
+    "millionen millones".split()
 )
 OPERATOR_WORDS = frozenset("plus minus times over divided multiplied by and percent mod squared cubed less or".split())
 MEASURES = frozenset(
     "km m cm mm mile foot feet inch yard kg g gram pound ounce ton liter litre gallon ml hour minute second day "
-    "week month year dollar cent quarter dime".split()
+    "week month year dollar euro cent usd eur gbp $ € £".split()
+)
+# Directly before an expression, or `of` between, or behind an operand: the value is another one.
+CHANGING_WORDS = frozenset(
+    "square cube root absolute value average mean reciprocal remainder part negative inverse opposite factorial "
+    "logarithm log ln sin cos tan exp than binary cent".split()
 )
 UNKNOWN = "\N{SECTION SIGN}"  # takes the place of a date
 BAD = "–—π" + UNKNOWN
@@ -111,7 +117,7 @@ def _expression(text: str) -> list[Piece]:
     """The pieces of the expression that counts: without what stands before it, and without units."""
     whole = re.search(r"=\s*\??\Z", text)
     if whole is None:
-        body, reaches = re.sub(r"(?<=[\w)\]}%])[.?]\Z", "", text), False
+        body, reaches = re.sub(r"(?<=[\w)\]}%])[.?]\Z", "", _last_block(text)), False
     else:
         body, reaches = text[: whole.start()], True
     body = body.rpartition("=")[2]
@@ -124,6 +130,16 @@ def _expression(text: str) -> list[Piece]:
     if not any(piece.kind == "number" for piece in pieces):
         raise Refused(NOTHING)
     return pieces
+
+
+def _last_block(text: str) -> str:
+    """A message without earlier blocks, without the labels of a question, and without a request for its form."""
+    block = re.split(r"\n\s*\n", text)[-1]
+    block = re.sub(r"\AQ:|\n?A:\Z", "", block).strip()
+    request = re.fullmatch(r"(.*[?])\s+([A-Z][a-z, ]*)[.]", block, re.DOTALL)
+    if request and not {*request[2].lower().split()} & (NUMBER_WORDS | OPERATOR_WORDS | {"then", "now"}):
+        return request[1]
+    return block
 
 
 def _pieces(text: str) -> list[Piece]:
@@ -187,6 +203,9 @@ def _without_words_before(pieces: list[Piece], reaches: bool) -> list[Piece]:
                 start = at
             words = 0
         numeric = numeric or piece.kind in ("number", "bad")
+    asked = [piece.text.lower() for piece in pieces[:start] if piece.text.lower() not in ("of", "the")]
+    if asked and asked[-1] in CHANGING_WORDS | OPERATOR_WORDS:
+        raise Refused(NOT_UNDERSTOOD)
     return pieces[start:]
 
 
@@ -209,6 +228,8 @@ def _without_units(pieces: list[Piece]) -> list[Piece]:
                 and pieces[end + 1].kind == "word"
             ):
                 end += 1
+            if CHANGING_WORDS & {one.text.lower() for one in pieces[at:end]}:
+                raise Refused(NOT_UNDERSTOOD)
             units.add(piece.text.lower().removesuffix("s").replace("inche", "inch"))
             at = end
             if pieces[min(at, len(pieces) - 1)].kind == "^":
@@ -218,6 +239,7 @@ def _without_units(pieces: list[Piece]) -> list[Piece]:
         else:
             kept.append(piece)
             at += 1
+    units |= {piece.text for piece in kept if piece.kind == "currency"}
     if len(units & MEASURES) > 1 and any(piece.kind in ("+", "-") for piece in kept):
         raise Refused(UNITS)
     return kept

@@ -36,31 +36,12 @@ S = Symbol
 START: State | Done = State("start")
 _STRANGER = Done(Reason.NOT_UNDERSTOOD)
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS}
-_TAILS = {
-    "clean",
-    "equals",
-    "glue",
-    "word",
-    "listed word",
-    "word gap",
-    "dot",
-    "bad",
-    "bad gap",
-    "one",
-    "one gap",
-    "mark",
-}
+_TAILS = {"clean", "equals", "mark", "glue", "dot", "one", "one gap", "bad", "bad gap"}
+_TAILS |= {"word", "listed word", "word gap"}
 _WORD_PHASES = {S.ONE: "one", S.EQUAL_WORD: "glue", S.LETTERS: "word"}
-_GAPS = {
-    "glue": "clean",
-    "word": "word gap",
-    "listed word": "word gap",
-    "bad": "bad gap",
-    "one": "one gap",
-    "dot": "bad gap",
-    "mark": "clean",
-}
-_BAD_WORDS = {S.OPERATOR_WORD, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDINAL}
+_GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
+_GAPS |= {"word": "word gap", "listed word": "word gap"}
+_BAD_WORDS = {S.OPERATOR_WORD, S.LINK, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDINAL}
 
 
 NOT_BEGUN = _TAILS | {"start", "reach"}  # phases before an expression
@@ -142,15 +123,14 @@ def _reach(state: State, symbol: Symbol) -> Step:
 def _tail(state: State, symbol: Symbol) -> Step:
     """Behind the expression of a request. Phases say what an expression would touch or meet:
 
-    `clean` nothing, `equals` an equals sign, `glue` `is` or `equals`, `word`, `listed word` and `word gap` another
-    word,
+    `clean` nothing, `equals` an equals sign, `glue` a word such as `is`, `word`, `listed word` and `word gap` others,
     `dot` a point and then a word, `bad` and `bad gap` something that an expression must not meet, `one` and `one gap`
     the word `one`. The mode is `ALONE` while no word was met in this turn, else `CLEAN`.
     """
     mode, phase = state.mode, state.phase
     if symbol is S.EDGE:
         return Done(Reason.NO_EXPRESSION), Label.NONE
-    if symbol in STRANGE:
+    if symbol in STRANGE or symbol is S.MODIFIER:
         return _STRANGER, Label.NONE
     if symbol is S.CONTROL:
         return State("clean", Mode.ALONE), Label.NONE
@@ -158,7 +138,11 @@ def _tail(state: State, symbol: Symbol) -> Step:
         return _ends(state, symbol)
     if symbol in CLOSING:
         return State("end bracket", mode, 0, (phase in ("bad", "bad gap"),)), Label.CLOSE
-    if symbol in OPERATORS or symbol is S.STAR or (symbol is S.OPERATOR_WORD and phase in ("one", "one gap")):
+    if (
+        symbol in OPERATORS
+        or symbol is S.STAR
+        or (symbol in (S.OPERATOR_WORD, S.LINK) and phase in ("one", "one gap"))
+    ):
         return _STRANGER, Label.NONE
     if symbol in ALL_WORDS:
         kind = "bad" if symbol in _BAD_WORDS else _WORD_PHASES.get(symbol, "listed word")

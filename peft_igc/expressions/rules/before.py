@@ -66,17 +66,18 @@ class State(NamedTuple):
 
 
 S = Symbol
-ENDS = {S.DOT, S.QUESTION, S.LINE, S.EQUALS}
+ENDS = {S.DOT, S.LINE, S.EQUALS}
 NUMBERS = {S.ZERO, S.DIGIT, S.PERCENT}
 STRANGE = {S.NUMERIC, S.UNKNOWN, S.NUMBER_WORD}
 WORDS = {S.LETTERS, S.GLUE, S.REQUEST, S.PER, S.MONTH, S.ORDINAL, S.SCALE_WORD}
 NEUTRAL_WORDS = {S.AND, S.OF, S.ONE, S.LONE_X}
-ALL_WORDS = WORDS | NEUTRAL_WORDS | {S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD, S.EQUAL_WORD}
+ALL_WORDS = WORDS | NEUTRAL_WORDS | {S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD, S.EQUAL_WORD, S.MODIFIER, S.LINK}
 OPENING = {S.OPEN, S.OPEN_SQUARE, S.OPEN_CURLY}
 CLOSING = {S.CLOSE, S.CLOSE_SQUARE, S.CLOSE_CURLY}
 CURRENCIES = {S.DOLLAR, S.EURO, S.POUND}
 OPERATORS = {S.PLUS, S.TIMES, S.DIVIDE, S.CARET}
 
+_CHANGING = {S.OPERATOR_WORD, S.LINK, S.FUNCTION, S.MODIFIER}  # words that change what an expression behind them means
 _BREAKS = {S.DOT, S.QUESTION, S.BANG, S.SEMICOLON, S.RELATION}  # a request does not reach over them
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _MOST_LIST_DIGITS = 2
@@ -96,8 +97,8 @@ def leave(mode: Mode, symbol: Symbol, words: int = 0) -> State | Done:
     if mode is Mode.ALIKE_WORD:
         return Done(Reason.LOOK_ALIKE)
     need = mode is not Mode.SURE
-    # flags: a request must be found; the expression may be the whole message; nothing but spaces before it so far
-    return before_request(State("ask", mode, 0, (need, mode is Mode.ALIKE_ALONE, True)), symbol)
+    # flags: a request must be found; the expression may be the whole message; within a word
+    return before_request(State("ask", mode, 0, (need, mode is Mode.ALIKE_ALONE, False)), symbol)
 
 
 def outside(state: State, symbol: Symbol) -> State | Done:
@@ -122,15 +123,15 @@ def before_equals(state: State, symbol: Symbol) -> State | Done:
         return state
     if symbol in OPERATORS:
         return Done(Reason.NOT_UNDERSTOOD)
-    if symbol is S.FUNCTION and state.number == 0:
+    if symbol in (S.FUNCTION, S.MODIFIER) or (symbol is S.OPERATOR_WORD and state.number == 0):
         return Done(Reason.NOT_UNDERSTOOD)
-    if symbol is S.OPERATOR_WORD:
+    if symbol in (S.OPERATOR_WORD, S.LINK):
         return State("danger", state.mode, 0, (False,))
     if symbol is S.ONE and state.number == 0:
         return Done(Reason.NOT_UNDERSTOOD)
-    if symbol in (S.COLON, S.BANG):
+    if symbol in (S.COLON, S.BANG, S.QUESTION):
         return state._replace(number=1, flags=(False,))  # with a word before it, it ends a sentence
-    if symbol in WORDS or symbol is S.FUNCTION:
+    if symbol in WORDS:
         count = state.number + (not within)
         return State("closing", state.mode, 0, (True,)) if count >= 2 else state._replace(number=count, flags=(True,))
     if symbol in (S.MINUS, S.STAR, S.SLASH) and not within:
@@ -162,7 +163,7 @@ def _closing(state: State, symbol: Symbol) -> State | Done:
 
 def before_request(state: State, symbol: Symbol) -> State | Done:
     """Phases `ask`, `ask line` (a line's end), `ask mark` (a mark as after a list number), `ask list` (its digits)."""
-    need, whole, adjacent = state.flags
+    need, whole, within = state.flags
     if symbol in (S.EDGE, S.CONTROL) or (symbol is S.LINE and state.phase == "ask line"):
         return Done(Reason.LOOK_ALIKE if need and not whole else Reason.NONE)
     if state.phase == "ask list":
@@ -170,23 +171,23 @@ def before_request(state: State, symbol: Symbol) -> State | Done:
     if symbol is S.LINE:
         return Done(Reason.LOOK_ALIKE) if need and not whole else state._replace(phase="ask line")
     if symbol is S.SPACE:
-        return state if state.phase == "ask line" else state._replace(phase="ask")
+        return state._replace(phase="ask line" if state.phase == "ask line" else "ask", flags=(need, whole, False))
     if symbol in (S.ZERO, S.DIGIT) and state.phase == "ask mark":
         return Done(Reason.LOOK_ALIKE) if need else state._replace(phase="ask list", number=1)
     if symbol in NUMBERS or symbol in STRANGE:
         return refused(symbol)
-    if symbol in OPERATORS or symbol is S.STAR or (adjacent and symbol in (S.OPERATOR_WORD, S.FUNCTION)):
+    if symbol in OPERATORS or symbol is S.STAR or (state.number < 2 and symbol in _CHANGING):
         return Done(Reason.NOT_UNDERSTOOD)
     if symbol is S.REQUEST:
         need = False
     elif need and (symbol in _BREAKS or (symbol is S.COLON and state.number)):
         return Done(Reason.LOOK_ALIKE)
     word = symbol in ALL_WORDS
-    count = state.number + word if need else 0
+    count = min(state.number + (word and not within), _MOST_REQUEST_WORDS + 1 if need else 2)
     if need and count > _MOST_REQUEST_WORDS:
         return Done(Reason.LOOK_ALIKE)
     phase = "ask mark" if symbol in (S.DOT, S.LIST_MARK) or symbol in CLOSING else "ask"
-    return State(phase, Mode.SURE, count, (need, False, adjacent and not word))
+    return State(phase, Mode.SURE, count, (need, False, word))
 
 
 def _list_number(state: State, symbol: Symbol) -> State | Done:

@@ -61,7 +61,7 @@ _OPERATORS = {S.PLUS, S.STAR, S.TIMES, S.SLASH, S.DIVIDE, S.EQUALS, S.OPEN, S.OP
 _OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | CLOSING
 _HARMLESS = ("free", "star", "operator gap", "one gap")
 _GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap"}
-_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS, S.MINUS_SIGN: S.MINUS}
+_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS, S.MINUS_SIGN: S.MINUS, S.LINK: S.OPERATOR_WORD}
 
 
 class _No(NamedTuple):

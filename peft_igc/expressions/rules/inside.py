@@ -65,6 +65,7 @@ _BINARY = {
     S.DIVIDE: Label.DIVIDE,
     S.CARET: Label.POWER,
 }
+_WANTING = {S.STAR: "star", S.CARET: "base"}
 _ALIKE = {S.MINUS, S.SLASH, S.TIMES, S.LONE_X, S.CARET}  # as in dates, ranges, scores, sizes and quantities
 _UNIT_WORDS = {S.LETTERS, S.OF, S.REQUEST}
 _LAST_UNIT_WORDS = {S.LETTERS, S.PER, S.REQUEST}
@@ -199,7 +200,7 @@ def _have(state: State, symbol: Symbol) -> Step:
         # flags: it touches its operand; a space before it
         return State("sign", _after_operator(mode, symbol), 0, (not gap, False)), _SIGNS[symbol]
     if symbol in _BINARY:
-        phase = "star" if symbol is S.STAR else "letter x" if symbol is S.LONE_X and not gap else "wanted"
+        phase = "letter x" if symbol is S.LONE_X and not gap else _WANTING.get(symbol, "wanted")
         return State(phase, _after_operator(mode, symbol)), _BINARY[symbol]
     if symbol is S.OF and gap:
         return State("of", mode), Label.OF
@@ -268,6 +269,8 @@ def _sign(state: State, symbol: Symbol) -> Step:
         return wanted(State("wanted", mode, chain=state.chain), symbol)
     if symbol is S.LIST_MARK and gap:
         return State("list mark", mode), Label.NONE
+    if symbol is S.OF and gap:
+        return State("of", mode), Label.OF
     if symbol is S.LONE_X and single:
         return State("lone x", mode), Label.TIMES
     if symbol in ALL_WORDS or symbol in STRANGE or symbol in (S.OTHER, S.DASH):
@@ -280,8 +283,16 @@ def _sign(state: State, symbol: Symbol) -> Step:
 def _star(state: State, symbol: Symbol) -> Step:
     """A second star makes a power."""
     if symbol is S.STAR:
-        return State("wanted", Mode.REACH if state.mode is Mode.REACH else Mode.SURE), Label.POWER_MARK
+        return State("base", Mode.REACH if state.mode is Mode.REACH else Mode.SURE), Label.POWER_MARK
     return wanted(state._replace(phase="wanted"), symbol)
+
+
+def _base(state: State, symbol: Symbol) -> Step:
+    """The base of a power: `5 kg^2` has none."""
+    if symbol in ALL_WORDS:
+        return STRANGER, Label.NONE
+    after, label = wanted(state._replace(phase="wanted"), symbol)
+    return (state if symbol is S.SPACE else after), label
 
 
 def _letter_x(state: State, symbol: Symbol) -> Step:
@@ -376,6 +387,7 @@ _PHASES: dict[str, Callable[[State, Symbol], Step]] = {
     "wanted": wanted,
     "sign": _sign,
     "star": _star,
+    "base": _base,
     "letter x": _letter_x,
     "lone x": _lone_x,
     "zero x": _zero_x,

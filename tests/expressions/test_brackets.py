@@ -1,0 +1,48 @@
+"""Brackets: partners and shapes, compared with a stack on random texts."""
+
+import random
+
+import pytest
+import torch
+
+from peft_igc.expressions.alphabet import CHARACTERS, Symbol
+from peft_igc.expressions.brackets import mismatched, with_list_marks
+
+
+PAIRS = {")": "(", "]": "[", "}": "{"}
+
+
+def symbols(texts):
+    return torch.tensor([[CHARACTERS[char] for char in text] for text in texts])
+
+
+def by_stack(text):
+    """Whether brackets do not match."""
+    stack = []
+    for char in text:
+        if char in PAIRS.values():
+            stack.append(char)
+        elif char in PAIRS and (not stack or stack.pop() != PAIRS[char]):
+            return True
+    return bool(stack)
+
+
+def test_brackets_match_as_with_a_stack():
+    draw = random.Random(0)
+    texts = ["".join(draw.choices("()()[]1", k=8)) for _ in range(4000)] + ["([1]{2})", "(1)+[2]1", "([1+2)]."]
+    rows = symbols(texts)
+    found = mismatched(rows, torch.ones_like(rows, dtype=torch.bool)).tolist()
+    expected = [by_stack(text) for text in texts]
+    assert found == expected
+    assert expected.count(False) > 20
+
+
+def test_brackets_outside_do_not_count():
+    rows = symbols(["((1+2)"])
+    assert not mismatched(rows, torch.tensor([[False, True, True, True, True, True]]))
+
+
+@pytest.mark.parametrize(("text", "at"), [("1)+(2)", [1]), ("(1)+2)", [5]), ("))1+()", [0, 1]), ("((1+2)", [])])
+def test_closing_brackets_that_nothing_opens_are_marked(text, at):
+    found = (with_list_marks(symbols([text]))[0] == Symbol.LIST_MARK).nonzero().flatten()
+    assert found.tolist() == at
