@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import random
 import time
 from collections import Counter
@@ -57,7 +58,7 @@ class Counts:
 
     Attributes:
         answers: their number by subject and kind of life.
-        ok: those after which the calculator has written.
+        ok: those after a step that is ok; not counted in threads.
         ties: those that differ from the expected one where it is a tie.
         wrong: those that differ elsewhere.
         examples: the first of these, in words.
@@ -204,7 +205,7 @@ def alone(subjects: list[Subject], generations: int, seed: int) -> tuple[Phase, 
             phase.sample()
         if done >= generations:
             return phase, known
-    raise AssertionError("there is no end to counting")
+    raise AssertionError  # not reached: there is no end to counting
 
 
 def together(known: dict[Plan, list[Answer]], threads: int, seconds: float, seed: int) -> Phase:
@@ -267,6 +268,9 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Runs the soak test and writes its results; exit code 1 if something is wrong."""
     arguments = parser().parse_args()
+    # oneDNN keeps a compiled primitive for each shape that it meets, up to 1,024: some MiB in thousands of texts. It
+    # reads this variable at its first use.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
     torch.set_num_threads(1)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
     results = {**facts(), "settings": settings, **soak(arguments)}

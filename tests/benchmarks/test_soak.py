@@ -32,6 +32,7 @@ def run(tmp_path, monkeypatch, *options):
     output = tmp_path / "soak.json"
     monkeypatch.setattr(sys, "argv", ["soak", "--output", str(output), *map(str, options)])
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")  # and not from here on in all tests
     try:
         soak.main()
     except SystemExit as end:
@@ -49,6 +50,7 @@ def trained():
 @pytest.mark.slow
 def test_a_twentieth_of_the_soak_finds_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(soak_memory, "HEAP", 16 * MIB)  # the threads are not yet done with making buffers
+    monkeypatch.setattr(soak, "SAMPLES", 10)  # each takes a while
     results, end = run(tmp_path, monkeypatch, "--generations", 500, "--threads", 8, "--minutes", 0.25)
     assert end is None
     assert results["faults"] == []
@@ -59,7 +61,7 @@ def test_a_twentieth_of_the_soak_finds_nothing(tmp_path, monkeypatch, capsys):
     assert 500 <= results["alone"]["generations"] < 520
     assert len(results["alone"]["answers"]) == 4 * (len(LIVES) + len(STATIC_LIVES))  # every kind of every subject
     assert results["alone"]["ok"] > 250
-    assert len(results["alone"]["memory"]) >= 20
+    assert len(results["alone"]["memory"]) >= 10
     out = capsys.readouterr().out
     assert "generations: 100%" in out
     assert "All answers are right, and memory is flat." in out
@@ -254,6 +256,7 @@ def test_memory_that_grows_is_found(name, value, message):
 def test_caches_that_are_kept_end_the_command(tmp_path, monkeypatch):
     kept, make = [], soak_lives._Life._cache
     monkeypatch.setattr(soak_lives._Life, "_cache", lambda life: kept.append(make(life)) or kept[-1])
+    monkeypatch.setattr(soak, "SAMPLES", 6)
     results, end = run(tmp_path, monkeypatch, "--adapter", TRAINED, "--generations", 12, "--minutes", 0)
     assert re.search(r"alone: \d objects `TextState` are alive after \d+ generations although no cache is in use", end)
     assert "more tensors are alive" in end
