@@ -71,6 +71,12 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
     (saved / "README.md").write_text(text.replace("tags:\n", "tags:\n- maths\n- base_model:adapter:/home/me/base\n"))
     write_card(saved, "org/base")
     text = card(saved)
+    assert "datasets:\n- me/sums\nlibrary_name" in text
+    for value in ("\n- me/sums\n- /home/me/rows\n", " me/sums\n", " /home/me/rows\n", "\n- ./rows\n"):
+        (saved / "README.md").write_text(text.replace("\n- me/sums\n", value, 1))
+        write_card(saved, "org/base")
+        assert ("me/sums" in card(saved)) == ("me/sums" in value)
+        assert "rows" not in card(saved)
     for kept in (
         "license: mit\n",
         "datasets:\n- me/sums\n",

@@ -121,8 +121,21 @@ def _public_name(base: str | None) -> tuple[str, bool]:
         return "", False
     if base in (TINY, str(TINY_FOLDER)):
         return TINY, True
-    is_path = os.path.isdir(base) or base[:1] in "./~" or base.count("/") > 1 or "\\" in base
+    is_path = _is_path(base)
     return (re.split(r"[\\/]", base.rstrip("\\/"))[-1], False) if is_path else (base, True)
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name leads to a place on this machine, not to one of the hub."""
+    return os.path.exists(name) or name[:1] in "./~" or name.count("/") > 1 or "\\" in name
+
+
+def _public_part(rest: str) -> str:
+    """The value of `datasets`, a name or a list of names, without paths."""
+    if not rest.startswith("\n"):
+        return "" if _is_path(rest.strip()) else rest
+    kept = [line for line in rest.splitlines() if line and not _is_path(line.lstrip("- ").strip())]
+    return "".join(f"\n{line}" for line in kept) + "\n" if kept else ""
 
 
 def _base_lines(name: str, is_public: bool) -> dict[str, str]:
@@ -197,6 +210,8 @@ def _section(text: str, heading: str) -> str:
 def _metadata(front: str, base: str | None) -> str:
     """The metadata of a card: ours, and what an earlier card has besides, without paths and empty values."""
     blocks = re.findall(r"^([\w-]+):(.*\n(?:[ -].*\n)*)", front, re.MULTILINE)
+    # A data set in a local folder, which TRL (1.16) names by its path.
+    blocks = [(name, _public_part(rest) if name == "datasets" else rest) for name, rest in blocks]
     tags = next((re.findall(r"^- (.+)$", rest, re.MULTILINE) for name, rest in blocks if name == "tags"), [])
     tags = [tag for tag in tags if not tag.startswith("base_model:")] + ["igc"]
     lines = [f"base_model: {base}\n"] if base else []
