@@ -45,6 +45,14 @@ READ = {
     "She has (in total) 5+3=": "5 + 3",
     "1) What is 5 + 3?": "5 + 3",
     "The sum is -5 + 3 =": "- 5 + 3",
+    "It was Monday – 15 - 3 =": "15 - 3",
+    "50 gallons/hour + 70 gallons/hour =": "50 + 70",
+    "7 red and blue balls * 3 =": "7 * 3",
+    "4 hours a day x 5 days =": "4 * 5",
+    "Please tell me what -652 - 25 is.": "- 652 - 25",
+    "What does 12-5 equal?": "12 - 5",
+    "3 x -5 =": "3 * - 5",
+    "Example: 1 + 1 = 2\n\nWhat is 5 + 3?": "5 + 3",
 }
 REFUSED = {
     "½ of 8 + 3 =": Reason.NOT_UNDERSTOOD,
@@ -74,6 +82,20 @@ REFUSED = {
     "५ + 3 =": Reason.NOT_UNDERSTOOD,
     "five * 3 =": Reason.NOT_UNDERSTOOD,
     "1.2.3 + 1 =": Reason.NOT_UNDERSTOOD,
+    "– 5 + 3 =": Reason.MALFORMED,
+    "15 – 3 =": Reason.MALFORMED,
+    "2024-05-17 =": Reason.LOOK_ALIKE,
+    "2024-05-17-98 =": Reason.LOOK_ALIKE,
+    "555-123-4567": Reason.LOOK_ALIKE,
+    "5 km + 300 cm =": Reason.UNITS,
+    "$3 + 5 cents =": Reason.UNITS,
+    "5 kg^2 + 1 =": Reason.NOT_UNDERSTOOD,
+    "negative 5 + 3 =": Reason.NOT_UNDERSTOOD,
+    "plus 3 * 4 =": Reason.NOT_UNDERSTOOD,
+    "Is it 5? 3 + 4 =": Reason.OTHER_NUMBER,
+    "What does this mean: 9/12 was a Tuesday.": Reason.LOOK_ALIKE,
+    "What is 3 + 4 in binary?": Reason.NOT_UNDERSTOOD,
+    "\n- 5 + 3 =": Reason.MALFORMED,
 }
 
 

@@ -130,7 +130,7 @@ def _chained(state: State, symbol: Symbol) -> Chain:
     """What a number and the sign that touches it may be the end of."""
     size = state.number
     if symbol is S.MINUS:
-        if state.chain is Chain.DAY and size <= 2:
+        if state.chain in (Chain.DAY, Chain.MONTH_DAY) and size <= 2:
             return Chain.MONTH_DAY
         if state.chain is Chain.PHONE_END and size == 3:
             return Chain.PHONE
@@ -214,10 +214,19 @@ def _have(state: State, symbol: Symbol) -> Step:
         return State("have", _after_operator(mode, symbol), 0, (False, True)), Label.OPEN
     if symbol in CURRENCIES and state.phase != "money":
         return State("money", mode, 0, (False, True)), Label.CURRENCY
-    touches = symbol in ALL_WORDS or symbol in CURRENCIES or symbol in (S.OTHER, S.BANG)
+    if symbol is S.DASH and gap:
+        return State("dash", mode), Label.NONE
+    touches = symbol in ALL_WORDS or symbol in CURRENCIES or symbol in (S.OTHER, S.BANG, S.DASH)
     if symbol in STRANGE or (touches and not gap):
         return STRANGER, Label.NONE  # ½, f(3), 3! 4
     return leave(mode, symbol), Label.NONE
+
+
+def _dash(state: State, symbol: Symbol) -> Step:
+    """A dash before an expression stands behind a word; elsewhere it may be a minus."""
+    if symbol is S.SPACE:
+        return state, Label.NONE
+    return _remark(state, symbol)
 
 
 def _remark(state: State, symbol: Symbol) -> Step:
@@ -329,7 +338,7 @@ def _of(state: State, symbol: Symbol) -> Step:
         return state, Label.NONE
     if symbol is S.PERCENT:
         return State("percent", Mode.REACH if state.mode is Mode.REACH else Mode.SURE), Label.PERCENT
-    return (leave(state.mode, symbol) if symbol in ALL_WORDS else refused(symbol)), Label.NONE
+    return (leave(state.mode, symbol) if symbol in ALL_WORDS - {S.OF} else refused(symbol)), Label.NONE
 
 
 def _unit(state: State, symbol: Symbol) -> Step:
@@ -382,6 +391,7 @@ _PHASES: dict[str, Callable[[State, Symbol], Step]] = {
     "colon": _colon,
     "have": _have,
     "money": _have,
+    "dash": _dash,
     "remark": _remark,
     "list mark": _list_mark,
     "wanted": wanted,
