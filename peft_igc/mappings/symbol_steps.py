@@ -4,7 +4,8 @@ In: the text, the reading at each anchor, and the result that the network alone 
 written, and for each step the reason of a refusal with the token that caused it. Token interface only.
 
 * An expression in symbols that ends at the anchor, or that is the only numeric thing of its context: the rules of
-  `expressions` decide operands and operators, the network decides only whether arithmetic is asked.
+  `expressions` decide operands and operators. If it has two integers, as in the rows of training, the network decides
+  whether arithmetic is asked; of others the network was taught to be silent, so the rules decide alone.
 * No expression in symbols: the network points at two numbers and names the operation. Signs come from the text, and
   a further number refuses, unless it stands in a sentence before both of the same sentence.
 * Anything numeric that the rules do not understand refuses.
@@ -147,6 +148,15 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
     return Ruling(expression, value, ruled, reason, culprit)
 
 
+def _is_plain(said: Ruling) -> torch.Tensor:
+    """[N] bool, the expression has two integers and one of the four operations, as in the rows of training."""
+    items = said.expression.items
+    other = torch.zeros_like(items.kind, dtype=torch.bool)
+    for item in (Item.POWER, Item.PERCENT, Item.OF):
+        other |= items.kind == int(item)
+    return (said.value.operands == 2) & (items.scale.amax(1) == 0) & ~other.any(1)
+
+
 def decided(
     config: Any, said: Ruling, reading: Pointing, result: Result, legible: torch.Tensor, further: torch.Tensor
 ) -> tuple[Result, Ruling]:
@@ -163,7 +173,8 @@ def decided(
     shape = legible.shape
     chances = reading.operator.softmax(-1)  # [B, A, K + 1]
     asked = chances.argmax(-1) < len(config.operations)
-    asked &= legible & (1 - chances[..., -1] >= config.confidence)
+    asked &= 1 - chances[..., -1] >= config.confidence
+    asked = (asked | ~_is_plain(said).view(shape)) & legible
     ruled, reason, culprit = (x.view(shape) for x in (said.ruled, said.reason, said.culprit))
     status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), said.value.status.view(shape))
     by_rule = torch.where(asked, status, int(Status.NONE))

@@ -76,6 +76,8 @@ def test_the_network_decides_whether_an_expression_is_to_be_calculated():
     assert answer("796 -229", operator="none")[0] == "NONE"
     assert answer("796 -229", sure=False, confidence=0.9)[0] == "NONE"
     assert answer("796 -229", sure=False)[0] == "567"
+    for text, expected in (("1 + 2 + 3", "6"), ("2^10 =", "1024"), ("0.5 * 8", "4")):  # which are not in its training
+        assert answer(text, operator="none")[0] == expected
 
 
 @pytest.mark.parametrize(
