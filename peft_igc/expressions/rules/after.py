@@ -114,6 +114,8 @@ def _reach(state: State, symbol: Symbol) -> Step:
         return state, Label.NONE
     if symbol in (S.LETTERS, S.REQUEST):
         return State("last unit", Mode.REACH, 1, (True, False)), Label.NONE
+    if symbol is S.PER:  # `5 boxes * $2 each =`
+        return State("unit per", Mode.REACH, 0, (False,)), Label.NONE
     if symbol in STRANGE or symbol in _BAD_WORDS:
         return _STRANGER, Label.NONE
     after, label = wanted(State("wanted", Mode.REACH), symbol)
