@@ -33,6 +33,7 @@ from benchmarks.common.measuring import facts
 from benchmarks.common.shapes import DEMO_SIZES, made_base, twin
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.cache import states_of
 from peft_igc.tuner.call import Generation, generating
 from peft_igc.tuner.text_state import StaticText, TextState
@@ -40,20 +41,20 @@ from peft_igc.tuner.text_state import StaticText, TextState
 
 CASES = ("prompt_end", "tokens", "result")
 CACHES = ("dynamic", "static")
-TOKEN = 300  # an ordinary word of the embedded vocabulary
+TOKEN = 1406  # the word " and" of the embedded vocabulary
 
 
-def filled_cache(model: Any, length: int, kind: str, room: int) -> Any:
-    """A KV cache of random keys and values for a text of `length` tokens, with room for some more."""
-    config = model.config
-    shape = (1, config.num_key_value_heads, length, config.hidden_size // config.num_attention_heads)
-    dtype = next(model.parameters()).dtype
+def filled_cache(model: Any, length: int, kind: str, room: int, rows: int = 1) -> Any:
+    """A KV cache of random keys and values for texts of `length` tokens, with room for some more."""
+    config, weight = model.config, next(model.parameters())
+    shape = (rows, config.num_key_value_heads, length, config.hidden_size // config.num_attention_heads)
     if kind == "dynamic":
         cache: Any = DynamicCache(config=config)
     else:
         cache = StaticCache(config=config, max_cache_len=length + room)
     for layer in range(config.num_hidden_layers):
-        cache.update(torch.randn(shape, dtype=dtype) * 0.1, torch.randn(shape, dtype=dtype) * 0.1, layer)
+        keys, values = (0.1 * torch.randn(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
+        cache.update(keys, values, layer)
     return cache
 
 
@@ -61,23 +62,24 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
     """Lets the adapter have read the whole text; in the case `result` with a step at its end."""
     layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
     config = layer.igc_config["default"]
+    rows, device = len(cache.layers[0].keys), cache.layers[0].keys.device
     with torch.no_grad():
-        model(input_ids=torch.tensor([[TOKEN]]), past_key_values=cache)  # makes the state
+        model(input_ids=torch.full((rows, 1), TOKEN, device=device), past_key_values=cache)  # makes the state
     states = states_of(cache, layer.layer_index)
     state = states.get("default")
-    features = torch.randn(1, length, config.reading_dim, dtype=torch.bfloat16)
+    features = torch.randn(rows, length, config.reading_dim, dtype=torch.bfloat16, device=device)
     if isinstance(state, StaticText):
         if state.features is not None:
             state.features[:, :length] = features
         state.ids[:, :length] = TOKEN
     elif isinstance(state, TextState) and case != "prompt_end":
-        ids = torch.full((1, length + 1), TOKEN)
+        ids = torch.full((rows, length + 1), TOKEN, device=device)
         states.set("default", state.cropped(0).appended(ids, torch.cat([features, features[:, :1]], 1)))
     if case == "result":
         state = states.get("default")
         steps = state.steps
-        ones = torch.full((1, 1), length - 1)
-        digits = torch.full((1, 1, config.result_digits), 10)
+        ones = torch.full((rows, 1), length - 1, device=device)
+        digits = torch.full((rows, 1, config.result_digits), PAD, device=device)
         digits[..., :3] = 7
         made = steps._replace(
             anchors=ones,
@@ -87,7 +89,7 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
             signs=torch.zeros_like(ones),
             status=torch.full_like(ones, int(Status.OK)),
             completed_at=torch.full_like(ones, -1),
-            shortcut=steps.shortcut[:, :1] if steps.shortcut.shape[1] else steps.shortcut.new_empty(1, 1, 0, 0),
+            shortcut=steps.shortcut[:, :1] if steps.shortcut.shape[1] else steps.shortcut.new_empty(rows, 1, 0, 0),
         )
         if isinstance(state, StaticText):
             state.latest, state.write_from = made, 0

@@ -144,7 +144,8 @@ def _score(right: Sequence[bool]) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that an evaluation depends on, and of Python."""
-    found = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft")}
+    found = {name: importlib.metadata.version(name) for name in ("transformers", "peft")}
+    found["torch"] = str(torch.__version__)  # names the build, too: `+cu130`
     # Imported here: `peft_igc/__init__.py` imports this module.
     return found | {"peft_igc": importlib.import_module("peft_igc").__version__, "python": platform.python_version()}
 

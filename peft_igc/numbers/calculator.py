@@ -222,6 +222,7 @@ def _finish(outcome: Outcome, malformed: Tensor, result_digits: int) -> Result:
 # Limbs are the digits of an integer in base 10^size, most significant first: one int64 holds `size` decimal digits.
 
 _ADDITION_LIMB = 17  # ten times a limb and sums of two limbs stay below 2^63 = 9.2 * 10^18
+_DIVISION_LIMB = 6  # three limbs stay below 2^63
 
 
 def to_limbs(right: Tensor, size: int, count: int | None = None) -> Tensor:
@@ -286,9 +287,10 @@ def _multiplication_limb(width: int) -> int:
 
     A column is a sum of at most `count` products of two limbs; the carry into it is less than count * 10^size.
     """
-    return max(
-        size for size in range(1, 10) if (count := -(-width // size)) * (10**size - 1) ** 2 + count * 10**size < 2**63
-    )
+    size = 9
+    while -(-width // size) * ((10**size - 1) ** 2 + 10**size) >= 2**63:
+        size -= 1
+    return size
 
 
 def _multiply(a: Operand, b: Operand, division: Division) -> Outcome:
@@ -323,25 +325,45 @@ def _divide(a: Operand, b: Operand, division: Division) -> Outcome:
 
 
 def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
-    """Quotient [..., D] and remainder [..., count] (limbs) of digits [..., D] by digits [..., D].
+    """Quotient [..., D] and remainder [..., count + 1] (limbs) of digits [..., D] by digits [..., D].
 
-    For each digit of the dividend, the multiples 0..9 of the divisor are subtracted at once. The largest multiple with
-    a nonnegative difference gives the digit of the quotient and the new remainder, which is less than the divisor and
-    so fits the limbs; other differences may not fit. For a divisor of zero the values are meaningless.
+    Schoolbook division in limbs. Both numbers are first multiplied by the power of ten that gives the divisor the most
+    digits, which changes neither the quotient nor whether there is a remainder. Then the three leading limbs of the
+    remainder over those of the divisor are the next limb of the quotient but for an error of 1, so three multiples of
+    the divisor are subtracted at once, and the largest with a nonnegative difference is kept. For a divisor of zero
+    the values are meaningless.
     """
-    digit_range = torch.arange(10, device=divisor.device).unsqueeze(-1)  # [10, 1]
-    multiples = to_limbs(divisor, _ADDITION_LIMB).unsqueeze(-2) * digit_range  # [..., 10, count], not carried
-    remainder = torch.zeros_like(multiples[..., 0, :])  # [..., count]
-    count = remainder.shape[-1]
+    width, base = dividend.shape[-1], 10**_DIVISION_LIMB
+    count = -(-width // _DIVISION_LIMB)
+    size = count * _DIVISION_LIMB
+    dividend, divisor = _widen(dividend, size), _widen(divisor, size)
+    shift = ((divisor != 0).cumsum(-1) == 0).sum(-1, keepdim=True).clamp(max=size - 1)
+    a = to_limbs(_shifted_left(_widen(dividend, 2 * size), shift), _DIVISION_LIMB)  # [..., 2 * count]
+    b = _widen(to_limbs(_shifted_left(divisor, shift), _DIVISION_LIMB), count + 1)
+    remainder = _widen(a[..., :count], count + 1)  # less than the divisor
+    leading = min(3, count + 1)
+    weights = torch.full((leading,), base, device=b.device).cumprod(0).flip(0) // base
+    estimated_divisor = (b[..., :leading] * weights).sum(-1).clamp(min=1)
+    around = torch.arange(-1, 2, device=b.device)
     quotient = []
-    for digit in dividend.unbind(-1):
-        next_digit = _widen(digit.unsqueeze(-1), count)  # [..., count]
-        differences, top = _carry((remainder * 10 + next_digit).unsqueeze(-2) - multiples, 10**_ADDITION_LIMB)
-        q = (top >= 0).sum(-1) - 1  # [...]
-        chosen = q[..., None, None].expand(*q.shape, 1, count)
+    for limb in a[..., count:].split(1, -1):
+        remainder = torch.cat([remainder[..., 1:], limb], -1)
+        estimate = (remainder[..., :leading] * weights).sum(-1)
+        estimate = torch.div(estimate, estimated_divisor, rounding_mode="floor").clamp(max=base - 1)
+        q = (estimate.unsqueeze(-1) + around).clamp(min=0)  # [..., 3]
+        differences, top = _carry(remainder.unsqueeze(-2) - q.unsqueeze(-1) * b.unsqueeze(-2), base)
+        best = ((top >= 0).sum(-1, keepdim=True) - 1).clamp(min=0)  # [..., 1]
+        quotient.append(q.gather(-1, best))
+        chosen = best.unsqueeze(-1).expand(*best.shape, count + 1)
         remainder = differences.gather(-2, chosen).squeeze(-2)
-        quotient.append(q)
-    return torch.stack(quotient, -1), remainder
+    return from_limbs(torch.cat(quotient, -1), _DIVISION_LIMB)[..., size - width :], remainder
+
+
+def _shifted_left(right: Tensor, by: Tensor) -> Tensor:
+    """Digits [..., n] times 10^by, for `by` [..., 1]; digits beyond the front are lost."""
+    size = right.shape[-1]
+    source = torch.arange(size, device=right.device) + by
+    return torch.where(source < size, right.gather(-1, source.clamp(max=size - 1)), 0)
 
 
 def _divide_integers(a: int, b: int, division: Division) -> int | Status:

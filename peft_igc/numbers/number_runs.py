@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .digits import PAD
+from .digits import NUM_CLASSES, PAD
 from .token_table import CLOSE, STOP, UNSEEN, Edge, TokenTable
 
 
@@ -51,7 +51,7 @@ class TableTensors(NamedTuple):
     close: Tensor  # [V + 1] bool, a closing bracket
     word: Tensor  # [V + 1] bool, begins or ends with a letter
     begins_word: Tensor  # [V + 1] bool, letters after a space or bracket
-    spelled: Tensor  # [10 + 100 + .. + 10**group] int32, token of a group of digits; see `NumberTokens.on`
+    spelled: Tensor  # [11**group] int32, token of a group of digits; see `NumberTokens.on`
 
 
 class SeenTokens(NamedTuple):
@@ -93,8 +93,9 @@ class NumberTokens:
     def on(self, device: torch.device) -> TableTensors:
         """The table's tensors on a device.
 
-        `spelled` is ordered by the length of a group of digits, then by its value. If the vocabulary has no token for
-        a group, the entry is the token of its longest prefix that has one.
+        `spelled` has an entry for each group of digits, at the sum of class * 11**place over its places, where places
+        after the last digit have the class `PAD`. If the vocabulary has no token for a group, the entry is the token
+        of its longest prefix that has one; it is -1 for no digits.
         """
         # A `FakeTensorMode` allows no real tensors, and a fake tensor must not be kept after it.
         fake = type(torch.empty(0, device="cpu")) is not Tensor
@@ -167,11 +168,13 @@ def _tensors_of(table: TokenTable) -> TableTensors:
 def _spelled(table: TokenTable) -> Tensor:
     """The tensor `spelled` of `NumberTokens.on`, for groups of 1..`group` digits."""
     ids = {text: token for token, text in table.digits.items() if token not in table.spaced}
-    entries: list[int] = []
+    entries = [-1] * NUM_CLASSES**table.group
     for length in range(1, table.group + 1):
         for value in range(10**length):
             text = f"{value:0{length}}"
-            entries.append(next(ids[text[:n]] for n in range(length, 0, -1) if text[:n] in ids))
+            classes = [*map(int, text), *[PAD] * (table.group - length)]
+            at = sum(digit * NUM_CLASSES**place for place, digit in enumerate(classes))
+            entries[at] = next(ids[text[:n]] for n in range(length, 0, -1) if text[:n] in ids)
     return torch.tensor(entries, dtype=torch.int32, device="cpu")
 
 

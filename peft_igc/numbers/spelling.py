@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .digits import PAD, length
+from .digits import NUM_CLASSES, PAD, length
 from .number_runs import NumberTokens, SeenTokens, latest, shifted, shows
 from .token_table import Edge
 
@@ -54,15 +54,8 @@ class Continuation(NamedTuple):
 
 def _token_of(tokens: NumberTokens, group: Tensor) -> Tensor:
     """The token [B, T] of a group of digits [B, T, group], or of its longest prefix that has one; -1 for no digits."""
-    value = torch.zeros_like(group[..., 0], dtype=torch.int64)
-    offset = torch.zeros_like(value)
-    for place in range(tokens.group):
-        digit = group[..., place]
-        value = torch.where(digit < PAD, 10 * value + digit, value)
-        offset += torch.where(digit < PAD, 10**place, 0)
-    empty = group[..., 0] == PAD
-    spelled = tokens.on(group.device).spelled
-    return torch.where(empty, -1, spelled[torch.where(empty, 0, value + offset - 1)].long())
+    weights = group.new_full(group.shape[-1:], NUM_CLASSES).cumprod(0) // NUM_CLASSES  # 1, 11, 121, ..
+    return tokens.on(group.device).spelled[(group * weights).sum(-1)].long()
 
 
 class _Progress(NamedTuple):

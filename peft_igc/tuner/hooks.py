@@ -17,6 +17,7 @@ import inspect
 from typing import Any
 
 import torch
+from peft import PeftModel
 from torch import nn
 from transformers.utils import ModelOutput
 
@@ -33,6 +34,7 @@ TARGETS = tuple(f"igc_{name}" for name in Targets._fields)
 
 def install(model: nn.Module, first_layer: nn.Module) -> None:
     """Installs the hooks on a causal LM and on its first decoder layer. A second call does nothing."""
+    model.__dict__.pop("_igc_layers", None)
     if "_igc_handles" in model.__dict__:
         return
     model.__dict__["_igc_handles"] = [first_layer.register_forward_pre_hook(_Capture(model), with_kwargs=True)]
@@ -45,6 +47,7 @@ def install(model: nn.Module, first_layer: nn.Module) -> None:
 
 def uninstall(model: nn.Module) -> None:
     """Removes the hooks and restores the model's own methods."""
+    model.__dict__.pop("_igc_layers", None)
     for handle in model.__dict__.pop("_igc_handles", []):
         handle.remove()
     for name, kind in _WRAPPERS.items():
@@ -72,12 +75,14 @@ class _Wrapper:
     @property
     def __signature__(self) -> inspect.Signature:
         """That of the original: transformers (5.23) looks there for the arguments that a model takes."""
-        return inspect.signature(self.original)
+        return inspect.signature(self.replaced or getattr(self.model.__class__, self.name).__get__(self.model))
 
-    @property
-    def original(self) -> Any:
-        """The shadowed method. Found anew each time: a stored bound method would be pickled by its name."""
-        return self.replaced or getattr(type(self.model), self.name).__get__(self.model)
+    def original(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the shadowed method. A stored bound method would be pickled by its name, and torch (2.11) cannot
+        trace how one is made."""
+        if self.replaced is not None:
+            return self.replaced(*args, **kwargs)
+        return getattr(type(self.model), self.name)(self.model, *args, **kwargs)
 
 
 class _Call(_Wrapper):
@@ -132,7 +137,8 @@ def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any
 
     Args:
         model: the model, with or without PEFT around it.
-        input_ids: [B, T] int64 ids of the next pass.
+        input_ids: [B, T] int64 ids of the next pass. On the CPU, for a loop that knows them there, the choice needs
+            no synchronization until the next step.
         past_key_values: its KV cache.
     """
     cache = find_cache((), {"past_key_values": past_key_values})
@@ -313,14 +319,24 @@ _WRAPPERS: dict[str, type[_Wrapper]] = {kind.name: kind for kind in (_Call, _Rep
 
 def active_layer(model: nn.Module) -> tuple[Any, str]:
     """The `IGCLayer` in `model` with an active adapter that is not disabled, and its name; (None, "") for none."""
-    module: Any
-    for module in model.modules():
-        configs = getattr(module, "igc_config", None)
-        if configs and not module.disable_adapters:
-            for name in module.active_adapters:
-                if name in configs:
-                    return module, name
+    layer: Any
+    for layer in _layers_of(model):
+        if not layer.disable_adapters:
+            for name in layer.active_adapters:
+                if name in layer.igc_config:
+                    return layer, name
     return None, ""
+
+
+def _layers_of(model: nn.Module) -> list[nn.Module]:
+    """Every `IGCLayer` in `model`. Kept on the causal LM, because a walk over a large model takes as long as some
+    kernels, and `generate` asks before each token."""
+    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    if "_igc_handles" not in base.__dict__:
+        return [module for module in base.modules() if hasattr(module, "igc_config")]
+    if "_igc_layers" not in base.__dict__:
+        base.__dict__["_igc_layers"] = [module for module in base.modules() if hasattr(module, "igc_config")]
+    return base.__dict__["_igc_layers"]
 
 
 def active_config(model: nn.Module) -> IGCConfig | None:

@@ -32,6 +32,7 @@ from transformers.cache_utils import Cache
 
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Result, Status
+from ..numbers.digits import PAD
 from ..numbers.spelling import continue_result
 from ..numbers.token_table import PADDING, UNSEEN
 from .anchors import FEW, Position, Rules, anchors_of_call, context_starts, kinds_of
@@ -359,12 +360,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         rules = Rules.of(self.igc_config[name])
         if not isinstance(state, StaticText) or not rules.sequences:
             return
-        last = torch.tensor(sorted({sequence[-1] for sequence in rules.sequences}), device=input_ids.device)
-        ok = state.latest.status == int(Status.OK)
-        writes = (state.latest.anchors >= 0) & (ok | (self.igc_config[name].shortcut is not None))
-        asked = torch.stack([torch.isin(input_ids, last).any(), writes.any().to(input_ids.device)])
-        state.speaks, any_writes = asked.tolist()  # one synchronization
-        state.write_from = 0 if any_writes else None
+        last = {sequence[-1] for sequence in rules.sequences}
+        state.speaks = not last.isdisjoint(input_ids.flatten().tolist())  # no synchronization if they are on the CPU
+        if state.writes is None:
+            ok = state.latest.status == int(Status.OK)
+            writes = (state.latest.anchors >= 0) & (ok | (self.igc_config[name].shortcut is not None))
+            state.writes = bool(writes.any().tolist())  # one, once after a step
+        state.write_from = 0 if state.writes else None
 
     def _absent_anchors(self, ids: torch.Tensor, call: Call) -> torch.Tensor | None:
         """Anchors for a batch without any: None, or [B, A] of -1 where a loss or gradients are expected nevertheless.
@@ -385,7 +387,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         anchors: torch.Tensor,
         kinds: torch.Tensor,
         call: Call,
-    ) -> tuple[Reading | Pointing, Steps, int | None]:
+    ) -> tuple[Reading | Pointing | None, Steps, int | None]:
         """Runs the steps of this call.
 
         Args:
@@ -397,8 +399,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             call: receives the report if it has targets.
 
         Returns:
-            The reading; the steps, whose results are the correct ones under teacher forcing; and a lower bound of the
-            positions that they may write, None if there are none.
+            The reading, None if no text has two numbers; the steps, whose results are the correct ones under teacher
+            forcing; and a lower bound of the positions that they may write, None if there are none.
 
         Raises:
             ReadingDone: inside of `reading_alone`, if the call has targets.
@@ -406,7 +408,14 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         config, reader = self.igc_config[name], self.igc_input_mapping[name]
         rules = Rules.of(config)
         since = context_starts(config.reading_context, rules, anchors, kinds, state.earlier_anchors())  # [B, A]
-        kept, ids, first = state.readable(self._longest(name, state, anchors, since), features)
+        longest = self._longest(name, state, anchors, since)
+        if self._has_no_operands(name, state, anchors, since, longest, call):
+            none = torch.full_like(anchors, int(Status.NONE))
+            digits = anchors.new_full((*anchors.shape, config.result_digits or 0), PAD)
+            empty = features.new_empty(*anchors.shape, 0, 0)
+            zero, never = torch.zeros_like(anchors), torch.full_like(anchors, -1)
+            return None, Steps(anchors, kinds, zero, digits, zero, none, never, empty), None
+        kept, ids, first = state.readable(longest, features)
         at = torch.where(anchors >= 0, anchors - first, -1)
         since = (since - first).clamp(min=0)
         read = reader(kept, ids != PADDING, at, ids, since)
@@ -429,6 +438,31 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
         steps = Steps(anchors, kinds, ranks, *result, torch.full_like(anchors, -1), shortcut.to(features.dtype))
         return reading, steps, _first_to_write(config, call, anchors, result)
+
+    def _has_no_operands(
+        self,
+        name: str,
+        state: State,
+        anchors: torch.Tensor,
+        since: torch.Tensor,
+        longest: int,
+        call: Call,
+    ) -> bool:
+        """Whether no step of the token interface can have a result, because no context has two numbers.
+
+        Costs a synchronization, and saves the reading of most texts without arithmetic. Not asked in training, in a
+        compiled graph, with targets, or where somebody observes the reading.
+        """
+        observed = call.targets is not None or bool(thread.observers)
+        if self.igc_config[name].interface != "tokens" or observed or not longest:
+            return False
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return False
+        tokens: Any = self.igc_input_mapping[name].tokens
+        ids, first = state.recent(longest)
+        numeric = F.pad((tokens.look_up(ids, ids >= 0).size > 0).cumsum(1), (1, 0))  # [B, n + 1], before each token
+        until, begin = ((x - first).clamp(0, longest) for x in (anchors + 1, since))
+        return not bool((numeric.gather(1, until) - numeric.gather(1, begin) >= 2).any())
 
     def _longest(self, name: str, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
         """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""

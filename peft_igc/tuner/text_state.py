@@ -261,6 +261,7 @@ class StaticText:
         embedded: whether any token was given as an embedding.
         reader: identifies the adapter.
         speaks: whether the next pass looks for anchors, if `choose_graph` has decided it; None if not.
+        writes: whether any of the latest steps writes, as far as the host knows; None if it does not.
         open: the latest step and those of the call in progress; None between calls.
     """
 
@@ -274,6 +275,7 @@ class StaticText:
     embedded: bool = False
     reader: str = ""
     speaks: bool | None = None
+    writes: bool | None = None
     open: Steps | None = None
 
     @classmethod
@@ -366,7 +368,7 @@ class StaticText:
             for column, kind in enumerate((INLINE, TURN)):
                 named = torch.where(self.open.kinds == kind, self.open.anchors, -1).amax(1)
                 self.marks[:, column] = torch.maximum(self.marks[:, column], named)
-            self.open = None
+            self.open = self.writes = None
         self.speaks = None
         return self
 
@@ -391,7 +393,7 @@ class StaticText:
         for x, value in ((self.ids, UNSEEN), (self.marks, -1), (self.padding, 0), (self.latest.anchors, -1)):
             x.fill_(value)
         self.latest.completed_at.fill_(-1)
-        self.write_from, self.embedded, self.speaks, self.open = None, False, None, None
+        self.write_from, self.embedded, self.speaks, self.writes, self.open = None, False, None, None, None
 
 
 def _map(block: Block, change: Select) -> Block:

@@ -85,6 +85,7 @@ def test_memory_of_tensors_and_the_peak_of_a_gpu_have_columns_of_their_own(peak,
 
 def test_a_shape_that_cannot_be_trained_is_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(training_steps, "find_spec", lambda name: True)
     assert training_steps.left_out("8b") == training_steps.left_out("8b-4bit") == "no GPU"
     assert training_steps.left_out("tiny") is None
     monkeypatch.setattr(training_steps, "find_spec", lambda name: None)

@@ -8,6 +8,7 @@ import shutil
 import pytest
 import reference
 import torch
+from devices import no_synchronization
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -413,11 +414,8 @@ def test_on_a_gpu_it_is_exact_and_never_synchronises(division):
     inputs = batch(40)
     expected = calculate(*inputs, result_digits=80, division=division)
     on_device = [tensor.cuda() for tensor in inputs]
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_synchronization():
         result = calculate(*on_device, result_digits=80, division=division)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     for one, two in zip(result, expected, strict=True):
         assert torch.equal(one.cpu(), two)
 

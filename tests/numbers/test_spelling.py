@@ -9,6 +9,7 @@ import pytest
 import reference_tokens as naive
 import torch
 import torch.nn.functional as F
+from devices import no_synchronization
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -425,11 +426,8 @@ def test_on_a_gpu_it_is_the_same_and_never_synchronises():
     expected = continue_result(THREES, *arguments)
     on_device = [tensor.cuda() for tensor in arguments]
     THREES.on(on_device[0].device)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_synchronization():
         found = continue_result(THREES, *on_device)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     for one, two in zip(found, expected, strict=True):
         assert torch.equal(one.cpu(), two)
 

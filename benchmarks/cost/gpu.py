@@ -1,0 +1,352 @@
+"""What IGC costs on a GPU: decoding, prefill and the reading, beside the base and LoRA of equal size.
+
+Models of one shape on one set of weights. A KV cache of random keys and values stands for a text of each length, and
+the adapters have read all of it; so no time goes into prefills of long texts, and every method has the same tensors.
+What is compared takes turns. `base_again` is the base once more and shows the noise.
+
+Parts:
+
+* `decode`: a run of tokens, `silent` (anchors by token sequences, of which none comes) or behind a step with a
+  `result`. Modes: `eager` with a cache that grows; `graph`, the same kernels as a CUDA graph on a static cache;
+  `compiled`, by `torch.compile(mode="reduce-overhead")`, for the first batch and length only. Each token is read on
+  the host, as every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's:
+  from ids on the device, as in `generate`, or on the CPU (`_host`); `_unasked` replays a graph without it.
+* `prefill`: a prompt of 1,024 tokens without an anchor, with one behind words (`plain`), and with one behind a
+  calculation; the differences to the base in milliseconds, and the kernels that a pass starts.
+
+Before anything is timed, the logits of a graph are compared with those of an eager pass. The training step beside
+LoRA's and the calculator's throughput have commands of their own; `benchmarks/gpu.sh` runs all of them. Without a GPU
+the modes `graph` and `compiled` are left out, and the results say so.
+
+    python -m benchmarks.cost.gpu --output benchmarks/results/gpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import itertools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.common.measuring import Progress, alternating, facts, overhead, seconds, summary
+from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, adapter_memory, lora_rank, made_base, missing, twin
+from benchmarks.cost.context import TOKEN, filled_cache, read_all
+from peft_igc import IGCConfig, choose_graph
+
+
+BASE, AGAIN, LORA, HIDDEN, IGC = "base", "base_again", "lora", "igc_hidden", "igc_tokens_512"
+SMALL, HOST, UNASKED = "igc_tokens_128", "igc_tokens_128_host", "igc_tokens_128_unasked"
+EAGER, GRAPH, COMPILED = MODES = ("eager", "graph", "compiled")
+SILENT, RESULT = STATES = ("silent", "result")
+PARTS = ("decode", "prefill")
+PROMPT = 1024
+TOKENS = 16  # decoded in a repetition
+CALCULATION = "12 + 5 ="
+
+
+@dataclass
+class Method:
+    """A model and what its adapter adds."""
+
+    name: str
+    model: Any
+    reads: bool = False
+    memory: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def inner(self) -> Any:
+        """The causal LM, without PEFT around it."""
+        return self.model.get_base_model() if isinstance(self.model, PeftModel) else self.model
+
+
+def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
+    """The base, and adapters with random weights on copies of it that share its tensors."""
+    width = min(512, base.config.hidden_size)
+    sizes: dict[str, dict[str, Any]] = {
+        IGC: {"interface": "tokens", "reading_dim": width},
+        SMALL: {"interface": "tokens", **DEMO_SIZES},
+        HIDDEN: {"interface": "hidden", "reading_dim": width, "writing_dim": width},
+    }
+    made = {BASE: Method(BASE, base), AGAIN: Method(AGAIN, base)}
+    for name, fields in sizes.items():
+        config = IGCConfig.from_tokenizer(tokenizer, anchors=["="], init_weights=False, **fields)
+        model = get_peft_model(twin(base), config)
+        made[name] = Method(name, model, True, adapter_memory(model, base))
+    rank = lora_rank(base, made[IGC].memory["parameters"])
+    model = get_peft_model(twin(base), LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+    for name in (HOST, UNASKED):
+        made[name] = Method(name, made[SMALL].model, True, made[SMALL].memory)
+    made[LORA] = Method(LORA, model, memory=adapter_memory(model, base))
+    for method in made.values():
+        method.model.eval().requires_grad_(False)
+    return [made[name] for name in names]
+
+
+def shared_copy(cache: Any) -> Any:
+    """A cache with the same keys and values in the same memory, and a length of its own."""
+    made = copy.copy(cache)
+    made.layers = [copy.copy(layer) for layer in cache.layers]
+    for layer in made.layers:
+        if hasattr(layer, "cumulative_length"):
+            layer.cumulative_length = layer.cumulative_length.clone()
+            torch._dynamo.mark_static_address(layer.cumulative_length)  # or it could be in no CUDA graph
+    return made
+
+
+class Decoding:
+    """Decodes `TOKENS` tokens behind a text in a cache, again and again.
+
+    Args:
+        method: the model.
+        cache: of the text; static for the modes `GRAPH` and `COMPILED`.
+        state: `SILENT` or `RESULT`.
+        mode: one of `MODES`.
+        length: of the text.
+    """
+
+    def __init__(self, method: Method, cache: Any, state: str, mode: str, length: int) -> None:
+        self.method, self.cache, self.mode, self.length = method, cache, mode, length
+        if method.reads:
+            read_all(method.model, cache, length, "result" if state == RESULT else "tokens")
+        keys = cache.layers[0].keys
+        self.token = torch.full((len(keys), 1), TOKEN, device=keys.device)
+        self.on_host = self.token.cpu()
+        self.back()
+        self.graph: Any = None
+        self.logits = torch.empty(0)
+        self.step: Callable[[], torch.Tensor] = self._step
+        if mode == GRAPH:
+            self._capture()
+        elif mode == COMPILED:
+            call = torch.compile(method.inner.__call__, mode="reduce-overhead", dynamic=False, fullgraph=True)
+            self.step = lambda: call(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
+
+    def back(self) -> None:
+        """Sets the cache back to the text."""
+        if self.mode == EAGER:
+            surplus = int(self.cache.get_seq_length()) - self.length
+            if surplus:
+                self.cache.crop(-surplus)
+        else:
+            for layer in self.cache.layers:
+                layer.cumulative_length.fill_(self.length)
+
+    def _step(self) -> torch.Tensor:
+        """An eager pass."""
+        return self.method.inner(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
+
+    def _choose(self) -> None:
+        """Chooses the graph of the next pass."""
+        if self.method.reads and self.mode != EAGER and not (self.graph and self.method.name == UNASKED):
+            ids = self.on_host if self.method.name == HOST else self.token
+            choose_graph(self.method.inner, ids, self.cache)
+
+    def _capture(self) -> None:
+        """Records a pass as a CUDA graph."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):
+                self._choose()
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        self._choose()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.logits = self._step()
+        self.back()
+
+        def replayed() -> torch.Tensor:
+            self.graph.replay()
+            return self.logits
+
+        self.step = replayed
+
+    @torch.no_grad()
+    def first(self) -> torch.Tensor:
+        """The logits [B, V] of one pass."""
+        self._choose()
+        logits = self.step()[:, -1].clone()
+        self.back()
+        return logits
+
+    @torch.no_grad()
+    def __call__(self) -> dict[str, float]:
+        """Seconds of a token."""
+        whole = seconds(self._run, self.token.device)
+        self.back()
+        return {"token": whole / TOKENS}
+
+    def _run(self) -> None:
+        for _ in range(TOKENS):
+            self._choose()
+            if self.mode == COMPILED:
+                torch.compiler.cudagraph_mark_step_begin()
+            self.step()[:, -1].argmax(-1).tolist()
+
+
+def check_logits(found: torch.Tensor, wanted: torch.Tensor, name: str, allowed: float = 0.0) -> float:
+    """The largest difference of logits; `SystemExit` if it is more than another order of sums in bfloat16 explains.
+
+    Args:
+        found, wanted: [B, V].
+        name: of the method, for the message.
+        allowed: what the base differs by, with a margin.
+    """
+    difference = float((found.float() - wanted.float()).abs().max())
+    if not difference <= max(allowed, 0.05 * float(wanted.abs().max())):
+        raise SystemExit(f"{name}: the logits differ by {difference:.2e} from those of an eager pass.")
+    return difference
+
+
+@torch.no_grad()
+def decode_cell(methods: list[Method], mode: str, state: str, length: int, rows: int, rounds: int) -> dict[str, Any]:
+    """One cell: milliseconds of a token by method."""
+    base = methods[0].model
+    kind = "dynamic" if mode == EAGER else "static"
+    text = filled_cache(base, length, kind, 4 * TOKENS, rows)
+    made = {m.name: Decoding(m, shared_copy(text), state, mode, length) for m in methods}
+    checks = {}
+    if mode != EAGER:
+        for method in methods:
+            eager = Decoding(method, shared_copy(text), state, "checked", length)
+            # A compiler fuses sums, so the base's own difference is the measure of the others'.
+            own = math.inf if mode == COMPILED and not checks else 2 * checks.get(BASE, 0.0)
+            logits = made[method.name].first(), eager.first()
+            checks[method.name] = check_logits(*logits, f"{method.name}, {mode}", own)
+    cuda = base.device.type == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats()
+    found = alternating(made, rounds)["token"]
+    cell: dict[str, Any] = {"part": "decode", "mode": mode, "state": state, "length": length, "rows": rows}
+    cell |= {"milliseconds": {name: summary([1e3 * x for x in values]) for name, values in found.items()}}
+    cell |= {"overhead": {name: overhead(x, found[BASE]) for name, x in found.items() if name != BASE}}
+    cell |= {"logits_differ_by": checks, "peak_bytes": torch.cuda.max_memory_allocated() if cuda else None}
+    return cell
+
+
+def prompt(tokenizer: Any, end: str, rows: int, device: torch.device, length: int) -> torch.Tensor:
+    """[rows, length] ids of words that end in a text."""
+    ids = tokenizer(end, add_special_tokens=False)["input_ids"] if end else []
+    return torch.tensor([[TOKEN] * (length - len(ids)) + ids] * rows, device=device)
+
+
+def kernels(model: Any, ids: torch.Tensor) -> int:
+    """Kernels that a pass starts; on a CPU its operators."""
+    cuda = ids.device.type == "cuda"
+    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as seen:
+        model(input_ids=ids, use_cache=True, logits_to_keep=1)
+    wanted = "LaunchKernel" if cuda else "aten::"
+    return sum(event.count for event in seen.key_averages() if wanted in event.key)
+
+
+@torch.no_grad()
+def prefill_cell(methods: list[Method], tokenizer: Any, end: str, rows: int, rounds: int, length: int) -> Any:
+    """One cell: milliseconds of a prompt by method, and the kernels that it starts."""
+    device = methods[0].model.device
+    ids = prompt(tokenizer, end, rows, device, length)
+
+    def timed(model: Any) -> Callable[[], dict[str, float]]:
+        return lambda: {
+            "prompt": seconds(lambda: model(input_ids=ids, use_cache=True, logits_to_keep=1), device),
+        }
+
+    found = alternating({m.name: timed(m.model) for m in methods}, rounds)["prompt"]
+    return {
+        "part": "prefill",
+        "end": end,
+        "length": length,
+        "rows": rows,
+        "milliseconds": {name: summary([1e3 * x for x in values]) for name, values in found.items()},
+        "overhead": {name: overhead(x, found[BASE]) for name, x in found.items() if name != BASE},
+        "kernels": {m.name: kernels(m.model, ids) for m in methods},
+    }
+
+
+def line(cell: dict[str, Any]) -> str:
+    """A cell as one line: the base's milliseconds, and the overheads of the others in per cent."""
+    over = ", ".join(f"{name} {100 * found['median']:+.1f}%" for name, found in cell["overhead"].items())
+    where = ", ".join(str(cell[key]) for key in ("part", "mode", "state", "end", "length", "rows") if key in cell)
+    return f"{where}: base {cell['milliseconds'][BASE]['median']:.2f} ms; {over}"
+
+
+def left_out(mode: str, length: int, rows: int, base: Any) -> str | None:
+    """Why a decoding cell is not measured; None if it is."""
+    if base.device.type != "cuda":
+        return "needs a GPU" if mode != EAGER else None
+    config = base.config
+    heads = config.num_key_value_heads * (config.hidden_size // config.num_attention_heads)
+    one = 2 * config.num_hidden_layers * heads * base.dtype.itemsize * rows * length
+    needed = one * (8 if mode == EAGER else 1) + 2**31  # a cache that grows is copied by each method
+    free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return f"{needed / 2**30:.0f} GiB are needed, {free / 2**30:.0f} are free" if needed > free else None
+
+
+def parsed(given: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--shape", default=LARGEST, choices=[*SHAPES])
+    parser.add_argument("--parts", nargs="+", default=[*PARTS], choices=PARTS)
+    parser.add_argument("--modes", nargs="+", default=[*MODES], choices=MODES)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192], metavar="L")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64], metavar="B")
+    parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens of a prefill (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="that count (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of random weights (default: %(default)s)")
+    return parser.parse_args(given)
+
+
+def main(given: list[str] | None = None) -> None:
+    """Measures all cells and writes the results after each."""
+    arguments = parsed(given)
+    reason = missing(arguments.shape)
+    if reason:
+        raise SystemExit(f"`--shape {arguments.shape}` cannot be measured: {reason}.")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    base, tokenizer = made_base(arguments.shape, arguments.seed, device)
+    base.config.max_position_embeddings = 2 * max(arguments.lengths)
+    methods = made_methods(base, tokenizer, [BASE, AGAIN, LORA, HIDDEN, IGC, SMALL, HOST, UNASKED])
+    settings = vars(arguments) | {"output": str(arguments.output)}
+    results: dict[str, Any] = {**facts(), "settings": settings, "cells": [], "left_out": []}
+    results["memory"] = {method.name: method.memory for method in methods}
+    cells: list[tuple[dict[str, Any], Callable[[], dict[str, Any]]]] = []
+    if "prefill" in arguments.parts:
+        for end, rows in itertools.product(("", " and so on =", CALCULATION), arguments.rows[:2]):
+            more = (methods, tokenizer, end, rows, arguments.rounds, arguments.prompt)
+            cells.append(({"part": "prefill", "end": end}, lambda more=more: prefill_cell(*more)))
+    if "decode" in arguments.parts:
+        modes = [mode for mode in arguments.modes if mode != COMPILED]
+        for mode, length, rows, state in itertools.product(modes, arguments.lengths, arguments.rows, STATES):
+            rounds = max(3, arguments.rounds // 3) if mode == EAGER else arguments.rounds
+            more = (methods, mode, state, length, rows, rounds)
+            cells.append(({"mode": mode, "length": length, "rows": rows}, lambda more=more: decode_cell(*more)))
+        if COMPILED in arguments.modes:
+            few = [method for method in methods if method.name in (BASE, IGC)]
+            more = (few, COMPILED, SILENT, arguments.lengths[0], arguments.rows[0], arguments.rounds)
+            where = {"mode": COMPILED, "length": arguments.lengths[0], "rows": arguments.rows[0]}
+            cells.append((where, lambda more=more: decode_cell(*more)))
+    progress = Progress(len(cells), every=0.0)
+    for where, measure in cells:
+        reason = left_out(**where, base=base) if "mode" in where else None
+        if reason:
+            results["left_out"].append({**where, "reason": reason})
+            print(f"left out: {where}: {reason}", flush=True)
+        else:
+            results["cells"].append(measure())
+            print(line(results["cells"][-1]), flush=True)
+        progress.step(str(where))
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
