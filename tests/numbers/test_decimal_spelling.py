@@ -127,6 +127,9 @@ def test_groups_that_are_no_tokens_are_spelled_in_shorter_ones():
         ("=7.12.5", "12.5", ["12", None, "12", None, "12", None]),
         ("=12:12.5", "12.5", ["12", ".", "12", None, "12", None]),
         ("=12,12.5", "12.5", ["12", ".", "12", None, "12", None]),
+        ("=12..5", "12.5", ["12", ".", "5", "12", None]),
+        ("=7.,12.5", "12.5", ["12", None, "12", "12", None, "12", None]),
+        ("=).12.5", "12.5", ["12", "12", None, "12", None]),
         ("=-12.5", "12.5", [None, None, "12", None]),
         ("=12.5", "-12.5", ["-", None, "-", None]),
         # A point that is the end of a sentence.
