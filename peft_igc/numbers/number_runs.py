@@ -51,6 +51,9 @@ class TableTensors(NamedTuple):
     close: Tensor  # [V + 1] bool, a closing bracket
     word: Tensor  # [V + 1] bool, begins or ends with a letter
     begins_word: Tensor  # [V + 1] bool, letters after a space or bracket
+    point: Tensor  # [V + 1] int8, digits before the point of a token of `TokenTable.points`; -1 for other tokens
+    beside: Tensor  # [V + 1] int8, digits of such a token, whose `size` is 0
+    apart: Tensor  # [V + 1] bool, such a token with a leading space
     spelled: Tensor  # [11**group] int32, token of a group of digits; see `NumberTokens.on`
 
 
@@ -84,6 +87,7 @@ class NumberTokens:
         self.size = len(table.edges)  # V
         self.group = table.group
         self.minus = table.minus
+        self.point = table.point
         self._made: dict[torch.device, TableTensors] = {}
         self.on(torch.device("cpu"))
 
@@ -138,14 +142,15 @@ def _moved(tensors: TableTensors, device: torch.device) -> TableTensors:
 def _tensors_of(table: TokenTable) -> TableTensors:
     """The table's tensors on the CPU, also under another default device."""
     rows = len(table.edges) + 1
-    longest = max(map(len, table.digits.values()))
+    texts = {token: text.strip(" .").replace(".", "") for token, text in table.points.items()} | table.digits
+    longest = max(map(len, texts.values()))
     digits = torch.full((rows, longest), PAD, dtype=torch.int8, device="cpu")
     size = torch.zeros(rows, dtype=torch.int16, device="cpu")
     spaced = torch.zeros(rows, dtype=torch.bool, device="cpu")
     edges = torch.tensor([*table.edges, Edge.BREAK | Edge.BREAK << 4], dtype=torch.uint8, device="cpu")
+    lines = [[int(digit) for digit in text] + [PAD] * (longest - len(text)) for text in texts.values()]
+    digits[torch.tensor(list(texts), device="cpu")] = torch.tensor(lines, dtype=torch.int8, device="cpu")
     ids = torch.tensor(list(table.digits), device="cpu")
-    texts = [[int(digit) for digit in text] + [PAD] * (longest - len(text)) for text in table.digits.values()]
-    digits[ids] = torch.tensor(texts, dtype=torch.int8, device="cpu")
     size[ids] = torch.tensor([len(text) for text in table.digits.values()], dtype=torch.int16, device="cpu")
     if table.spaced:
         spaced[torch.tensor(list(table.spaced), device="cpu")] = True
@@ -161,8 +166,23 @@ def _tensors_of(table: TokenTable) -> TableTensors:
         close=(edges & CLOSE) > 0,
         word=letter_first | letter_last,
         begins_word=letter_last & shows(first, Edge.BOUNDARY),
+        **_points(table, rows),
         spelled=_spelled(table),
     )
+
+
+def _points(table: TokenTable, rows: int) -> dict[str, Tensor]:
+    """The tensors of tokens with a point, for `rows` = V + 1 rows."""
+    point = torch.full((rows,), -1, dtype=torch.int8, device="cpu")
+    beside = torch.zeros(rows, dtype=torch.int8, device="cpu")
+    apart = torch.zeros(rows, dtype=torch.bool, device="cpu")
+    if table.points:
+        ids, texts = torch.tensor(list(table.points), device="cpu"), table.points.values()
+        before = [len(text.partition(".")[0].strip()) for text in texts]
+        point[ids] = torch.tensor(before, dtype=torch.int8, device="cpu")
+        beside[ids] = torch.tensor([len(text.strip()) - 1 for text in texts], dtype=torch.int8, device="cpu")
+        apart[ids] = torch.tensor([text[0] == " " for text in texts], device="cpu")
+    return {"point": point, "beside": beside, "apart": apart}
 
 
 def _spelled(table: TokenTable) -> Tensor:

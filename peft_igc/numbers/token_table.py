@@ -18,11 +18,11 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
-__all__ = ["CLOSE", "EMBEDDED", "PADDING", "STOP", "UNSEEN", "Edge", "TokenTable", "edges_of", "flags_of"]
+__all__ = ["CLOSE", "EMBEDDED", "PADDING", "POINTED", "STOP", "UNSEEN", "Edge", "TokenTable", "edges_of", "flags_of"]
 
 # Ids of positions whose token is not known. All other ids are those of the tokenizer.
 EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
@@ -63,6 +63,10 @@ class TokenTable:
         edges: One byte for each of V ids: first edge + 16 * last edge + `STOP` + `CLOSE`.
         group: Digits per token of a written result, grouped from the left; 1 is single digits.
         minus: Id of the token for a minus sign.
+        point: Id of the token for a decimal point; None if there is none, and in tables that were saved without it.
+            Decimals are then not written.
+        points: Texts of all tokens that are a point, or a point and digits: `{13: ".", 764: " .", 40: "0."}`. They
+            count when a decimal is continued; reading knows them by their edges only.
 
     Raises:
         ValueError: A field is invalid or contradicts another one; the message names the first such token.
@@ -73,6 +77,8 @@ class TokenTable:
     edges: bytes
     group: int
     minus: int
+    point: int | None = None
+    points: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         size = len(self.edges)
@@ -82,7 +88,8 @@ class TokenTable:
                     f"Token {token} of the table spells {spelled[:32]!r}, but must spell ASCII digits, up to "
                     f"{MOST_DIGITS} of them."
                 )
-        for name, ids in (("digits", self.digits), ("spaced", self.spaced), ("minus", (self.minus,))):
+        named = {"digits": self.digits, "spaced": self.spaced, "minus": (self.minus,), "points": self.points}
+        for name, ids in named.items():
             for token in ids:
                 if not 0 <= token < size:
                     raise ValueError(f"`{name}` names token {token}, but `edges` has only tokens 0..{size - 1}.")
@@ -93,11 +100,22 @@ class TokenTable:
             other = seen.setdefault((spelled, token in self.spaced), token)
             if other != token:
                 raise ValueError(f"Tokens {other} and {token} both spell {spelled!r}. Keep the one in use.")
+        self._check_points()
         if not 1 <= self.group <= MOST_GROUP:
             raise ValueError(f"`group={self.group}` must be at least 1 and at most {MOST_GROUP}.")
         for digit in "0123456789":
             if (digit, False) not in seen:
                 raise ValueError(f"No token spells the single digit {digit}, so some results cannot be written.")
+
+    def _check_points(self) -> None:
+        """Refuses tokens that are no point, and a `point` that is not among them."""
+        for token, text in self.points.items():
+            if not isinstance(text, str) or not POINTED.fullmatch(text):
+                raise ValueError(f"Token {token} of `points` has the text {text!r}, which is no point among digits.")
+            if token in self.digits:
+                raise ValueError(f"Token {token} of the table is in `digits` and in `points`.")
+        if self.point is not None and self.points.get(self.point) != ".":
+            raise ValueError(f"`point={self.point}` is not a token with the text '.' in `points`.")
 
     def edge(self, token: int) -> tuple[Edge, Edge]:
         """The first and the last edge of a token."""
@@ -110,9 +128,9 @@ class TokenTable:
             size: Size of the model's vocabulary.
 
         Raises:
-            ValueError: The id of a numeric token or of the minus sign is not below `size`.
+            ValueError: The id of a numeric token, of the minus sign or of the point is not below `size`.
         """
-        last = max(*self.digits, self.minus)
+        last = max(*self.digits, self.minus, *([] if self.point is None else [self.point]))
         if last >= size:
             raise ValueError(
                 f"The adapter writes numbers with token {last}, but the model has {size} tokens (0..{size - 1}). "
@@ -122,20 +140,25 @@ class TokenTable:
 
     @property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits of a hash over `digits`, `spaced`, `group` and `minus`. Without `edges`, which every
-        added token extends."""
+        """16 hexadecimal digits of a hash over `digits`, `spaced`, `group`, `minus` and, if there is one, `point`.
+        Without `edges` and `points`, which added tokens extend."""
         facts = [sorted(self.digits.items()), sorted(self.spaced), self.group, self.minus]
+        facts += [] if self.point is None else [self.point]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
         """The table as JSON values: keys are ids as strings, `edges` is compressed and base64-encoded."""
-        return {
+        saved: dict[str, Any] = {
             "digits": {str(token): self.digits[token] for token in sorted(self.digits)},
             "spaced": sorted(self.spaced),
             "edges": base64.b64encode(zlib.compress(self.edges, 9)).decode("ascii"),
             "group": self.group,
             "minus": self.minus,
         }
+        if self.point is not None:
+            points = {str(token): self.points[token] for token in sorted(self.points)}
+            saved |= {"point": self.point, "points": points}
+        return saved
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> TokenTable:
@@ -144,10 +167,15 @@ class TokenTable:
         Raises:
             ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
         """
-        if not isinstance(saved, Mapping) or set(saved) != set(_SHAPES):
+        shapes = _SHAPES | _POINT_SHAPES
+        if not isinstance(saved, Mapping) or set(saved) not in (set(_SHAPES), set(shapes)):
             got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
-            raise ValueError(f"A token table has the keys {sorted(_SHAPES)}, got {got}. {_CURE}")
-        for name, shape in _SHAPES.items():
+            raise ValueError(
+                f"A token table has the keys {sorted(_SHAPES)}, with or without {sorted(_POINT_SHAPES)}, got {got}. "
+                f"{_CURE}"
+            )
+        for name in saved:
+            shape = shapes[name]
             if not isinstance(saved[name], shape) or isinstance(saved[name], bool):
                 raise ValueError(
                     f"`{name}` of the token table is of type `{type(saved[name]).__name__}`, "
@@ -163,14 +191,24 @@ class TokenTable:
             raise ValueError(f"`edges` of the token table is cut, or of over {MOST_TOKENS:,} tokens. {_CURE}")
         if any(type(token) is not int for token in saved["spaced"]):
             raise ValueError(f"`spaced` of the token table is not a list of token ids. {_CURE}")
-        for token, spelled in saved["digits"].items():
-            if not isinstance(token, str) or not token.isdecimal() or not isinstance(spelled, str):
-                raise ValueError(f"`digits` of the token table maps {token!r} to {spelled!r}. {_CURE}")
-        digits = {int(token): spelled for token, spelled in saved["digits"].items()}
-        return cls(digits, frozenset(saved["spaced"]), edges, saved["group"], saved["minus"])
+        digits, points = (_texts_by_id(saved, name) for name in ("digits", "points"))
+        return cls(
+            digits, frozenset(saved["spaced"]), edges, saved["group"], saved["minus"], saved.get("point"), points
+        )
 
 
+def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:
+    """The texts of tokens that are saved under a name; none if the name is not there."""
+    texts = saved.get(name, {})
+    for token, text in texts.items():
+        if not isinstance(token, str) or not token.isdecimal() or not isinstance(text, str):
+            raise ValueError(f"`{name}` of the token table maps {token!r} to {text!r}. {_CURE}")
+    return {int(token): text for token, text in texts.items()}
+
+
+POINTED = re.compile(r" ?[0-9]*\.[0-9]*")  # tokens of a point, or of a point and digits
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
+_POINT_SHAPES: dict[str, type] = {"point": int, "points": dict}  # absent in tables that write no decimals
 _CURE = "Create it again: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json()`."
 
 

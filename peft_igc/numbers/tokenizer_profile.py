@@ -14,11 +14,11 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .token_table import STOP, Edge, TokenTable, edges_of, flags_of
+from .token_table import POINTED, STOP, Edge, TokenTable, edges_of, flags_of
 from .vocabulary import special_tokens, token_ids, token_texts
 
 
@@ -75,7 +75,9 @@ class TokenizerProfile:
         minus = _minus_token(tokenizer, texts, special)
         notes = _obstacles(runs, bare, digits, spaced, minus)
         # With gaps, groups would split results in another way than the tokenizer, so results get single digits.
-        table = None if notes else TokenTable(digits, spaced, edges, 1 if gaps else group or 1, minus or 0)
+        written = 1 if gaps else group or 1
+        points = _points(tokenizer, texts, special)
+        table = None if notes else TokenTable(digits, spaced, edges, written, minus or 0, *points)
         if "".join(_pieces(tokenizer, ["5²"], digits)[0]) == "52":
             notes.append("The tokenizer turns superscripts into digits: `5²` reads as 52.")
         merged = any(token in spaced for ids in token_ids(tokenizer, ["is 7", "is 64"]) for token in ids)
@@ -132,7 +134,10 @@ class TokenizerProfile:
         Returns:
             None if they agree, else an error message that names the first difference.
         """
-        if self.found is not None and self.found.fingerprint == stored.fingerprint:
+        found = self.found
+        if found is not None and stored.point is None:
+            found = replace(found, point=None)  # as the stored table was made, which writes no decimals
+        if found is not None and found.fingerprint == stored.fingerprint:
             return None
 
         def spelling(digits: dict[int, str], spaced: frozenset[int], token: int) -> str:
@@ -143,11 +148,13 @@ class TokenizerProfile:
             now = spelling(self.digits, self.spaced, token)
             if then != now:
                 return self._differs(f"token {token} spelled {then} and now spells {now}")
-        if self.found is None:
+        if found is None:
             return self._differs(" ".join(self.notes)[:-1])
-        if self.found.minus != stored.minus:
-            return self._differs(f"the minus sign was token {stored.minus} and now is {self.found.minus}")
-        return self._differs(f"numbers were written in groups of {stored.group}, now in groups of {self.found.group}")
+        if found.minus != stored.minus:
+            return self._differs(f"the minus sign was token {stored.minus} and now is {found.minus}")
+        if found.point != stored.point:
+            return self._differs(f"the decimal point was token {stored.point} and now is {found.point}")
+        return self._differs(f"numbers were written in groups of {stored.group}, now in groups of {found.group}")
 
     def _differs(self, how: str) -> str:
         """The error message of `compare`."""
@@ -168,6 +175,7 @@ class TokenizerProfile:
             "space": self.space,
             "gaps": list(self.gaps),
             "minus": None if self.found is None else self.found.minus,
+            "point": None if self.found is None else self.found.point,
             "fused_minus": {str(token): text for token, text in self.fused.items()},
             "interface": self.interface,
             "number_format": self.number_format,
@@ -187,11 +195,17 @@ class TokenizerProfile:
             ("leading space", self.space),
             ("minus sign", "none" if self.found is None else f"token {self.found.minus}"),
             ("  fused", f"in {len(self.fused):,} tokens{self._fused_with_operators()}"),
+            ("decimal point", self._point()),
             ("interface", self.interface),
             ("number format", self.number_format + self._why()),
             *(("note", note) for note in self.notes),
         ]
         return "\n".join(f"{name:<15} {value}" for name, value in rows)
+
+    def _point(self) -> str:
+        """The token of the decimal point, for the report."""
+        point = None if self.found is None else self.found.point
+        return "none" if point is None else f"token {point}"
 
     @property
     def _irregular(self) -> bool:
@@ -297,6 +311,13 @@ def _minus_token(tokenizer: Any, texts: Sequence[str], special: frozenset[int]) 
     signs = [token for token in token_ids(tokenizer, ["-5"])[0] if texts[token].strip() == "-"]
     signs += [token for token, text in enumerate(texts) if text == "-"]
     return next((token for token in signs if token not in special), None)
+
+
+def _points(tokenizer: Any, texts: Sequence[str], special: frozenset[int]) -> tuple[int | None, dict[int, str]]:
+    """The token of a decimal point between digits, else any token `.`, and all tokens of a point and digits."""
+    points = {token: text for token, text in enumerate(texts) if token not in special and POINTED.fullmatch(text)}
+    alone = [token for token in (*token_ids(tokenizer, ["1.5"])[0], *points) if points.get(token) == "."]
+    return (alone[0], points) if alone else (None, {})
 
 
 def _sample_runs() -> list[str]:

@@ -56,6 +56,8 @@ class Vocabulary(NamedTuple):
     edges: bytes
     group: int
     minus: int
+    point: int
+    points: dict[int, str]
 
     def text(self, token: int) -> str:
         """What a token stands for."""
@@ -71,15 +73,20 @@ class Vocabulary(NamedTuple):
         return ids
 
 
-def vocabulary(numbers: list[str], group: int) -> Vocabulary:
-    """The marks and some numeric tokens, of which those that begin with a space start a new number."""
-    texts = [text for text, _, _ in MARKS] + numbers
-    edges = [first | last << 4 for _, first, last in MARKS]
+def vocabulary(numbers: list[str], group: int, fused: tuple[tuple[str, int, int], ...] = ()) -> Vocabulary:
+    """The marks, further ones that hold a point, and some numeric tokens.
+
+    Numeric tokens that begin with a space start a new number.
+    """
+    marks = [*MARKS, *fused]
+    texts = [text for text, _, _ in marks] + numbers
+    edges = [first | last << 4 for _, first, last in marks]
     edges += [(BOUNDARY if text[0] == " " else DIGIT) | DIGIT << 4 for text in numbers]
-    ids = range(len(MARKS), len(texts))
+    ids = range(len(marks), len(texts))
     spaced = frozenset(token for token in ids if texts[token][0] == " ")
     digits = {token: texts[token].strip() for token in ids}
-    return Vocabulary(texts, digits, spaced, bytes(edges), group, texts.index("-"))
+    points = {texts.index(text): text for text in [".", *(text for text, _, _ in fused)]}
+    return Vocabulary(texts, digits, spaced, bytes(edges), group, texts.index("-"), texts.index("."), points)
 
 
 SINGLE = [str(digit) for digit in range(10)]
@@ -90,6 +97,17 @@ VOCABULARIES = {
     "irregular": vocabulary([*SINGLE, "12", "000", "2024", "10000", " 5", " 12", " 000", " 1999"], 1),
     "groups with gaps": vocabulary([*SINGLE, "00", "12", "45", "007", "123", "456", " 7"], 3),
 }
+# Tokens with a point and digits, which no tokenizer that splits at signs has.
+POINTS = (
+    (" .", BOUNDARY, DOT),
+    (".5", BREAK, BREAK),
+    (" .1", BOUNDARY, BREAK),
+    ("0.", BREAK, DOT),
+    (" 0.", BOUNDARY, DOT),
+    ("12.", BREAK, DOT),
+    ("2.1", BREAK, BREAK),
+)
+FUSED = vocabulary([*SINGLE, "12", "00", "050", " 5", " 12"], 1, POINTS)
 
 
 class TextRuns(NamedTuple):
@@ -200,18 +218,19 @@ def continue_text(
         ids: the text.
         valid: False for padding.
         anchors: for each position, the anchor that governs it; -1: none.
-        numbers: for each position, that anchor's result.
+        numbers: for each position, that anchor's result, with a point if it is a decimal.
     """
     texts = [words.text(token) if there else NOTHING for token, there in zip(ids, valid, strict=True)]
     found: list[Continued] = []
     for t, (anchor, number) in enumerate(zip(anchors, numbers, strict=True)):
-        token, state, active = continue_result(
-            words, ids[: t + 1], valid[: t + 1], anchor, number.strip("-"), number[0] == "-"
-        )
+        text_so_far = (words, ids[: t + 1], valid[: t + 1], anchor, number.strip("-"), number[0] == "-")
+        token, state, active = (continue_decimal if "." in number else continue_result)(*text_so_far)
         complete = active and state in (END, TOLD)
         begins = t  # where the number that stands here begins
         while begins > 0 and texts[begins][0] in DIGITS and texts[begins - 1][-1] in DIGITS:
             begins -= 1
+        if "." in number and active and state in (MIDDLE, END, TOLD):
+            begins = first_token(texts, number_at_end("".join(texts[anchor + 1 : t + 1])), t)
         if active and any(found[p].complete and anchors[p] == anchor for p in range(begins)):
             state = {WAITING: AGAIN, MIDDLE: RESUMED, END: TOLD}.get(state, state)
         found.append(Continued(token, state, active, complete))
@@ -229,6 +248,8 @@ def continue_result(
     if not 0 <= anchor < len(ids) or not digits or not valid[-1]:
         return nothing
     texts = [words.text(token) if there else NOTHING for token, there in zip(ids, valid, strict=True)]
+    fused = {token for token, text in words.points.items() if text.strip() != "."}
+    texts = ["¶" if token in fused else text for token, text in zip(ids, texts, strict=True)]
     answer = "".join(texts[anchor + 1 :])
     anchor_text = texts[anchor]
     if (anchor_text + answer)[-1] not in DIGITS:
@@ -253,3 +274,58 @@ def continue_result(
             left -= sum(character in DIGITS for character in texts[start])
         return -1, END if start - anchor - 1 <= (before != "" and minus) else TOLD, True
     return group_of(words, digits, len(spelled)), MIDDLE, True
+
+
+def number_at_end(text: str) -> str:
+    """The digits and points that a text ends in."""
+    return re.search(r"[0-9.]*\Z", text)[0]
+
+
+def first_token(texts: list[str], number: str, last: int) -> int:
+    """The first of the tokens up to `last` that a number ends in."""
+    start, left = last + 1, len(number)
+    while left:
+        start -= 1
+        left -= sum(character in DIGITS + "." for character in texts[start])
+    return start
+
+
+def continue_decimal(
+    words: Vocabulary, ids: list[int], valid: list[bool], anchor: int, number: str, negative: bool
+) -> tuple[int, int, bool]:
+    """As `continue_result`, for a result with a point, without its sign."""
+    nothing = (-1, START, False)
+    if not 0 <= anchor < len(ids) or not valid[-1]:
+        return nothing
+    texts = [words.text(token) if there else NOTHING for token, there in zip(ids, valid, strict=True)]
+    # A point within another token, such as `U.S.`, is none that a number may have.
+    texts = [text if id in words.points else text.replace(".", "¶") for id, text in zip(ids, texts, strict=True)]
+    anchor_text, answer = texts[anchor], "".join(texts[anchor + 1 :])
+    shown = number_at_end(answer)
+    before = answer[: len(answer) - len(shown)]
+    minus = (anchor_text + before)[-1] in "-−"
+    going = shown != "" and ("0" + shown if shown[0] == "." else shown) == number[: len(shown) + (shown[0] == ".")]
+    going = going and minus == negative and (before != "" or ids[anchor] not in words.digits)
+    going = going and not re.search(r"([0-9.][,:']|¶)\Z", before)
+    tokens_before = first_token(texts, shown, len(texts) - 1) - anchor - 1
+    going = going and not (before.endswith(UNKNOWN) and tokens_before > 1)  # a longer number may have begun unseen
+    whole, _, places = number.partition(".")
+    silent = START if anchor == len(ids) - 1 else WAITING
+    if ids[-1] in words.digits or (answer and any(character in DIGITS for character in texts[-1])):
+        if not going:
+            return nothing
+    elif not going:
+        minus = (anchor_text + answer)[-1] in "-−"
+        if minus and not negative:
+            return nothing
+        if negative and not minus:
+            return words.minus, silent, True
+        return group_of(words, whole, 0), SIGNED if minus else silent, True
+    elif shown == ".":
+        return group_of(words, places, 0), SIGNED if minus else silent, True
+    so_far, point, decimals = shown.partition(".")
+    if point and decimals == places:
+        return -1, END if tokens_before <= (before != "" and minus) else TOLD, True
+    if point:
+        return group_of(words, places, len(decimals)), MIDDLE, True
+    return (words.point if so_far == whole else group_of(words, whole, len(so_far))), MIDDLE, True

@@ -30,7 +30,7 @@ properties = settings(max_examples=300, derandomize=True, deadline=None)
 
 def table_of(words):
     """A vocabulary of `reference_tokens` as the package takes it."""
-    return TokenTable(words.digits, words.spaced, words.edges, words.group, words.minus)
+    return TokenTable(words.digits, words.spaced, words.edges, words.group, words.minus, words.point, words.points)
 
 
 TOKENS = {name: NumberTokens(table_of(words)) for name, words in naive.VOCABULARIES.items()}

@@ -562,6 +562,7 @@ def test_a_table_comes_back_from_json(name):
         {"spaced": frozenset({10, 11})},
         {"group": 2},
         {"minus": 13},
+        {"point": 13, "points": {13: "."}},
     ],
 )
 def test_the_fingerprint_changes_with_what_numbers_are_read_and_written_by(changes):
@@ -593,6 +594,46 @@ def test_the_fingerprint_knows_nothing_of_edges_and_of_the_order_of_tokens():
 def test_damaged_json_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
         TokenTable.from_json(small_table().to_json() | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"point": None}, "`point` of the token table is of type `NoneType`"),
+        ({"points": {"13": 1}}, "`points` of the token table maps '13' to 1"),
+        ({"points": {"13": "."}, "pint": 1}, "with or without .* got .*'pint'"),
+        ({"points": {"13": ","}}, "Token 13 of `points` has the text ',', which is no point"),
+        ({"points": {"13": " ."}}, r"`point=13` is not a token with the text '\.' in `points`"),
+        ({"points": {"99": "."}, "point": 99}, "`points` names token 99"),
+        ({"points": {"11": ".", "13": "."}}, "Token 11 of the table is in `digits` and in `points`"),
+    ],
+)
+def test_damaged_points_are_refused_by_name(change, message):
+    with pytest.raises(ValueError, match=message):
+        TokenTable.from_json(small_table(point=13, points={13: "."}).to_json() | change)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_table_that_was_saved_without_a_point_is_that_of_its_tokenizer(name):
+    profile = made(name)[1]
+    saved = {key: value for key, value in profile.table.to_json().items() if key not in ("point", "points")}
+    old = TokenTable.from_json(saved)
+    assert (old.point, old.points) == (None, {})
+    assert old.to_json() == saved
+    assert profile.compare(old) is None
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_point_is_the_token_between_the_digits_of_a_decimal(name):
+    tokenizer, profile = made(name)
+    table = profile.table
+    between = [token for token in ids_of(tokenizer, "1.5") if token not in table.digits]
+    if table.point is None:
+        assert not any(table.points)
+    elif between[-1:] and between[-1] in table.points:
+        assert table.point == between[-1]
+    assert all(table.points[token].count(".") == 1 for token in table.points)
+    assert f"decimal point   {'none' if table.point is None else f'token {table.point}'}" in profile.report()
 
 
 def test_json_that_is_no_table_is_refused():
@@ -639,6 +680,7 @@ def test_a_tokenizer_agrees_with_its_table_also_with_more_tokens():
         (lambda t: {"spaced": frozenset({max(t.digits)})}, "spelled ' 999' and now spells '999'"),
         (lambda t: {"minus": 1}, "the minus sign was token 1 and now is {minus}"),
         (lambda t: {"group": 2}, "in groups of 2, now in groups of 3"),
+        (lambda t: {"point": 1, "points": {1: "."}}, "the decimal point was token 1 and now is {point}"),
     ],
 )
 def test_a_tokenizer_names_the_first_difference_to_a_stored_table(change, message):
@@ -649,7 +691,7 @@ def test_a_tokenizer_names_the_first_difference_to_a_stored_table(change, messag
         message = "token 1 spelled '0' and now spells no digits"
     text = profile.compare(dataclasses.replace(profile.table, **changed))
     assert text is not None
-    assert message.format(minus=profile.table.minus) in text
+    assert message.format(minus=profile.table.minus, point=profile.table.point) in text
     assert "The tokenizer `" in text
 
 
