@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
 LONGEST_FUNCTION = 60
-MOST_ROOMS, MOST_FILES, MOST_ARROWS = 13, 16, 50  # at the top of the package; in one folder; between rooms
+MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 50  # folders at the top of the package; in one; between rooms
 
 # From the ground up: a room may import those above it in this list, and of the outside only the packages in its row.
 ROOMS: dict[str, set[str]] = {
@@ -136,7 +136,7 @@ def test_every_room_has_its_place():
     assert found == set(ROOMS), "Give each room a row in `ROOMS`, in the order of the arrows."
     folders = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders == set(ROOMS) - FILES | FOLDERS
-    assert len(set(ROOMS) | FOLDERS) <= MOST_ROOMS
+    assert len(folders) <= MOST_ROOMS
 
 
 @pytest.mark.parametrize("module", [name for name in SOURCES if name])
@@ -216,10 +216,10 @@ def test_files_that_docstrings_name_exist(folder):
 def test_importing_the_package_leaves_the_heavy_ones_alone():
     # PEFT itself imports bitsandbytes where it is installed (0.21.2), so PEFT comes first and does not count.
     program = (
-        "import sys, peft; before = set(sys.modules); import peft_igc; "
+        "import sys, peft; before = set(sys.modules); import peft_igc; peft_igc.IGCConfig; "
         "new = set(sys.modules) - before; "
         "assert peft_igc.__file__, 'imported as an empty namespace'; "
-        "assert any(name.startswith('peft_igc.') for name in new); "
+        "assert 'peft_igc.tuner.config' in new; "
         "print(sorted(new & {'trl', 'datasets', 'bitsandbytes', 'matplotlib'}))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

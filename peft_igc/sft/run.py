@@ -117,8 +117,7 @@ def main(
     tokenizer = _tokenizer(source, training_args, model_args)
     config = igc_config(igc_args, tokenizer) if igc_args.has_igc else None
     conversational = tokenizer.chat_template is not None
-    train, test = load_corpora(script_args, dataset_args, training_args, igc_args, conversational)
-    held = None
+    (train, test), held = load_corpora(script_args, dataset_args, training_args, igc_args, conversational), None
     if config is not None:
         alone = not (script_args.dataset_name or dataset_args.datasets)
         train, held = hold_out(train, test, igc_args, training_args.seed, alone, conversational)
@@ -134,9 +133,9 @@ def main(
     name_rates(trainer)
     trainer.train(resume_from_checkpoint=resume)
     if stopped_by_a_signal(trainer):
-        step = trainer.state.global_step
         end(trainer)
-        raise Interrupted(f"Ended by SIGTERM after step {step}. Repeat the command with `--{RESUME} true`.", 143)
+        done = f"Ended by SIGTERM after step {trainer.state.global_step}."
+        raise Interrupted(f"{done} Repeat the command with `--{RESUME} true`.", 143)
     trainer.save_model(training_args.output_dir)
     if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
         _save_base(trainer, Path(training_args.output_dir) / "base")
