@@ -95,6 +95,7 @@ REFUSED = {
     "negative 5 + 3 =": Reason.NOT_UNDERSTOOD,
     "price + total 3 * 4 =": Reason.NOT_UNDERSTOOD,
     "price + the total 3 * 4 =": Reason.NOT_UNDERSTOOD,
+    "What is x of 3 / 8?": Reason.NOT_UNDERSTOOD,
     "373xfive - 7 =": Reason.NOT_UNDERSTOOD,
     "plus 3 * 4 =": Reason.NOT_UNDERSTOOD,
     "Is it 5? 3 + 4 =": Reason.OTHER_NUMBER,

@@ -338,7 +338,8 @@ def _of(state: State, symbol: Symbol) -> Step:
         return state, Label.NONE
     if symbol is S.PERCENT:
         return State("percent", Mode.REACH if state.mode is Mode.REACH else Mode.SURE), Label.PERCENT
-    return (leave(state.mode, symbol) if symbol in ALL_WORDS - {S.OF} else refused(symbol)), Label.NONE
+    word = symbol in ALL_WORDS - {S.OF, S.LONE_X, S.SCALE_WORD}  # not `x of 3 * 4`
+    return (leave(state.mode, symbol) if word else refused(symbol)), Label.NONE
 
 
 def _unit(state: State, symbol: Symbol) -> Step:
