@@ -35,10 +35,10 @@ S = Symbol
 
 START: State | Done = State("start")
 _STRANGER = Done(Reason.NOT_UNDERSTOOD)
-_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS}
+_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER}
 _TAILS = {"clean", "equals", "mark", "glue", "dot", "one", "one gap", "bad", "bad gap"}
 _TAILS |= {"word", "listed word", "word gap"}
-_WORD_PHASES = {S.ONE: "one", S.EQUAL_WORD: "glue", S.LETTERS: "word"}
+_WORD_PHASES = {S.ONE: "one", S.EQUAL_WORD: "glue", S.MEASURE: "word"}
 _GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _GAPS |= {"word": "word gap", "listed word": "word gap"}
 _BAD_WORDS = {S.OPERATOR_WORD, S.LINK, S.FUNCTION, S.OF, S.LONE_X, S.SCALE_WORD, S.ORDINAL}
@@ -112,8 +112,8 @@ def _reach(state: State, symbol: Symbol) -> Step:
     """Before the anchor `=`: an operand, perhaps with units."""
     if symbol is S.SPACE:
         return state, Label.NONE
-    if symbol in (S.LETTERS, S.REQUEST):
-        return State("last unit", Mode.REACH, 1, (True, False)), Label.NONE
+    if symbol in (S.LETTERS, S.MEASURE, S.REQUEST):
+        return State("last unit", Mode.REACH, 1, (True, False, symbol is S.MEASURE)), Label.NONE
     if symbol is S.PER:  # `5 boxes * $2 each =`
         return State("unit per", Mode.REACH, 0, (False,)), Label.NONE
     if symbol in STRANGE or symbol in _BAD_WORDS:

@@ -67,8 +67,8 @@ _BINARY = {
 }
 _WANTING = {S.STAR: "star", S.CARET: "base"}
 _ALIKE = {S.MINUS, S.SLASH, S.TIMES, S.LONE_X, S.CARET}  # as in dates, ranges, scores, sizes and quantities
-_UNIT_WORDS = {S.LETTERS, S.OF, S.REQUEST}
-_LAST_UNIT_WORDS = {S.LETTERS, S.PER, S.REQUEST}
+_UNIT_WORDS = {S.LETTERS, S.MEASURE, S.OF, S.REQUEST}
+_LAST_UNIT_WORDS = {S.LETTERS, S.MEASURE, S.PER, S.REQUEST}
 _STOPS = {S.GLUE, S.AND}
 _NO_OPERANDS = {S.DOT, S.COMMA, S.SEMICOLON, S.QUESTION, S.BANG, S.APOSTROPHE, S.LIST_MARK}
 _TO_ALIKE = {Mode.ALONE: Mode.ALIKE_ALONE, Mode.CLEAN: Mode.ALIKE_CLEAN, Mode.WORD: Mode.ALIKE_WORD}
@@ -258,7 +258,7 @@ def wanted(state: State, symbol: Symbol) -> Step:
     if symbol in CLOSING:
         return State("wanted", _after_operator(mode, symbol)), Label.CLOSE
     if symbol in _LAST_UNIT_WORDS:
-        return _unit(State("unit", mode, 0, (False, False)), symbol)  # flags: within a word; may be a sign
+        return _unit(State("unit", mode, 0, (False, False, False)), symbol)  # flags: within a word; may be a sign
     if symbol is S.LIST_MARK:
         return Done(Reason.UNBALANCED), Label.NONE
     return (STRANGER if symbol in ALL_WORDS or symbol in STRANGE else MALFORMED), Label.NONE
@@ -273,7 +273,7 @@ def _sign(state: State, symbol: Symbol) -> Step:
     if symbol in _STOPS or (symbol is S.REQUEST and single):
         return (leave(mode, symbol) if single else STRANGER), Label.NONE
     if symbol in _LAST_UNIT_WORDS:
-        return _unit(State("unit", mode, 0, (False, single)), symbol)
+        return _unit(State("unit", mode, 0, (False, single, False)), symbol)
     if symbol in _DIGITS or symbol is S.PERCENT or symbol in CLOSING:
         return wanted(State("wanted", mode, chain=state.chain), symbol)
     if symbol is S.LIST_MARK and gap:
@@ -338,23 +338,28 @@ def _of(state: State, symbol: Symbol) -> Step:
         return state, Label.NONE
     if symbol is S.PERCENT:
         return State("percent", Mode.REACH if state.mode is Mode.REACH else Mode.SURE), Label.PERCENT
-    return (leave(state.mode, symbol) if symbol in ALL_WORDS - {S.OF} else refused(symbol)), Label.NONE
+    word = symbol in ALL_WORDS - {S.OF, S.LONE_X, S.SCALE_WORD}  # not `x of 3 * 4`
+    return (leave(state.mode, symbol) if word else refused(symbol)), Label.NONE
 
 
 def _unit(state: State, symbol: Symbol) -> Step:
-    """Words between a number and an operator. `number` words; flags: within a word; a sign may end the expression."""
-    mode, (within, single) = state.mode, state.flags
+    """Words between a number and an operator.
+
+    `number` words. Flags: within a word; a sign may end the expression; the word is a unit of measurement, which may
+    touch a number: `5km`, but `3ax` is no unit.
+    """
+    mode, (within, single, measure) = state.mode, state.flags
     if symbol in _UNIT_WORDS and not (single and symbol is S.REQUEST):
         count = state.number + (not within)
         if count <= _MOST_UNIT_WORDS:
-            return state._replace(number=count, flags=(True, single)), Label.NONE
+            return state._replace(number=count, flags=(True, single, symbol is S.MEASURE)), Label.NONE
     elif symbol is S.AND and state.number and not within:
         return State("unit per", mode, state.number, (single,)), Label.NONE
     elif symbol is S.PER:
         return State("unit per", mode, state.number, (single,)), Label.NONE
     elif symbol is S.SPACE:
-        return state._replace(flags=(False, single)), Label.NONE
-    elif symbol in _DIGITS or symbol is S.PERCENT or (symbol in CLOSING and not within):
+        return state._replace(flags=(False, single, False)), Label.NONE
+    elif (symbol in _DIGITS and (measure or not within)) or (symbol in (S.PERCENT, *CLOSING) and not within):
         return wanted(State("wanted", mode), symbol)
     elif within and symbol in (S.SLASH, S.MINUS, S.APOSTROPHE):
         return State("unit joint", mode, state.number, (single,)), Label.NONE
@@ -368,7 +373,7 @@ def _unit_per(state: State, symbol: Symbol) -> Step:
     if symbol in (S.PER, S.AND):
         return state, Label.NONE
     if symbol is S.SPACE and state.number < _MOST_UNIT_WORDS:
-        return State("unit", state.mode, state.number + 1, (False, state.flags[0])), Label.NONE
+        return State("unit", state.mode, state.number + 1, (False, state.flags[0], False)), Label.NONE
     return STRANGER, Label.NONE
 
 
@@ -376,7 +381,7 @@ def _unit_joint(state: State, symbol: Symbol) -> Step:
     """A mark within units: `birds/snake`, `120-page`, `driver's`."""
     if symbol in _UNIT_WORDS:
         count = min(state.number + 1, _MOST_UNIT_WORDS)
-        return State("unit", state.mode, count, (True, state.flags[0])), Label.NONE
+        return State("unit", state.mode, count, (True, state.flags[0], symbol is S.MEASURE)), Label.NONE
     if symbol in _DIGITS:
         return number_begins(state.mode)
     return STRANGER, Label.NONE
