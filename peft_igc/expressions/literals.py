@@ -25,6 +25,14 @@ from .symbols import SymbolTokens
 
 __all__ = ["Literals", "literals"]
 
+_LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
+_OPERATIONS = sum(
+    1 << symbol
+    for symbol in (
+        *(Symbol.PLUS, Symbol.STAR, Symbol.TIMES, Symbol.SLASH, Symbol.DIVIDE, Symbol.CARET, Symbol.MINUS_SIGN),
+        *(Symbol.OPERATOR_WORD, Symbol.LINK, Symbol.FUNCTION, Symbol.MODIFIER, Symbol.REQUEST),
+    )
+)
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 
@@ -37,6 +45,8 @@ class Literals(NamedTuple):
     digits: Tensor  # [N, L, D] int64, of the literal, without the point, left-aligned; PAD elsewhere
     sign: Tensor  # [N, L] int64, 1 if a minus negates the literal
     scale: Tensor  # [N, L] int64, digits after the point
+    word: Tensor  # [N, L] bool, letters stand in this token
+    operation: Tensor  # [N, L] bool, a word or a sign of an operation, or one that asks for it, stands in this token
 
 
 def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) -> Literals:
@@ -93,4 +103,6 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         digits=digits[:, :-1].view(n, length, num_digits),
         sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
         scale=scale,
+        word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
+        operation=count((_OPERATIONS >> stream.symbol) & 1 > 0) > 0,
     )

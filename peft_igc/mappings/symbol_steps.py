@@ -4,11 +4,11 @@ In: the text, the reading at each anchor, and the result that the network alone 
 written, and for each step the reason of a refusal with the token that caused it. Token interface only.
 
 * An expression in symbols that ends at the anchor, or that is the only numeric thing of its context: the rules of
-  `expressions` decide operands and operators. If it has two integers, as in the rows of training, the network decides
-  whether arithmetic is asked; of others the network was taught to be silent, so the rules decide alone.
-* No expression in symbols: the network points at two numbers and names the operation. Signs come from the text, and
-  a further number refuses, unless it stands in a sentence before both of the same sentence.
-* Anything numeric that the rules do not understand refuses.
+  `expressions` decide operands and operators. If it has two integers and stands among words, as in the rows of
+  training, the network decides whether arithmetic is asked. Of others it was taught to be silent, so the rules decide.
+* Symbols that may be a date, a range or a score: the rules and the network have to find the same.
+* No expression in symbols: the network points at two numbers and names the operation. A sign in symbols comes from the
+  text, and a further number refuses, or something numeric that is not understood, unless its sentence excuses it.
 
 Nothing here is learned. Try it: `pytest tests/mappings/test_symbol_steps.py`
 
@@ -23,12 +23,13 @@ import torch
 
 from ..expressions.grammar import Evaluated, evaluate
 from ..expressions.items import Item
-from ..expressions.literals import literals
+from ..expressions.literals import Literals, literals
 from ..expressions.reading import ExpressionReading, read_expressions
 from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.number_runs import find_runs, sentences
+from ..numbers.number_runs import find_runs, sentences, shifted, shows
+from ..numbers.token_table import Edge
 from .readings import Choice, Pointing, two_places
 
 
@@ -80,7 +81,24 @@ class Context(NamedTuple):
         return self.valid & (place <= self.anchor[:, None]) & (place >= self.since[:, None])
 
 
-def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Choice) -> tuple[Choice, torch.Tensor]:
+class Surroundings(NamedTuple):
+    """What stands around the chosen numbers of [B, A] steps.
+
+    Attributes:
+        further: [B, A] int64, index of a further number that nothing excuses, or of a chosen one that is no literal;
+            -1 for none.
+        strange: [B, A] bool, that number is not understood.
+        apart: [B, A] bool, a space or a sign that is in no date precedes the later one of the two.
+        bare: [B, A] bool, the context has no letters.
+    """
+
+    further: torch.Tensor
+    strange: torch.Tensor
+    apart: torch.Tensor
+    bare: torch.Tensor
+
+
+def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Choice) -> tuple[Choice, Surroundings]:
     """The choice with the signs that the text has, and where a further number refuses it.
 
     Args:
@@ -90,30 +108,49 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
         choice: `reading.choose()`.
 
     Returns:
-        The choice, and [B, A] int64: index of a further number that nothing excuses, or of an operand whose sign is
-        not known; -1 for none.
+        The choice, and what stands around it.
     """
     read = context.read
     found = literals(reader.symbols, context.ids, read, 1)
     places = two_places(reading.scores)[0]  # [B, A, 2]
     chosen = reading.positions.gather(2, places).flatten(0, 1).clamp(min=0)  # [N, 2]
+    seen = reader.tokens.look_up(context.ids, read)
+    # Behind a minus the text is known; without one the sign may be a word, such as `negative`.
+    touched = shifted(shows(seen.last, Edge.MINUS), 1).gather(1, chosen).view(choice.signs.shape)
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
-    # A zero has no sign.
-    zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)
+    sign = torch.where(touched, sign, sign | choice.signs)
+    zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
     sign = torch.where(zero, 0, sign)
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
-    other = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
-    runs = find_runs(reader.tokens, context.ids, read, 1)
-    sentence = sentences(reader.tokens, context.ids, read, runs)  # [N, n]
-    theirs = sentence.gather(1, chosen)
-    together = theirs[:, :1] == theirs[:, 1:]
-    excused = together & (sentence < theirs[:, :1])
-    refusing = other & ~excused
+    refusing = _further(reader, context, found, chosen)
     place = torch.arange(read.shape[1], device=read.device)
     culprit = torch.where(refusing, place, read.shape[1]).amin(1)
     culprit = torch.where(refusing.any(1), culprit, -1)
-    culprit = torch.where(unread.any(1), chosen.amin(1), culprit)
-    return choice._replace(signs=sign), culprit.view(choice.operator.shape)
+    culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)
+    strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
+    apart = seen.spaced | shifted(shows(seen.last, Edge.BOUNDARY), 1)
+    apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
+    bare = ~found.word.any(1)
+    around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, apart, bare)))
+    return choice._replace(signs=sign), around
+
+
+def _further(reader: Any, context: Context, found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+    """[N, n] bool, numbers beside the chosen [N, 2] that nothing excuses.
+
+    A number is excused in a sentence before that of both operands; in one after it, if that sentence names no
+    operation (`Then add 7.`). Of operands in two sentences, as in a list, the sentences next to theirs refuse, too.
+    """
+    read = context.read
+    other = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
+    sentence = sentences(reader.tokens, context.ids, read, find_runs(reader.tokens, context.ids, read, 1))  # [N, n]
+    operations = torch.zeros_like(sentence).scatter_add(1, sentence, (found.operation & read).long())
+    asking = operations.gather(1, sentence) > 0
+    theirs = sentence.gather(1, chosen)  # [N, 2]
+    first, last = theirs.amin(1, keepdim=True), theirs.amax(1, keepdim=True)
+    beside = (first != last).long()
+    near = (sentence >= first - beside) & (sentence <= last + beside)
+    return other & (near | ((sentence > last) & asking))
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:
@@ -158,7 +195,7 @@ def _is_plain(said: Ruling) -> torch.Tensor:
 
 
 def decided(
-    config: Any, said: Ruling, reading: Pointing, result: Result, legible: torch.Tensor, further: torch.Tensor
+    config: Any, said: Ruling, reading: Pointing, result: Result, legible: torch.Tensor, around: Surroundings
 ) -> tuple[Result, Ruling]:
     """The result that is written, and the ruling with the reasons of all refusals.
 
@@ -168,24 +205,31 @@ def decided(
         reading: the distributions of [B, A] steps.
         result: [B, A, ..] what the network reads, with signs by rule.
         legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
-        further: [B, A] int64, the second return value of `signed_by_rule`.
+        around: the second return value of `signed_by_rule`.
     """
     shape = legible.shape
     chances = reading.operator.softmax(-1)  # [B, A, K + 1]
     asked = chances.argmax(-1) < len(config.operations)
     asked &= 1 - chances[..., -1] >= config.confidence
-    asked = (asked | ~_is_plain(said).view(shape)) & legible
-    ruled, reason, culprit = (x.view(shape) for x in (said.ruled, said.reason, said.culprit))
-    status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), said.value.status.view(shape))
-    by_rule = torch.where(asked, status, int(Status.NONE))
-    learned = ~ruled & (reason == int(Reason.NO_EXPRESSION))
-    refused = learned & (result.status == int(Status.OK)) & (further >= 0)
-    status = torch.where(learned & ~refused, result.status, int(Status.NONE))
+    plain = _is_plain(said).view(shape)
+    ruled, reason, culprit, value = (x.view(shape) for x in (said.ruled, said.reason, said.culprit, said.value.status))
+    digits, sign = said.value.digits.view(*shape, -1), said.value.sign.view(shape)
+    # What may be a date or a range needs a reading that finds the same by itself.
+    same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign)
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & plain & same & legible & around.apart & (around.further < 0)
+    status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), value)
+    by_rule = torch.where((asked | ~plain | around.bare) & legible, status, int(Status.NONE))
+    learned = ~ruled & ~said.expression.reaches.view(shape) & (reason != int(Reason.LOOK_ALIKE))
+    refused = learned & (result.status == int(Status.OK)) & (around.further >= 0)
+    status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)
     ok = status == int(Status.OK)
-    digits = torch.where(ruled[..., None], said.value.digits.view(*shape, -1), result.digits)
-    sign = torch.where(ruled, said.value.sign.view(shape), result.sign)
-    reason = torch.where(refused, int(Reason.OTHER_NUMBER), reason)
-    culprit = torch.where(refused, further, culprit)
+    digits = torch.where(ruled[..., None], digits, result.digits)
+    sign = torch.where(ruled, sign, result.sign)
+    reason = torch.where(learned | agreed, int(Reason.NO_EXPRESSION), reason)
+    culprit = torch.where(learned | agreed, -1, culprit)
+    why = torch.where(around.strange, int(Reason.NOT_UNDERSTOOD), int(Reason.OTHER_NUMBER))
+    reason = torch.where(refused, why, reason)
+    culprit = torch.where(refused, around.further, culprit)
     said = said._replace(reason=reason.flatten(), culprit=culprit.flatten())
     return Result(torch.where(ok[..., None], digits, PAD), torch.where(ok, sign, 0), status), said

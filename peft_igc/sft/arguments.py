@@ -98,6 +98,7 @@ class IGCArguments:
     igc_num_heads: int | None = _same("num_heads")
     igc_max_distance: int | None = _same("max_distance")
     igc_operations: list[str] | None = _same("operations")
+    igc_max_operands: int | None = _same("max_operands")
     igc_division: str | None = _same("division")
     igc_result_digits: int | None = _same("result_digits")
     igc_writing_dim: int | None = _same("writing_dim")

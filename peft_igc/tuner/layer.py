@@ -463,9 +463,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if config.symbols is None or forced or not isinstance(reading, Pointing):
             return calculate_step(config, choice, legible), None
         context = Context.of(*text)
-        choice, further = signed_by_rule(reader, context, reading, choice)
+        choice, around = signed_by_rule(reader, context, reading, choice)
         result = calculate_step(config, choice, legible)
-        return decided(config, ruling(config, reader, context), reading, result, legible, further)
+        return decided(config, ruling(config, reader, context), reading, result, legible, around)
 
     def _has_no_operands(
         self,

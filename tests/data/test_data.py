@@ -23,7 +23,8 @@ from peft_igc.data.bigbench import (
     random_divisor,
 )
 from peft_igc.data.columns import check_columns
-from peft_igc.data.dataset import igc_features, read_jsonl, to_dataset, to_iterable_dataset
+from peft_igc.data.dataset import igc_features, to_dataset, to_iterable_dataset
+from peft_igc.data.files import read_jsonl
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.requests import BIGBENCH
 from peft_igc.data.wording.templates import PLAIN, TEMPLATES, Templates
@@ -670,7 +671,7 @@ def test_read_jsonl_keeps_every_line_and_every_field(tmp_path):
         (b'["a", "b"]', 'line 2: expected an object with "prompt" and "target", got'),
         (b'{"prompt": "a"}', r'line 2: the field "target" is missing; there are \[\'prompt\'\]'),
         (b'{"target": "a"}', 'line 2: the field "prompt" is missing'),
-        (b'{"prompt": "a", "target": 2}', 'line 2: "target" must be a string, got 2. Put it in quotation marks'),
+        (b'{"prompt": "a", "target": 2.5}', 'line 2: "target" must be a string, got 2.5. Put it in quotation marks'),
         (b'{"prompt": ["a"], "target": "2"}', 'line 2: "prompt" must be a string'),
         (b'{"prompt": "a", "target": "2", "group": null}', 'line 2: "group" must be a string, got None'),
         (b'{"prompt": " ", "target": "2"}', 'line 2: "prompt" is empty'),

@@ -28,6 +28,12 @@ def test_rows_are_read_as_the_rule_reads_them(width):
             assert labels[row, place] == label
 
 
+def test_it_is_made_on_the_cpu_under_any_default_device():
+    with torch.device("meta"):
+        automaton = compiled(0, 3, remainder, facts)
+    assert automaton.run(torch.tensor([[1, 2, 0]]))[0].tolist() == [[1, 5, 1]]
+
+
 def test_states_that_no_text_tells_apart_become_one():
     def rule(state, symbol):
         return (state + symbol + 1) % 12, state % 2

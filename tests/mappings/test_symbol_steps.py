@@ -24,8 +24,8 @@ def tools():
     return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0]
 
 
-def answer(text, operands=(0, 1), operator="+", sure=True, **changed):
-    """What becomes of a text whose reading points at two of its numbers (by order, both positive) with an operator.
+def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), **changed):
+    """What becomes of a text whose reading points at two of its numbers (by order, with signs) with an operator.
 
     Returns the number or the status, the reason, and the text of the token that caused it.
     """
@@ -38,16 +38,16 @@ def answer(text, operands=(0, 1), operator="+", sure=True, **changed):
     places = runs.number[0].nonzero().flatten().tolist() or [0]
     scores = torch.full((1, 1, 2, ids.shape[1], 2), NEVER)
     for slot, which in enumerate(operands):
-        scores[0, 0, slot, places[min(which, len(places) - 1)], 0] = 0
+        scores[0, 0, slot, places[min(which, len(places) - 1)], signs[slot]] = 0
     logits = torch.full((1, 1, len(config.operations) + 1), -10.0)
     logits[..., config.operations.index(operator) if operator in config.operations else -1] = 10.0 if sure else -9.9
     positions = torch.arange(ids.shape[1])[None, None]
     reading = Pointing(scores, logits, runs.digits[:, None], positions, torch.zeros(1, 1, dtype=torch.bool))
     context = Context.of(ids, valid, anchors, since)
-    choice, further = signed_by_rule(reader, context, reading, reading.choose())
+    choice, around = signed_by_rule(reader, context, reading, reading.choose())
     legible = torch.ones(1, 1, dtype=torch.bool)
     result = calculate_step(config, choice, legible)
-    result, said = decided(config, ruling(config, reader, context), reading, result, legible, further)
+    result, said = decided(config, ruling(config, reader, context), reading, result, legible, around)
     status = Status(int(result.status[0, 0]))
     found = decode(result.digits[0, 0], result.sign[0, 0])[0] if status == Status.OK else status.name
     culprit = int(said.culprit[0])
@@ -73,11 +73,26 @@ def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operat
 
 
 def test_the_network_decides_whether_an_expression_is_to_be_calculated():
-    assert answer("796 -229", operator="none")[0] == "NONE"
-    assert answer("796 -229", sure=False, confidence=0.9)[0] == "NONE"
-    assert answer("796 -229", sure=False)[0] == "567"
+    text = "What is 796 -229?"
+    assert answer(text, operator="none")[0] == "NONE"
+    assert answer(text, sure=False, confidence=0.9)[0] == "NONE"
+    assert answer(text, sure=False)[0] == "567"
     for text, expected in (("1 + 2 + 3", "6"), ("2^10 =", "1024"), ("0.5 * 8", "4")):  # which are not in its training
         assert answer(text, operator="none")[0] == expected
+    assert answer("796 -229", operator="none")[0] == "567"  # nothing else is said
+
+
+def test_what_may_be_a_range_needs_a_reading_that_finds_the_same():
+    text = "Exercise: 37,932 - 334"
+    assert answer(text, operator="-")[0] == "37598"
+    assert answer(text, operator="+")[:2] == ("NONE", Reason.LOOK_ALIKE)
+    assert answer("Ages 8-76 only", operator="-")[:2] == ("NONE", Reason.LOOK_ALIKE)
+
+
+def test_a_sign_may_be_a_word_but_not_where_a_minus_stands():
+    assert answer("Addition: 8 and minus 5", signs=(0, 1))[0] == "3"
+    assert answer("What is 8 less 5?", operator="-", signs=(0, 0))[0] == "3"
+    assert answer("Compute -8 plus 5.", signs=(0, 0))[0] == "-3"
 
 
 @pytest.mark.parametrize(

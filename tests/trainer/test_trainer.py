@@ -170,7 +170,7 @@ def test_unsupervised_rows_may_have_any_number_of_anchors():
         (example("1+2=", "3", "4+5=", "9", **add("1", "2")), r"row '1\+2=': the row has 2 anchors, but .* one calc"),
         (example("1+2=", "3", igc_operator=["+"] * 2, igc_operands=[["1", "2"]] * 2), "has 1 anchor, .* 2 entries"),
         (example("", "1+2=3", **add("1", "2")), "no labelled token follows .* `prompt` and `completion` columns"),
-        (example("1+2=", "3", **add(1, 2)), r"row '1\+2=': `igc_operands` holds 1 of type `int`"),
+        (example("1+2=", "3", **add(1.5, 2)), r"row '1\+2=': `igc_operands` holds 1.5 of type `float`"),
         (example("1+2=", "3", **add("1", "2", "4")), r"row '1\+2=': `igc_result` '4' contradicts"),
         (example("x" * 200 + "1+2=", "3", **add("1", "2", "4")), r"row 'x{39} \.\.\. x{70}.*1\+2='"),
     ],

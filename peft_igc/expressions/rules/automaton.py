@@ -139,7 +139,8 @@ def compiled(
         if len(states) > MOST_STATES:
             raise ValueError(f"The rule reaches over {MOST_STATES} states. Its states must not count without end.")
     known = [facts(state) for state in pending]
-    return _joined(known, _table(following), _table(labels), states)
+    with torch.device("cpu"):  # PEFT loads adapters with "meta" as the default device
+        return _joined(known, _table(following), _table(labels), states)
 
 
 def _table(rows: list[list[int]]) -> Tensor:
