@@ -46,6 +46,7 @@ class Literals(NamedTuple):
     sign: Tensor  # [N, L] int64, 1 if a minus negates the literal
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
+    request: Tensor  # [N, L] bool, a word that asks, such as `what`, stands in this token
     operation: Tensor  # [N, L] bool, a word or a sign of an operation, or one that asks for it, stands in this token
 
 
@@ -104,5 +105,6 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
         scale=scale,
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
+        request=count(stream.symbol == int(Symbol.REQUEST)) > 0,
         operation=count((_OPERATIONS >> stream.symbol) & 1 > 0) > 0,
     )

@@ -90,12 +90,14 @@ class Surroundings(NamedTuple):
         strange: [B, A] bool, that number is not understood.
         apart: [B, A] bool, a space or a sign that is in no date precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
+        requested: [B, A] bool, it has a word that asks, such as `what`.
     """
 
     further: torch.Tensor
     strange: torch.Tensor
     apart: torch.Tensor
     bare: torch.Tensor
+    requested: torch.Tensor
 
 
 def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Choice) -> tuple[Choice, Surroundings]:
@@ -130,8 +132,8 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
     apart = seen.spaced | shifted(shows(seen.last, Edge.BOUNDARY), 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
-    bare = ~found.word.any(1)
-    around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, apart, bare)))
+    bare, asks = ~found.word.any(1), found.request.any(1)
+    around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, apart, bare, asks)))
     return choice._replace(signs=sign), around
 
 
@@ -218,7 +220,9 @@ def decided(
     same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign)
     agreed = (reason == int(Reason.LOOK_ALIKE)) & plain & same & legible & around.apart & (around.further < 0)
     status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), value)
-    by_rule = torch.where((asked | ~plain | around.bare) & legible, status, int(Status.NONE))
+    bracketed = (said.expression.items.kind == int(Item.OPEN)).any(1).view(shape)  # no row of training has brackets
+    asked |= ~plain | around.bare | (bracketed & around.requested)
+    by_rule = torch.where(asked & legible, status, int(Status.NONE))
     learned = ~ruled & ~said.expression.reaches.view(shape) & (reason != int(Reason.LOOK_ALIKE))
     refused = learned & (result.status == int(Status.OK)) & (around.further >= 0)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
