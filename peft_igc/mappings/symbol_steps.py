@@ -33,6 +33,7 @@ from ..numbers.token_table import Edge
 from .readings import Choice, Pointing, two_places
 
 
+MOST_COMPILED = 2  # operands of an expression in a compiled graph
 _OPERATORS = {"+": Item.PLUS, "-": Item.MINUS, "*": Item.TIMES, "/": Item.DIVIDE}
 
 
@@ -162,16 +163,16 @@ def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def ruling(config: Any, reader: Any, context: Context) -> Ruling:
-    """Reads and evaluates the expressions in symbols of N steps; `config` is an `IGCConfig`."""
-    expression = read_expressions(
-        reader.symbols,
-        *context,
-        num_digits=config.num_digits,
-        max_operands=config.max_operands,
-    )
+    """Reads and evaluates the expressions in symbols of N steps; `config` is an `IGCConfig`.
+
+    While a graph is compiled, an expression of more than `MOST_COMPILED` operands is refused.
+    """
+    # Each further operand adds more than a thousand nodes to a compiled graph.
+    most = MOST_COMPILED if torch.compiler.is_compiling() else config.max_operands
+    expression = read_expressions(reader.symbols, *context, num_digits=config.num_digits, max_operands=most)
     value = evaluate(
         expression.items,
-        max_operands=config.max_operands,
+        max_operands=most,
         result_digits=config.result_digits,
         division=config.division,
     )

@@ -267,6 +267,7 @@ def test_the_table_names_steps_in_generated_text(made, tokenizer):
     assert len(marked) == 2  # `generate`, and what it took behind the first token
 
 
+@pytest.mark.slow
 def test_what_is_decoded_by_a_graph_is_read_too(subject, tokenizer):
     fed = checks.fed_tokens(tokenizer, 2, 2, CPU)
     ids = checks.text_of(tokenizer, checks.CALCULATION, 2, 64)

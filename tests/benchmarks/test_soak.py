@@ -151,6 +151,7 @@ def test_a_state_that_does_not_follow_its_cache_gives_wrong_answers_that_are_fou
     assert f"The first: llama tokens dynamic, {kind}, seed" in message
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_ends_the_command_with_a_message_and_its_results(tmp_path, monkeypatch, capsys):
     fresh = soak.fresh
     monkeypatch.setattr(soak, "CLOSE", 0.0)  # no tie
@@ -162,6 +163,7 @@ def test_a_wrong_answer_ends_the_command_with_a_message_and_its_results(tmp_path
     assert "memory is flat" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_thread_whose_answers_differ_from_the_sequential_ones_is_found(trained):
     plan = Plan(trained["llama tokens dynamic"], "reset", "0")
     answers = soak_lives.lived(plan)
@@ -253,6 +255,7 @@ def test_memory_that_grows_is_found(name, value, message):
     assert re.search(message, found)
 
 
+@pytest.mark.slow
 def test_caches_that_are_kept_end_the_command(tmp_path, monkeypatch):
     kept, make = [], soak_lives._Life._cache
     monkeypatch.setattr(soak_lives._Life, "_cache", lambda life: kept.append(make(life)) or kept[-1])
@@ -263,6 +266,7 @@ def test_caches_that_are_kept_end_the_command(tmp_path, monkeypatch):
     assert results["alone"]["wrong"] == 0
 
 
+@pytest.mark.slow
 def test_what_is_left_on_a_threads_stack_is_found(trained, monkeypatch):
     plan = Plan(trained["llama tokens dynamic"], "reset", "0")
     answers, pop = soak_lives.lived(plan), hooks._Call.__call__

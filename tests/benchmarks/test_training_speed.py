@@ -70,6 +70,7 @@ def test_rows_have_as_many_labels_as_asked_for_after_the_same_question(tiny):
         training_steps.rows_of_length(tokenizer, 60, 20, 0, 1)
 
 
+@pytest.mark.slow
 def test_logits_are_at_all_positions_only_where_the_method_says_so(monkeypatch):
     base, tokenizer = tiny_base()
     scored = []

@@ -144,3 +144,10 @@ def test_statuses_of_expressions():
     assert answer("1 + 2 + 3 =", max_operands=2)[:2] == ("NONE", Reason.TOO_MANY_OPERANDS)
     assert answer("1 - 2 =", operations=["+"])[:2] == ("NONE", Reason.MALFORMED)
     assert answer("1 + 2 =", operations=["+"])[0] == "3"
+
+
+def test_in_a_compiled_graph_longer_expressions_are_refused(monkeypatch):
+    assert answer("1 + 2 + 3 =")[0] == "6"
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert answer("1 + 2 + 3 =")[:2] == ("NONE", Reason.TOO_MANY_OPERANDS)
+    assert answer("1 + 2 =")[0] == "3"
