@@ -9,6 +9,7 @@ Try it: `pytest tests/tuner/test_model_card.py`
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -183,6 +184,7 @@ def _anchors(config: Mapping[str, Any]) -> str:
     return "; ".join(found)
 
 
+@functools.cache
 def _versions() -> str:
     """The versions with which the adapter was saved."""
     names = ("peft-igc", "peft", "transformers", "torch")
