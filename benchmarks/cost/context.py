@@ -175,7 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     base, tokenizer = made_base(arguments.shape, 0, torch.device("cpu"))
     base.config.max_position_embeddings = 2 * max(arguments.lengths)
-    results: dict[str, Any] = {**facts(), "settings": vars(arguments) | {"output": str(arguments.output)}, "cells": []}
+    results: dict[str, Any] = {**facts(), "settings": vars(arguments) | {"output": arguments.output.name}, "cells": []}
     for width in arguments.widths:
         sizes = DEMO_SIZES if width == "demo" else {"reading_dim": 512}
         for case in arguments.cases:

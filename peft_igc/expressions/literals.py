@@ -26,13 +26,6 @@ from .symbols import SymbolTokens
 __all__ = ["Literals", "literals"]
 
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
-_OPERATIONS = sum(
-    1 << symbol
-    for symbol in (
-        *(Symbol.PLUS, Symbol.STAR, Symbol.TIMES, Symbol.SLASH, Symbol.DIVIDE, Symbol.CARET, Symbol.MINUS_SIGN),
-        *(Symbol.OPERATOR_WORD, Symbol.LINK, Symbol.FUNCTION, Symbol.MODIFIER, Symbol.REQUEST),
-    )
-)
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 
@@ -47,7 +40,6 @@ class Literals(NamedTuple):
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
     request: Tensor  # [N, L] bool, a word that asks, such as `what`, stands in this token
-    operation: Tensor  # [N, L] bool, a word or a sign of an operation, or one that asks for it, stands in this token
 
 
 def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) -> Literals:
@@ -106,5 +98,4 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         scale=scale,
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
         request=count(stream.symbol == int(Symbol.REQUEST)) > 0,
-        operation=count((_OPERATIONS >> stream.symbol) & 1 > 0) > 0,
     )

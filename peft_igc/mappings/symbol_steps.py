@@ -8,7 +8,7 @@ written, and for each step the reason of a refusal with the token that caused it
   training, the network decides whether arithmetic is asked. Of others it was taught to be silent, so the rules decide.
 * Symbols that may be a date, a range or a score: the rules and the network have to find the same.
 * No expression in symbols: the network points at two numbers and names the operation. A sign in symbols comes from the
-  text, and a further number refuses, or something numeric that is not understood, unless its sentence excuses it.
+  text, and every further number since the last anchor refuses, as does what is numeric and not understood.
 
 Nothing here is learned. Try it: `pytest tests/mappings/test_symbol_steps.py`
 
@@ -23,18 +23,23 @@ import torch
 
 from ..expressions.grammar import Evaluated, evaluate
 from ..expressions.items import Item
-from ..expressions.literals import Literals, literals
+from ..expressions.literals import literals
 from ..expressions.reading import ExpressionReading, read_expressions
 from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.number_runs import find_runs, sentences, shifted, shows
+from ..numbers.number_runs import shifted, shows
 from ..numbers.token_table import Edge
 from .readings import Choice, Pointing, two_places
 
 
 MOST_COMPILED = 2  # operands of an expression in a compiled graph
-_OPERATORS = {"+": Item.PLUS, "-": Item.MINUS, "*": Item.TIMES, "/": Item.DIVIDE}
+_OPERATORS = {  # the items that need an operation
+    "+": (Item.PLUS,),
+    "-": (Item.MINUS,),
+    "*": (Item.TIMES, Item.POWER, Item.OF),
+    "/": (Item.DIVIDE, Item.PERCENT),
+}
 
 
 class Ruling(NamedTuple):
@@ -86,7 +91,7 @@ class Surroundings(NamedTuple):
     """What stands around the chosen numbers of [B, A] steps.
 
     Attributes:
-        further: [B, A] int64, index of a further number that nothing excuses, or of a chosen one that is no literal;
+        further: [B, A] int64, index of the first further number, or of a chosen one that is no literal;
             -1 for none.
         strange: [B, A] bool, that number is not understood.
         apart: [B, A] bool, a space or a sign that is in no date precedes the later one of the two.
@@ -125,7 +130,8 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
     sign = torch.where(zero, 0, sign)
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
-    refusing = _further(reader, context, found, chosen)
+    # A sentence's end excuses nothing: `My number is 8. Add 12 and 5 to it.`, `What is 12 plus 5? Now double it.`
+    refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
     place = torch.arange(read.shape[1], device=read.device)
     culprit = torch.where(refusing, place, read.shape[1]).amin(1)
     culprit = torch.where(refusing.any(1), culprit, -1)
@@ -136,24 +142,6 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     bare, asks = ~found.word.any(1), found.request.any(1)
     around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, apart, bare, asks)))
     return choice._replace(signs=sign), around
-
-
-def _further(reader: Any, context: Context, found: Literals, chosen: torch.Tensor) -> torch.Tensor:
-    """[N, n] bool, numbers beside the chosen [N, 2] that nothing excuses.
-
-    A number is excused in a sentence before that of both operands; in one after it, if that sentence names no
-    operation (`Then add 7.`). Of operands in two sentences, as in a list, the sentences next to theirs refuse, too.
-    """
-    read = context.read
-    other = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
-    sentence = sentences(reader.tokens, context.ids, read, find_runs(reader.tokens, context.ids, read, 1))  # [N, n]
-    operations = torch.zeros_like(sentence).scatter_add(1, sentence, (found.operation & read).long())
-    asking = operations.gather(1, sentence) > 0
-    theirs = sentence.gather(1, chosen)  # [N, 2]
-    first, last = theirs.amin(1, keepdim=True), theirs.amax(1, keepdim=True)
-    beside = (first != last).long()
-    near = (sentence >= first - beside) & (sentence <= last + beside)
-    return other & (near | ((sentence > last) & asking))
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:
@@ -177,7 +165,8 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
         division=config.division,
     )
     reason, culprit = expression.reason, expression.culprit
-    missing = [int(item) for symbol, item in _OPERATORS.items() if symbol not in config.operations]
+    absent = _OPERATORS.keys() - set(config.operations)
+    missing = [int(item) for symbol in sorted(absent) for item in _OPERATORS[symbol]]
     for item in missing:
         lacks = (expression.items.kind == item).any(1) & (reason == int(Reason.NONE))
         reason = torch.where(lacks, int(Reason.MALFORMED), reason)

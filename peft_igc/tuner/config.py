@@ -139,6 +139,7 @@ class IGCConfig(PeftConfig):
         confidence (`float`, *optional*, defaults to `0.0`):
             Minimum probability of a reading (operands, signs and operator together), in 0..1 without 1. Below it the
             status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
+            Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
             It can be changed after training.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
