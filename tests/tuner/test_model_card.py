@@ -68,11 +68,11 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
     text = card(saved).replace(
         "library_name: peft", "library_name: peft\nlicense: mit\ndatasets:\n- me/sums\nlicence: license"
     )
-    (saved / "README.md").write_text(text.replace("tags:\n", "tags:\n- maths\n- base_model:adapter:/elsewhere/me/base\n"))
+    (saved / "README.md").write_text(text.replace("tags:\n", "tags:\n- maths\n- base_model:adapter:/some/me/base\n"))
     write_card(saved, "org/base")
     text = card(saved)
     assert "datasets:\n- me/sums\nlibrary_name" in text
-    for value in ("\n- me/sums\n- /elsewhere/me/rows\n", " me/sums\n", " /elsewhere/me/rows\n", "\n- ./rows\n"):
+    for value in ("\n- me/sums\n- /some/me/rows\n", " me/sums\n", " /some/me/rows\n", "\n- ./rows\n"):
         (saved / "README.md").write_text(text.replace("\n- me/sums\n", value, 1))
         write_card(saved, "org/base")
         assert ("me/sums" in card(saved)) == ("me/sums" in value)
@@ -85,7 +85,7 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
         'model, "me/adder")',
     ):
         assert kept in text
-    for words in ("licence: license", "/elsewhere/me"):
+    for words in ("licence: license", "/some/me"):
         assert words not in text
     assert "base_model: org/base\n" in text
     assert "- base_model:adapter:org/base\n" in text
@@ -95,7 +95,7 @@ def test_what_others_set_and_an_earlier_record_are_kept(saved):
     assert card(saved) == again
 
 
-@pytest.mark.parametrize("base", ["/elsewhere/me/base", "./base", "~/base", "a/b/c", "C:\\\\base"])
+@pytest.mark.parametrize("base", ["/some/me/base", "./base", "~/base", "a/b/c", "C:\\\\base"])
 def test_no_path_of_a_base_is_written(tmp_path, base):
     write_card(tmp_path, base)
     assert base not in card(tmp_path)
