@@ -8,7 +8,7 @@ written, and for each step the reason of a refusal with the token that caused it
   training, the network decides whether arithmetic is asked. Of others it was taught to be silent, so the rules decide.
 * Symbols that may be a date, a range or a score: the rules and the network have to find the same.
 * No expression in symbols: the network points at two numbers and names the operation. A sign in symbols comes from the
-  text, and every further number since the last anchor refuses, as does what is numeric and not understood.
+  text, and every further number of the turn refuses, as does what is numeric and not understood.
 
 Nothing here is learned. Try it: `pytest tests/mappings/test_symbol_steps.py`
 
@@ -29,7 +29,7 @@ from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted, shows
-from ..numbers.token_table import Edge
+from ..numbers.token_table import EMBEDDED, Edge
 from .readings import Choice, Pointing, two_places
 
 
@@ -86,12 +86,18 @@ class Context(NamedTuple):
         place = torch.arange(self.ids.shape[1], device=self.ids.device)
         return self.valid & (place <= self.anchor[:, None]) & (place >= self.since[:, None])
 
+    @property
+    def known(self) -> torch.Tensor:
+        """[N] bool, no token up to the anchor was given as an embedding, which may be a part of any number."""
+        place = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return ~((self.ids == EMBEDDED) & (place <= self.anchor[:, None])).any(1)
+
 
 class Surroundings(NamedTuple):
     """What stands around the chosen numbers of [B, A] steps.
 
     Attributes:
-        further: [B, A] int64, index of the first further number, or of a chosen one that is no literal;
+        further: [B, A] int64, index of the first further number of the turn, or of a chosen one that is no literal;
             -1 for none.
         strange: [B, A] bool, that number is not understood.
         apart: [B, A] bool, a space or a sign that is in no date precedes the later one of the two.
@@ -130,9 +136,11 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
     sign = torch.where(zero, 0, sign)
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
-    # A sentence's end excuses nothing: `My number is 8. Add 12 and 5 to it.`, `What is 12 plus 5? Now double it.`
-    refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
+    # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does.
     place = torch.arange(read.shape[1], device=read.device)
+    before = found.control & (place < chosen.amin(1, keepdim=True))
+    turn = torch.where(before, place, -1).amax(1, keepdim=True)
+    refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
     culprit = torch.where(refusing, place, read.shape[1]).amin(1)
     culprit = torch.where(refusing.any(1), culprit, -1)
     culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)

@@ -30,10 +30,9 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
-from ..mappings.readings import Choice, Pointing, Reading
-from ..mappings.symbol_steps import Context, Ruling, decided, ruling, signed_by_rule
+from ..mappings.readings import Pointing, Reading
+from ..mappings.symbol_steps import Context
 from ..numbers.calculator import Result, Status
-from ..numbers.digits import PAD
 from ..numbers.spelling import continue_result
 from ..numbers.token_table import PADDING, UNSEEN
 from .anchors import FEW, Position, Rules, anchors_of_call, context_starts, kinds_of
@@ -50,7 +49,7 @@ from .call import (
     thread,
 )
 from .config import ROW, IGCConfig
-from .steps import Step, Writing, calculate_step, supervise
+from .steps import Step, Writing, result_of_step, supervise
 from .text_state import StaticText, Steps, TextState
 
 
@@ -411,11 +410,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         since = context_starts(config.reading_context, rules, anchors, kinds, state.earlier_anchors())  # [B, A]
         longest = self._longest(name, state, anchors, since)
         if self._has_no_operands(name, state, anchors, since, longest, call):
-            none = torch.full_like(anchors, int(Status.NONE))
-            digits = anchors.new_full((*anchors.shape, config.result_digits or 0), PAD)
-            empty = features.new_empty(*anchors.shape, 0, 0)
-            zero, never = torch.zeros_like(anchors), torch.full_like(anchors, -1)
-            return None, Steps(anchors, kinds, zero, digits, zero, none, never, empty), None
+            return None, Steps.silent(anchors, kinds, config.result_digits or 0, features), None
         kept, ids, first = state.readable(longest, features)
         at = torch.where(anchors >= 0, anchors - first, -1)
         since = (since - first).clamp(min=0)
@@ -425,7 +420,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         legible = anchors >= 0
         if config.interface == "hidden":  # the token interface counts unseen text as a number
             legible &= ~_any_unseen(ids, at, since)
-        result, said = self._result(name, reading, choice, legible, (ids, ids != PADDING, at, since), call)
+        # In training correct results replace these, so that no rule is asked.
+        forced = call.targets is not None and self.training and config.teacher_forcing
+        text = Context.of(ids, ids != PADDING, at, since)
+        result, said = result_of_step(config, reader, text, reading, choice, legible, by_rule=not forced)
         for observer in thread.observers:
             observer(Step(anchors, reading, choice, result, said, first))
         if call.targets is not None:
@@ -439,33 +437,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
         steps = Steps(anchors, kinds, ranks, *result, torch.full_like(anchors, -1), shortcut.to(features.dtype))
         return reading, steps, _first_to_write(config, call, anchors, result)
-
-    def _result(
-        self,
-        name: str,
-        reading: Reading | Pointing,
-        choice: Choice,
-        legible: torch.Tensor,
-        text: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
-        call: Call,
-    ) -> tuple[Result, Ruling | None]:
-        """The result of each step, by rule where the text says it in symbols.
-
-        Args:
-            name: the active adapter.
-            reading, choice: of [B, A] steps.
-            legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
-            text: ids [B, n], valid [B, n], and the last and first token of each step [B, A].
-            call: in training, correct results replace these, so that no rule is asked.
-        """
-        config, reader = self.igc_config[name], self.igc_input_mapping[name]
-        forced = call.targets is not None and self.training and config.teacher_forcing
-        if config.symbols is None or forced or not isinstance(reading, Pointing):
-            return calculate_step(config, choice, legible), None
-        context = Context.of(*text)
-        choice, around = signed_by_rule(reader, context, reading, choice)
-        result = calculate_step(config, choice, legible)
-        return decided(config, ruling(config, reader, context), reading, result, legible, around)
 
     def _has_no_operands(
         self,

@@ -10,12 +10,12 @@ Try it: `pytest tests/tuner/test_layer.py`
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
-from ..mappings.symbol_steps import Ruling
+from ..mappings.symbol_steps import Context, Ruling, decided, ruling, signed_by_rule
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
 from .config import ONLY, IGCConfig
@@ -54,6 +54,36 @@ class Writing(NamedTuple):
     start: int
     active: torch.Tensor
     gate: torch.Tensor
+
+
+def result_of_step(
+    config: IGCConfig,
+    reader: Any,
+    text: Context,
+    reading: Reading | Pointing,
+    choice: Choice,
+    legible: torch.Tensor,
+    by_rule: bool,
+) -> tuple[Result, Ruling | None]:
+    """The results of [B, A] steps, by rule where the text says it in symbols.
+
+    Args:
+        config: the adapter's config.
+        reader: its input mapping.
+        text: the text of the steps.
+        reading, choice: what was read, and the operands and operator chosen from it.
+        legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
+        by_rule: whether rules are asked, if the adapter has them.
+
+    Returns:
+        The results, and what the rules say; None if they were not asked.
+    """
+    if config.symbols is None or not by_rule or not isinstance(reading, Pointing):
+        return calculate_step(config, choice, legible), None
+    legible = legible & text.known.view(legible.shape)
+    choice, around = signed_by_rule(reader, text, reading, choice)
+    result = calculate_step(config, choice, legible)
+    return decided(config, ruling(config, reader, text), reading, result, legible, around)
 
 
 def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:

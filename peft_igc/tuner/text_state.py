@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..numbers.calculator import Status
+from ..numbers.digits import PAD
 from ..numbers.token_table import PADDING, UNSEEN
 
 
@@ -68,6 +70,13 @@ class Steps(NamedTuple):
     status: torch.Tensor
     completed_at: torch.Tensor
     shortcut: torch.Tensor
+
+    @classmethod
+    def silent(cls, anchors: torch.Tensor, kinds: torch.Tensor, result_digits: int, like: torch.Tensor) -> Steps:
+        """Steps [B, A] with the status NONE, which write nothing; `like` is of the dtype of the shortcut."""
+        zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
+        none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
+        return cls(anchors, kinds, zero, digits, zero, none, never, like.new_empty(*anchors.shape, 0, 0))
 
     @classmethod
     def empty(cls, rows: int, result_digits: int, like: torch.Tensor, shortcut: tuple[int, int] = (0, 0)) -> Steps:

@@ -8,12 +8,13 @@ import torch
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.expressions.reasons import Reason
 from peft_igc.mappings.readings import NEVER, Pointing
-from peft_igc.mappings.symbol_steps import Context, decided, ruling, signed_by_rule
+from peft_igc.mappings.symbol_steps import Context
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.numbers.number_runs import find_runs
+from peft_igc.numbers.token_table import EMBEDDED
 from peft_igc.tuner.build import make_mappings
-from peft_igc.tuner.steps import calculate_step
+from peft_igc.tuner.steps import result_of_step
 
 
 @functools.cache
@@ -24,7 +25,7 @@ def tools():
     return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0]
 
 
-def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), **changed):
+def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedded=False, **changed):
     """What becomes of a text whose reading points at two of its numbers (by order, with signs) with an operator.
 
     Returns the number or the status, the reason, and the text of the token that caused it.
@@ -32,6 +33,8 @@ def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), **chang
     tokenizer, config, reader = tools()
     config = IGCConfig(**{**config.to_dict(), **changed}) if changed else config
     ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+    if embedded:
+        ids[0, 0] = EMBEDDED
     valid = torch.ones_like(ids, dtype=torch.bool)
     anchors, since = torch.tensor([[ids.shape[1] - 1]]), torch.zeros(1, 1, dtype=torch.int64)
     runs = find_runs(reader.tokens, ids, valid, config.num_digits + 1)
@@ -44,10 +47,8 @@ def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), **chang
     positions = torch.arange(ids.shape[1])[None, None]
     reading = Pointing(scores, logits, runs.digits[:, None], positions, torch.zeros(1, 1, dtype=torch.bool))
     context = Context.of(ids, valid, anchors, since)
-    choice, around = signed_by_rule(reader, context, reading, reading.choose())
     legible = torch.ones(1, 1, dtype=torch.bool)
-    result = calculate_step(config, choice, legible)
-    result, said = decided(config, ruling(config, reader, context), reading, result, legible, around)
+    result, said = result_of_step(config, reader, context, reading, reading.choose(), legible, by_rule=True)
     status = Status(int(result.status[0, 0]))
     found = decode(result.digits[0, 0], result.sign[0, 0])[0] if status == Status.OK else status.name
     culprit = int(said.culprit[0])
@@ -103,10 +104,12 @@ def test_a_sign_may_be_a_word_but_not_where_a_minus_stands():
         ("What is the sum of 12 and 5?", "17"),
         ("What is the sum of -12 and 5?", "-7"),
         ("What is the sum of 12 and -5?", "7"),
+        ("<|system|>Today is 22 November.<|end|><|user|>What is the sum of 12 and 5?<|end|><|assistant|>", "17"),
     ],
 )
 def test_a_request_in_words_is_read_by_the_network_with_signs_of_the_text(text, expected):
-    found, reason, _ = answer(text)
+    first = 1 if "22" in text else 0
+    found, reason, _ = answer(text, (first, first + 1))
     assert (found, reason) == (expected, Reason.NO_EXPRESSION)
 
 
@@ -158,3 +161,9 @@ def test_in_a_compiled_graph_longer_expressions_are_refused(monkeypatch):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert answer("1 + 2 + 3 =")[:2] == ("NONE", Reason.TOO_MANY_OPERANDS)
     assert answer("1 + 2 =")[0] == "3"
+
+
+def test_a_text_with_tokens_that_were_given_as_embeddings_is_not_answered():
+    text = "This is it.\n3 + 4 ="
+    assert answer(text)[0] == "7"
+    assert answer(text, embedded=True)[0] == "NONE"
