@@ -100,6 +100,7 @@ class Surroundings(NamedTuple):
         further: [B, A] int64, index of the first further number of the turn, or of a chosen one that is no literal;
             -1 for none.
         strange: [B, A] bool, that number is not understood.
+        worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space or a sign that is in no date precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
         requested: [B, A] bool, it has a word that asks, such as `what`.
@@ -107,6 +108,7 @@ class Surroundings(NamedTuple):
 
     further: torch.Tensor
     strange: torch.Tensor
+    worded: torch.Tensor
     apart: torch.Tensor
     bare: torch.Tensor
     requested: torch.Tensor
@@ -145,10 +147,12 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     culprit = torch.where(refusing.any(1), culprit, -1)
     culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)
     strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
+    inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
+    worded = (found.word & inner).any(1)
     apart = seen.spaced | shifted(shows(seen.last, Edge.BOUNDARY), 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     bare, asks = ~found.word.any(1), found.request.any(1)
-    around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, apart, bare, asks)))
+    around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, worded, apart, bare, asks)))
     return choice._replace(signs=sign), around
 
 
@@ -221,7 +225,9 @@ def decided(
     bracketed = (said.expression.items.kind == int(Item.OPEN)).any(1).view(shape)  # no row of training has brackets
     asked |= ~plain | around.bare | (bracketed & around.requested)
     by_rule = torch.where(asked & legible, status, int(Status.NONE))
-    learned = ~ruled & ~said.expression.reaches.view(shape) & (reason != int(Reason.LOOK_ALIKE))
+    # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
+    in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
+    learned = ~ruled & ~said.expression.reaches.view(shape) & (reason != int(Reason.LOOK_ALIKE)) & in_words
     refused = learned & (result.status == int(Status.OK)) & (around.further >= 0)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)

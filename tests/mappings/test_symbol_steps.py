@@ -167,3 +167,8 @@ def test_a_text_with_tokens_that_were_given_as_embeddings_is_not_answered():
     text = "This is it.\n3 + 4 ="
     assert answer(text)[0] == "7"
     assert answer(text, embedded=True)[0] == "NONE"
+
+
+@pytest.mark.parametrize("text", ["a 50/50 chance", "x = a[9-1]"])
+def test_numbers_joined_by_symbols_that_the_rules_refuse_are_no_request_in_words(text):
+    assert answer(text, operator="-")[0] == "NONE"
