@@ -39,6 +39,7 @@ class Literals(NamedTuple):
     sign: Tensor  # [N, L] int64, 1 if a minus negates the literal
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
+    space: Tensor  # [N, L] bool, a space stands in this token
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
     request: Tensor  # [N, L] bool, a word that asks, such as `what`, stands in this token
 
@@ -98,6 +99,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
         scale=scale,
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
+        space=count(stream.symbol == int(Symbol.SPACE)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
         request=count(stream.symbol == int(Symbol.REQUEST)) > 0,
     )

@@ -101,7 +101,7 @@ class Surroundings(NamedTuple):
             -1 for none.
         strange: [B, A] bool, that number is not understood.
         worded: [B, A] bool, letters stand between the two.
-        apart: [B, A] bool, a space or a sign that is in no date precedes the later one of the two.
+        apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
         requested: [B, A] bool, it has a word that asks, such as `what`.
     """
@@ -149,7 +149,7 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
     inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
     worded = (found.word & inner).any(1)
-    apart = seen.spaced | shifted(shows(seen.last, Edge.BOUNDARY), 1)
+    apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     bare, asks = ~found.word.any(1), found.request.any(1)
     around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, worded, apart, bare, asks)))

@@ -89,7 +89,8 @@ def test_what_may_be_a_range_needs_a_reading_that_finds_the_same():
     text = "Exercise: 37,932 - 334"
     assert answer(text, operator="-")[0] == "37598"
     assert answer(text, operator="+")[:2] == ("NONE", Reason.LOOK_ALIKE)
-    assert answer("Ages 8-76 only", operator="-")[:2] == ("NONE", Reason.LOOK_ALIKE)
+    for text, operator in (("Ages 8-76 only", "-"), ("a 50/50 chance", "/"), ("a 5×3 photo", "*")):
+        assert answer(text, operator=operator)[:2] == ("NONE", Reason.LOOK_ALIKE)
 
 
 def test_a_sign_may_be_a_word_but_not_where_a_minus_stands():
