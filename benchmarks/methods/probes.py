@@ -32,8 +32,8 @@ from peft_igc.inference.tracing import trace
 from peft_igc.numbers import calculator
 from peft_igc.numbers.calculator import Operand, Operation, Outcome, Status, calculate, evaluate_exactly
 from peft_igc.numbers.digits import PAD, encode
-from peft_igc.tuner import layer
 from peft_igc.tuner.hooks import active_config
+from peft_igc.tuner.steps import calculate_step
 
 
 SILENT_TOKENS = 16  # of a text that is compared with the base model's
@@ -83,7 +83,7 @@ def _follows(method: Method, item: Mapping[str, Any], other: str) -> bool | None
             return fixed_parser.answer(item["prompt"]) == other
     config = active_config(method.model)
     if config is not None:
-        with patch.object(layer, "calculate_step", _forced(other)):
+        with patch("peft_igc.tuner.steps.calculate_step", _forced(other)):
             return method.ask([item["prompt"]], limit)[0][0] == other
     if method.form.tool is not None:
         told = replace(method.form.tool, calculate=lambda *call: other)
@@ -106,10 +106,9 @@ def _other(target: str) -> str:
 
 def _forced(other: str) -> Callable[..., Any]:
     """A calculator that has one result for everything it would answer."""
-    honest = layer.calculate_step
 
     def step(config: Any, choice: Any, anchors: torch.Tensor) -> Any:
-        result = honest(config, choice, anchors)
+        result = calculate_step(config, choice, anchors)
         ok = result.status == int(Status.OK)
         digits, sign = encode([other], result.digits.shape[-1], result.digits.device)
         digits = torch.where(ok[..., None], digits[0], PAD)

@@ -85,7 +85,7 @@ def test_what_is_written_matters(setting, monkeypatch):
     # another row's result would show, too
     row, anchors = rows[0][None], torch.tensor([ends(rows)[0]])
     right = scored(model, row, anchors)
-    monkeypatch.setattr("peft_igc.tuner.layer.calculate_step", wrong_step)
+    monkeypatch.setattr("peft_igc.tuner.steps.calculate_step", wrong_step)
     assert (scored(model, row, anchors) - right).abs().max() > 50 * TOLERANCE
 
 
