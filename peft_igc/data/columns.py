@@ -226,8 +226,9 @@ def encode_steps(
         All int64. `igc_operator` [B, A]: index into `operations`, K = no arithmetic, -100 = not supervised;
         `igc_operands` [B, A, 2, D+1]: digit classes, all PAD without arithmetic; of a number longer than D the first
         D+1 digits (a digit in the last slot means overflow); `igc_signs` [B, A, 2]; `igc_result` [B, A, R]: digit
-        classes, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status` [B, A]: a `Status`,
-        NONE for a step that is not supervised.
+        classes without the point, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status`
+        [B, A]: a `Status`, NONE for a step that is not supervised; `igc_result_scale` [B, A]: digits of the result
+        after the point.
     """
     shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
     classes = {None: UNSUPERVISED, NO_ARITHMETIC: len(operations)} | {s: k for k, s in enumerate(operations)}
@@ -239,6 +240,7 @@ def encode_steps(
         "igc_result": torch.full((*shape, result_digits), PAD),
         "igc_result_sign": torch.zeros(shape, dtype=torch.int64),
         "igc_result_status": _integers([[int(step.status) for step in steps] for steps in filled], shape),
+        "igc_result_scale": _integers([[_places(step.result) for step in steps] for steps in filled], shape),
     }
     # One call of `encode` for all operands and one for all results: a call per number would take longer than a step.
     steps = [((b, a), step) for b, row in enumerate(rows) for a, step in enumerate(row)]
@@ -246,9 +248,22 @@ def encode_steps(
         (*at, slot): text for at, step in steps for slot, text in enumerate(step.operands or ())
     }
     _put(tensors["igc_operands"], tensors["igc_signs"], operands)
-    results: dict[tuple[int, ...], str] = {at: step.result for at, step in steps if step.result is not None}
+    results: dict[tuple[int, ...], str] = {
+        at: _without_point(step.result) for at, step in steps if step.result is not None
+    }
     _put(tensors["igc_result"], tensors["igc_result_sign"], results)
     return tensors
+
+
+def _places(number: str | None) -> int:
+    """How many digits of a canonical number are after its point."""
+    return 0 if number is None else len(number.partition(".")[2])
+
+
+def _without_point(number: str) -> str:
+    """A canonical number as its sign and digits, without the zeros of `0.05`."""
+    digits = number.replace(".", "").lstrip("-0") or "0"
+    return "-" * number.startswith("-") + digits
 
 
 def _integers(values: list[list[int]], shape: tuple[int, int]) -> Tensor:

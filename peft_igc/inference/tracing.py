@@ -19,13 +19,14 @@ from typing import Any
 
 import torch
 
+from ..expressions.decimals import canonical
 from ..expressions.grammar import reductions
 from ..expressions.items import Items
 from ..expressions.reasons import REASON_TEXTS, Reason
 from ..mappings.readings import Choice
 from ..mappings.symbol_steps import Ruling
-from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD, decode
+from ..numbers.calculator import NO_ARITHMETIC, Result, Status
+from ..numbers.digits import PAD
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
@@ -260,10 +261,15 @@ def _traced(
         operands=(_number(choice, 0), _number(choice, 1)),
         operator=config.operations[operator] if operator < len(config.operations) else NO_ARITHMETIC,
         operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
-        result=decode(step.result.digits[0, index], step.result.sign[0, index])[0] if status == Status.OK else None,
+        result=_result(step.result, index) if status == Status.OK else None,
         status=status.name.lower(),
         **({} if step.ruling is None else _by_rule(step.ruling, index, int(step.first), tokenizer, ids, config)),
     )
+
+
+def _result(result: Result, index: int) -> str:
+    """The result [1, A, ..] of one step as text."""
+    return canonical(*(x[0, index : index + 1] for x in (result.digits, result.sign, result.scale)))[0]
 
 
 def _by_rule(
@@ -276,8 +282,8 @@ def _by_rule(
         first, last = (start + int(x[index]) for x in (ruling.expression.first, ruling.expression.last))
         found["expression"] = tokenizer.decode(ids[first : last + 1]).strip()
         items = Items(*(x[index : index + 1] for x in ruling.expression.items))
-        settings: dict[str, Any] = {"result_digits": config.result_digits, "division": config.division}
-        steps = reductions(items, max_operands=config.max_operands, **settings)[0]
+        names = ("max_operands", "result_digits", "decimal_places", "rounding", "division")
+        steps = reductions(items, **{name: getattr(config, name) for name in names})[0]
         found["reductions"] = tuple(
             f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
         )

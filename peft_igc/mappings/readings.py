@@ -55,9 +55,10 @@ class Targets(NamedTuple):
         operands: [B, A, 2, D + 1] digit classes, left-aligned.
         signs: [B, A, 2], 1 is minus.
         operator: [B, A] in 0..K, K for "no arithmetic", `IGNORE` where the anchor is not supervised.
-        result: [B, A, R] digit classes, left-aligned.
+        result: [B, A, R] digit classes without the point, left-aligned.
         result_sign: [B, A].
         result_status: [B, A], a `calculator.Status`.
+        result_scale: [B, A], number of digits of the result after the point.
     """
 
     operands: torch.Tensor
@@ -66,6 +67,7 @@ class Targets(NamedTuple):
     result: torch.Tensor
     result_sign: torch.Tensor
     result_status: torch.Tensor
+    result_scale: torch.Tensor
 
 
 class Reading(NamedTuple):
@@ -106,6 +108,8 @@ class Pointing(NamedTuple):
         digits: [B, A, W, D + 1] int64 digit classes of the number at each place, all PAD if there is none.
         positions: [B, A, W] int64 position of each place in the text, -1 for none.
         aside: [B, A] bool, a third number may be part of the calculation (`numbers_aside`), which has two operands.
+        unrelated: [B, A, W] float32 logits that the number at a place has nothing to do with the calculation that is
+            asked; -inf throughout if the adapter does not judge this.
     """
 
     scores: torch.Tensor
@@ -113,6 +117,7 @@ class Pointing(NamedTuple):
     digits: torch.Tensor
     positions: torch.Tensor
     aside: torch.Tensor
+    unrelated: torch.Tensor
 
     def choose(self) -> Choice:
         """The most probable two numbers of the text, at different places.
@@ -137,9 +142,21 @@ class Pointing(NamedTuple):
         loss = -self._with_signs(targets.signs).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
         return torch.where(equal.any(-1), loss, 0).sum(-1)
 
+    def unrelated_loss(self, targets: Targets) -> torch.Tensor:
+        """[B, A]: the binary cross-entropy of `unrelated`, averaged over the numbers of the text.
+
+        Where the target has arithmetic, every number but the operands is unrelated; elsewhere none is.
+        """
+        number = (self.digits[..., 0] != PAD) & (self.unrelated > float("-inf"))  # [B, A, W]
+        arithmetic = (targets.operator >= 0) & (targets.operator < self.operator.shape[-1] - 1)
+        unrelated = ~self._equal(targets.operands).any(2) & arithmetic[..., None]
+        logits = torch.where(number, self.unrelated, 0)
+        loss = F.binary_cross_entropy_with_logits(logits, unrelated.to(logits.dtype), reduction="none")
+        return (loss * number).sum(-1) / number.sum(-1).clamp(min=1)
+
     def logits(self) -> tuple[torch.Tensor, ...]:
         """The tensors with a gradient."""
-        return self.scores, self.operator
+        return self.scores, self.operator, torch.where(self.unrelated > float("-inf"), self.unrelated, 0)
 
     def _with_signs(self, signs: torch.Tensor) -> torch.Tensor:
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""
@@ -171,6 +188,8 @@ def reading_loss(
     arithmetic = supervised & (targets.operator < num_operations)
     loss = torch.where(supervised, _cross_entropy(reading.operator, targets.operator.clamp(min=0)), 0)
     loss = loss + torch.where(arithmetic, reading.operand_loss(targets), 0)  # Eq. 9
+    if isinstance(reading, Pointing):
+        loss = loss + torch.where(supervised, reading.unrelated_loss(targets), 0)
     operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
     correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
     return loss, supervised, correct
@@ -192,6 +211,7 @@ def concatenate(parts: list[Pointing]) -> Pointing:
                 F.pad(part.digits, (0, 0, more, 0), value=PAD),
                 F.pad(part.positions, (more, 0), value=-1),
                 part.aside,
+                F.pad(part.unrelated, (more, 0), value=float("-inf")),
             )
         )
     return Pointing(*(torch.cat(tensors) for tensors in zip(*filled, strict=True)))

@@ -1,7 +1,7 @@
 """Batches with operand columns: finds the anchors of rows, assigns steps to them, and makes the target tensors.
 
 In: rows prepared by TRL's `SFTTrainer` (`input_ids`, `labels`) with operand columns. Out: the batch of TRL's collator
-with `igc_anchors` and the six target tensors that the model takes. `RowCheck` applies the same rules to a whole
+with `igc_anchors` and the seven target tensors that the model takes. `RowCheck` applies the same rules to a whole
 dataset before it is truncated, so that errors precede the training and name the row. The anchors of rows that are not
 supervised are not checked. Nothing is read or calculated here.
 Try it: `pytest tests/trainer/test_trainer.py -k "batch or anchors or truncation"`
@@ -49,7 +49,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     Besides TRL's keys, the batch has (all int64) `igc_anchors` [B, A] (-1 = none) and the targets of
     `columns.encode_steps`: `igc_operands` [B, A, 2, D + 1], `igc_signs` [B, A, 2], `igc_operator` [B, A],
-    `igc_result` [B, A, R], its sign and its status [B, A].
+    `igc_result` [B, A, R], its sign, status and scale [B, A].
 
     Args:
         igc_config ([`IGCConfig`]):

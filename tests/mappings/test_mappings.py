@@ -169,7 +169,7 @@ def targets(operator):
     signs = torch.zeros(b, a, 2, dtype=torch.int64)
     signs[..., 1] = 1
     nothing = torch.zeros(b, a, dtype=torch.int64)
-    return Targets(operands, signs, operator, torch.full((b, a, R), PAD), nothing, nothing)
+    return Targets(operands, signs, operator, torch.full((b, a, R), PAD), nothing, nothing, nothing)
 
 
 def uniform(b, a):
