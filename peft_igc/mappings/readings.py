@@ -109,7 +109,7 @@ class Pointing(NamedTuple):
         positions: [B, A, W] int64 position of each place in the text, -1 for none.
         aside: [B, A] bool, a third number may be part of the calculation (`numbers_aside`), which has two operands.
         unrelated: [B, A, W] float32 logits that the number at a place has nothing to do with the calculation that is
-            asked; -inf throughout if the adapter does not judge this.
+            asked; -inf where there is no number, and throughout if the adapter does not judge this.
     """
 
     scores: torch.Tensor
@@ -147,7 +147,7 @@ class Pointing(NamedTuple):
 
         Where the target has arithmetic, every number but the operands is unrelated; elsewhere none is.
         """
-        number = (self.digits[..., 0] != PAD) & (self.unrelated > float("-inf"))  # [B, A, W]
+        number = self.unrelated > float("-inf")  # [B, A, W]
         arithmetic = (targets.operator >= 0) & (targets.operator < self.operator.shape[-1] - 1)
         unrelated = ~self._equal(targets.operands).any(2) & arithmetic[..., None]
         logits = torch.where(number, self.unrelated, 0)

@@ -164,7 +164,7 @@ def signed_by_rule(
 
 def _excused(config: Any, reading: Pointing, length: int) -> torch.Tensor:
     """[N, length] bool, tokens of numbers that the network finds unrelated to the calculation that is asked."""
-    unrelated = (reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)) & (reading.digits[..., 0] != PAD)
+    unrelated = reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)
     unrelated, positions = unrelated.flatten(0, 1), reading.positions.flatten(0, 1)  # [N, W]
     at = torch.where(unrelated & (positions >= 0), positions, length)  # an additional column collects the others
     return torch.zeros(len(at), length + 1, dtype=torch.bool, device=at.device).scatter(1, at, True)[:, :length]

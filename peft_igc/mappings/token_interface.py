@@ -193,6 +193,7 @@ class TokenInputMapping(nn.Module):
         sentence = sentences(self.tokens, ids, text, runs)  # [N, window]
         scores, operator, unrelated, chosen = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
         number = (runs.number | runs.broken) & text
+        unrelated = unrelated.masked_fill(~(number.gather(1, at) & there), float("-inf"))
         aside = numbers_aside(self.tokens, ids, text, sentence, number, at.gather(1, chosen), anchor)
         return Pointing(scores, operator, digits, torch.where(there, positions + start, -1), aside, unrelated)
 
