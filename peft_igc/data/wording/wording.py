@@ -40,7 +40,7 @@ _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number
 _TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
 _NUMBERS = ("a", "b", "c", "f", "g")
 # Shares of the kinds of texts. Large pools have more, because the least used drafts are preferred (`Wording.used`).
-_UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.28, unsupported.OTHER: 0.16}
+_UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.4, unsupported.OTHER: 0.16}
 _SILENT = dict(zip(plain_texts.KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 
 
