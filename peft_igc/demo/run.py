@@ -86,6 +86,7 @@ def training_rows(
         exclude=excluded,
         wording=TRAINING if settings.many_phrasings else FEW,
         distinct=settings.distinct_rows is not None,
+        max_operands=settings.max_operands,
     )
     return rows if settings.distinct_rows is None else Shuffled(rows.take(settings.distinct_rows), seed)
 
