@@ -54,7 +54,8 @@ class Targets(NamedTuple):
     Attributes:
         operands: [B, A, 2, D + 1] digit classes, left-aligned.
         signs: [B, A, 2], 1 is minus.
-        operator: [B, A] in 0..K, K for "no arithmetic", `IGNORE` where the anchor is not supervised.
+        operator: [B, A] in 0..K + 1, K for "no arithmetic", K + 1 for a calculation whose operands and operators
+            rules read, `IGNORE` where the anchor is not supervised.
         result: [B, A, R] digit classes without the point, left-aligned.
         result_sign: [B, A].
         result_status: [B, A], a `calculator.Status`.
@@ -145,10 +146,12 @@ class Pointing(NamedTuple):
     def unrelated_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the binary cross-entropy of `unrelated`, averaged over the numbers of the text.
 
-        Where the target has arithmetic, every number but the operands is unrelated; elsewhere none is.
+        Where the target has arithmetic, every number but the operands is unrelated; with "no arithmetic" none is. 0
+        where rules read the operands.
         """
-        number = self.unrelated > float("-inf")  # [B, A, W]
-        arithmetic = (targets.operator >= 0) & (targets.operator < self.operator.shape[-1] - 1)
+        none = self.operator.shape[-1] - 1
+        number = (self.unrelated > float("-inf")) & (targets.operator <= none)[..., None]  # [B, A, W]
+        arithmetic = (targets.operator >= 0) & (targets.operator < none)
         unrelated = ~self._equal(targets.operands).any(2) & arithmetic[..., None]
         logits = torch.where(number, self.unrelated, 0)
         loss = F.binary_cross_entropy_with_logits(logits, unrelated.to(logits.dtype), reduction="none")
@@ -181,17 +184,23 @@ def reading_loss(
 
     Returns:
         loss [B, A] float32, 0 where not supervised; supervised [B, A] bool; correct [B, A] bool, True where operator,
-        operands and signs are all correct. Operands count only where the target has arithmetic.
+        operands and signs are all correct. Operands count only where the target has arithmetic. Where rules read
+        them, the loss is that of one question, whether any operation is asked for, and correct is its answer.
     """
     num_operations = reading.operator.shape[-1] - 1
     supervised = (targets.operator >= 0) & (anchors >= 0)
     arithmetic = supervised & (targets.operator < num_operations)
-    loss = torch.where(supervised, _cross_entropy(reading.operator, targets.operator.clamp(min=0)), 0)
+    by_rule = supervised & (targets.operator > num_operations)
+    loss = torch.where(supervised, _cross_entropy(reading.operator, targets.operator.clamp(0, num_operations)), 0)
+    asked = reading.operator.log_softmax(-1)[..., :-1].logsumexp(-1)  # [B, A], log-probability of any operation
+    loss = torch.where(by_rule, -asked, loss)
     loss = loss + torch.where(arithmetic, reading.operand_loss(targets), 0)  # Eq. 9
     if isinstance(reading, Pointing):
         loss = loss + torch.where(supervised, reading.unrelated_loss(targets), 0)
     operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
     correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
+    # Not `choice.operator`, which is "no arithmetic" where the text has no two integers.
+    correct = torch.where(by_rule, reading.operator.argmax(-1) < num_operations, correct)
     return loss, supervised, correct
 
 

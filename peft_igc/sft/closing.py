@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..data.columns import COLUMNS, REFUSALS
+from ..data.columns import ALL_COLUMNS, REFUSALS
 from ..inference.decoding import eval_mode
 from ..mappings.readings import IGNORE, Targets
 from ..numbers.calculator import NO_ARITHMETIC, Status
@@ -164,10 +164,12 @@ def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
 
 def _asks(row: Mapping[str, Any]) -> bool:
     """Whether the labels of a row ask for a calculation with a result."""
-    given = (row.get(name) for name in (COLUMNS[0], COLUMNS[2]))
-    operators, results = (entry if isinstance(entry, list) else [entry] for entry in given)
-    pairs = itertools.zip_longest(operators, results)
-    return any(operator not in (None, NO_ARITHMETIC) and result not in REFUSALS for operator, result in pairs)
+    given = (row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))
+    steps = itertools.zip_longest(*(entry if isinstance(entry, list) else [entry] for entry in given))
+    return any(
+        (operator not in (None, NO_ARITHMETIC) or expression is not None) and result not in REFUSALS
+        for operator, result, expression in steps
+    )
 
 
 def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:

@@ -387,6 +387,9 @@ class IGCConfig(PeftConfig):
                 "`decimals=True` needs `symbols`, since expressions with decimals are read by rule. Create the config "
                 "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
             )
+        table = self.token_table
+        if self.decimals and (table is None or table.point is None):
+            raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
         if not isinstance(self.operations, list) or not self.operations:
             raise ValueError(f"`operations={self.operations!r}` is not a list of symbols such as `['+', '-']`.")
         if len(set(self.operations)) < len(self.operations):

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 
 from . import plain_texts, requests
 from .grammar import Draft, Part, choose, expand, line_of, part_of
+from .look_alikes import LOOK_ALIKES
 from .stories import STORIES
+from .symbol_expressions import BARE
 from .unsupported import ENUMERATED, FURTHER, OTHER, TAILS, THREE, TOUCHED, UNSUPPORTED
 
 
-__all__ = ["all_phrasings", "silent", "supported", "unsupported"]
+__all__ = ["all_phrasings", "frame", "look_alike", "silent", "supported", "unsupported"]
 
 Texts = tuple[str, ...]
 
@@ -54,6 +56,20 @@ def unsupported(kind: str, rng: random.Random) -> Draft:
     if kind != OTHER and draw < 0.7:
         return _touched(kind, rng)
     return _framed(UNSUPPORTED[kind], rng)
+
+
+def frame(rng: random.Random) -> Draft:
+    """A frame, or a bare form, for an expression in symbols, at `{x}`."""
+    if rng.random() < 0.45:
+        return Draft(rng.choice(BARE))
+    line = rng.choice(_FRAMES["symbols"])
+    return Draft(choose(line, rng), (line,))
+
+
+def look_alike(rng: random.Random) -> Draft:
+    """A text with signs between numbers that asks for nothing; `kind` says what it looks like."""
+    kind = rng.choice(tuple(LOOK_ALIKES))
+    return line_of(LOOK_ALIKES[kind], rng)._replace(kind=kind)
 
 
 def silent(kind: str, rng: random.Random) -> Draft:
