@@ -52,6 +52,7 @@ def generated_rows(arguments: IGCArguments, seed: int, form: str) -> ArithmeticR
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if with_tokens:
         options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands
+        options["decimals"] = arguments.igc_decimals is not False
     return ArithmeticRows(
         seed,
         max_digits=min(MAX_DIGITS, digits) if most is None else most,
