@@ -39,7 +39,7 @@ from .trace_page import write_page
 from .trace_text import print_texts
 
 
-__all__ = ["RecordedText", "Recording", "igc_trace"]
+__all__ = ["RecordedText", "Recording", "igc_trace", "json_lines"]
 
 _UNKNOWN = "\u2026"  # shown for a token that is not known
 
@@ -171,8 +171,7 @@ class Recording:
         Args:
             prompts: include the tokens of prompts, and the text before each anchor.
         """
-        lines = [one for number, text in enumerate(self.texts) for one in text.records(number, prompts)]
-        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        return json_lines(self.texts, prompts=prompts)
 
     def print(self, file: TextIO | None = None) -> None:
         """Prints texts and steps, in colours if `rich` is installed and `file` (stdout) is a terminal."""
@@ -344,6 +343,12 @@ def igc_trace(
         recording.close()
     if base:
         recording.add_base()
+
+
+def json_lines(texts: Sequence[RecordedText], *, prompts: bool = False) -> str:
+    """Texts as in `Recording.to_json`."""
+    lines = [one for number, text in enumerate(texts) for one in text.records(number, prompts)]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def _texts(spell: Spell, ids: Sequence[int]) -> list[str]:

@@ -36,6 +36,7 @@ _SHOWN = 10  # number of tokens shown up to an anchor
 _MOST_PIECES = 8  # tokens of one character: UTF-8 has four bytes, and some tokenizers add one in front
 
 __all__ = [
+    "Pieces",
     "Span",
     "Spell",
     "TracedNumber",
@@ -174,27 +175,44 @@ _STATUS_TEXTS = {
 }
 
 
-def token_texts(spell: Spell, ids: Sequence[int]) -> list[str]:
-    """The text that each token adds, so that the texts together are the whole text.
+class Pieces:
+    """The text that each token adds to those before it, so that the texts together are the whole text.
 
     Tokens decoded alone lose their leading space (SentencePiece), and parts of a character have no text. So each is
-    decoded behind its predecessors, and a character belongs to its last token; the others have an empty text.
+    decoded after its predecessor, and a character belongs to its last token; the others have an empty text.
 
     Args:
         spell: decodes tokens.
-        ids: n token ids.
     """
-    texts: list[str] = []
-    first = done = 0  # what stands before, and what is not decoded yet: windows of a few tokens
-    for index in range(len(ids)):
-        before, whole = spell(ids[first:done]), spell(ids[first : index + 1])
-        unfinished = whole.endswith("\ufffd") and index - done < _MOST_PIECES
-        if unfinished and index + 1 < len(ids):
-            texts.append("")
-            continue
-        texts.append(whole[len(before) :])
-        first, done = done, index + 1
-    return texts
+
+    def __init__(self, spell: Spell) -> None:
+        self._spell = spell
+        self._before: list[int] = []  # decoded with the next ones, for their spaces
+        self._open: list[int] = []  # not finished
+
+    def push(self, token: int) -> str:
+        """The text that `token` adds."""
+        self._open.append(token)
+        return "" if self._text().endswith("\ufffd") and len(self._open) < _MOST_PIECES else self.rest()
+
+    def rest(self) -> str:
+        """The text of the tokens that are not finished, at the end of a text."""
+        if not self._open:
+            return ""
+        text = self._text()
+        self._before, self._open = self._open, []
+        return text
+
+    def _text(self) -> str:
+        """What the open tokens add."""
+        return self._spell([*self._before, *self._open])[len(self._spell(self._before)) :]
+
+
+def token_texts(spell: Spell, ids: Sequence[int]) -> list[str]:
+    """The text that each of n tokens adds, as in `Pieces`."""
+    pieces = Pieces(spell)
+    texts = [pieces.push(token) for token in ids]
+    return [*texts[:-1], texts[-1] + pieces.rest()] if texts else []
 
 
 def step_record(
@@ -343,9 +361,7 @@ def _other_place(
     return _spelled(list(value), int(found.argmax())), float(found.sum())
 
 
-def _other_digit(
-    reading: Reading, choice: Choice, at: tuple[int, int], which: int
-) -> tuple[str | None, float | None]:
+def _other_digit(reading: Reading, choice: Choice, at: tuple[int, int], which: int) -> tuple[str | None, float | None]:
     """The number with the second most probable class in the one slot where this costs the least."""
     slots = [*reading.digits[at][which].float().softmax(-1).cpu(), reading.signs[at][which].float().softmax(-1).cpu()]
     chances, classes = zip(*(slot.topk(2) for slot in slots), strict=True)
