@@ -83,13 +83,14 @@ class TracedStep:
         status: `ok`, `none`, `overflow`, `undefined` or `inexact`.
         expression: the expression in symbols that the rules read, or None if the network pointed at the operands.
         reductions: the steps in which it was evaluated, such as `4 * 5 = 20`.
-        refusal: why the rules gave no result, or None if they did not refuse.
+        refusal: why there is no result although one may have been asked for, or None.
         culprit: the text of the token that caused the refusal, or None.
         row: the text's row in its batch.
         anchor: the text of the anchor's token.
         operator_runner_up: the second most probable operator.
         operator_runner_up_probability: its probability, in 0..1.
-        reason: name of the refusal, an `expressions.reasons.Reason` in lower case, or None.
+        reason: name of the refusal, or None: an `expressions.reasons.Reason` in lower case, `third_number` or
+            `few_numbers`.
         culprit_position: position of the token that caused the refusal, or None.
         expression_span: positions of the first and the last token of the expression, or None.
         spans: the same of each number that was read; empty in the hidden interface, which reads no tokens.
@@ -241,6 +242,8 @@ def step_record(
     result = step.result.digits[row, index].cpu(), step.result.sign[row, index].cpu()
     runs = None if tokens is None else find_runs(tokens, window[None], window[None] != PADDING, 1)
     by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, config, spell)
+    if "refusal" not in by_rule and not ruled and operator == none and int(asked.argmax()) != none:
+        by_rule["reason"], by_rule["refusal"] = _unreadable(step.reading, (row, index))
     return TracedStep(
         position=position,
         text=spell([token for token in real[-_SHOWN:] if token is not None]),
@@ -256,6 +259,13 @@ def step_record(
         spans=_spans(step.reading, runs, (row, index), first, by_rule.get("expression_span"), asked=operator < none),
         **by_rule,
     )
+
+
+def _unreadable(reading: Reading | Pointing, at: tuple[int, int]) -> tuple[str, str]:
+    """Why the numbers of a text are not read although an operator is: the name of the reason, and its text."""
+    if isinstance(reading, Pointing) and bool(reading.aside[at]):
+        return "third_number", "a third number that may be part of the calculation"
+    return "few_numbers", "fewer than two numbers that can be read"
 
 
 def _symbol(config: IGCConfig, operator: int) -> str:
