@@ -2,10 +2,12 @@
 
 import io
 import json
+import re
 import threading
 
 import pytest
 import torch
+from documentation import text_of
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
@@ -298,6 +300,17 @@ def test_lines_of_json_hold_prompts_only_if_asked(made):
     tokens = [line["token"] for line in whole if line["record"] == "token"]
     assert "".join(tokens).startswith("<|begin|><|user|>The secret word is plum.")
     assert len(whole) == len(lines) + whole[0]["prompt_tokens"]
+
+
+def test_the_page_of_documentation_has_every_field(made):
+    with igc_trace(*made) as trace:
+        generate(*made, prompts=PROMPTS[:1], new=1)
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", text_of("docs/tracing.md"), re.MULTILINE)
+    documented = {name.strip("`"): set(re.findall(r"`(\w+)`", fields)) for name, fields in rows}
+    for line in map(json.loads, trace.to_json(prompts=True).splitlines()):
+        assert line.keys() - {"record"} == documented[line["record"]]
+        for operand in line.get("operands", ()):
+            assert operand.keys() == documented["an operand"]
 
 
 @pytest.mark.parametrize("rich", [True, False])
