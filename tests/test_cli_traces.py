@@ -23,6 +23,12 @@ def given(tmp_path_factory):
     return ["--base", "tiny", "--adapter", str(folder), "--max-new-tokens", "4"]
 
 
+@pytest.fixture
+def _loaded(monkeypatch):
+    """The model of `given` without loading it again."""
+    monkeypatch.setattr(cli, "_load", lambda arguments: make())
+
+
 def test_trace_writes_a_page_and_lines_for_all_prompts(given, tmp_path, capsys):
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS[1:3]))
     page, lines = tmp_path / "trace.html", tmp_path / "trace.jsonl"
@@ -41,6 +47,7 @@ def test_trace_writes_a_page_and_lines_for_all_prompts(given, tmp_path, capsys):
     assert shown.count("<section>") == 3
 
 
+@pytest.mark.usefixtures("_loaded")
 def test_several_prompts_are_printed_one_after_the_other(given, capsys):
     assert cli.main(["trace", *given, *PROMPTS[:2]]) == 0
     shown = capsys.readouterr().out
@@ -62,6 +69,7 @@ def test_what_is_missing_for_a_trace_is_named_before_the_base_is_loaded(given, t
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("_loaded")
 def test_chat_reads_a_pipe(given, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO("3 + 4 * 5 =\n/off\n/trace\n/quit\nnever\n"))
@@ -72,6 +80,7 @@ def test_chat_reads_a_pipe(given, capsys, monkeypatch, tmp_path):
     assert "4 * 5 = 20" in Path("trace.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("_loaded")
 def test_chat_asks_on_a_terminal_until_its_end(given, capsys, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):

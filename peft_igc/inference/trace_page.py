@@ -64,7 +64,7 @@ def page(texts: Sequence[Recorded], title: str = "Trace") -> str:
 </head>
 <body>
 <h1>{_escaped(title)}</h1>
-<p class="faint">{len(texts):,} texts, {len(steps):,} steps, {ok:,} of them with a result.</p>
+<p class="faint">Texts: {len(texts):,}. Steps: {len(steps):,}, {ok:,} of them with a result.</p>
 <p class="faint legend">Written by the calculator: gate <span class="g0">0</span> <span class="g5">0.5</span>
 <span class="g10">1</span>; <span class="read">read</span>; <span class="bad">cause of a refusal</span>;
 a step <a class="step" href="#t0">1</a>, <a class="step silent" href="#t0">silent</a>,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ PROMPTS = [
 ]
 
 
+@functools.cache
 def make(seed: int = 0, **settings: Any) -> tuple[Any, Any]:
-    """The embedded base with a random adapter, which takes nearly everything for a calculation."""
+    """The embedded base with a random adapter, which takes nearly everything for a calculation; tests share it."""
     base, tokenizer = tiny_base()
     torch.manual_seed(seed)
     fields = {"layer": 1, "reading_dim": 64, "num_heads": 4, "num_digits": 12, "init_weights": False, **settings}

@@ -238,7 +238,7 @@ def test_beams_have_steps_but_no_gates(made):
 
 
 def test_a_text_without_an_anchor_is_recorded_too():
-    model, tokenizer = make(anchors=["="])
+    model, tokenizer = make(anchors=("=",))
     with igc_trace(model, tokenizer) as trace:
         generate(model, tokenizer, ["Hello"], raw=True, new=2)
     (text,) = trace.texts
@@ -247,7 +247,7 @@ def test_a_text_without_an_anchor_is_recorded_too():
 
 
 def test_anchors_within_a_text_are_steps_of_their_own_and_are_told_at_once():
-    model, tokenizer = make(anchors=["="])
+    model, tokenizer = make(anchors=("=",))
     told = []
     with igc_trace(model, tokenizer, on_step=told.append) as trace:
         generate(model, tokenizer, ["3 + 4 = and 5 * 6 ="], raw=True, new=2)
