@@ -1,22 +1,27 @@
 """Training rows: an endless, seeded stream of arithmetic with operand columns.
 
 `ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: calculations,
-texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. The numbers
-and the labels are made here; the texts come from a wording, either the few templates of `templates.FEW` or the
-hundreds of `wording.TRAINING`. No tokenizer, no dataset library (`dataset`), no row with several anchors (`chats`).
+texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. Expressions
+of more than two numbers have `igc_expression` instead of operands. The numbers and the labels are made here; the texts
+come from a wording, either the few templates of `templates.FEW` or the hundreds of `wording.TRAINING`. No tokenizer,
+no dataset library (`dataset`), no row with several anchors (`chats`).
 Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
 """
 
 import hashlib
 import itertools
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
 from .bigbench import parse_question, random_divisor
-from .columns import label
+from .columns import EXPRESSION, EXPRESSION_COLUMN, label
+from .exact_values import NotAnExpression, ValueLimits, Worked, work_out, written
 from .mixture import Mixture
+from .text_reader import expressions_in
+from .wording import symbol_expressions
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
 from .wording.words import UNABLE
@@ -25,6 +30,20 @@ from .wording.words import UNABLE
 __all__ = ["ArithmeticRows", "Row"]
 
 Row = dict[str, Any]
+
+# Shares of the kinds of expressions; that of two integers is read by the network, too.
+_EXPRESSIONS = {
+    "two": 0.4,
+    "chain": 0.16,
+    "brackets": 0.13,
+    "power": 0.1,
+    "decimals": 0.09,
+    "percent": 0.07,
+    "money": 0.05,
+}
+_REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
+_SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of")
+_SILENT = ("none", "unsupported", "look-alike")
 
 _REPEATS = 10_000  # consecutive repeated rows after which a stream of distinct rows counts as exhausted
 
@@ -56,6 +75,11 @@ class ArithmeticRows:
             completion with a leading space).
         wording: Draws the texts: `templates.FEW`, a `Templates` of your own, or `wording.TRAINING`.
         distinct: Skip rows whose prompt has occurred before. The stream then stores eight bytes per row.
+        max_operands: Numbers of an expression that the adapter reads by rule, as in `IGCConfig` with the token
+            interface. Arithmetic of the kind `unsupported` that is read so has its expression and its value. 2: none
+            is, and all of it is labelled `"none"`.
+        decimals: Whether results with decimal places are written, as in `IGCConfig`. Without it hardly any are drawn,
+            and they are labelled as inexact.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -76,6 +100,8 @@ class ArithmeticRows:
         conversational: bool = True,
         wording: Wording | Templates = FEW,
         distinct: bool = False,
+        max_operands: int = 2,
+        decimals: bool = False,
     ) -> None:
         mixture = mixture or Mixture()
         if not 1 <= max_digits <= num_digits:
@@ -105,8 +131,17 @@ class ArithmeticRows:
         self.conversational = conversational
         self.wording = wording
         self.distinct = distinct
+        self.max_operands = max_operands
+        self.limits = ValueLimits(
+            num_digits, self.result_digits, max_operands, self.operations, division, decimals=decimals
+        )
         self.excluded = _calculations(exclude)
         self._kinds = self._thresholds(result_digits is not None)
+
+    @property
+    def has_expressions(self) -> bool:
+        """Whether rows have the column `igc_expression`."""
+        return self.max_operands > 2 and self.mixture.expressions + self.mixture.unsupported > 0
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
         """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
@@ -119,6 +154,8 @@ class ArithmeticRows:
             "undefined": mixture.undefined if divides else 0.0,
             "inexact": mixture.inexact if divides and self.division == "exact" else 0.0,
             "unsupported": mixture.unsupported,
+            "expression": mixture.expressions if set("+-*/") <= set(self.operations) else 0.0,
+            "look-alike": mixture.look_alikes,
         }
         return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
 
@@ -148,27 +185,18 @@ class ArithmeticRows:
 
     def _row(self, wording: Wording | Templates, rng: random.Random) -> Row:
         """One row of a kind drawn from the mixture."""
-        mixture, draw = self.mixture, rng.random()
+        draw = rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(wording, rng) if wording.system_first else None
-        if kind in ("none", "unsupported"):
-            text = wording.without_calculation(kind, lambda: str(self._short(rng)), rng, mixture)
-            prompt, completion = wording.in_context(text.text, rng, mixture), text.completion
-            columns: Row = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+        if kind == "expression" and isinstance(wording, Wording):
+            prompt, completion, columns = self._expression(wording, rng)
+        elif kind in _SILENT:
+            prompt, completion, columns = self._silent(kind, wording, rng)
         else:
-            operator, first, second = self._allowed(kind, rng)
-            a, b = str(first), str(second)
-            result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
-            bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
-            text = wording.request(operator, a, b, rng, mixture, bigbench)
-            prompt = wording.in_context(text.text, rng, mixture)
-            if isinstance(result, Status):
-                completion, result = UNABLE, result.name.lower()
-            else:
-                completion = result
-                if wording.in_sentence(prompt, system, rng, mixture):
-                    prompt, completion = cue(prompt, rng), answer(operator, a, b, result, text.thing, rng)
-            columns = {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
+            prompt, completion, columns = self._request(kind, wording, system, rng)
+        if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
+            # A number in the system prompt is a further number, too.
+            system = None if self._read(f"{system} {prompt}") is None else system
         if not wording.system_first:
             system = self._system(wording, rng)
         if not self.conversational:
@@ -177,6 +205,84 @@ class ArithmeticRows:
         if system is not None:
             messages.insert(0, {"role": "system", "content": system})
         return {"prompt": messages, "completion": [{"role": "assistant", "content": completion}], **columns}
+
+    def _request(
+        self, kind: str, wording: Wording | Templates, system: str | None, rng: random.Random
+    ) -> tuple[str, str, Row]:
+        """Prompt, completion and columns of a row that asks for a calculation."""
+        mixture = self.mixture
+        operator, first, second = self._allowed(kind, rng)
+        a, b = str(first), str(second)
+        result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
+        bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
+        text = wording.request(operator, a, b, rng, mixture, bigbench)
+        prompt = wording.in_context(text.text, rng, mixture)
+        if isinstance(result, Status):
+            completion, result = UNABLE, result.name.lower()
+        else:
+            completion = result
+            if wording.in_sentence(prompt, system, rng, mixture):
+                prompt, completion = cue(prompt, rng), answer(operator, a, b, result, text.thing, rng)
+        return prompt, completion, {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
+
+    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[str, str, Row]:
+        """Prompt, completion and columns of a row that asks for no calculation, or for an unsupported one."""
+        if kind == "look-alike" and isinstance(wording, Wording):
+            text = wording.look_alike(rng)
+        else:
+            text = wording.without_calculation(kind, lambda: str(self._short(rng)), rng, self.mixture)
+        prompt = wording.in_context(text.text, rng, self.mixture)
+        if kind == "unsupported" and self.max_operands > 2:
+            read = self._read(prompt)
+            if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
+                return prompt, *self._columns(*read)
+        return prompt, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+
+    def _read(self, prompt: str) -> tuple[str, Worked] | None:
+        """The expression that rules read in a prompt, and what it gives; None without one."""
+        if not _SYMBOLS.search(prompt):  # most prompts, and a search is a thousand times as fast
+            return None
+        expression = expressions_in([prompt], self.num_digits, self.max_operands)[0]
+        try:
+            return None if expression is None else (expression, work_out(expression, self.limits))
+        except NotAnExpression:
+            return None
+
+    def _columns(self, expression: str, worked: Worked) -> tuple[str, Row]:
+        """Completion and columns of a row with an expression that was worked out."""
+        result = worked.status.name.lower() if worked.value is None else written(worked.value)
+        columns: Row = {"igc_operator": EXPRESSION, "igc_operands": None, "igc_result": result}
+        if worked.pair is not None:
+            operator, *operands = worked.pair
+            columns = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
+        if self.has_expressions:
+            columns[EXPRESSION_COLUMN] = expression
+        return UNABLE if worked.value is None else result, columns
+
+    def _expression(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
+        """Prompt, completion and columns of a row with an expression in symbols."""
+        kinds = _EXPRESSIONS if self.max_operands > 2 else {"two": 1.0}
+        while True:
+            kind = rng.choices(tuple(kinds), tuple(kinds.values()))[0]
+            drawn = symbol_expressions.draw(kind, self.max_digits, rng)
+            try:
+                worked = work_out(drawn.expression, self.limits)
+            except NotAnExpression:  # too many numbers
+                continue
+            if worked.value is None and rng.random() >= _REFUSED:
+                continue
+            pair = worked.pair
+            if pair is not None and (int(pair[1]), pair[0], int(pair[2])) in self.excluded:
+                continue
+            prompt = wording.expression(drawn.text, rng).text
+            around = wording.in_context(prompt, rng, self.mixture)
+            if pair is not None and kind == "two":  # the network reads it, whatever is around it
+                return around, *self._columns(drawn.expression, worked)
+            # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
+            for text in dict.fromkeys((around, prompt, drawn.text)):
+                read = self._read(text)
+                if read is not None and (read[1].value, read[1].status) == (worked.value, worked.status):
+                    return text, *self._columns(drawn.expression, worked)
 
     def _system(self, wording: Wording | Templates, rng: random.Random) -> str | None:
         """A system prompt, in a fraction of the conversational rows."""

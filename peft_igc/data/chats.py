@@ -14,7 +14,7 @@ from typing import Any
 
 from ..numbers.calculator import Status, evaluate_exactly
 from .arithmetic import ArithmeticRows, Row
-from .columns import COLUMNS
+from .columns import ALL_COLUMNS, COLUMNS
 from .mixture import TOKENS_MIXTURE, Mixture
 from .wording.wording import TRAINING
 
@@ -86,8 +86,9 @@ class Conversations:
 
 
 def _is_bare(row: Row) -> bool:
-    """Whether a turn was answered with the number alone."""
-    return row["igc_result"] is not None and row["completion"][0]["content"] == row["igc_result"]
+    """Whether a turn was answered with an integer alone."""
+    result = row["igc_result"] or ""
+    return result.lstrip("-").isdigit() and row["completion"][0]["content"] == result
 
 
 def _onward(result: str, rng: random.Random) -> Row:
@@ -113,7 +114,8 @@ def _joined(turns: list[Row]) -> Row:
         for message in (*row["prompt"], *row["completion"])
         if not at or message["role"] != "system"
     ]
-    return {"messages": messages, **{name: [row[name] for row in turns] for name in COLUMNS}}
+    names = [name for name in ALL_COLUMNS if name in COLUMNS or any(name in row for row in turns)]
+    return {"messages": messages, **{name: [row.get(name) for row in turns] for name in names}}
 
 
 def _message(role: str, content: str) -> dict[str, str]:

@@ -1,27 +1,47 @@
 """The operand columns of a dataset: checked row by row, then encoded as the tensors that the model pops.
 
-In: rows with `igc_operator`, `igc_operands` and `igc_result`, from a generator, a JSON file or Arrow. Out:
-`StepLabel`s, one per anchor (`check_columns`), and the `igc_*` tensors of a batch of them (`encode_steps`). Every row
-is checked against the calculator, because a wrong result in a column would be learned like a right one. Prompts are
-not read and anchors not located here. Try it: `pytest tests/data/test_columns.py`.
+In: rows with `igc_operator`, `igc_operands` and `igc_result`, or `igc_expression`, from a generator, a JSON file or
+Arrow. Out: `StepLabel`s, one per anchor (`check_columns`), and the `igc_*` tensors of a batch of them
+(`encode_steps`). Every row is checked against the calculator, because a wrong result in a column would be learned like
+a right one. Prompts are not read and anchors not located here. Try it: `pytest tests/data/test_columns.py`.
 
 Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a result, K operations.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..expressions.fixed_point import Rounding
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status, evaluate_exactly
 from ..numbers.digits import PAD, encode, parse_number
+from .exact_values import NotAnExpression, ValueLimits, work_out, written
 
 
-__all__ = ["COLUMNS", "REFUSALS", "UNSUPERVISED", "StepLabel", "check_columns", "encode_steps", "label"]
+__all__ = [
+    "ALL_COLUMNS",
+    "COLUMNS",
+    "EXPRESSION",
+    "EXPRESSION_COLUMN",
+    "REFUSALS",
+    "UNSUPERVISED",
+    "StepLabel",
+    "check_columns",
+    "encode_steps",
+    "label",
+    "label_expression",
+    "supervised_rows",
+]
 
 COLUMNS = ("igc_operator", "igc_operands", "igc_result")
+EXPRESSION_COLUMN = "igc_expression"
+ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)
+EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
@@ -32,16 +52,19 @@ class StepLabel:
     """The ground truth of one anchor.
 
     Args:
-        operator: A symbol; `"none"` (no arithmetic is asked for); or None (unknown: not supervised).
+        operator: A symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read
+            what it is); or None (unknown: not supervised).
         operands: Two canonical numbers in the calculator's order, or None without an arithmetic operator.
         result: The canonical result, or None if `status` is not OK.
         status: The calculator's status for these operands.
+        expression: The step's expression, if it was given as one.
     """
 
     operator: str | None
     operands: tuple[str, str] | None
     result: str | None
     status: Status
+    expression: str | None = None
 
 
 class _Limits(NamedTuple):
@@ -51,6 +74,7 @@ class _Limits(NamedTuple):
     result_digits: int
     operations: Sequence[str]
     division: Division
+    of_values: ValueLimits
 
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
@@ -73,6 +97,31 @@ def label(
     return exact
 
 
+def label_expression(text: str, limits: ValueLimits) -> StepLabel:
+    """The ground truth of a step whose expression is `text`.
+
+    One operation on two integers has the label that its operands have in `igc_operands`, so that the reading learns
+    to point at them. Of all others the reading learns only that a calculation is asked for.
+
+    Raises:
+        NotAnExpression: The text is not in the grammar, or beyond the configuration.
+    """
+    worked = work_out(text, limits)
+    result = None if worked.value is None else written(worked.value)
+    operator, operands = (EXPRESSION, None) if worked.pair is None else (worked.pair[0], worked.pair[1:])
+    return StepLabel(operator, operands, result, worked.status, text)
+
+
+def supervised_rows(dataset: Any) -> list[int]:
+    """The indices of the rows with a supervised step; `dataset` has `column_names`. Values are not checked."""
+    found: set[int] = set()
+    for name in (COLUMNS[0], EXPRESSION_COLUMN):
+        if name in (dataset.column_names or ()):
+            entries = (entry if isinstance(entry, list) else [entry] for entry in dataset[name])
+            found.update(index for index, entry in enumerate(entries) if any(one is not None for one in entry))
+    return sorted(found)
+
+
 def check_columns(
     row: Mapping[str, Any],
     num_digits: int,
@@ -80,6 +129,10 @@ def check_columns(
     operations: Sequence[str] = ("+", "-", "*", "/"),
     division: Division = "exact",
     *,
+    max_operands: int = 8,
+    rounding: Rounding = "refuse",
+    decimal_places: int | None = None,
+    decimals: bool = False,
     where: str = "row",
 ) -> list[StepLabel]:
     """Checks the operand columns of one row and returns its steps, one per anchor.
@@ -87,12 +140,15 @@ def check_columns(
     Args:
         row: `igc_operator` (a symbol, `"none"` or None), `igc_operands` (two number strings or integers in the
             calculator's order) and `igc_result` (a number, or `"overflow"`, `"undefined"`, `"inexact"`; None:
-            computed here). For several anchors each column is a list with one entry per anchor. A missing column
-            counts as None, so a row without these columns has one step that is not supervised.
+            computed here). Instead of operator and operands `igc_expression`, a text such as `(3 + 4) * 2.5`; its
+            operator is then None or `"expression"`. For several anchors each column is a list with one entry per
+            anchor. A missing column counts as None, so a row without these columns has one step that is not
+            supervised.
         num_digits: D, the length of the longest operand that can be read.
         result_digits: R, the length of the longest result that can be written.
         operations: The K configured symbols.
         division: The result of a division with a remainder, as in `calculator.calculate`.
+        max_operands, rounding, decimal_places, decimals: Of expressions, as in `exact_values.ValueLimits`.
         where: The row's name in error messages, for instance `"row 17"`.
 
     Returns:
@@ -103,29 +159,41 @@ def check_columns(
         ValueError: An unknown operator, an operand that does not fit, a result that contradicts its operands, or
             columns that contradict each other.
     """
-    limits = _Limits(num_digits, result_digits, operations, division)
-    entries = [row.get(name) for name in COLUMNS]
-    operators = entries[0]
-    if not isinstance(operators, (list, tuple)):
-        return [_check_step(operators, entries[1], entries[2], limits, where)]
-    columns = []
-    for name, values in zip(COLUMNS, entries, strict=True):
-        values = [None] * len(operators) if values is None else values
-        if not isinstance(values, (list, tuple)) or len(values) != len(operators):
+    of_values = ValueLimits(
+        num_digits, result_digits, max_operands, tuple(operations), division, rounding, decimal_places, decimals
+    )
+    limits = _Limits(num_digits, result_digits, operations, division, of_values)
+    entries = [row.get(name) for name in ALL_COLUMNS]
+    first = 0 if entries[0] is not None else len(COLUMNS)  # the column that says how many anchors there are
+    leading = entries[first]
+    if not isinstance(leading, (list, tuple)):
+        return [_check_step(entries, limits, where)]
+    columns, count = [], len(leading)
+    for name, values in zip(ALL_COLUMNS, entries, strict=True):
+        values = [None] * count if values is None else values
+        if not isinstance(values, (list, tuple)) or len(values) != count:
             got = f"{len(values)} entries" if isinstance(values, (list, tuple)) else repr(values)
             raise ValueError(
-                f"{where}: `igc_operator` has {len(operators)} entries but `{name}` has {got}. With several anchors "
+                f"{where}: `{ALL_COLUMNS[first]}` has {count} entries but `{name}` has {got}. With several anchors "
                 "every column is a list with one entry per anchor (None if there is no value)."
             )
         columns.append(values)
     return [
-        _check_step(operator, operands, result, limits, f"{where}, anchor {index}")
-        for index, (operator, operands, result) in enumerate(zip(*columns, strict=True))
+        _check_step(entry, limits, f"{where}, anchor {index}")
+        for index, entry in enumerate(zip(*columns, strict=True))
     ]
 
 
-def _check_step(operator: Any, operands: Any, result: Any, limits: _Limits, where: str) -> StepLabel:
-    """One anchor's entries as a `StepLabel`."""
+def _check_step(entry: Sequence[Any], limits: _Limits, where: str) -> StepLabel:
+    """One anchor's entries, in the order of `ALL_COLUMNS`, as a `StepLabel`."""
+    operator, operands, result, expression = entry
+    if expression is not None:
+        return _check_expression(operator, operands, result, expression, limits, where)
+    if operator == EXPRESSION:
+        raise ValueError(
+            f'{where}: `igc_operator` is "{EXPRESSION}" but `{EXPRESSION_COLUMN}` is None. Give the expression as a '
+            'string such as "(3 + 4) * 2", or set `igc_operator` to "none" or None.'
+        )
     if operator is None or operator == NO_ARITHMETIC:
         for name, value in (("igc_operands", operands), ("igc_result", result)):
             if value is not None:
@@ -150,6 +218,44 @@ def _check_step(operator: Any, operands: Any, result: Any, limits: _Limits, wher
     if isinstance(expected, Status):
         return StepLabel(operator, (a, b), None, expected)
     return StepLabel(operator, (a, b), expected, Status.OK)
+
+
+def _check_expression(
+    operator: Any, operands: Any, result: Any, expression: Any, limits: _Limits, where: str
+) -> StepLabel:
+    """The label of a step that is given as an expression; other columns must say the same or nothing."""
+    if not isinstance(expression, str):
+        raise TypeError(f"{where}: `{EXPRESSION_COLUMN}` must be a string or None, got {expression!r}.")
+    try:
+        found = label_expression(expression, limits.of_values)
+    except NotAnExpression as error:
+        raise ValueError(
+            f"{where}: `{EXPRESSION_COLUMN}` {expression!r} is no expression that can be calculated: {error}. Write "
+            'it with numbers, `+ - * / ^ %`, brackets and "of", or set it to None and `igc_operator` to "none".'
+        ) from error
+    if operator not in (None, EXPRESSION) or operands is not None:
+        given = None if operands is None else _check_operands(operands, where)
+        if (operator, given) != (found.operator, found.operands):
+            raise ValueError(
+                f"{where}: `igc_operator` {operator!r} and `igc_operands` {operands!r} contradict "
+                f"`{EXPRESSION_COLUMN}` {expression!r}. Leave them out: the expression says it all."
+            )
+    if result is not None and not _is_result(result, found, where):
+        correct = _described(found.result or found.status, limits.result_digits)
+        raise ValueError(
+            f"{where}: `igc_result` {result!r} contradicts `{EXPRESSION_COLUMN}`: {expression} {correct}. Correct one "
+            "of them."
+        )
+    return found
+
+
+def _is_result(result: Any, found: StepLabel, where: str) -> bool:
+    """Whether `igc_result` is the value or the status of an expression."""
+    if isinstance(result, str) and result in REFUSALS:
+        return REFUSALS[result] == found.status
+    if isinstance(result, str) and re.fullmatch(r"-?[0-9]+\.[0-9]+", result):
+        return found.result is not None and Fraction(result) == Fraction(found.result)
+    return _canonical(result, "igc_result", where) == found.result
 
 
 def _check_operator(operator: Any, operations: Sequence[str], where: str) -> None:
@@ -223,14 +329,18 @@ def encode_steps(
     A is the largest number of steps of a row; rows with fewer are padded with steps that are not supervised.
 
     Returns:
-        All int64. `igc_operator` [B, A]: index into `operations`, K = no arithmetic, -100 = not supervised;
+        All int64. `igc_operator` [B, A]: index into `operations`, K = no arithmetic, K + 1 = a calculation that rules
+        read, -100 = not supervised;
         `igc_operands` [B, A, 2, D+1]: digit classes, all PAD without arithmetic; of a number longer than D the first
         D+1 digits (a digit in the last slot means overflow); `igc_signs` [B, A, 2]; `igc_result` [B, A, R]: digit
-        classes, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status` [B, A]: a `Status`,
-        NONE for a step that is not supervised.
+        classes without the point, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status`
+        [B, A]: a `Status`, NONE for a step that is not supervised; `igc_result_scale` [B, A]: digits of the result
+        after the point.
     """
     shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
-    classes = {None: UNSUPERVISED, NO_ARITHMETIC: len(operations)} | {s: k for k, s in enumerate(operations)}
+    count = len(operations)  # K
+    classes: dict[str | None, int] = {None: UNSUPERVISED, NO_ARITHMETIC: count, EXPRESSION: count + 1}
+    classes |= {symbol: k for k, symbol in enumerate(operations)}
     filled = [[*steps, *[_UNKNOWN] * (shape[1] - len(steps))] for steps in rows]
     tensors = {
         "igc_operator": _integers([[classes[step.operator] for step in steps] for steps in filled], shape),
@@ -239,6 +349,7 @@ def encode_steps(
         "igc_result": torch.full((*shape, result_digits), PAD),
         "igc_result_sign": torch.zeros(shape, dtype=torch.int64),
         "igc_result_status": _integers([[int(step.status) for step in steps] for steps in filled], shape),
+        "igc_result_scale": _integers([[_places(step.result) for step in steps] for steps in filled], shape),
     }
     # One call of `encode` for all operands and one for all results: a call per number would take longer than a step.
     steps = [((b, a), step) for b, row in enumerate(rows) for a, step in enumerate(row)]
@@ -246,9 +357,22 @@ def encode_steps(
         (*at, slot): text for at, step in steps for slot, text in enumerate(step.operands or ())
     }
     _put(tensors["igc_operands"], tensors["igc_signs"], operands)
-    results: dict[tuple[int, ...], str] = {at: step.result for at, step in steps if step.result is not None}
+    results: dict[tuple[int, ...], str] = {
+        at: _without_point(step.result) for at, step in steps if step.result is not None
+    }
     _put(tensors["igc_result"], tensors["igc_result_sign"], results)
     return tensors
+
+
+def _places(number: str | None) -> int:
+    """How many digits of a canonical number are after its point."""
+    return 0 if number is None else len(number.partition(".")[2])
+
+
+def _without_point(number: str) -> str:
+    """A canonical number as its sign and digits, without the zeros of `0.05`."""
+    digits = number.replace(".", "").lstrip("-0") or "0"
+    return "-" * number.startswith("-") + digits
 
 
 def _integers(values: list[list[int]], shape: tuple[int, int]) -> Tensor:

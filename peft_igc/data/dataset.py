@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .arithmetic import ArithmeticRows, Row
-from .columns import COLUMNS
+from .columns import COLUMNS, EXPRESSION_COLUMN
 
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def igc_features(
     supervised would drop the operand columns of all others.
 
     Args:
-        columns: The other columns: `prompt`, `completion`, `messages`, `text`, `target`, `group`.
+        columns: The other columns: `prompt`, `completion`, `messages`, `text`, `target`, `group`; and
+            `igc_expression`, if there are expressions.
         conversational: `prompt` and `completion` are lists of messages, or else strings.
         several_anchors: Each operand column is a list with one entry per anchor.
 
@@ -65,6 +66,7 @@ def igc_features(
     messages = List({"role": string, "content": string})
     known = dict.fromkeys(_TEXTS, messages if conversational else string)
     known |= {"messages": messages} | dict.fromkeys(_STRINGS, string)
+    known[EXPRESSION_COLUMN] = List(string) if several_anchors else string
     columns = list(columns)
     if unknown := [name for name in columns if name not in known]:
         raise ValueError(
@@ -93,7 +95,7 @@ def to_dataset(rows: Iterable[Mapping[str, Any]]) -> "Dataset":
         raise ValueError("There are no rows to make a dataset of. Check the generator or the file of the rows.")
     columns = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
     conversational = _agree(rows, _TEXTS, "messages or strings")
-    several = _agree(rows, COLUMNS[:1], "lists with one entry per anchor or single entries")
+    several = _agree(rows, (COLUMNS[0], EXPRESSION_COLUMN), "lists with one entry per anchor or single entries")
     features = igc_features(columns, conversational=conversational, several_anchors=several)
     return Dataset.from_dict({name: [row.get(name) for row in rows] for name in features}, features=features)
 
@@ -119,7 +121,8 @@ def to_iterable_dataset(rows: ArithmeticRows, n: int | None = None) -> "Iterable
     """
     from datasets import IterableDataset
 
-    features = igc_features(conversational=rows.conversational)
+    columns = (*_TEXTS, EXPRESSION_COLUMN) if rows.has_expressions else _TEXTS
+    features = igc_features(columns, conversational=rows.conversational)
     return IterableDataset.from_generator(_first, gen_kwargs={"rows": rows, "n": n}, features=features)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC
-from .columns import COLUMNS, REFUSALS
+from .columns import ALL_COLUMNS, COLUMNS, EXPRESSION, EXPRESSION_COLUMN, REFUSALS
 
 
 __all__ = ["LabelSummary", "similar_columns", "summarize"]
@@ -33,7 +33,7 @@ class LabelSummary:
         rows: Number of rows.
         annotated: Number of rows with at least one supervised step.
         labels: Number of supervised steps by label: a symbol of an operation; the name of a refusal in `igc_result`,
-            such as `"overflow"`; or `"none"`.
+            such as `"overflow"`; `"expression"`; or `"none"`.
         similar: Columns whose names are almost right, with the name that was probably meant.
     """
 
@@ -83,13 +83,22 @@ def summarize(dataset: Any) -> LabelSummary | None:
     if not hasattr(dataset, "__len__") or getattr(dataset, "column_names", None) is None:
         return None
     names, labels, annotated = dataset.column_names, Counter[str](), 0
-    if COLUMNS[0] in names:
-        results = dataset[COLUMNS[2]] if COLUMNS[2] in names else [None] * len(dataset)
-        for operators, given in zip(dataset[COLUMNS[0]], results, strict=True):
-            of_row = _labels(operators, given)
+    if COLUMNS[0] in names or EXPRESSION_COLUMN in names:
+        wanted = (COLUMNS[0], COLUMNS[2], EXPRESSION_COLUMN)
+        columns = (dataset[name] if name in names else [None] * len(dataset) for name in wanted)
+        for operators, given, expressions in zip(*columns, strict=True):
+            of_row = _labels(_operators(operators, expressions), given)
             labels.update(of_row)
             annotated += bool(of_row)
     return LabelSummary(len(dataset), annotated, labels, similar_columns(names))
+
+
+def _operators(operators: Any, expressions: Any) -> Any:
+    """The operators of a row, with `EXPRESSION` where a step has an expression instead."""
+    if isinstance(expressions, (list, tuple)):
+        known = operators if isinstance(operators, (list, tuple)) else [None] * len(expressions)
+        return [_operators(*pair) for pair in zip(known, expressions, strict=False)]
+    return EXPRESSION if operators is None and expressions is not None else operators
 
 
 def _labels(operators: Any, results: Any) -> list[str]:
@@ -115,13 +124,13 @@ def similar_columns(names: Iterable[str]) -> dict[str, str]:
         The operand column that was probably meant, by name. An operand column that is there was not misspelled.
     """
     names = list(names)
-    absent = {name.removeprefix(PREFIX): name for name in COLUMNS if name not in names}
+    absent = {name.removeprefix(PREFIX): name for name in ALL_COLUMNS if name not in names}
     found = {}
     for name in names:
         bare = re.sub(r"[^a-z]", "", name.lower())
         is_ours = bare.startswith("igc")
         close = difflib.get_close_matches(bare.removeprefix("igc"), absent, n=1, cutoff=SIMILAR)
-        # `result` is an ordinary name, and the column is optional. Without the prefix it is no misspelling of ours.
-        if name not in COLUMNS and close and (is_ours or absent[close[0]] != COLUMNS[2]):
+        # `result` and `expression` are ordinary names of optional columns: without the prefix no misspelling of ours.
+        if name not in ALL_COLUMNS and close and (is_ours or absent[close[0]] in COLUMNS[:2]):
             found[name] = absent[close[0]]
     return found

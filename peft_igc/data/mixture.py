@@ -8,14 +8,16 @@ from dataclasses import dataclass, fields
 
 __all__ = ["TOKENS_MIXTURE", "Mixture"]
 
+_OF_ALL = ("none", "overflow", "undefined", "inexact", "unsupported", "expressions", "look_alikes")  # of all rows
+
 
 @dataclass(frozen=True)
 class Mixture:
     """Fractions (0..1) of the kinds of rows.
 
-    `none`, `overflow`, `undefined`, `inexact` and `unsupported` are fractions of all rows; the rest of the rows is
-    ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts` and `sentences` need the wording
-    `wording.TRAINING`.
+    `none`, `overflow`, `undefined`, `inexact`, `unsupported`, `expressions` and `look_alikes` are fractions of all
+    rows; the rest of the rows is ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts`,
+    `sentences`, `expressions` and `look_alikes` need the wording `wording.TRAINING`.
 
     Args:
         none: Texts that ask for no calculation. With too few, the adapter activates on every number.
@@ -27,8 +29,8 @@ class Mixture:
             `wording.TRAINING` also the fraction of the other texts in which numbers may be negative.
         bigbench: Fraction of the ordinary arithmetic in the form of BIG-bench, which may also be drawn otherwise.
         system: Fraction of all conversational rows that have a system prompt.
-        unsupported: Arithmetic that the calculator does not support (three operands, decimals, percent, powers), with
-            the operator `"none"`.
+        unsupported: Arithmetic that the calculator does not support in words (three operands, decimals, percent,
+            powers), with the operator `"none"`. What rules read of it has its expression (`ArithmeticRows`).
         special: Fraction of the ordinary arithmetic with an operand 0 or 1, or with equal operands; these may also be
             drawn otherwise.
         spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
@@ -36,6 +38,9 @@ class Mixture:
         contexts: Fraction of the texts with a greeting, a sentence or a list number around the request.
         sentences: Fraction of the rows with a result, whose prompt ends as a sentence, that ask for a sentence and
             have one as their completion. All other completions are the bare number.
+        expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
+            above 2 with more numbers, brackets, powers, decimals, per cent and money (none without all of `+ - * /`).
+        look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
     """
 
     none: float = 0.10
@@ -51,30 +56,34 @@ class Mixture:
     separators: float = 0.0
     contexts: float = 0.0
     sentences: float = 0.0
+    expressions: float = 0.0
+    look_alikes: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if not 0 <= (value := getattr(self, field.name)) <= 1:
                 raise ValueError(f"`{field.name}={value}` is no fraction: set `Mixture({field.name}=...)` to 0..1.")
-        if (total := self.none + self.overflow + self.undefined + self.inexact + self.unsupported) > 1:
+        if (total := sum(getattr(self, name) for name in _OF_ALL)) > 1:
             raise ValueError(
-                f"`none`, `overflow`, `undefined`, `inexact` and `unsupported` add up to {total:g}, which leaves no "
-                "room for arithmetic. Lower one of them."
+                f"{', '.join(f'`{name}`' for name in _OF_ALL[:-1])} and `{_OF_ALL[-1]}` add up to {total:g}, which "
+                "leaves no room for arithmetic. Lower one of them."
             )
 
 
 TOKENS_MIXTURE = Mixture(
-    none=0.24,
+    none=0.21,
     overflow=0.0,
     undefined=0.01,
     inexact=0.02,
     negative=0.18,
     bigbench=0.05,
     system=0.25,
-    unsupported=0.2,
+    unsupported=0.19,
     special=0.06,
     spelled_signs=0.6,
     separators=0.2,
     contexts=0.65,
     sentences=0.2,
+    expressions=0.12,
+    look_alikes=0.04,
 )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from ..data.columns import COLUMNS
+from ..data.columns import ALL_COLUMNS
 from ..trainer.collator import CUT, WHOLE
 
 
@@ -111,7 +111,7 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
                 inside = inside[1:]
             for place in inside:
                 labels[place] = ids[place]
-        columns = {name: row[name] for name in COLUMNS}
+        columns = {name: row.get(name) for name in ALL_COLUMNS}
         made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **columns})
     return made
 
@@ -151,4 +151,4 @@ def _with_results(
 def _has_number(result: Any) -> bool:
     """Whether a result, or at least one in a list of results, is a number."""
     results = result if isinstance(result, (list, tuple)) else [result]
-    return any((one or "").lstrip("-").isdigit() for one in results)
+    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)

@@ -86,6 +86,8 @@ def training_rows(
         exclude=excluded,
         wording=TRAINING if settings.many_phrasings else FEW,
         distinct=settings.distinct_rows is not None,
+        max_operands=settings.max_operands,
+        decimals=settings.decimals,
     )
     return rows if settings.distinct_rows is None else Shuffled(rows.take(settings.distinct_rows), seed)
 

@@ -22,6 +22,8 @@ class DemoSettings:
     interface: str
     num_digits: int
     result_digits: int
+    max_operands: int = 2  # numbers of an expression in symbols
+    decimals: bool = False
     layer: int = 1
     reading_dim: int = 192
     reading_ffn: int = 384
@@ -84,6 +86,8 @@ SETTINGS = {
         reading_ffn=256,
         num_digits=40,
         result_digits=40,
+        max_operands=8,
+        decimals=True,
         max_digits=6,
         mixture=TOKENS_MIXTURE,
         many_phrasings=True,

@@ -16,13 +16,14 @@ from typing import Any
 
 import torch
 
+from ..expressions.decimals import canonical
 from ..expressions.grammar import reductions
 from ..expressions.items import Items
 from ..expressions.reasons import REASON_TEXTS, Reason
 from ..mappings.readings import Choice, Pointing, Reading, two_places
 from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD, decode
+from ..numbers.digits import PAD
 from ..numbers.number_runs import NumberTokens, Runs, find_runs
 from ..numbers.token_table import PADDING
 from ..tuner.config import IGCConfig
@@ -239,7 +240,7 @@ def step_record(
     operator = int(asked.argmax()) if ruled else int(choice.operator)  # the network decides only whether it is asked
     second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
     none, status = len(asked) - 1, Status(int(step.result.status[row, index]))
-    result = step.result.digits[row, index].cpu(), step.result.sign[row, index].cpu()
+    result = (x[row, index : index + 1].cpu() for x in (step.result.digits, step.result.sign, step.result.scale))
     runs = None if tokens is None else find_runs(tokens, window[None], window[None] != PADDING, 1)
     by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, config, spell)
     if "refusal" not in by_rule and not ruled and operator == none and int(asked.argmax()) != none:
@@ -250,7 +251,7 @@ def step_record(
         operands=(_number(step.reading, choice, (row, index), 0), _number(step.reading, choice, (row, index), 1)),
         operator=_symbol(config, operator),
         operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
-        result=decode(*result)[0] if status == Status.OK else None,
+        result=canonical(*result)[0] if status == Status.OK else None,
         status=status.name.lower(),
         row=row,
         anchor="" if real[-1] is None else spell([real[-1]]),
@@ -284,8 +285,8 @@ def _by_rule(
         found["expression"] = spell([token for token in window[first : last + 1] if token is not None]).strip()
         found["expression_span"] = (start + first, start + last)
         items = Items(*(x[index : index + 1] for x in ruling.expression.items))
-        settings: dict[str, Any] = {"result_digits": config.result_digits, "division": config.division}
-        steps = reductions(items, max_operands=config.max_operands, **settings)[0]
+        names = ("max_operands", "result_digits", "decimal_places", "rounding", "division")
+        steps = reductions(items, **{name: getattr(config, name) for name in names})[0]
         found["reductions"] = tuple(
             f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
         )

@@ -54,10 +54,12 @@ class Targets(NamedTuple):
     Attributes:
         operands: [B, A, 2, D + 1] digit classes, left-aligned.
         signs: [B, A, 2], 1 is minus.
-        operator: [B, A] in 0..K, K for "no arithmetic", `IGNORE` where the anchor is not supervised.
-        result: [B, A, R] digit classes, left-aligned.
+        operator: [B, A] in 0..K + 1, K for "no arithmetic", K + 1 for a calculation whose operands and operators
+            rules read, `IGNORE` where the anchor is not supervised.
+        result: [B, A, R] digit classes without the point, left-aligned.
         result_sign: [B, A].
         result_status: [B, A], a `calculator.Status`.
+        result_scale: [B, A], number of digits of the result after the point.
     """
 
     operands: torch.Tensor
@@ -66,6 +68,7 @@ class Targets(NamedTuple):
     result: torch.Tensor
     result_sign: torch.Tensor
     result_status: torch.Tensor
+    result_scale: torch.Tensor
 
 
 class Reading(NamedTuple):
@@ -106,6 +109,8 @@ class Pointing(NamedTuple):
         digits: [B, A, W, D + 1] int64 digit classes of the number at each place, all PAD if there is none.
         positions: [B, A, W] int64 position of each place in the text, -1 for none.
         aside: [B, A] bool, a third number may be part of the calculation (`numbers_aside`), which has two operands.
+        unrelated: [B, A, W] float32 logits that the number at a place has nothing to do with the calculation that is
+            asked; -inf where there is no number, and throughout if the adapter does not judge this.
     """
 
     scores: torch.Tensor
@@ -113,6 +118,7 @@ class Pointing(NamedTuple):
     digits: torch.Tensor
     positions: torch.Tensor
     aside: torch.Tensor
+    unrelated: torch.Tensor
 
     def choose(self) -> Choice:
         """The most probable two numbers of the text, at different places.
@@ -137,9 +143,23 @@ class Pointing(NamedTuple):
         loss = -self._with_signs(targets.signs).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
         return torch.where(equal.any(-1), loss, 0).sum(-1)
 
+    def unrelated_loss(self, targets: Targets) -> torch.Tensor:
+        """[B, A]: the binary cross-entropy of `unrelated`, averaged over the numbers of the text.
+
+        Where the target has arithmetic, every number but the operands is unrelated; with "no arithmetic" none is. 0
+        where rules read the operands.
+        """
+        none = self.operator.shape[-1] - 1
+        number = (self.unrelated > float("-inf")) & (targets.operator <= none)[..., None]  # [B, A, W]
+        arithmetic = (targets.operator >= 0) & (targets.operator < none)
+        unrelated = ~self._equal(targets.operands).any(2) & arithmetic[..., None]
+        logits = torch.where(number, self.unrelated, 0)
+        loss = F.binary_cross_entropy_with_logits(logits, unrelated.to(logits.dtype), reduction="none")
+        return (loss * number).sum(-1) / number.sum(-1).clamp(min=1)
+
     def logits(self) -> tuple[torch.Tensor, ...]:
         """The tensors with a gradient."""
-        return self.scores, self.operator
+        return self.scores, self.operator, torch.where(self.unrelated > float("-inf"), self.unrelated, 0)
 
     def _with_signs(self, signs: torch.Tensor) -> torch.Tensor:
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""
@@ -164,15 +184,23 @@ def reading_loss(
 
     Returns:
         loss [B, A] float32, 0 where not supervised; supervised [B, A] bool; correct [B, A] bool, True where operator,
-        operands and signs are all correct. Operands count only where the target has arithmetic.
+        operands and signs are all correct. Operands count only where the target has arithmetic. Where rules read
+        them, the loss is that of one question, whether any operation is asked for, and correct is its answer.
     """
     num_operations = reading.operator.shape[-1] - 1
     supervised = (targets.operator >= 0) & (anchors >= 0)
     arithmetic = supervised & (targets.operator < num_operations)
-    loss = torch.where(supervised, _cross_entropy(reading.operator, targets.operator.clamp(min=0)), 0)
+    by_rule = supervised & (targets.operator > num_operations)
+    loss = torch.where(supervised, _cross_entropy(reading.operator, targets.operator.clamp(0, num_operations)), 0)
+    asked = reading.operator.log_softmax(-1)[..., :-1].logsumexp(-1)  # [B, A], log-probability of any operation
+    loss = torch.where(by_rule, -asked, loss)
     loss = loss + torch.where(arithmetic, reading.operand_loss(targets), 0)  # Eq. 9
+    if isinstance(reading, Pointing):
+        loss = loss + torch.where(supervised, reading.unrelated_loss(targets), 0)
     operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
     correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
+    # Not `choice.operator`, which is "no arithmetic" where the text has no two integers.
+    correct = torch.where(by_rule, reading.operator.argmax(-1) < num_operations, correct)
     return loss, supervised, correct
 
 
@@ -192,6 +220,7 @@ def concatenate(parts: list[Pointing]) -> Pointing:
                 F.pad(part.digits, (0, 0, more, 0), value=PAD),
                 F.pad(part.positions, (more, 0), value=-1),
                 part.aside,
+                F.pad(part.unrelated, (more, 0), value=float("-inf")),
             )
         )
     return Pointing(*(torch.cat(tensors) for tensors in zip(*filled, strict=True)))

@@ -8,7 +8,8 @@ written, and for each step the reason of a refusal with the token that caused it
   training, the network decides whether arithmetic is asked. Of others it was taught to be silent, so the rules decide.
 * Symbols that may be a date, a range or a score: the rules and the network have to find the same.
 * No expression in symbols: the network points at two numbers and names the operation. A sign in symbols comes from the
-  text, and every further number of the turn refuses, as does what is numeric and not understood.
+  text. Every further number of the turn refuses, unless the network is sure that it is unrelated, and so does what is
+  numeric and not understood.
 
 Nothing here is learned. Try it: `pytest tests/mappings/test_symbol_steps.py`
 
@@ -97,8 +98,8 @@ class Surroundings(NamedTuple):
     """What stands around the chosen numbers of [B, A] steps.
 
     Attributes:
-        further: [B, A] int64, index of the first further number of the turn, or of a chosen one that is no literal;
-            -1 for none.
+        further: [B, A] int64, index of the first further number of the turn that is not excused, or of a chosen one
+            that is no literal; -1 for none.
         strange: [B, A] bool, that number is not understood.
         worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space precedes the later one of the two.
@@ -114,10 +115,13 @@ class Surroundings(NamedTuple):
     requested: torch.Tensor
 
 
-def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Choice) -> tuple[Choice, Surroundings]:
+def signed_by_rule(
+    config: Any, reader: Any, context: Context, reading: Pointing, choice: Choice
+) -> tuple[Choice, Surroundings]:
     """The choice with the signs that the text has, and where a further number refuses it.
 
     Args:
+        config: the adapter's `IGCConfig`.
         reader: the input mapping.
         context: the text.
         reading: the distributions.
@@ -138,11 +142,13 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
     sign = torch.where(zero, 0, sign)
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
-    # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does.
+    # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does, and so
+    # does the network where it is sure (`In 2024 I had 3 apples`).
     place = torch.arange(read.shape[1], device=read.device)
     before = found.control & (place < chosen.amin(1, keepdim=True))
     turn = torch.where(before, place, -1).amax(1, keepdim=True)
     refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
+    refusing &= ~_excused(config, reading, read.shape[1])
     culprit = torch.where(refusing, place, read.shape[1]).amin(1)
     culprit = torch.where(refusing.any(1), culprit, -1)
     culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)
@@ -154,6 +160,14 @@ def signed_by_rule(reader: Any, context: Context, reading: Pointing, choice: Cho
     bare, asks = ~found.word.any(1), found.request.any(1)
     around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, worded, apart, bare, asks)))
     return choice._replace(signs=sign), around
+
+
+def _excused(config: Any, reading: Pointing, length: int) -> torch.Tensor:
+    """[N, length] bool, tokens of numbers that the network finds unrelated to the calculation that is asked."""
+    unrelated = reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)
+    unrelated, positions = unrelated.flatten(0, 1), reading.positions.flatten(0, 1)  # [N, W]
+    at = torch.where(unrelated & (positions >= 0), positions, length)  # an additional column collects the others
+    return torch.zeros(len(at), length + 1, dtype=torch.bool, device=at.device).scatter(1, at, True)[:, :length]
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:
@@ -174,6 +188,8 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
         expression.items,
         max_operands=most,
         result_digits=config.result_digits,
+        decimal_places=config.decimal_places,
+        rounding=config.rounding,
         division=config.division,
     )
     reason, culprit = expression.reason, expression.culprit
@@ -184,8 +200,8 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
         reason = torch.where(lacks, int(Reason.MALFORMED), reason)
     ruled = expression.found & (reason == int(Reason.NONE))
     reason = torch.where(ruled, value.reason, reason)
-    # Decimals are calculated, but not written.
-    reason = torch.where(ruled & (reason == int(Reason.NONE)) & (value.scale > 0), int(Reason.INEXACT), reason)
+    if not config.decimals:  # they are calculated, but the writing was not trained on them
+        reason = torch.where(ruled & (reason == int(Reason.NONE)) & (value.scale > 0), int(Reason.INEXACT), reason)
     return Ruling(expression, value, ruled, reason, culprit)
 
 
@@ -217,9 +233,9 @@ def decided(
     asked &= 1 - chances[..., -1] >= config.confidence
     plain = _is_plain(said).view(shape)
     ruled, reason, culprit, value = (x.view(shape) for x in (said.ruled, said.reason, said.culprit, said.value.status))
-    digits, sign = said.value.digits.view(*shape, -1), said.value.sign.view(shape)
+    digits, sign, scale = said.value.digits.view(*shape, -1), said.value.sign.view(shape), said.value.scale.view(shape)
     # What may be a date or a range needs a reading that finds the same by itself.
-    same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign)
+    same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign) & (scale == 0)
     agreed = (reason == int(Reason.LOOK_ALIKE)) & plain & same & legible & around.apart & (around.further < 0)
     status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), value)
     bracketed = (said.expression.items.kind == int(Item.OPEN)).any(1).view(shape)  # no row of training has brackets
@@ -233,11 +249,11 @@ def decided(
     status = torch.where(ruled, by_rule, status)
     ok = status == int(Status.OK)
     digits = torch.where(ruled[..., None], digits, result.digits)
-    sign = torch.where(ruled, sign, result.sign)
+    sign, scale = torch.where(ruled, sign, result.sign), torch.where(ruled & ok, scale, 0)
     reason = torch.where(learned | agreed, int(Reason.NO_EXPRESSION), reason)
     culprit = torch.where(learned | agreed, -1, culprit)
     why = torch.where(around.strange, int(Reason.NOT_UNDERSTOOD), int(Reason.OTHER_NUMBER))
     reason = torch.where(refused, why, reason)
     culprit = torch.where(refused, around.further, culprit)
     said = said._replace(reason=reason.flatten(), culprit=culprit.flatten())
-    return Result(torch.where(ok[..., None], digits, PAD), torch.where(ok, sign, 0), status), said
+    return Result(torch.where(ok[..., None], digits, PAD), torch.where(ok, sign, 0), status, scale), said

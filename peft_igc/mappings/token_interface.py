@@ -44,6 +44,7 @@ class TokenInputMapping(nn.Module):
         ffn: Hidden width of the feed-forward layers.
         max_distance: Maximum of W; earlier places are not read.
         symbols: The symbol table for the rules that read expressions; None if the network alone reads.
+        excuses: Whether it judges which further numbers are unrelated to the calculation.
         whole_sentences: Whether numbers before a context are aside if they are in its first sentence, for contexts
             that may begin within a sentence.
     """
@@ -64,6 +65,7 @@ class TokenInputMapping(nn.Module):
         ffn: int,
         max_distance: int,
         symbols: SymbolTokens | None = None,
+        excuses: bool = False,
         whole_sentences: bool = False,
     ) -> None:
         super().__init__()
@@ -87,6 +89,7 @@ class TokenInputMapping(nn.Module):
         self.pointer = nn.Linear(dim, dim, bias=False)
         self.sign_head = nn.Linear(dim, 2)
         self.operator_head = nn.Linear(dim, num_operations + 1)
+        self.unrelated_head = nn.Linear(dim, 1) if excuses else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
@@ -188,10 +191,11 @@ class TokenInputMapping(nn.Module):
         # The anchor's place is visible even if it is not valid: attention without entries would be NaN.
         visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
         sentence = sentences(self.tokens, ids, text, runs)  # [N, window]
-        scores, operator, chosen = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
+        scores, operator, unrelated, chosen = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
         number = (runs.number | runs.broken) & text
+        unrelated = unrelated.masked_fill(~(number.gather(1, at) & there), float("-inf"))
         aside = numbers_aside(self.tokens, ids, text, sentence, number, at.gather(1, chosen), anchor)
-        return Pointing(scores, operator, digits, torch.where(there, positions + start, -1), aside)
+        return Pointing(scores, operator, digits, torch.where(there, positions + start, -1), aside, unrelated)
 
     def _places(self, kept: torch.Tensor, anchor: torch.Tensor, width: int) -> torch.Tensor:
         """Indices of the last `width` = W places up to the anchor [N, 1], as [N, W].
@@ -208,7 +212,7 @@ class TokenInputMapping(nn.Module):
 
     def _read(
         self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, ...]:
         """Points at two numbers, marks them, and classifies the operator in a second pass over the places.
 
         Args:
@@ -218,8 +222,8 @@ class TokenInputMapping(nn.Module):
             sentence: [N, W] int64, the sentence of each place.
 
         Returns:
-            log-probabilities [N, 2, W, 2] of (place, sign) and logits [N, K + 1] of the operator, in float32; the most
-            probable places [N, 2].
+            log-probabilities [N, 2, W, 2] of (place, sign), logits [N, K + 1] of the operator, and logits [N, W] that
+            a place is unrelated, in float32; the most probable places [N, 2].
         """
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))
@@ -237,8 +241,12 @@ class TokenInputMapping(nn.Module):
         marked = F.one_hot(chosen, x.shape[1]).to(x.dtype)  # [N, 2, W]
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
         x = self._encode(x, visible, slice(first, None))
-        _, slots = self._attend(x, visible, self.slots[2:])
-        return scores, float_logits(self.operator_head, slots[:, 0]), chosen  # Eq. 7
+        memory, slots = self._attend(x, visible, self.slots[2:])
+        if self.unrelated_head is None:
+            unrelated = torch.full_like(scores[:, 0, :, 0], float("-inf"))
+        else:
+            unrelated = float_logits(self.unrelated_head, memory).squeeze(-1)
+        return scores, float_logits(self.operator_head, slots[:, 0]), unrelated, chosen  # Eq. 7
 
     def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
         """Some of the encoder layers on the places x [N, W, d], with relative position biases (Eq. 3)."""

@@ -71,12 +71,14 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Return value of `calculate`: `digits` [..., R] int64, left-aligned, all `PAD` unless the status is OK;
-    `sign` [...] int64 in 0..1; `status` [...] int64, a `Status`."""
+    """Results: `digits` [..., R] int64, left-aligned, without the point, all `PAD` unless the status is OK; `sign`
+    [...] int64 in 0..1; `status` [...] int64, a `Status`; `scale` [...] int64, the digits after the point, 0 for every
+    result of `calculate`."""
 
     digits: Tensor
     sign: Tensor
     status: Tensor
+    scale: Tensor
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ def _finish(outcome: Outcome, malformed: Tensor, result_digits: int) -> Result:
     ok = status == int(Status.OK)
     negative = ok & (outcome.sign == 1) & (right != 0).any(-1)  # zero has no sign
     left = torch.where(ok.unsqueeze(-1), to_left_aligned(right), PAD)
-    return Result(left, negative.to(torch.int64), status)
+    return Result(left, negative.to(torch.int64), status, torch.zeros_like(status))
 
 
 # Limbs are the digits of an integer in base 10^size, most significant first: one int64 holds `size` decimal digits.

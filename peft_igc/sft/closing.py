@@ -21,9 +21,9 @@ from typing import Any
 
 import torch
 
-from ..data.columns import COLUMNS, REFUSALS
+from ..data.columns import ALL_COLUMNS, REFUSALS
 from ..inference.decoding import eval_mode
-from ..mappings.readings import IGNORE
+from ..mappings.readings import IGNORE, Targets
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
@@ -146,12 +146,12 @@ def _read(trainer: Any, model: Any, rows: Any) -> dict[str, int]:
 
 def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Counts of one batch: its steps' results against its labels."""
-    digits, sign, status = (x.cpu() for x in step.result)  # [B, A, R], [B, A], [B, A]
-    labels = {name: batch[f"igc_{name}"].cpu() for name in ("operator", "result", "result_sign", "result_status")}
+    digits, sign, status, scale = (x.cpu() for x in step.result)  # [B, A, R], [B, A], [B, A], [B, A]
+    labels = {name: batch[f"igc_{name}"].cpu() for name in ("operator", *Targets._fields[3:])}
     known = (batch["igc_anchors"].cpu() >= 0) & (labels["operator"] != IGNORE)  # [B, A]
     asked = known & (labels["result_status"] == int(Status.OK))
     spoken = status == int(Status.OK)
-    same = (digits == labels["result"]).all(-1) & (sign == labels["result_sign"])
+    same = (digits == labels["result"]).all(-1) & (sign == labels["result_sign"]) & (scale == labels["result_scale"])
     found = {
         "asked": asked,
         "read": asked & spoken & same,
@@ -164,10 +164,12 @@ def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
 
 def _asks(row: Mapping[str, Any]) -> bool:
     """Whether the labels of a row ask for a calculation with a result."""
-    given = (row.get(name) for name in (COLUMNS[0], COLUMNS[2]))
-    operators, results = (entry if isinstance(entry, list) else [entry] for entry in given)
-    pairs = itertools.zip_longest(operators, results)
-    return any(operator not in (None, NO_ARITHMETIC) and result not in REFUSALS for operator, result in pairs)
+    given = (row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))
+    steps = itertools.zip_longest(*(entry if isinstance(entry, list) else [entry] for entry in given))
+    return any(
+        (operator not in (None, NO_ARITHMETIC) or expression is not None) and result not in REFUSALS
+        for operator, result, expression in steps
+    )
 
 
 def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:

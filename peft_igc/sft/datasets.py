@@ -14,7 +14,7 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import COLUMNS
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN
 from ..data.dataset import to_dataset
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 from ..data.wording.templates import FEW
@@ -50,6 +50,9 @@ def generated_rows(arguments: IGCArguments, seed: int, form: str) -> ArithmeticR
     most, with_tokens = arguments.igc_generated_max_digits, arguments.igc_interface == "tokens"
     given = {"operations": arguments.igc_operations, "division": arguments.igc_division}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if with_tokens:
+        options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands
+        options["decimals"] = arguments.igc_decimals is not False
     return ArithmeticRows(
         seed,
         max_digits=min(MAX_DIGITS, digits) if most is None else most,
@@ -293,7 +296,8 @@ def _has_lists(part: Any) -> bool:
     """Whether the operand columns hold one entry per anchor."""
     from datasets import LargeList, List
 
-    return isinstance((part.features or {}).get(COLUMNS[0]), (List, LargeList))
+    features = part.features or {}
+    return any(isinstance(features.get(name), (List, LargeList)) for name in (COLUMNS[0], EXPRESSION_COLUMN))
 
 
 def _as_lists(part: Any) -> Any:
@@ -303,7 +307,7 @@ def _as_lists(part: Any) -> Any:
     """
     from datasets import List
 
-    present = [name for name in COLUMNS if name in part.column_names]
+    present = [name for name in ALL_COLUMNS if name in part.column_names]
     if not present:
         return part
     features = part.features.copy()

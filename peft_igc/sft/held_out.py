@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ..data.columns import COLUMNS
+from ..data.columns import supervised_rows
 from ..data.dataset import to_dataset
 from .arguments import IGCArguments
 from .datasets import CHAT_PAIR, PAIR, generated_rows
@@ -41,22 +41,14 @@ def hold_out(
     source = train if test is None else test
     if not arguments.igc_held_out or isinstance(source, dict) or not hasattr(source, "__len__"):
         return train, None
-    count = min(arguments.igc_held_out, len(_annotated(source)) // (LARGEST_PART if test is None else 1))
+    count = min(arguments.igc_held_out, len(supervised_rows(source)) // (LARGEST_PART if test is None else 1))
     if not count:
         return train, None
     if test is None and generated_alone:
         rows = generated_rows(arguments, seed, CHAT_PAIR if conversational else PAIR)
         return train, to_dataset(rows.take(len(train) + count)[len(train) :])
-    chosen = set(random.Random(seed).sample(_annotated(source), count))
+    chosen = set(random.Random(seed).sample(supervised_rows(source), count))
     held = source.select(sorted(chosen))
     if test is not None:
         return train, held
     return train.select([index for index in range(len(train)) if index not in chosen]), held
-
-
-def _annotated(dataset: Any) -> list[int]:
-    """The indices of the rows with a supervised step."""
-    if COLUMNS[0] not in (dataset.column_names or ()):
-        return []
-    operators = (entry if isinstance(entry, list) else [entry] for entry in dataset[COLUMNS[0]])
-    return [index for index, entry in enumerate(operators) if any(operator is not None for operator in entry)]

@@ -1,9 +1,9 @@
 """Batches with operand columns: finds the anchors of rows, assigns steps to them, and makes the target tensors.
 
 In: rows prepared by TRL's `SFTTrainer` (`input_ids`, `labels`) with operand columns. Out: the batch of TRL's collator
-with `igc_anchors` and the six target tensors that the model takes. `RowCheck` applies the same rules to a whole
+with `igc_anchors` and the seven target tensors that the model takes. `RowCheck` applies the same rules to a whole
 dataset before it is truncated, so that errors precede the training and name the row. The anchors of rows that are not
-supervised are not checked. Nothing is read or calculated here.
+supervised are not checked. Nothing is read or calculated here; expressions are compared in `expression_check`.
 Try it: `pytest tests/trainer/test_trainer.py -k "batch or anchors or truncation"`
 
 Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits of a result.
@@ -22,7 +22,7 @@ import torch
 from torch.nn.functional import pad
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import COLUMNS, StepLabel, check_columns, encode_steps
+from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, StepLabel, check_columns, encode_steps
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, decode
@@ -30,6 +30,7 @@ from ..numbers.number_runs import NumberTokens, find_runs
 from ..numbers.token_table import PADDING, TokenTable
 from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
+from .expression_check import Compared, ExpressionCheck
 
 
 logger = logging.getLogger(__name__)
@@ -38,9 +39,11 @@ logger = logging.getLogger(__name__)
 CUT = "igc_cut"  # number of supervised steps that truncation removes from the row, counted from the last, or WHOLE
 WHOLE = -1
 BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there are none for anchors within texts
-ROW_COLUMNS = (*COLUMNS, CUT, BY_TURN)
+UNREAD = "igc_unread"  # why expressions of the row are not read from its text, "" if all are; with `igc_expression`
+ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD)
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
+_OF_DECIMALS = ("decimals", "decimal_places", "rounding")  # fields of configs that write decimals
 
 
 @dataclass
@@ -49,7 +52,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     Besides TRL's keys, the batch has (all int64) `igc_anchors` [B, A] (-1 = none) and the targets of
     `columns.encode_steps`: `igc_operands` [B, A, 2, D + 1], `igc_signs` [B, A, 2], `igc_operator` [B, A],
-    `igc_result` [B, A, R], its sign and its status [B, A].
+    `igc_result` [B, A, R], its sign, status and scale [B, A].
 
     Args:
         igc_config ([`IGCConfig`]):
@@ -83,6 +86,8 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         table = self.igc_config.token_table  # None with the hidden interface
         self._tokens = None if table is None else NumberTokens(table)
         self._respell = SingleDigits.of(self.igc_config, self.tokenizer)
+        self._expressions = ExpressionCheck(self.igc_config)
+        self._warned = False
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Makes the batch of `examples`."""
@@ -96,14 +101,28 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         width = max(anchors.shape[1], *map(len, rows))
         rows[0] = rows[0] + [_UNKNOWN] * (width - len(rows[0]))  # `encode_steps` pads to the longest row
         batch["igc_anchors"] = pad(anchors, (0, width - anchors.shape[1]), value=-1)  # [B, A]
+        valid = batch["attention_mask"].bool()
+        compared = self._expressions(
+            batch["input_ids"], valid, batch["igc_anchors"], rows, lambda row: self._name(examples[row])
+        )
+        for example, reasons in zip(examples, compared.unread, strict=True):
+            if reasons and UNREAD not in example:  # `RowCheck` has counted the others
+                self._warn_of_unread(reasons[0])
         limits = limits_of(self.igc_config)
-        batch.update(encode_steps(rows, **{name: limits[name] for name in limits if name != "division"}))
+        sizes = {name: limits[name] for name in ("num_digits", "result_digits", "operations")}
+        batch.update(encode_steps(compared.rows, **sizes))
         if self._tokens is not None:
-            self._check_operands_are_in_text(batch, examples)
+            self._check_operands_are_in_text(batch, examples, compared)
         return batch
 
-    def _check_operands_are_in_text(self, batch: Mapping[str, Any], examples: list[dict[str, Any]]) -> None:
-        """Refuses steps with an operand that no number in the text spells, since the reading would point elsewhere."""
+    def _check_operands_are_in_text(
+        self, batch: Mapping[str, Any], examples: list[dict[str, Any]], compared: Compared
+    ) -> None:
+        """Refuses steps with an operand that no number in the text spells, since the reading would point elsewhere.
+
+        In an expression that rules read, the reading then learns only that a calculation is asked for; one that they
+        do not read is not supervised.
+        """
         # Token interface only: the hidden interface can learn to read numbers written in words.
         assert self._tokens is not None
         assert self.igc_config is not None
@@ -120,6 +139,13 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             digits = digits.masked_fill((place < since[:, step, None])[..., None], PAD)
             found = (digits[:, None] == operands[:, :, None]).all(-1).any(-1)  # [B, 2]
             for row, which in (~found & asked[:, step, None]).nonzero().tolist():
+                if (row, step) in compared.read | compared.left:
+                    is_read = (row, step) in compared.read
+                    batch["igc_operator"][row, step] = len(self.igc_config.operations) + 1 if is_read else IGNORE
+                    batch["igc_operands"][row, step], batch["igc_signs"][row, step] = PAD, 0
+                    if not is_read:
+                        self._warn_of_unread("an operand that the network cannot point at")
+                    continue
                 number = decode(operands[row, which], operands.new_zeros(()))[0]
                 raise ValueError(
                     f"{self._name(examples[row])}: no number before the anchor spells the operand {number}, or it "
@@ -127,6 +153,12 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                     f"`reading_context={context!r}` goes. The token interface points at numbers "
                     'in digits: write the operand in digits, or set `igc_operator` to "none".'
                 )
+
+    def _warn_of_unread(self, example: str) -> None:
+        """Warns of the first step that is not supervised because its expression is not read."""
+        if not self._warned:
+            self._warned = True
+            warn_of_unread("training", "some rows", example)
 
     def _steps(self, example: Mapping[str, Any], turns: list[bool]) -> list[StepLabel]:
         """The row's steps in the order of its anchors."""
@@ -154,6 +186,8 @@ def limits_of(config: IGCConfig) -> dict[str, Any]:
         "result_digits": config.result_digits,
         "operations": config.operations,
         "division": config.division,
+        "max_operands": config.max_operands,
+        **{name: getattr(config, name) for name in _OF_DECIMALS if hasattr(config, name)},
     }
 
 
@@ -206,8 +240,14 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
         return steps[:kept] + [_UNKNOWN] * (len(steps) - kept)
     if len(steps) == count:
         return steps
-    is_list = isinstance(row.get("igc_operator"), (list, tuple))
+    is_list = isinstance(_first_column(row), (list, tuple))
     raise ValueError(f"{where}: {_mismatch(count, len(steps), is_list, config)}")
+
+
+def _first_column(row: Mapping[str, Any]) -> Any:
+    """The operand column that has an entry for every step."""
+    operators = row.get("igc_operator")
+    return row.get(EXPRESSION_COLUMN) if operators is None else operators
 
 
 def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
@@ -249,8 +289,24 @@ def warn_of_cut(dataset_name: str, max_length: int | None, rows: str) -> None:
     )
 
 
+def warn_of_unread(dataset_name: str, rows: str, example: str) -> None:
+    """Warns of steps whose expression is not what the rules read.
+
+    Args:
+        dataset_name: Name of the dataset.
+        rows: The rows that have such steps, such as `"3 of 100 rows"`.
+        example: An expression, and why it is not read.
+    """
+    logger.warning(
+        f"In {rows} of the {dataset_name} dataset the text says no expression that rules read as `igc_expression` "
+        f"has it (the first: {example}). The calculator is silent there, so these steps are not supervised. Write the "
+        "expression in symbols before its anchor."
+    )
+
+
 _INTEGER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")  # with or without thousands separators
 _warn_once = functools.cache(warn_of_cut)  # for streams, whose rows are checked one by one in every epoch
+_warned_of: set[str] = set()  # names of streams with an expression that is not read
 
 
 @dataclass(frozen=True)
@@ -331,25 +387,43 @@ class RowCheck:
     keep_end: bool
     is_stream: bool = False
 
+    @functools.cached_property
+    def _expressions(self) -> ExpressionCheck:
+        return ExpressionCheck(self.config)
+
     def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """The columns `CUT` and `BY_TURN` of a row.
+        """The columns `CUT` and `BY_TURN` of a row, and `UNREAD` in a dataset with expressions.
 
         Raises:
-            TypeError, ValueError: As `assign_steps`, or if the operands of a step follow its anchor.
+            TypeError, ValueError: As `assign_steps` and `ExpressionCheck`, or if the operands of a step follow its
+                anchor.
         """
+        columns = self._checked(row, index)
+        if EXPRESSION_COLUMN in row and UNREAD not in columns:
+            columns[UNREAD] = ""
+        return columns
+
+    def _checked(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """The columns of a row; without `UNREAD` if no step has an expression."""
         where = f"{self.dataset_name} dataset, row {index}"
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()
         turns = _turns(found[None], ids, labels, self.config)[0]
         steps = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
-        entries = row.get("igc_operator")
+        entries = _first_column(row)
         by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)
-        checked = {CUT: WHOLE, BY_TURN: by_turn}
+        checked: dict[str, Any] = {CUT: WHOLE, BY_TURN: by_turn}
         if all(step.operator is None for step in steps):
             return {CUT: WHOLE, BY_TURN: False}
         for anchor, step in zip(anchors, steps, strict=True):
             self._check_order(row, anchor, step, where)
+        if any(step.expression is not None for step in steps):
+            reasons = self._expressions(ids, ids >= 0, found[None], [steps], lambda _: where).unread[0]
+            checked[UNREAD] = reasons[0] if reasons else ""
+            if reasons and self.is_stream and self.dataset_name not in _warned_of:
+                _warned_of.add(self.dataset_name)
+                warn_of_unread(self.dataset_name, "some rows", reasons[0])
         if self.max_length is None or ids.shape[1] <= self.max_length:
             return checked
         supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]

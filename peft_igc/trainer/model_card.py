@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..data.columns import COLUMNS
+from ..data.columns import ALL_COLUMNS, supervised_rows
 from ..tuner.saving.model_card import RECORD, write_card
 
 
@@ -65,10 +65,7 @@ def annotated_rows(dataset: Any) -> int | None:
     names = getattr(dataset, "column_names", None)
     if names is None or not hasattr(dataset, "__len__"):
         return None
-    if COLUMNS[0] not in names:
-        return 0
-    entries = (entry if isinstance(entry, list) else [entry] for entry in dataset[COLUMNS[0]])
-    return sum(any(operator is not None for operator in entry) for entry in entries)
+    return len(supervised_rows(dataset))
 
 
 def _size(dataset: Any) -> str:
@@ -76,7 +73,7 @@ def _size(dataset: Any) -> str:
     if (annotated := annotated_rows(dataset)) is not None:
         return f"{len(dataset):,} rows, {annotated:,} annotated"
     names = getattr(dataset, "column_names", None)
-    columns = "" if names is None else f" with{'' if set(names) & set(COLUMNS) else 'out'} operand columns"
+    columns = "" if names is None else f" with{'' if set(names) & set(ALL_COLUMNS) else 'out'} operand columns"
     return (f"{len(dataset):,} rows" if hasattr(dataset, "__len__") else "a stream of rows") + columns
 
 

@@ -31,14 +31,14 @@ from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 
-from ..data.columns import COLUMNS
+from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import ONLY, IGCConfig
 from ..tuner.hooks import active_config
 from ..tuner.outputs import Fields
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save
-from .collator import CUT, ROW_COLUMNS, IGCDataCollator, RowCheck, SingleDigits, warn_of_cut
+from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, warn_of_cut, warn_of_unread
 from .config import IGCSFTConfig
 from .exact_match import ExactMatch
 from .labels_only import score_labels_only
@@ -121,7 +121,7 @@ class IGCTrainer(SFTTrainer):
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
-        has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in COLUMNS)
+        has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in ALL_COLUMNS)
         has_operands = has_columns and annotated_rows(self.train_dataset) != 0
         # A custom collator may have the operands from elsewhere. `compute_loss` checks its first batch.
         check_reading_alone(self.args, self._igc_config is not None, has_operands or data_collator is not None)
@@ -159,7 +159,7 @@ class IGCTrainer(SFTTrainer):
         names = get_dataset_column_names(dataset)
         prepare = super()._prepare_dataset
         respell = None if self._igc_config is None else SingleDigits.of(self._igc_config, self._tokenizer)
-        has_operands = any(name in names for name in COLUMNS)
+        has_operands = any(name in names for name in ALL_COLUMNS)
         if self._igc_config is None or CUT in names or not (has_operands or respell):
             return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
         # Two passes through TRL's preparation: the first one tokenizes, and the second one recognizes tokenized rows,
@@ -184,6 +184,8 @@ class IGCTrainer(SFTTrainer):
             cut = sum(lost > 0 for lost in dataset[CUT])
             if cut:
                 warn_of_cut(dataset_name, args.max_length, f"{cut} of {len(dataset)} rows")
+            if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
+                warn_of_unread(dataset_name, f"{len(unread)} of {len(dataset)} rows", unread[0])
         return prepare(dataset, processing_class, args, packing, None, dataset_name)
 
     def _set_signature_columns_if_needed(self) -> None:

@@ -48,6 +48,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
                 config.num_digits,
                 len(config.operations),
                 symbols=symbols,
+                excuses=config.excuse_confidence is not None,
                 # A context of N tokens may begin within a sentence, whose first part still matters.
                 whole_sentences=isinstance(config.reading_context, int),
                 **sizes,

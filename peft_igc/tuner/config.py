@@ -21,6 +21,7 @@ from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
+from ..expressions.fixed_point import Treatment
 from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
@@ -61,6 +62,7 @@ SIZES: dict[str, dict[str, int]] = {
     },
     "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
 }
+EXCUSE_CONFIDENCE = 0.98  # where rows of training tell which numbers are unrelated
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
@@ -141,6 +143,11 @@ class IGCConfig(PeftConfig):
             status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
             It can be changed after training.
+        excuse_confidence (`float`, *optional*):
+            Minimum probability that a further number of a request in words has nothing to do with it, in 0..1 without
+            0, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number refuses the request.
+            `None`: every further number does, and the adapter has no weights to judge it. Needs `symbols`. A
+            probability can be changed after training.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
         max_distance (`int`, *optional*):
@@ -163,8 +170,19 @@ class IGCConfig(PeftConfig):
             Maximum number of digits of a result, at least 1; `num_digits` if `None`. A longer result gives the status
             `overflow`. Use `2 * num_digits` to hold every product.
 
+        rounding (`str`, *optional*, defaults to `"refuse"`):
+            Result of an expression in symbols whose last division does not end, such as `10 / 3`: `"refuse"` gives
+            the status `inexact`, `"half_up"` and `"half_even"` round to `decimal_places`. An endless division on the
+            way to the result is always refused. Needs `division="exact"` and `decimals`.
+        decimal_places (`int`, *optional*):
+            Places after the point to which `rounding` rounds, at least 0; needed for `rounding`.
+
     > Write
 
+        decimals (`bool`, *optional*, defaults to `False`):
+            Whether results with decimal places are written; without it they get the status `inexact`. Needs
+            `symbols`, and rows of training with such results. Set by [`IGCConfig.from_tokenizer`] where the tokenizer
+            has a token for the point.
         writing_dim (`int`, *optional*):
             Hidden interface: width of the attention over the result's digits, at least 1 and a multiple of
             `num_heads`; 512 if `None`.
@@ -225,6 +243,9 @@ class IGCConfig(PeftConfig):
     reading_layers: int | None = field(default=None, metadata={"help": "encoder layers of the input mapping"})
     reading_ffn: int | None = field(default=None, metadata={"help": "width of its feed-forward layers"})
     confidence: float = field(default=0.0, metadata={"help": "minimum probability of a reading that is used"})
+    excuse_confidence: float | None = field(
+        default=None, metadata={"help": "minimum probability that a further number is unrelated"}
+    )
     num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
     max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
 
@@ -233,10 +254,13 @@ class IGCConfig(PeftConfig):
     )
     max_operands: int = field(default=8, metadata={"help": "numbers of an expression in symbols, at most"})
     division: str = field(default="exact", metadata={"help": "one of " + ", ".join(DIVISIONS)})
+    rounding: str = field(default="refuse", metadata={"help": "refuse, half_up or half_even"})
+    decimal_places: int | None = field(default=None, metadata={"help": "places to which `rounding` rounds"})
     result_digits: int | None = field(
         default=None, metadata={"help": "maximum number of digits of a result; None: `num_digits`"}
     )
 
+    decimals: bool = field(default=False, metadata={"help": "write results with decimal places"})
     writing_dim: int | None = field(default=None, metadata={"help": "width of the attention over the result's digits"})
     writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
@@ -300,6 +324,13 @@ class IGCConfig(PeftConfig):
         value = self.confidence
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
             raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
+        excuse = self.excuse_confidence
+        if excuse is None:
+            return
+        if isinstance(excuse, bool) or not isinstance(excuse, (int, float)) or not 0 < excuse <= 1:
+            raise ValueError(f"`excuse_confidence={excuse!r}` is not in 0..1 (0 excluded). Set it to a probability.")
+        if self.symbols is None:
+            raise ValueError("`excuse_confidence` needs `symbols`: without rules nothing refuses. Leave it out.")
 
     def _check_shortcut(self) -> None:
         """Validates `shortcut`, which only the hidden interface has."""
@@ -346,6 +377,19 @@ class IGCConfig(PeftConfig):
         """Validates `division` and `operations`; unknown operations are refused at injection."""
         if self.division not in DIVISIONS:
             raise ValueError(f"`division={self.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
+        Treatment(self.division, self.rounding, self.decimal_places)  # type: ignore[arg-type]
+        if self.rounding != "refuse" and not self.decimals:
+            raise ValueError(
+                f"`rounding={self.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
+            )
+        if self.decimals and self.symbols is None:
+            raise ValueError(
+                "`decimals=True` needs `symbols`, since expressions with decimals are read by rule. Create the config "
+                "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
+            )
+        table = self.token_table
+        if self.decimals and (table is None or table.point is None):
+            raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
         if not isinstance(self.operations, list) or not self.operations:
             raise ValueError(f"`operations={self.operations!r}` is not a list of symbols such as `['+', '-']`.")
         if len(set(self.operations)) < len(self.operations):
@@ -456,6 +500,10 @@ class IGCConfig(PeftConfig):
             if overrides.setdefault("interface", profile.interface) == "tokens":
                 overrides["number_tokens"] = profile.table.to_json()
                 overrides.setdefault("symbols", SymbolTable.from_tokenizer(tokenizer).to_json())
+                has_point = overrides["symbols"] is not None and profile.table.point is not None
+                overrides.setdefault("decimals", has_point)
+                if overrides["symbols"] is not None:
+                    overrides.setdefault("excuse_confidence", EXCUSE_CONFIDENCE)
         return cls(layer=layer, **overrides)
 
 

@@ -5,7 +5,7 @@ pass through the `__call__` and `generate` of the innermost causal LM, so the wr
 PEFT model. The functions hold no state and compute nothing: `layer` does that.
 
 In: `model(..., igc_anchors, igc_operands, igc_signs, igc_operator, igc_result, igc_result_sign, igc_result_status,
-igc_add_loss)` and `generate(..., igc_anchors)`. Out: outputs with the fields of `outputs.Fields`.
+igc_result_scale, igc_add_loss)` and `generate(..., igc_anchors)`. Out: outputs with the fields of `outputs.Fields`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, A anchors per row, P tokens of a prompt.
 Try it: `pytest tests/tuner/test_hooks.py`
@@ -180,6 +180,8 @@ def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
         kwargs.pop(name, None)
     if not given:
         return None
+    if "igc_result_status" in given:  # without it all results are integers
+        given.setdefault("igc_result_scale", torch.zeros_like(given["igc_result_status"]))
     missing = [name for name in TARGETS if name not in given]
     if missing:
         raise ValueError(

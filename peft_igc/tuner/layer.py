@@ -33,7 +33,7 @@ from transformers.cache_utils import Cache
 from ..mappings.readings import Pointing, Reading
 from ..mappings.symbol_steps import Context
 from ..numbers.calculator import Result, Status
-from ..numbers.spelling import continue_result
+from ..numbers.spelling import continue_result, window_of
 from ..numbers.token_table import PADDING, UNSEEN
 from .anchors import FEW, Position, Rules, anchors_of_call, context_starts, kinds_of
 from .build import make_mappings, shortcut_vectors
@@ -554,9 +554,11 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return *writer(h, steps.digits, steps.signs, step, offset, shortcut), everywhere, ~everywhere
         digits = steps.digits.gather(1, step[..., None].expand(-1, -1, steps.digits.shape[-1]))  # [B, T, R]
         tokens: Any = self.igc_input_mapping[name].tokens
-        ids, first = state.recent(new + digits.shape[-1] + 3)
+        decimals = self.igc_config[name].decimals
+        ids, first = state.recent(window_of(new, digits.shape[-1], decimals))
         of_step = (anchor, digits, steps.signs.gather(1, step), steps.completed_at.gather(1, step))
-        more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first)
+        scale = steps.scale.gather(1, step) if decimals else None
+        more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first, scale=scale)
         return *writer(h, self._embed(more.token).to(h.device), more.state), more.active, more.complete
 
     def _embed(self, ids: torch.Tensor) -> torch.Tensor:

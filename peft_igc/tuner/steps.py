@@ -110,7 +110,7 @@ def result_of_step(
     if config.symbols is None or not by_rule or not isinstance(reading, Pointing):
         return calculate_step(config, choice, legible), None
     legible = legible & text.known.view(legible.shape)
-    choice, around = signed_by_rule(reader, text, reading, choice)
+    choice, around = signed_by_rule(config, reader, text, reading, choice)
     result = calculate_step(config, choice, legible)
     return decided(config, ruling(config, reader, text), reading, result, legible, around)
 
@@ -124,7 +124,8 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
         legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
 
     Returns:
-        The results with R digits. Where the status is not `OK`, all digits are PAD and the sign is 0.
+        The results with R digits, all of them integers. Where the status is not `OK`, all digits are PAD and the sign
+        is 0.
     """
     assert config.result_digits is not None
     result = calculate(
@@ -142,7 +143,8 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
     absent = ~legible | (choice.probability < config.confidence) | (config.shortcut == ONLY)
     status = torch.where(absent, int(Status.NONE), status)
     ok = status == int(Status.OK)
-    return Result(torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0), status)
+    digits, sign = torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0)
+    return Result(digits, sign, status, result.scale)
 
 
 def supervise(
@@ -182,6 +184,7 @@ def supervise(
         torch.where(supervised[..., None], targets.result, result.digits),
         torch.where(supervised, targets.result_sign, result.sign),
         torch.where(supervised, targets.result_status, result.status),
+        torch.where(supervised, targets.result_scale, result.scale),
     )
     return right, report
 

@@ -54,9 +54,10 @@ class Steps(NamedTuple):
         anchors: [B, A] int64 positions in the text, -1 for none.
         kinds: [B, A] int64, `INLINE` or `TURN` for an anchor that a token sequence names, 0 for any other.
         ranks: [B, A] int64, number of tokens up to the anchor, without padding.
-        digits: [B, A, R] int64 digit classes of the results, left-aligned.
+        digits: [B, A, R] int64 digit classes of the results without the point, left-aligned.
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
+        scale: [B, A] int64, number of digits after the point.
         completed_at: [B, A] int64, the first position at which the text spelled the whole result, also as the
             beginning of a longer number; -1: not yet.
         shortcut: [B, A, V, d] vectors that bypass the calculator.
@@ -68,6 +69,7 @@ class Steps(NamedTuple):
     digits: torch.Tensor
     signs: torch.Tensor
     status: torch.Tensor
+    scale: torch.Tensor
     completed_at: torch.Tensor
     shortcut: torch.Tensor
 
@@ -76,7 +78,7 @@ class Steps(NamedTuple):
         """Steps [B, A] with the status NONE, which write nothing; `like` is of the dtype of the shortcut."""
         zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
         none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
-        return cls(anchors, kinds, zero, digits, zero, none, never, like.new_empty(*anchors.shape, 0, 0))
+        return cls(anchors, kinds, zero, digits, zero, none, zero, never, like.new_empty(*anchors.shape, 0, 0))
 
     @classmethod
     def empty(cls, rows: int, result_digits: int, like: torch.Tensor, shortcut: tuple[int, int] = (0, 0)) -> Steps:
@@ -90,7 +92,7 @@ class Steps(NamedTuple):
         """
         integers = torch.empty(rows, 0, dtype=torch.int64, device=like.device)
         digits, vectors = integers.new_empty(rows, 0, result_digits), like.new_empty(rows, 0, *shortcut)
-        return cls(integers, integers, integers, digits, integers, integers, integers, vectors)
+        return cls(integers, integers, integers, digits, integers, integers, integers, integers, vectors)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""

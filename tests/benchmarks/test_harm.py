@@ -164,7 +164,7 @@ def test_prompts_without_an_anchor_at_their_end_are_refused():
 
 def test_every_anchor_is_looked_for_in_its_own_row():
     def step(anchors):
-        return Step(torch.tensor(anchors), None, None, Result(None, None, torch.tensor(int(Status.OK))))
+        return Step(torch.tensor(anchors), None, None, Result(None, None, torch.tensor(int(Status.OK)), None))
 
     harm.check_anchors([step([[-1, 4], [4, 9]])], end=4, rows=2)
     with pytest.raises(SystemExit, match="1 of 2 prompts"):

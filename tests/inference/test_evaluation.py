@@ -364,7 +364,7 @@ def test_an_anchor_in_the_answer_takes_back_none_of_the_prompts(llama, tokenizer
     def and_one_more_step(**more):
         output = generate(**more)
         for observer in thread.observers:
-            result = Result(None, None, torch.tensor([[1], [1]]))
+            result = Result(None, None, torch.tensor([[1], [1]]), None)
             observer(Step(torch.tensor([[-1], [40]]), None, None, result))  # the second row's answer holds an anchor
         return output
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from peft_igc import IGCConfig, tiny_base
+from peft_igc.expressions.decimals import canonical
 from peft_igc.expressions.reasons import Reason
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.mappings.symbol_steps import Context
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.digits import decode
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
 from peft_igc.tuner.build import make_mappings
@@ -25,8 +25,10 @@ def tools():
     return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0]
 
 
-def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedded=False, **changed):
+def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedded=False, unrelated=(), **changed):
     """What becomes of a text whose reading points at two of its numbers (by order, with signs) with an operator.
+
+    It finds the numbers `unrelated` (by order) unrelated with a probability of 99%.
 
     Returns the number or the status, the reason, and the text of the token that caused it.
     """
@@ -45,12 +47,15 @@ def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedde
     logits = torch.full((1, 1, len(config.operations) + 1), -10.0)
     logits[..., config.operations.index(operator) if operator in config.operations else -1] = 10.0 if sure else -9.9
     positions = torch.arange(ids.shape[1])[None, None]
-    reading = Pointing(scores, logits, runs.digits[:, None], positions, torch.zeros(1, 1, dtype=torch.bool))
+    aside, excuses = torch.zeros(1, 1, dtype=torch.bool), torch.full((1, 1, ids.shape[1]), -5.0)
+    excuses[..., [places[which] for which in unrelated]] = 4.6
+    reading = Pointing(scores, logits, runs.digits[:, None], positions, aside, excuses)
     context = Context.of(ids, valid, anchors, since)
     legible = torch.ones(1, 1, dtype=torch.bool)
     result, said = result_of_step(config, reader, context, reading, reading.choose(), legible, by_rule=True)
     status = Status(int(result.status[0, 0]))
-    found = decode(result.digits[0, 0], result.sign[0, 0])[0] if status == Status.OK else status.name
+    numbers = (x[0] for x in (result.digits, result.sign, result.scale))
+    found = canonical(*numbers)[0] if status == Status.OK else status.name
     culprit = int(said.culprit[0])
     return found, Reason(int(said.reason[0])), tokenizer.decode([ids[0, culprit]]) if culprit >= 0 else None
 
@@ -71,6 +76,35 @@ def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedde
 def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operator, expected):
     found, reason, _ = answer(text, (1, 0), operator)
     assert (found, reason) == (expected, Reason.NONE)
+
+
+def test_a_further_number_is_excused_where_the_network_is_sure_that_it_is_unrelated():
+    text = "In 2024 I had 3 apples and got 5 more. How many in all?"
+    assert answer(text, (1, 2))[:2] == ("NONE", Reason.OTHER_NUMBER)
+    assert answer(text, (1, 2), unrelated=[0], excuse_confidence=0.98)[0] == "8"
+    assert answer(text, (1, 2), unrelated=[0], excuse_confidence=0.995)[0] == "NONE"
+    assert answer(text, (1, 2), unrelated=[0], excuse_confidence=None)[0] == "NONE"
+    # another one is not excused with it, nor is what is numeric and not understood
+    assert answer(f"My 7 friends: {text}", (2, 3), unrelated=[1], excuse_confidence=0.98)[0] == "NONE"
+    assert answer(f"Half a day later: {text}", (1, 2), unrelated=[0], excuse_confidence=0.98)[0] == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "expected"),
+    [
+        ("2.5 + 1.25 =", {}, "3.75"),
+        ("0.1 * 0.5 =", {}, "0.05"),
+        ("1.5 + 1.5 =", {}, "3"),
+        ("-7 / 8 =", {}, "-0.875"),
+        ("2.5 + 1.25 =", {"decimals": False}, "INEXACT"),
+        ("10 / 3 =", {}, "INEXACT"),
+        ("10 / 3 =", {"rounding": "half_up", "decimal_places": 2}, "3.33"),
+        ("10 / 3 * 3 =", {"rounding": "half_up", "decimal_places": 2}, "INEXACT"),
+        ("1 / 4 =", {"rounding": "half_up", "decimal_places": 1}, "0.25"),
+    ],
+)
+def test_decimals_are_results_where_they_may_be_written(text, changed, expected):
+    assert answer(text, **changed)[0] == expected
 
 
 def test_the_network_decides_whether_an_expression_is_to_be_calculated():
@@ -142,7 +176,7 @@ def test_what_is_numeric_and_not_understood_refuses(text):
 
 def test_statuses_of_expressions():
     assert answer("5 / 0 =")[0] == "UNDEFINED"
-    assert answer("7 / 2 =")[0] == "INEXACT"  # 3.5 is calculated, but decimals are not written
+    assert answer("7 / 2 =")[0] == "3.5"
     assert answer("10 / 3 =")[:2] == ("INEXACT", Reason.INEXACT)
     assert answer("7 / 2 =", division="floor")[0] == "3"
     assert answer("999999 * 999999 * 999999 * 999999 =")[0] == "OVERFLOW"

@@ -35,12 +35,16 @@ def test_results_are_compared_with_the_labels_of_supervised_anchors():
         "igc_result": torch.ones(1, 7, 1, dtype=torch.int64),
         "igc_result_sign": torch.zeros(1, 7, dtype=torch.int64),
         "igc_result_status": torch.tensor([[OK, OK, OK, NONE, NONE, NONE, OK]]),
+        "igc_result_scale": torch.zeros(1, 7, dtype=torch.int64),
     }
-    step = Step(labels["igc_anchors"], None, None, Result(digits, torch.zeros(1, 7, dtype=torch.int64), status))
+    zero = torch.zeros(1, 7, dtype=torch.int64)
+    step = Step(labels["igc_anchors"], None, None, Result(digits, zero, status, zero))
     found = closing._compared(step, labels)
     assert found == {"asked": 3, "read": 1, "misread": 1, "refusals": 2, "spoken": 1}
     negative = step._replace(result=step.result._replace(sign=torch.ones(1, 7, dtype=torch.int64)))
     assert closing._compared(negative, labels) == found | {"read": 0, "misread": 2}
+    tenths = step._replace(result=step.result._replace(scale=zero + 1))
+    assert closing._compared(tenths, labels) == found | {"read": 0, "misread": 2}
 
 
 def test_rows_are_counted_by_what_their_labels_ask_for(tmp_path):

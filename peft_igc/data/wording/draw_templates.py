@@ -12,11 +12,13 @@ from collections.abc import Mapping
 
 from . import plain_texts, requests
 from .grammar import Draft, Part, choose, expand, line_of, part_of
+from .look_alikes import LOOK_ALIKES
 from .stories import STORIES
-from .unsupported import OTHER, TAILS, THREE, TOUCHED, UNSUPPORTED
+from .symbol_expressions import BARE
+from .unsupported import ENUMERATED, FURTHER, OTHER, TAILS, THREE, TOUCHED, UNSUPPORTED
 
 
-__all__ = ["all_phrasings", "silent", "supported", "unsupported"]
+__all__ = ["all_phrasings", "frame", "look_alike", "silent", "supported", "unsupported"]
 
 Texts = tuple[str, ...]
 
@@ -45,6 +47,8 @@ def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
 def unsupported(kind: str, rng: random.Random) -> Draft:
     """Arithmetic that the calculator does not support; `kind` is a key of `unsupported.UNSUPPORTED`."""
     draw = rng.random()
+    if kind == THREE and rng.random() < 0.45:
+        return line_of(ENUMERATED, rng) if draw < 0.15 else _further(rng)
     if kind == THREE and draw < 0.2:
         return _told("third", rng)
     if kind in (THREE, "brackets") and draw < 0.45:
@@ -52,6 +56,20 @@ def unsupported(kind: str, rng: random.Random) -> Draft:
     if kind != OTHER and draw < 0.7:
         return _touched(kind, rng)
     return _framed(UNSUPPORTED[kind], rng)
+
+
+def frame(rng: random.Random) -> Draft:
+    """A frame, or a bare form, for an expression in symbols, at `{x}`."""
+    if rng.random() < 0.45:
+        return Draft(rng.choice(BARE))
+    line = rng.choice(_FRAMES["symbols"])
+    return Draft(choose(line, rng), (line,))
+
+
+def look_alike(rng: random.Random) -> Draft:
+    """A text with signs between numbers that asks for nothing; `kind` says what it looks like."""
+    kind = rng.choice(tuple(LOOK_ALIKES))
+    return line_of(LOOK_ALIKES[kind], rng)._replace(kind=kind)
 
 
 def silent(kind: str, rng: random.Random) -> Draft:
@@ -129,6 +147,23 @@ def _touched(kind: str, rng: random.Random) -> Draft:
     for field in rng.choice((("{a}",), ("{b}",), ("{a}", "{b}"))):
         template = template.replace(field, rng.choice(ways).replace("{n}", field), 1)
     return draft._replace(template=template)
+
+
+def _further(rng: random.Random) -> Draft:
+    """A supported request, and a sentence with a third number that changes the result or the question."""
+    operator = rng.choice(tuple(STORIES))
+    draw = rng.random()
+    if draw < 0.35:
+        draft = _told("question", rng, operator)
+    elif draw < 0.7:
+        draft = line_of(requests.REQUESTS[operator], rng)
+    else:
+        draft = _framed(requests.EXPRESSIONS[operator], rng)
+    before = not draft.template.endswith((".", "?", "!")) or rng.random() < 0.3
+    line = rng.choice(FURTHER["before" if before else "after"])
+    sentence, gap = choose(line, rng), rng.choice((" ", " ", " ", "\n"))
+    parts = (sentence, draft.template) if before else (draft.template, sentence)
+    return Draft(gap.join(parts), (line, *draft.families))
 
 
 def _put(frame: str, expression: str, rng: random.Random, tail: str = "") -> Draft:

@@ -286,7 +286,9 @@ class Templates:
 
     by_operator: Mapping[str, Sequence[str]]
 
-    lacks: ClassVar[tuple[str, ...]] = ("unsupported", "spelled_signs", "separators", "contexts", "sentences")
+    lacks: ClassVar[tuple[str, ...]] = (
+        *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
+    )
     system_first: ClassVar[bool] = False
 
     @property

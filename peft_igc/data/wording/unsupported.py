@@ -2,12 +2,13 @@
 
 `UNSUPPORTED` has lines by kind and form: expressions for `requests.FRAMES`, and whole texts. The five `KINDS` must
 never be answered; `OTHER` is the rest. `TOUCHED` has replacements for an operand that make a supported text
-unsupported and leave the rest of it unchanged. `TAILS` add a third operand to a supported request. Lines may have
+unsupported and leave the rest of it unchanged. `TAILS` add a third operand to a supported request, `FURTHER` adds one
+in a sentence of its own, after the request or before it, and `ENUMERATED` has three and more on lines. Lines may have
 alternatives (`grammar`). Fields: numbers {a} {b} {c}, digits {d} {e}, number words {w} {u}, {name} {other} {thing}; in
 `TOUCHED`, {n} is the operand. Only data, no logic. Try it: `pytest tests/data/test_wording.py -k unsupported`.
 """
 
-__all__ = ["KINDS", "OTHER", "TAILS", "THREE", "TOUCHED", "UNSUPPORTED"]
+__all__ = ["ENUMERATED", "FURTHER", "KINDS", "OTHER", "TAILS", "THREE", "TOUCHED", "UNSUPPORTED"]
 
 THREE = "three operands"
 OTHER = "other operations"
@@ -43,6 +44,51 @@ TAILS = (
     " (and|and then) (add|subtract|take away) {c}", ", then (add|subtract|take away) {c}",
     " (and|and then) (multiply|divide) (it |the result |)by {c}", ", then (multiply|divide) (it |the result |)by {c}",
     " and (add|take away) another {c}",
+)
+
+FURTHER: dict[str, tuple[str, ...]] = {
+    "after": (
+        "(Then|Now|Next|After that|Finally|And then|And now) (add|subtract|deduct|take away) {c}( more| too|).",
+        "(Then|Now|Next|After that|Finally|And then) (multiply|divide) (it|that|this|the result) by {c}.",
+        "(Then|Now|And now|Next|Finally) (take|subtract|deduct) {c} from (it|that|the result|the answer|this).",
+        "(Then|Now|And now|Next|Finally) add {c} to (it|that|the result|the answer|this).",
+        "(Also|Please also|And also|Besides,) (add|subtract|count|include) {c}( more|).",
+        "(And|Now|Then) (plus|minus|times|divided by) {c}(?|.|, please.)", "(Plus|Minus|Times) {c}(?|.)",
+        "And {c}( more| on top|)(.|?)", "(Add|Count|Include) {c} (as well|too|on top|more).",
+        "(The third|Another|One more|A further) number is {c}.", "And the third (one|number) is {c}.",
+        "{name} (has|brings|adds|takes|eats|sells|loses|buys) {c} (more|of them|too).",
+        "(Later|Then|Yesterday|On Friday) {c} (more|others|of them) (come|go|are added|are lost|leave).",
+        "(The|A) (discount|fee|tax|tip|bonus|fine) of {c} (comes on top|is deducted).",
+        "(Share|Split|Divide) the (result|total|sum) among {c} (people|friends|teams).",
+        "(Each|Every one) of (them|these|those) costs {c}( dollars|).", "(Do|Repeat) this {c} times.",
+        "(Raise|Lower|Increase|Reduce) the (result|answer|total) by {c}.", "Do not forget the {c} from before.",
+        "Is (that|it|the result) (more|less) than {c}?", "How (far|much) is that from {c}?",
+        "Then {c} (times|plus|minus) (that|the result).", "What (is left|remains) if {c} (go|are taken away|leave)?",
+    ),
+    "before": (
+        "(My number|The result so far|The balance|My score|The total so far|The sum) (is|was) {c}.",
+        "(Start|Begin) (with|at|from) {c}.", "(Take|Think of|Write down|Remember) (the number |){c}.",
+        "(I|We) (have|had|own) {c} {thing}( already|).", "{name} (has|had|owns) {c} {thing}( already|).",
+        "(There are|There were|We found) {c} {thing}( here| there| already|).", "(First|One) number: {c}.",
+        "The first (one|number) is {c}.", "{c} {thing} (are|were) (here|there|left) (before|already).",
+        "(On Monday|In the morning|Last week) it was {c}.", "{c} plus the following:", "From {c} take this away:",
+    ),
+}
+ENUMERATED: tuple[str, ...] = (
+    "(Monday|Rent|Cars|Red): {a}\n(Tuesday|Food|Vans|Blue): {b}\n(Friday|Fuel|Trucks|Green): {c}\n"
+    "(Total|Sum|In all|All in all)(:|?)",
+    "(- |* |)(Tea|Rent|Bread) {a}\n(- |* |)(Milk|Fuel|Salt) {b}\n(- |* |)(Sugar|Tax|Rice) {c}\n"
+    "(What is the total?|What does that make?|Sum these up.)",
+    "{a}\n{b}\n{c}\n(Add these( up|).|What is the (total|sum)?|Sum:|Total:|Multiply these.)",
+    "{a}, {b}, {c}(.|:|) (Add these( up|).|What do they make together?|What is the total?|Multiply them all.)",
+    "{a}, {b}, {c}, {f}(.|:|) (Add these( up|).|What do they make together?|What is the total?)",
+    "I (count|counted|saw|bought) {a} {thing}, {b} cups(,|) and {c} hats. "
+    "(How many things is that?|What is the total?)",
+    "(There are|I see) {a} {thing}. (There are|I see) {b} cups. (There are|I see) {c} hats. "
+    "(How many things is that?|How many things are there?|What is the total?)",
+    "I have {a} {thing}. {name} has {b}. {other} has {c}. "
+    "(How many is that?|How many (are there|do we have) together?)",
+    "{a} {thing} here, {b} there(,|) and {c} (upstairs|outside). (How many is that?|How many are there?|Total?)",
 )
 
 UNSUPPORTED: dict[str, dict[str, tuple[str, ...]]] = {

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ..mixture import Mixture
-from . import context_texts, draw_context, draw_templates, plain_texts, unsupported
+from . import context_texts, draw_context, draw_templates, look_alikes, plain_texts, unsupported
 from .grammar import Draft, Part, Parts, drawn
 from .requests import BIGBENCH, REQUESTS
 from .words import CITIES, MONTHS, NUMBER_WORDS, OBJECTS, PEOPLE, UNABLE, WORDS
@@ -39,8 +39,10 @@ _FIELD = re.compile(r"\{(\w+)\}")
 _SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
 _TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
 _NUMBERS = ("a", "b", "c", "f", "g")
+_FIELDS = (*_NUMBERS, *"hijklmnop")
+_LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 # Shares of the kinds of texts. Large pools have more, because the least used drafts are preferred (`Wording.used`).
-_UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.28, unsupported.OTHER: 0.16}
+_UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.4, unsupported.OTHER: 0.16}
 _SILENT = dict(zip(plain_texts.KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 
 
@@ -160,6 +162,27 @@ class Wording:
             numbers = _some_negative(numbers, rng)
         values = _values(numbers, rng)
         return Text(_fill(found.template, values, rng, mixture), completion.format(**values), found.kind)
+
+    def expression(self, symbols: str, rng: random.Random) -> Text:
+        """An expression in symbols, bare or in a frame that makes a template of these parts with it.
+
+        Args:
+            symbols: The text of the expression.
+            rng: The row's generator.
+        """
+        names = iter(_FIELDS)
+        shape = _LITERAL.sub(lambda _: f"{{{next(names)}}}", symbols)  # as the pools have it: `({a} + {b}) * {c}`
+
+        def draft() -> Draft:
+            frame = draw_templates.frame(rng)
+            return Draft(frame.template.replace("{x}", shape), frame.families, completion=frame.template)
+
+        return Text(drawn(draft, self.parts).completion.replace("{x}", symbols))
+
+    def look_alike(self, rng: random.Random) -> Text:
+        """A text with signs between numbers that asks for no calculation."""
+        draft = drawn(lambda: draw_templates.look_alike(rng), self.parts, self.used)
+        return Text(look_alikes.fill(draft.template, rng), UNABLE, draft.kind)
 
     def surround(self, text: str, rng: random.Random) -> str:
         """The text with a greeting, sentences or a list number before it, or with sentences after it."""
