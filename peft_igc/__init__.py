@@ -21,6 +21,7 @@ from .plugin import activate
 if TYPE_CHECKING:
     from .inference.evaluation import evaluate
     from .inference.loading import load_base, tiny_base
+    from .inference.recording import igc_trace
     from .inference.tracing import trace
     from .numbers.calculator import register_operation
     from .tuner.anchor_rules import assistant_header
@@ -39,6 +40,7 @@ __all__ = [
     "assistant_header",
     "choose_graph",
     "evaluate",
+    "igc_trace",
     "load_base",
     "register",
     "register_operation",
@@ -55,6 +57,7 @@ _HOMES = {
     "assistant_header": "tuner.anchor_rules",
     "choose_graph": "tuner.hooks",
     "evaluate": "inference.evaluation",
+    "igc_trace": "inference.recording",
     "load_base": "inference.loading",
     "register": "tuner.register",
     "register_operation": "numbers.calculator",

@@ -1,4 +1,4 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `profile`, `annotate`; also `python -m peft_igc`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `chat`, `profile`, `annotate`; also `python -m peft_igc`.
 
 In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, or if `sft`
 taught nothing; 2 with one line on stderr for an error that the user can correct (a missing folder, a malformed line);
@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ examples:
   peft-igc demo --output demo-output
   peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
+  peft-igc trace --base tiny --adapter demo-output/adapter --prompts prompts.txt --html trace.html
+  peft-igc chat --base tiny --adapter demo-output/adapter
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
   peft-igc profile tiny                                                # how a tokenizer splits numbers
@@ -75,12 +77,13 @@ def build_parser() -> argparse.ArgumentParser:
     sft.set_defaults(run=_sft)
 
     _add_evaluate(commands.add_parser("eval", help="exact match of generated answers on a JSONL or CSV file"))
-    trace = commands.add_parser("trace", help="show the calculator's part in the answer to one prompt")
-    _add_model(trace, adapter_required=True)
-    trace.add_argument("prompt", help='user message, such as "What is 58 times 36?"')
-    _add_decoding(trace)
-    trace.add_argument("--json", action="store_true", help="print the trace as JSON")
-    trace.set_defaults(run=_trace)
+    _add_trace(commands.add_parser("trace", help="show the calculator's part in the answers to prompts"))
+    chat = commands.add_parser("chat", help="talk to the model, with every step in the margin")
+    _add_model(chat, adapter_required=True)
+    chat.add_argument(
+        "--max-new-tokens", type=_positive, default=256, metavar="N", help="tokens per answer (default: %(default)s)"
+    )
+    chat.set_defaults(run=_chat)
 
     profile = commands.add_parser("profile", help="show how a tokenizer splits numbers and which interface suits it")
     profile.add_argument("tokenizer", metavar="TOKENIZER", help='folder, hub id, or "tiny" for the embedded base')
@@ -111,6 +114,19 @@ def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
         "--batch-size", type=_positive, default=64, metavar="N", help="prompts per batch (default: %(default)s)"
     )
     evaluate.set_defaults(run=_evaluate)
+
+
+def _add_trace(trace: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc trace`."""
+    _add_model(trace, adapter_required=True)
+    trace.add_argument("prompt", nargs="*", help='user messages, such as "What is 58 times 36?"')
+    trace.add_argument("--prompts", metavar="FILE", help="more of them: one per line, or JSON lines with `prompt`")
+    _add_decoding(trace)
+    trace.add_argument("--html", metavar="FILE", help="write the traces as one page; it contains the prompts")
+    trace.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="write the traces as JSON lines; without FILE print them"
+    )
+    trace.set_defaults(run=_trace)
 
 
 def _add_annotate(annotate: argparse.ArgumentParser) -> None:
@@ -258,12 +274,64 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
 def _trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
+    from .data.files import read_prompts
+    from .inference.recording import json_lines
+    from .inference.trace_page import write_page
     from .inference.tracing import trace
 
+    files = {"--html": arguments.html, "--json": None if arguments.json == "-" else arguments.json}
+    for option, file in files.items():
+        if file is not None:
+            _check_output(Path(file), option)
+    prompts = [*arguments.prompt, *([] if arguments.prompts is None else read_prompts(arguments.prompts))]
+    if not prompts:
+        raise ValueError("There is no prompt. Write one before `--json`, which takes a FILE, or use `--prompts FILE`.")
     model, tokenizer = _load(arguments)
-    found = trace(model, tokenizer, arguments.prompt, raw=arguments.raw, max_new_tokens=arguments.max_new_tokens)
-    _say(json.dumps(found.as_dict(), indent=2) if arguments.json else found.format())
+    # For a file what the base would have said is worth a forward pass; the text shows the calculator's part alone.
+    options = {} if arguments.html is None and arguments.json is None else {"base": True}
+    given = {"raw": arguments.raw, "max_new_tokens": arguments.max_new_tokens, **options}
+    found = [trace(model, tokenizer, prompt, **given) for prompt in prompts]
+    texts = [one.text for one in found if one.text is not None]
+    if arguments.html is not None:
+        write_page(texts, arguments.html)
+    if arguments.json == "-":
+        _say(json_lines(texts, prompts=True).removesuffix("\n"))
+    elif arguments.json is not None:
+        Path(arguments.json).write_text(json_lines(texts, prompts=True), encoding="utf-8")
+    if not options:
+        _say("\n\n".join(one.format() for one in found))
+    if written := [f"`{file}`" for file in files.values() if file is not None]:
+        print(f"Written: {', '.join(written)}", file=sys.stderr if arguments.json == "-" else sys.stdout)
     return 0
+
+
+def _chat(arguments: argparse.Namespace) -> int:
+    """`peft-igc chat`."""
+    import shutil
+
+    from .inference.chat import Chat
+
+    model, tokenizer = _load(arguments)
+    notes = 40
+    width = max(shutil.get_terminal_size((100, 24)).columns - notes - 4, 20)  # 4: the line between, and one free
+    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens, width=width, notes=notes)
+    if sys.stdin.isatty():
+        _say("Write a message. /help shows the commands, /quit ends.")
+    chat.run(_lines())
+    return 0
+
+
+def _lines() -> Iterator[str]:
+    """The lines of stdin, up to its end; on a terminal after a prompt."""
+    if not sys.stdin.isatty():
+        yield from sys.stdin
+        return
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            _say("")
+            return
 
 
 def _profile(arguments: argparse.Namespace) -> int:

@@ -308,9 +308,10 @@ def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
     for part in ("operand 1", "operator", "operand 2", "result", "status", "answer"):
         assert part in shown
     assert cli.main([*arguments, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["tokens"]) == 3
-    assert all(repr(token["text"]) in shown for token in found["tokens"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    made = [line["token"] for line in found if line["record"] == "token" and line["generated"]]
+    assert len(made) == 3
+    assert all(repr(text) in shown for text in made)
 
 
 def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):

@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "data": {"datasets", "torch"},
     "tuner": {"peft", "safetensors", "torch", "transformers"},
     "plugin": set(),  # torch imports it before it is complete itself
-    "inference": {"jinja2", "peft", "safetensors", "torch", "transformers"},
+    "inference": {"jinja2", "peft", "rich", "safetensors", "torch", "transformers"},
     "annotation": {"jinja2", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},

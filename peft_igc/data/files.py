@@ -1,7 +1,8 @@
 """Rows from files: JSON lines, for evaluations also CSV, and either of them compressed with gzip.
 
 `read_items` reads the evaluation files of `peft-igc eval`, whose items are checked; `read_rows` reads the objects of a
-file of JSON lines as they are. Errors name the file and the line. Nothing is tokenized here.
+file of JSON lines as they are; `read_prompts` reads prompts alone. Errors name the file and the line. Nothing is
+tokenized here.
 Try it: `pytest tests/data/test_files.py`
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = ["read_items", "read_jsonl", "read_rows"]
+__all__ = ["read_items", "read_jsonl", "read_prompts", "read_rows"]
 
 _FIELDS = ("prompt", "target", "group")
 
@@ -65,6 +66,35 @@ def read_rows(path: str | Path, *, wanted: str = "that is a training row") -> li
     if not lines:
         raise ValueError(f"`{path}` is empty: expected one JSON object {wanted} per line.")
     return [_parse_line(line, f"`{path}`, line {number}", wanted) for number, line in enumerate(lines, start=1)]
+
+
+def read_prompts(path: str | Path) -> list[str]:
+    """Prompts from a file: a text file with one prompt per line, or one that `read_items` or `read_rows` can read.
+
+    JSON lines (a name that ends in `.jsonl` or `.json`) need the field `prompt` only. Empty lines of a text are left
+    out. Each of them may be compressed (`.gz`).
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: A file without prompts, or a line that has none; the message names file and line.
+    """
+    name = str(path).lower().removesuffix(".gz")
+    if name.endswith(".csv"):
+        return [item["prompt"] for item in read_items(path)]
+    if name.endswith((".jsonl", ".json")):
+        rows = read_rows(path, wanted='with "prompt"')
+        for number, row in enumerate(rows, start=1):
+            if not isinstance(row.get("prompt"), str) or not row["prompt"].strip():
+                raise ValueError(f'`{path}`, line {number}: "prompt" must be a text, got {row.get("prompt")!r}.')
+        return [row["prompt"] for row in rows]
+    try:
+        lines = _content(Path(path)).decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"`{path}` is not in UTF-8: {error}. Save it in this encoding.") from error
+    found = [line for line in lines if line.strip()]
+    if not found:
+        raise ValueError(f"`{path}` is empty: expected one prompt per line.")
+    return found
 
 
 def _content(path: Path) -> bytes:

@@ -4,14 +4,19 @@
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets.
 * `tracing`: shows what was read, calculated and written while one prompt was answered.
+* `recording`: the same for whatever a block of code generates. `records` has the records, `trace_text` and
+  `trace_page` show them in a terminal and on a page.
+* `chat`: a conversation in a terminal, with every step in the margin.
 
-Imports `numbers`, `mappings` and `tuner`; outside of the package torch, transformers, peft, safetensors and jinja2.
+Imports `numbers`, `expressions`, `mappings` and `tuner`; outside of the package torch, transformers, peft, safetensors
+and jinja2, and rich where it is installed.
 Start with `evaluation`. Try it: `pytest tests/inference`
 """
 
 from .evaluation import evaluate, generate_answers
 from .loading import load_adapter, load_base, tiny_base
+from .recording import igc_trace
 from .tracing import trace
 
 
-__all__ = ["evaluate", "generate_answers", "load_adapter", "load_base", "tiny_base", "trace"]
+__all__ = ["evaluate", "generate_answers", "igc_trace", "load_adapter", "load_base", "tiny_base", "trace"]

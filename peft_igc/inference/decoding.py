@@ -15,7 +15,7 @@ from typing import Any
 from transformers import GenerationConfig
 
 
-__all__ = ["end_tokens", "eval_mode", "greedy", "padding_token", "prompt_tokens"]
+__all__ = ["chat_text", "end_tokens", "eval_mode", "greedy", "padding_token", "prompt_tokens"]
 
 
 def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
@@ -37,7 +37,7 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
     if raw:
         rows = tokenizer(list(prompts))["input_ids"]
     else:
-        texts = [_chat_text(tokenizer, prompt) for prompt in prompts]
+        texts = [chat_text(tokenizer, [{"role": "user", "content": prompt}]) for prompt in prompts]
         rows = tokenizer(texts, add_special_tokens=False)["input_ids"]  # the template contains them
     for prompt, row in zip(prompts, rows, strict=True):
         if not row:
@@ -45,17 +45,21 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
     return rows
 
 
-def _chat_text(tokenizer: Any, prompt: str) -> str:
-    """The prompt as a user message, followed by the assistant header."""
+def chat_text(tokenizer: Any, messages: Sequence[dict[str, str]]) -> str:
+    """A conversation that ends with a user message, followed by the assistant header.
+
+    Raises:
+        ValueError: if there is no chat template, or if it fails.
+    """
     from jinja2.exceptions import TemplateError
 
     cure = "Pass `raw=True` (`--raw` on the command line) to use prompts without a chat template."
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer has no chat template. {cure}")
-    messages = [{"role": "user", "content": prompt}]
     try:
         return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except TemplateError as error:
+        prompt = messages[-1]["content"]
         raise ValueError(f"The tokenizer's chat template fails on the prompt {prompt!r}: {error}. {cure}") from error
 
 

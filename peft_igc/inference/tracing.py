@@ -1,11 +1,11 @@
 """Tracing: shows how the calculator took part in the answer to one prompt.
 
 In: a model with an IGC adapter, its tokenizer, a prompt. Out: a `Trace` with the greedy answer, every step (operands,
-operator and result, with the probabilities of the reading) and every generated token with its gate. `Observer` can be
-used alone, around any forward pass or `generate` of one row. Observing changes nothing. Answers are not compared with
-targets; see `evaluation` for that.
+operator and result, with the probabilities of the reading) and every generated token with its gate. To record what
+another program generates see `recording`. `Observer` collects the bare events of one row. Observing changes nothing.
+Answers are not compared with targets; see `evaluation` for that.
 
-Shapes: L tokens of the text so far, A anchors per row, P tokens of a prompt; there is always one row.
+Shapes: A anchors per row, P tokens of a prompt; there is always one row.
 Try it: `peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"`, `pytest
 tests/inference/test_tracing.py`
 """
@@ -13,149 +13,49 @@ tests/inference/test_tracing.py`
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..expressions.decimals import canonical
-from ..expressions.grammar import reductions
-from ..expressions.items import Items
-from ..expressions.reasons import REASON_TEXTS, Reason
-from ..mappings.readings import Choice
-from ..mappings.symbol_steps import Ruling
-from ..numbers.calculator import NO_ARITHMETIC, Result, Status
-from ..numbers.digits import PAD
-from ..numbers.tokenizer_profile import check_tokenizer
-from ..tuner.call import observing
-from ..tuner.config import IGCConfig
-from ..tuner.hooks import active_config
-from ..tuner.steps import Step, Writing
+from ..tuner.steps import Generated, Step, Writing
 from .decoding import eval_mode, greedy, prompt_tokens
+from .recording import RecordedText, igc_trace
+from .records import TracedNumber, TracedStep, TracedToken
+from .trace_text import format_trace
 
-
-_SHOWN = 10  # number of tokens shown up to an anchor
 
 __all__ = ["Observer", "Trace", "TracedNumber", "TracedStep", "TracedToken", "trace"]
 
 
 @dataclass(frozen=True)
-class TracedNumber:
-    """An operand as it was read.
-
-    Attributes:
-        text: its sign and digits. `_` is a placeholder followed by a digit, and a final `...` means that the number is
-            longer than the adapter's `num_digits`; the calculator refuses both.
-        probability: probability of the number, in 0..1: the product over all its digit places and the sign.
-        weakest: the smallest of these factors. In the token interface a number is read as a whole, so both are equal.
-    """
-
-    text: str
-    probability: float
-    weakest: float
-
-
-@dataclass(frozen=True)
-class TracedStep:
-    """One reading and calculation.
-
-    Attributes:
-        position: position of the anchor, counted in tokens from the beginning of the text.
-        text: the last tokens up to the anchor.
-        operands: the two operands; meaningless if the operator is `"none"`.
-        operator: a symbol, or `"none"`.
-        operator_probability: probability of the operator, in 0..1.
-        result: the number that was calculated, or None if the status is not `ok`.
-        status: `ok`, `none`, `overflow`, `undefined` or `inexact`.
-        expression: the expression in symbols that the rules read, or None if the network pointed at the operands.
-        reductions: the steps in which it was evaluated, such as `4 * 5 = 20`.
-        refusal: why the rules gave no result, or None if they did not refuse.
-        culprit: the text of the token that caused the refusal, or None.
-    """
-
-    position: int
-    text: str
-    operands: tuple[TracedNumber, TracedNumber]
-    operator: str
-    operator_probability: float
-    result: str | None
-    status: str
-    expression: str | None = None
-    reductions: tuple[str, ...] = ()
-    refusal: str | None = None
-    culprit: str | None = None
-
-
-@dataclass(frozen=True)
-class TracedToken:
-    """One generated token.
-
-    Attributes:
-        text: the token, decoded alone.
-        gate: gate, in 0..1, at the position that predicted the token; None if nothing was written there.
-    """
-
-    text: str
-    gate: float | None
-
-
-@dataclass(frozen=True)
 class Trace:
-    """The answer to one prompt, with all steps and generated tokens."""
+    """The answer to one prompt, with all steps and generated tokens.
+
+    Attributes:
+        prompt: the prompt.
+        answer: the answer, without special tokens.
+        steps: the steps, in the order of their anchors.
+        tokens: the generated tokens, in their order.
+        text: the record of the whole text, for `trace_page`; None if the trace was not made by `trace`.
+    """
 
     prompt: str
     answer: str
     steps: list[TracedStep] = field(default_factory=list)
     tokens: list[TracedToken] = field(default_factory=list)
+    text: RecordedText | None = None
 
     def format(self) -> str:
         """The trace as text for a terminal."""
-        lines = [f"prompt     {self.prompt}"]
-        for step in self.steps:
-            lines.append(f"step       at token {step.position}, after {step.text!r}, status {step.status}")
-            if step.refusal is not None:
-                cause = "" if step.culprit is None else f" (at {step.culprit!r})"
-                lines.append(f"  refused    {step.refusal}{cause}")
-            if step.operator == NO_ARITHMETIC:
-                lines.append(f"  operator   {NO_ARITHMETIC}  {_percent(step.operator_probability)}")
-                continue
-            if step.expression is not None:
-                lines.append(f"  expression {step.expression}  by rule; asked: {_percent(step.operator_probability)}")
-                lines += [f"  reduced    {reduction}" for reduction in step.reductions]
-                lines.append(f"  result     {step.result if step.result is not None else 'no number is written'}")
-                continue
-            first, second = step.operands
-            width = max(len(first.text), len(second.text))
-            lines.append(_number_line("operand 1", first, width))
-            lines.append(f"  operator   {step.operator:<{width}}  {_percent(step.operator_probability)}")
-            lines.append(_number_line("operand 2", second, width))
-            lines.append(f"  result     {step.result if step.result is not None else 'no number is written'}")
-        if not self.steps:
-            lines.append("step       none: the text has no anchor")
-        lines.append("tokens     gate at the position that predicted each one (-: nothing written)")
-        for token in self.tokens:
-            gate = "    -" if token.gate is None else f"{token.gate:5.3f}"
-            lines.append(f"  {gate}      {token.text!r}")
-        lines.append(f"answer     {self.answer}")
+        lines = [f"prompt     {self.prompt}", *format_trace(self.steps, self.tokens), f"answer     {self.answer}"]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """The trace as a dictionary for JSON."""
-        return dataclasses.asdict(self)
-
-
-def _number_line(title: str, number: TracedNumber, width: int) -> str:
-    """A line with an operand and its probabilities."""
-    sure = _percent(number.probability)
-    if number.weakest != number.probability:
-        sure += f", least certain place {_percent(number.weakest)}"
-    return f"  {title}  {number.text:<{width}}  {sure}"
-
-
-def _percent(probability: float) -> str:
-    """In per cent, rounded down so that 100.00% means certainty."""
-    return f"{math.floor(probability * 10_000) / 100:.2f}%"
+        """Prompt, answer, steps and generated tokens as a dictionary for JSON."""
+        fields = dataclasses.asdict(dataclasses.replace(self, text=None))
+        del fields["text"]
+        return fields
 
 
 class Observer:
@@ -171,12 +71,14 @@ class Observer:
         self.steps: dict[int, tuple[Step, int]] = {}
         self.gates: dict[int, float] = {}
 
-    def __call__(self, seen: Step | Writing) -> None:
+    def __call__(self, seen: Step | Writing | Generated) -> None:
         """Stores one event.
 
         Raises:
             ValueError: if the batch has more than one row.
         """
+        if isinstance(seen, Generated):
+            return
         rows = (seen.anchors if isinstance(seen, Step) else seen.active).shape[0]
         if rows != 1:
             raise ValueError(f"A batch of {rows} rows cannot be traced. Pass one prompt at a time, without beams.")
@@ -191,7 +93,9 @@ class Observer:
                 self.gates[position] = gate
 
 
-def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new_tokens: int = 24) -> Trace:
+def trace(
+    model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new_tokens: int = 24, base: bool = False
+) -> Trace:
     """Answers one prompt greedily and records the calculator's part in it.
 
     Args:
@@ -200,108 +104,19 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
         prompt: a user message, or with `raw` a text to continue.
         raw: tokenize the prompt without the chat template.
         max_new_tokens: maximum length of the answer.
+        base: also record what the model would have said without the calculator, in one more forward pass.
 
     Raises:
         ValueError: if no IGC adapter is active, if the adapter was made for another tokenizer, if there is no chat
             template and `raw` is not set, or if the prompt has no tokens.
     """
-    config = _active_config(model)
-    check_tokenizer(config.token_table, tokenizer)
-    ids = torch.tensor(prompt_tokens(tokenizer, [prompt], raw), device=model.device)  # [1, P]
-    with torch.no_grad(), eval_mode(model), observing(Observer()) as seen:
+    with torch.no_grad(), eval_mode(model), igc_trace(model, tokenizer, base=base) as recording:
+        ids = torch.tensor(prompt_tokens(tokenizer, [prompt], raw), device=model.device)  # [1, P]
         output = model.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             generation_config=greedy(model, tokenizer, max_new_tokens),
         )
-    steps = sorted(seen.steps.items())
-    new = output[0, ids.shape[1] :].tolist()
-    # The hidden state at a position predicts the next token, so the first gate is that of the prompt's last token.
-    gates = [seen.gates.get(ids.shape[1] - 1 + index) for index in range(len(new))]
-    return Trace(
-        prompt=prompt,
-        answer=tokenizer.decode(new, skip_special_tokens=True).strip(),
-        steps=[
-            _traced(step, index, position, tokenizer, output[0], config) for position, (step, index) in steps
-        ],
-        tokens=[TracedToken(tokenizer.decode([token]), gate) for token, gate in zip(new, gates, strict=True)],
-    )
-
-
-def _active_config(model: Any) -> IGCConfig:
-    """The config of the active adapter."""
-    config = active_config(model)
-    if config is None:
-        raise ValueError(
-            f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
-            "Load one with `PeftModel.from_pretrained(model, folder)`."
-        )
-    return config
-
-
-def _before(tokenizer: Any, text: torch.Tensor, position: int) -> str:
-    """The last tokens of a text [L] up to a position, decoded."""
-    return tokenizer.decode(text[max(position - _SHOWN + 1, 0) : position + 1])
-
-
-def _traced(
-    step: Step, index: int, position: int, tokenizer: Any, ids: torch.Tensor, config: IGCConfig
-) -> TracedStep:
-    """Step `index` of an event with [1, A] steps, as text and Python numbers; `ids` [L] is the whole text."""
-    choice = step.choice._replace(**{name: x[0, index].cpu() for name, x in step.choice._asdict().items()})
-    operator = int(choice.operator)
-    status = Status(int(step.result.status[0, index]))
-    asked = step.reading.operator[0, index].softmax(-1)
-    ruled = step.ruling is not None and bool(step.ruling.ruled[index])
-    if ruled:  # the network decides only whether arithmetic is asked
-        operator = int(asked.argmax())
-    return TracedStep(
-        position=position,
-        text=_before(tokenizer, ids, position),
-        operands=(_number(choice, 0), _number(choice, 1)),
-        operator=config.operations[operator] if operator < len(config.operations) else NO_ARITHMETIC,
-        operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
-        result=_result(step.result, index) if status == Status.OK else None,
-        status=status.name.lower(),
-        **({} if step.ruling is None else _by_rule(step.ruling, index, int(step.first), tokenizer, ids, config)),
-    )
-
-
-def _result(result: Result, index: int) -> str:
-    """The result [1, A, ..] of one step as text."""
-    return canonical(*(x[0, index : index + 1] for x in (result.digits, result.sign, result.scale)))[0]
-
-
-def _by_rule(
-    ruling: Ruling, index: int, start: int, tokenizer: Any, ids: torch.Tensor, config: IGCConfig
-) -> dict[str, Any]:
-    """The fields of a `TracedStep` that the rules give; `start` is the position of the ruling's first token."""
-    reason, culprit = Reason(int(ruling.reason[index])), int(ruling.culprit[index])
-    found: dict[str, Any] = {}
-    if bool(ruling.ruled[index]):
-        first, last = (start + int(x[index]) for x in (ruling.expression.first, ruling.expression.last))
-        found["expression"] = tokenizer.decode(ids[first : last + 1]).strip()
-        items = Items(*(x[index : index + 1] for x in ruling.expression.items))
-        names = ("max_operands", "result_digits", "decimal_places", "rounding", "division")
-        steps = reductions(items, **{name: getattr(config, name) for name in names})[0]
-        found["reductions"] = tuple(
-            f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
-        )
-    if reason not in (Reason.NONE, Reason.NO_EXPRESSION):
-        found["refusal"] = REASON_TEXTS[reason]
-        found["culprit"] = tokenizer.decode(ids[start + culprit : start + culprit + 1]) if culprit >= 0 else None
-    return found
-
-
-def _number(choice: Choice, which: int) -> TracedNumber:
-    """Operand `which` (0 or 1) of a choice without the dimensions B and A."""
-    found = choice.digits[which].tolist()
-    more = found.pop() != PAD  # a digit in the place D + 1: longer than `num_digits`
-    while found and found[-1] == PAD:
-        found.pop()
-    text = "".join("_" if digit == PAD else str(digit) for digit in found)
-    return TracedNumber(
-        text=("-" if int(choice.signs[which]) else "") + text + ("..." if more else ""),
-        probability=float(choice.operand_chances[which].prod()),
-        weakest=float(choice.operand_chances[which].min()),
-    )
+    (text,) = recording.texts
+    answer = tokenizer.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()
+    return Trace(prompt, answer, list(text.steps), text.generated, text)

@@ -28,6 +28,7 @@ from .cache import find_cache
 from .call import Call, Generation, anchors_for_assistant, current_call, current_generation, generating, thread
 from .config import PROMPT_END, IGCConfig
 from .outputs import with_fields
+from .steps import Generated
 
 
 TARGETS = tuple(f"igc_{name}" for name in Targets._fields)
@@ -283,8 +284,23 @@ class _Generate(_Wrapper):
             anchors = last_tokens(mask) if outer is None else outer
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
-        with generating(Generation(self.model, ids, mask, anchors, given, reused)):
-            return generate(*args, **kwargs)
+        generation = Generation(self.model, ids, mask, anchors, given, reused)
+        with generating(generation):
+            output = generate(*args, **kwargs)
+        if thread.observers:
+            self._tell(generation, prompt.shape[1], output, kwargs)
+        return output
+
+    def _tell(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> None:
+        """Gives the observers the finished texts; `width` is the number of tokens of the prompt that was passed."""
+        sequences = output if torch.is_tensor(output) else output.sequences
+        length, beams = generation.mask.shape[1], self._setting("num_beams", kwargs) or 1
+        end = self._setting("eos_token_id", kwargs)
+        ends = () if end is None else tuple(end) if isinstance(end, (list, tuple)) else (int(end),)
+        # After a prompt of embeddings the sequences hold the new tokens only (transformers 5.23).
+        prompt = 0 if generation.prompt is None else width
+        for observer in thread.observers:
+            observer(Generated(generation, sequences, length - prompt, prompt, ends, beams))
 
     def _mask(self, prompt: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
         """[B, L] mask of the text up to the end of the prompt, cached tokens included.
@@ -331,6 +347,11 @@ def _warn_of_embeddings(model: nn.Module) -> None:
 
 
 _WRAPPERS: dict[str, type[_Wrapper]] = {kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate)}
+
+
+def wrapped_model(model: nn.Module) -> nn.Module | None:
+    """The causal LM in `model` on which the hooks are installed, the `model` of its calls; None if there is none."""
+    return next((module for module in model.modules() if "_igc_handles" in module.__dict__), None)
 
 
 def active_layer(model: nn.Module) -> tuple[Any, str]:

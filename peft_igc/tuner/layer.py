@@ -49,7 +49,7 @@ from .call import (
     thread,
 )
 from .config import ROW, IGCConfig
-from .steps import Step, Writing, result_of_step, supervise
+from .steps import Step, Writing, relative_size, result_of_step, supervise
 from .text_state import StaticText, Steps, TextState
 
 
@@ -425,7 +425,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         text = Context.of(ids, ids != PADDING, at, since)
         result, said = result_of_step(config, reader, text, reading, choice, legible, by_rule=not forced)
         for observer in thread.observers:
-            observer(Step(anchors, reading, choice, result, said, first))
+            observer(Step(anchors, reading, choice, result, said, first, ids))
         if call.targets is not None:
             correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
             if thread.reading_alone:
@@ -518,7 +518,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             update = update + zero[:, None, None]
         for observer in thread.observers:
             start = int(position[0]) - skipped
-            observer(Writing(start, *(F.pad(x, (skipped, 0)) for x in (active, gate))))
+            seen = (active, gate, relative_size(update, h))
+            observer(Writing(start, *(F.pad(x, (skipped, 0)) for x in seen)))
         if call.report is not None:
             mean = (gate.detach().float() * active).sum() / active.sum().clamp(min=1)
             call.report = call.report._replace(gate=mean)

@@ -1,8 +1,8 @@
 """From a reading to a result: exact arithmetic with a status, and the comparison with the ground truth.
 
 In: the readings at the anchors of a call. Out: the calculator's results, and for a call with targets the reading loss
-and metrics. `Step` and `Writing` are the events that an observer receives (see `call.observing`). There are no weights
-and no hidden states here.
+and metrics. `Step`, `Writing` and `Generated` are the events that an observer receives (see `call.observing`). There
+are no weights and no hidden states here.
 
 Shapes: B rows, T positions of this call, A anchors per row, D digits of an operand, R digits of a result.
 Try it: `pytest tests/tuner/test_layer.py`
@@ -31,7 +31,8 @@ class Step(NamedTuple):
         choice: the operands and operator chosen from them.
         result: the calculator's result, before any teacher forcing.
         ruling: what the rules for symbols say of the B * A steps; None without a symbol table, and in training.
-        first: position in the text of the token with index 0 in `ruling`.
+        first: position in the text of the token with index 0 in `ruling` and `ids`.
+        ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
     """
 
     anchors: torch.Tensor
@@ -40,6 +41,7 @@ class Step(NamedTuple):
     result: Result
     ruling: Ruling | None = None
     first: int | torch.Tensor = 0
+    ids: torch.Tensor | None = None
 
 
 class Writing(NamedTuple):
@@ -49,11 +51,38 @@ class Writing(NamedTuple):
         start: position in the text of the call's first token.
         active: [B, T] bool, positions that were written.
         gate: [B, T] float in 0..1, the gate of each position.
+        size: [B, T] float32, `relative_size` of the update of each position.
     """
 
     start: int
     active: torch.Tensor
     gate: torch.Tensor
+    size: torch.Tensor | None = None
+
+
+class Generated(NamedTuple):
+    """Event: the end of a `generate`.
+
+    Attributes:
+        generation: the generation, the same object as `Call.generation` of its forward passes.
+        sequences: [B, n] int64, prompts and answers, or the answers alone after a prompt of embeddings.
+        start: position in the text of the first of the n columns.
+        prompt: number of columns that belong to the prompt.
+        ends: tokens that end an answer; a row is padded after the first of them.
+        beams: number of beams; with more than one the rows of the forward passes are not those of `sequences`.
+    """
+
+    generation: Any
+    sequences: torch.Tensor
+    start: int
+    prompt: int
+    ends: tuple[int, ...]
+    beams: int
+
+
+def relative_size(update: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    """Euclidean norm of an update [B, T, H] divided by that of the hidden state h [B, T, H]: [B, T] float32."""
+    return update.detach().float().norm(dim=-1) / h.detach().float().norm(dim=-1).clamp(min=1e-12)
 
 
 def result_of_step(

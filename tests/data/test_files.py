@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from peft_igc.data.files import read_items, read_rows
+from peft_igc.data.files import read_items, read_prompts, read_rows
 
 
 ITEMS = [
@@ -73,3 +73,31 @@ def test_a_broken_gzip_file_and_another_encoding_are_named(tmp_path):
         read_items(tmp_path / "items.csv")
     with pytest.raises(FileNotFoundError, match="none.csv` does not exist"):
         read_items(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.JSON.gz", "a.csv"])
+def test_prompts_are_the_same_whatever_holds_them(tmp_path, name):
+    prompts = ["What is 1 plus 1?", "ü 2*3"]
+    content = "\n" + "\r\n\n".join(prompts) + "\n"
+    if "json" in name.lower():
+        content = "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts)
+    if name.endswith(".csv"):
+        content = csv_text([{"prompt": prompt, "target": "2"} for prompt in prompts])
+    content = content.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert read_prompts(tmp_path / name) == prompts
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"\n \n", "expected one prompt per line"),
+        ("a.txt", b"\xff", "is not in UTF-8"),
+        ("a.jsonl", b'{"prompt": 5}', 'line 1: "prompt" must be a text, got 5'),
+        ("a.jsonl", b'{"text": "a"}', 'line 1: "prompt" must be a text, got None'),
+    ],
+)
+def test_a_file_without_prompts_is_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_prompts(tmp_path / name)

@@ -1,0 +1,418 @@
+"""`igc_trace`: records every step and every token while a model runs, whatever calls it.
+
+    with igc_trace(model, tokenizer) as trace:
+        model.generate(**batch, max_new_tokens=20)
+    trace.print(); trace.save_html("trace.html")
+
+In: the events of `call.observing`, the only hook there is: without a recorder nothing is asked per token. Out: a
+`RecordedText` per row, with steps and tokens. Recording changes no output. The events belong to a thread, so a block
+sees what its own thread runs, of its own model. Texts are kept in memory only, until `save_html` or `to_json`.
+
+Shapes: B rows, T positions of a call, A anchors per row, n tokens at hand.
+Try it: `pytest tests/inference/test_recording.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+from transformers import AutoTokenizer
+
+from ..numbers.token_table import PADDING
+from ..numbers.tokenizer_profile import check_tokenizer
+from ..tuner.base_model import TINY, TINY_FOLDER
+from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
+from ..tuner.config import IGCConfig
+from ..tuner.hooks import active_config, active_layer, wrapped_model
+from ..tuner.steps import Generated, Step, Writing
+from .records import Spell, TracedStep, TracedToken, step_record, token_texts
+from .trace_page import write_page
+from .trace_text import print_texts
+
+
+__all__ = ["RecordedText", "Recording", "igc_trace", "json_lines"]
+
+_UNKNOWN = "\u2026"  # shown for a token that is not known
+
+
+@dataclass(frozen=True)
+class RecordedText:
+    """One text, without padding.
+
+    Attributes:
+        row: its row in the batch.
+        tokens: all of its tokens that are known, the prompt's included.
+        steps: the steps, in the order of their anchors.
+    """
+
+    row: int
+    tokens: tuple[TracedToken, ...]
+    steps: tuple[TracedStep, ...]
+
+    @property
+    def generated(self) -> list[TracedToken]:
+        """The tokens that `generate` made."""
+        return [token for token in self.tokens if token.generated]
+
+    def records(self, number: int, prompts: bool) -> Iterator[dict[str, Any]]:
+        """The lines of `Recording.to_json` for this text, the text `number` of its recording."""
+        made = self.generated
+        yield {
+            "record": "text",
+            "text": number,
+            "row": self.row,
+            "prompt_tokens": len(self.tokens) - len(made),
+            "new_tokens": len(made),
+            "steps": len(self.steps),
+        }
+        for step in self.steps:
+            fields = dataclasses.asdict(step)
+            before = fields.pop("text")
+            yield {"record": "step", "text": number, **fields, **({"before": before} if prompts else {})}
+        for token in self.tokens:
+            if token.generated or token.gate is not None or prompts:
+                fields = dataclasses.asdict(token)
+                yield {"record": "token", "text": number, "row": self.row, "token": fields.pop("text"), **fields}
+
+
+class _Batch:
+    """The texts of one `generate`, or of the forward passes of one KV cache, while they grow.
+
+    Positions are those of the events: padding is counted.
+
+    Attributes:
+        steps: by row and position of the anchor. A text that is read repeatedly (without a KV cache) has each once.
+        written: gate and relative size of the update, by row and position.
+        ids: token ids, by row and position, also `EMBEDDED`, `UNSEEN` and `PADDING`.
+        generated: position of the first token that `generate` made; None for a forward pass.
+        base: token and probability without the calculator, by row and position of the token.
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[tuple[int, int], TracedStep] = {}
+        self.written: dict[tuple[int, int], tuple[float, float]] = {}
+        self.ids: dict[int, dict[int, int]] = {}
+        self.generated: int | None = None
+        self.base: dict[tuple[int, int], tuple[int, float]] = {}
+
+    def add_ids(self, ids: torch.Tensor, start: int, replace: bool = False) -> None:
+        """Adds ids [B, n] from the position `start` on, where none are known; with `replace` everywhere."""
+        for row, line in enumerate(ids.tolist()):
+            known = self.ids.setdefault(row, {})
+            for place, token in enumerate(line, start=start):
+                if replace or place not in known:
+                    known[place] = token
+
+    def text(self, row: int, spell: Spell) -> RecordedText:
+        """One row, its positions counted without padding."""
+        places = sorted(place for place, token in self.ids[row].items() if token != PADDING)
+        index = {place: i for i, place in enumerate(places)}
+        ids = [self.ids[row][place] for place in places]
+        tokens = []
+        for place, token, text in zip(places, ids, _texts(spell, ids), strict=True):
+            gate, size = self.written.get((row, place - 1), (None, None))
+            other, chance = self.base.get((row, place), (None, None))
+            tokens.append(
+                TracedToken(
+                    text,
+                    gate,
+                    size,
+                    index[place],
+                    token if token >= 0 else None,
+                    generated=self.generated is not None and place >= self.generated,
+                    base=None if other is None else spell([other]),
+                    base_probability=chance,
+                )
+            )
+        steps = [_moved(step, index) for (of, _), step in sorted(self.steps.items()) if of == row]
+        return RecordedText(row, tuple(tokens), tuple(steps))
+
+
+class Recording:
+    """What `igc_trace` has recorded.
+
+    Args:
+        model: the causal LM that is watched, with or without PEFT around it.
+        tokenizer: its tokenizer; None: see `igc_trace`.
+        on_step: called with each step at once.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, on_step: Callable[[TracedStep], object] | None = None) -> None:
+        self._model, self._causal_lm = model, wrapped_model(model)
+        self._tokenizer, self._on_step = tokenizer, on_step
+        self._spell: Spell | None = None
+        self._batches: list[_Batch] = []
+        self._open: list[tuple[object, _Batch]] = []  # by the generation, the KV cache or the call
+
+    # ------------------------------------------------------------------------------------------ what was recorded
+    @property
+    def texts(self) -> list[RecordedText]:
+        """All texts, in the order in which they were begun."""
+        spell = self._speller()
+        return [batch.text(row, spell) for batch in self._batches for row in sorted(batch.ids)]
+
+    @property
+    def steps(self) -> list[TracedStep]:
+        """The steps of all texts."""
+        return [step for text in self.texts for step in text.steps]
+
+    def to_json(self, *, prompts: bool = False) -> str:
+        """The records as JSON lines; `docs/tracing.md` has their fields.
+
+        Args:
+            prompts: include the tokens of prompts, and the text before each anchor.
+        """
+        return json_lines(self.texts, prompts=prompts)
+
+    def print(self, file: TextIO | None = None) -> None:
+        """Prints texts and steps, in colours if `rich` is installed and `file` (stdout) is a terminal."""
+        print_texts(self.texts, file)
+
+    def save_html(self, path: str | Path, title: str = "Trace") -> None:
+        """Writes one page that needs no other file and no network; it contains the whole texts.
+
+        Args:
+            path: the file.
+            title: heading of the page.
+        """
+        write_page(self.texts, path, title)
+
+    # ------------------------------------------------------------------------------------------ events
+    def __call__(self, event: Step | Writing | Generated) -> None:
+        """Stores one event; called by the forward passes of this thread."""
+        if torch.compiler.is_compiling():  # a compiled graph has no place for Python objects: see `docs/tracing.md`
+            return
+        if isinstance(event, Generated):
+            if event.generation.model is self._causal_lm:
+                self._finish(event)
+            return
+        call = None if self._causal_lm is None else current_call(self._causal_lm)
+        if call is None:  # another model's, or a second run in the backward pass
+            return
+        batch = self._batch_of(call)
+        if isinstance(event, Step):
+            self._add_steps(batch, event, call)
+            return
+        where = torch.arange(event.start, event.start + event.active.shape[1], device=event.active.device)
+        if call.generation is None:
+            batch.add_ids(text_ids(call, event.gate[..., None], where), event.start)
+        assert event.size is not None
+        for row, place in event.active.nonzero().tolist():
+            values = float(event.gate[row, place]), float(event.size[row, place])
+            batch.written[row, event.start + place] = values
+
+    def _batch_of(self, call: Call) -> _Batch:
+        """The texts that a forward pass belongs to."""
+        key: object = call
+        if call.generation is not None:
+            key = call.generation
+        elif call.cache is not None:
+            key = call.cache
+        for other, batch in self._open:
+            if other is key:
+                return batch
+        self._open = [pair for pair in self._open if not isinstance(pair[0], Call)]  # a pass is over with the next
+        self._open.append((key, _Batch()))
+        self._batches.append(self._open[-1][1])
+        return self._open[-1][1]
+
+    def _add_steps(self, batch: _Batch, event: Step, call: Call) -> None:
+        """Stores the steps of one call."""
+        assert event.ids is not None
+        layer, name = active_layer(self._model)
+        config, tokens = layer.igc_config[name], getattr(layer.igc_input_mapping[name], "tokens", None)
+        anchored = event.anchors >= 0
+        if not bool(anchored.any()):
+            return
+        batch.add_ids(event.ids, int(event.first))
+        if call.generation is None and call.cache is None and call.input_ids is not None:
+            batch.add_ids(text_ids(call, call.input_ids[..., None], torch.arange(call.input_ids.shape[1])), 0)
+        for row, index in anchored.nonzero().tolist():
+            step = step_record(event, row, index, config, tokens, self._speller())
+            batch.steps[row, step.position] = step
+            if self._on_step is not None:
+                self._on_step(step)
+
+    def _finish(self, event: Generated) -> None:
+        """Stores the finished texts of a `generate`."""
+        batch = next((batch for key, batch in self._open if key is event.generation), None)
+        if batch is None:  # neither a step nor a writing
+            batch = _Batch()
+            self._batches.append(batch)
+        self._open = [pair for pair in self._open if pair[0] is not event.generation]
+        if event.beams > 1:
+            warnings.warn(
+                "Beam search reorders the rows of a batch, so only the steps of prompts are recorded, no gates. "
+                "Trace with `num_beams=1`.",
+                stacklevel=4,
+            )
+            _without_beams(batch, event)
+        batch.generated = event.start + event.prompt
+        batch.add_ids(_unpadded(event), event.start, replace=True)
+
+    # ------------------------------------------------------------------------------------------ the base
+    def add_base(self) -> None:
+        """Asks the model without the calculator what it would have said in place of each generated token.
+
+        One forward pass per text, over prompt and answer, without anchors: there the output is bit for bit that of
+        the base (with its other adapters, such as LoRA), and no switch is touched that another thread may depend on.
+        """
+        for batch in self._batches:
+            if batch.generated is None:
+                continue
+            for row, known in batch.ids.items():
+                places = sorted(place for place, token in known.items() if token != PADDING)
+                new = sum(place >= batch.generated for place in places)
+                ids = [known[place] for place in places]
+                if new and new < len(ids) and min(ids) >= 0:
+                    found = self._ask_base(ids, new)
+                    batch.base.update({(row, p): one for p, one in zip(places[-new:], found, strict=True)})
+
+    def _ask_base(self, ids: Sequence[int], new: int) -> list[tuple[int, float]]:
+        """The most probable token, and its probability, in place of each of the last `new` tokens."""
+        model: Any = self._causal_lm
+        tokens = torch.tensor([ids[:-1]], device=model.device)  # the last one predicts nothing that is needed
+        arguments = {"logits_to_keep": new} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+        nowhere = torch.full((1, 1), -1, device=model.device)
+        with torch.no_grad():
+            output = model(
+                tokens, attention_mask=torch.ones_like(tokens), use_cache=False, igc_anchors=nowhere, **arguments
+            )
+        best = output.logits[0, -new:].float().softmax(-1).max(-1)
+        return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+
+    def close(self) -> None:
+        """Forgets which texts may go on, and with it their KV caches."""
+        self._open = []
+
+    def _speller(self) -> Spell:
+        """Decodes tokens with the tokenizer, or shows their ids."""
+        if self._spell is None:
+            tokenizer = self._tokenizer
+            if tokenizer is None:
+                tokenizer = _find_tokenizer(self._causal_lm, active_config(self._model))
+            self._spell = _speller_of(tokenizer)
+        return self._spell
+
+
+@contextmanager
+def igc_trace(
+    model: Any,
+    tokenizer: Any = None,
+    *,
+    base: bool = False,
+    on_step: Callable[[TracedStep], object] | None = None,
+) -> Iterator[Recording]:
+    """Records what the calculator reads and writes while the block runs `generate` or forward passes.
+
+    Args:
+        model: a causal LM with an active IGC adapter.
+        tokenizer: its tokenizer. None: the one that is saved with the base model, if it is on this machine; else
+            token ids are shown.
+        base: at the end also ask what the model would have said without the calculator (`Recording.add_base`).
+        on_step: called with each `TracedStep` at once, within the forward pass.
+
+    Yields:
+        The `Recording`, which is complete at the end of the block.
+
+    Raises:
+        ValueError: if no IGC adapter is active, or if the adapter was made for another tokenizer.
+    """
+    config = active_config(model)
+    if config is None:
+        raise ValueError(
+            f"`{type(model).__name__}` has no active IGC adapter, so there is nothing to trace. "
+            "Load one with `PeftModel.from_pretrained(model, folder)`."
+        )
+    if tokenizer is not None:
+        check_tokenizer(config.token_table, tokenizer)
+    recording = Recording(model, tokenizer, on_step)
+    try:
+        with observing(recording):
+            yield recording
+    finally:
+        recording.close()
+    if base:
+        recording.add_base()
+
+
+def json_lines(texts: Sequence[RecordedText], *, prompts: bool = False) -> str:
+    """Texts as in `Recording.to_json`."""
+    lines = [one for number, text in enumerate(texts) for one in text.records(number, prompts)]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def _texts(spell: Spell, ids: Sequence[int]) -> list[str]:
+    """The text of each token, `_UNKNOWN` for one that is not known."""
+    known = iter(token_texts(spell, [token for token in ids if token >= 0]))
+    return [next(known) if token >= 0 else _UNKNOWN for token in ids]
+
+
+def _moved(step: TracedStep, index: dict[int, int]) -> TracedStep:
+    """A step whose positions do not count padding; `index` has the place of each token."""
+
+    def move(span: tuple[int, int]) -> tuple[int, int]:
+        return index.get(span[0], span[0]), index.get(span[1], span[1])
+
+    culprit = step.culprit_position
+    return dataclasses.replace(
+        step,
+        position=index.get(step.position, step.position),
+        culprit_position=None if culprit is None else index.get(culprit, culprit),
+        expression_span=None if step.expression_span is None else move(step.expression_span),
+        spans=tuple(move(span) for span in step.spans),
+    )
+
+
+def _unpadded(event: Generated) -> torch.Tensor:
+    """The sequences [B, n] of a `generate` with `PADDING` before the prompt, in it, and after the end of an answer."""
+    ids, prompt = event.sequences.cpu().clone(), event.prompt
+    if prompt:
+        mask = repeat_rows(event.generation.mask.cpu()[:, -prompt:].bool(), len(ids))
+        ids[:, :prompt].masked_fill_(~mask, PADDING)
+    if event.ends:
+        ended = torch.isin(ids[:, prompt:], torch.tensor(event.ends)).long()
+        ids[:, prompt:].masked_fill_(ended.cumsum(1) - ended > 0, PADDING)
+    return ids
+
+
+def _without_beams(batch: _Batch, event: Generated) -> None:
+    """Keeps of the rows of beams only the steps of prompts, for each returned sequence."""
+    prompts = event.generation.mask.shape[0]
+    returned, end = len(event.sequences) // prompts, event.start + event.prompt
+    steps = {}
+    for (row, place), step in batch.steps.items():
+        if place < end and row % event.beams == 0:
+            for copy in range(returned):
+                to = row // event.beams * returned + copy
+                steps[to, place] = dataclasses.replace(step, row=to)
+    batch.steps, batch.written, batch.ids = steps, {}, {}
+
+
+def _find_tokenizer(model: Any, config: IGCConfig | None) -> Any:
+    """The tokenizer that is saved with the base model on this machine, if the adapter was made for it; else None."""
+    name = getattr(model, "name_or_path", "")
+    if not name:
+        return None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(TINY_FOLDER if name == TINY else name, local_files_only=True)
+        check_tokenizer(None if config is None else config.token_table, tokenizer)
+    except (OSError, ValueError):  # not on this machine; another one
+        return None
+    return tokenizer
+
+
+def _speller_of(tokenizer: Any) -> Spell:
+    """Decodes tokens exactly; without a tokenizer their ids in brackets."""
+    if tokenizer is None:
+        return lambda ids: "".join(f"<{token}>" for token in ids)
+    return lambda ids: tokenizer.decode(list(ids), clean_up_tokenization_spaces=False)

@@ -1,0 +1,158 @@
+"""Promises of `chat`: answers are streamed, steps are in the margin, commands do what they say."""
+
+import io
+
+import pytest
+import torch
+from traced import make
+
+from peft_igc.inference.chat import COMMANDS, Chat, Margin
+from peft_igc.inference.evaluation import generate_answers
+
+
+@pytest.fixture(scope="module")
+def made():
+    return make()
+
+
+def said(made, *lines, **settings):
+    """What a conversation shows, and its `Chat`."""
+    out = io.StringIO()
+    chat = Chat(*made, out, **{"max_new_tokens": 8, **settings})
+    chat.run(lines)
+    return out.getvalue(), chat
+
+
+def left(shown, width=58):
+    """The column of the text."""
+    return "\n".join(line[:width].rstrip() for line in shown.splitlines())
+
+
+def test_the_answer_is_that_of_an_evaluation_and_the_step_is_beside_it(made):
+    shown, _ = said(made, "3 + 4 * (12 - 5) =\n")
+    (answer,) = generate_answers(*made, ["3 + 4 * (12 - 5) ="], max_new_tokens=8)
+    assert left(shown).strip() == answer.strip()
+    assert "| 3 + 4 * (12 - 5) = 31 (by rule)" in shown.splitlines()[0]
+
+
+def test_a_refusal_has_its_reason_in_the_margin(made):
+    shown, _ = said(made, "3 + sqrt(16) =")
+    notes = " ".join(line.split("| ")[1] for line in shown.splitlines() if "| " in line)
+    assert "numeric and not understood (at ' s')" in notes
+
+
+def test_tokens_are_shown_as_they_are_made(made):
+    class Out(io.StringIO):
+        def flush(self):
+            flushed.append(self.getvalue())
+
+    flushed, out = [], Out()
+    Chat(*made, out, max_new_tokens=8).run(["Hello"])
+    assert len(set(flushed)) > 2
+    assert all(later.startswith(earlier) for earlier, later in zip(flushed, flushed[1:], strict=False))
+
+
+def test_the_conversation_goes_on_until_a_new_one(made):
+    model, tokenizer = made
+    _, chat = said(made, "Hello", "3 + 4 =")
+    first, answer, second, _ = chat._messages
+    assert (first["content"], answer["role"], second["content"]) == ("Hello", "assistant", "3 + 4 =")
+    text = tokenizer.apply_chat_template(chat._messages[:-1], tokenize=False, add_generation_prompt=True)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    (recorded,) = chat._last.texts
+    assert [token.id for token in recorded.tokens if not token.generated] == ids
+    shown, chat = said(made, "Hello", "/new", "3 + 4 =")
+    assert [message["content"] for message in chat._messages][0] == "3 + 4 ="
+    assert "A new conversation." in shown
+
+
+def test_off_is_the_base_alone(made):
+    model, _ = made
+    shown, chat = said(made, "What is 58 times 36?", "/off")
+    _, base = shown.split("The base model alone:\n")
+    with model.disable_adapter():
+        (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=8)
+    assert " ".join(base.split()) == " ".join(answer.split())
+    assert "|" not in base
+    assert len(chat._messages) == 2
+    (layer,) = (module for module in model.modules() if hasattr(module, "igc_config"))
+    assert not layer.disable_adapters
+
+
+def test_trace_writes_the_page_of_the_conversation(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown, _ = said(made, "Hello", "3 + 4 * 5 =", "/trace", "/trace other page.html", "/trace none/page.html")
+    assert {path.name for path in tmp_path.iterdir()} == {"trace.html", "other page.html"}
+    page = (tmp_path / "trace.html").read_text(encoding="utf-8")
+    assert "4 * 5 = 20" in page
+    assert "Hello" in page
+    assert "without the calculator" in page
+    assert "Written: `trace.html`" in shown
+    assert "`none/page.html` cannot be written: No such file" in shown
+
+
+def test_commands_end_and_explain(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown, chat = said(made, "/trace", "/off", "", "  ", "/nonsense", "/quit", "Hello")
+    assert shown.count("There is no answer yet.") == 2
+    assert "`/nonsense` is no command." in shown
+    assert all(name in shown for name in COMMANDS)
+    assert chat._messages == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_conversation_that_is_too_long_names_the_cure(made):
+    shown, chat = said(made, "Hello", "word " * 3000, "Hello again")
+    assert "Begin a new one with /new." in shown
+    assert [message["content"] for message in chat._messages][::2] == ["Hello", "Hello again"]
+
+
+def test_an_interrupt_ends_the_answer_and_not_the_conversation(made, monkeypatch):
+    model, _ = made
+    generate, calls = model.generate, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return generate(*args, **kwargs)
+
+    monkeypatch.setattr(model, "generate", interrupted)
+    shown, chat = said(made, "Hello", "3 + 4 =")
+    assert "(interrupted)" in shown
+    assert [message["content"] for message in chat._messages][0] == "3 + 4 ="
+
+
+def test_the_margin_wraps_words_and_keeps_every_character():
+    out = io.StringIO()
+    margin = Margin(out, width=12, notes=10)
+    margin.note("first note that is long")
+    for piece in ("The qui", "ck brown ", "fox\njumps ", "over averyveryverylongword", " 漢字漢字漢字漢字"):
+        margin.write(piece)
+    margin.close()
+    lines = out.getvalue().splitlines()
+    assert [line.split("| ")[1] for line in lines if "| " in line] == ["first note", "that is", "long"]
+    assert lines[0].index("|") == 14
+    text = [line.partition("  | ")[0].rstrip() for line in lines]
+    assert text[:3] == ["The quick", "brown fox", "jumps over"]
+    assert "".join(text).replace(" ", "") == "Thequickbrownfoxjumpsoveraveryveryverylongword漢字漢字漢字漢字"
+    assert "\x1b" not in out.getvalue()
+
+
+def test_what_steers_a_terminal_is_replaced():
+    out = io.StringIO()
+    margin = Margin(out)
+    margin.write("\x1b[2Jred\x07")
+    margin.note("\x1b[31m")
+    margin.close()
+    assert "\x1b" not in out.getvalue()
+    assert "\x07" not in out.getvalue()
+
+
+def test_the_model_stays_in_its_mode(made):
+    model, tokenizer = made
+    model.train()
+    said((model, tokenizer), "3 + 4 =")
+    assert model.training
+    model.eval()
+    assert torch.is_grad_enabled()

@@ -1,0 +1,163 @@
+"""Promises of `trace_page`: one safe file for every screen, whose size grows with the text alone."""
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+import time
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from traced import PROMPTS, generate, make
+
+from peft_igc import igc_trace
+from peft_igc.inference.recording import RecordedText
+from peft_igc.inference.records import TracedNumber, TracedStep, TracedToken
+from peft_igc.inference.trace_page import ASSETS, page, write_page
+
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \" ' & </style> 5 + 6 ="
+VOID = {"meta"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, the text of each kind of element, and whether all are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.open = [], {}, []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        for tag in set(self.open) if "a" not in self.open else ():  # without the numbers of steps between tokens
+            self.texts[tag] = self.texts.get(tag, "") + data
+
+    def all(self, tag, name=None):
+        return [found for kind, found in self.elements if kind == tag and (name is None or name in found)]
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    model, tokenizer = make()
+    with igc_trace(model, tokenizer, base=True) as trace:
+        generate(model, tokenizer, [*PROMPTS, EVIL])
+    return trace
+
+
+def test_all_text_is_escaped(recorded, tmp_path):
+    recorded.save_html(tmp_path / "page.html", title=EVIL)
+    shown = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert {tag for tag, _ in shown.elements}.isdisjoint({"img", "iframe", "link", "object", "base"})
+    assert len(shown.all("script")) == len(shown.all("style")) == 1
+    assert not [name for _, found in shown.elements for name in found if name.startswith("on") or name == "style"]
+    assert EVIL in shown.texts["h1"]
+    for text in recorded.texts:
+        assert "".join(token.text for token in text.tokens) in shown.texts["main"]
+    assert EVIL in shown.texts["span"]
+
+
+def test_control_characters_are_replaced():
+    token = TracedToken("\x00\x1b[31m\ud800", 0.5, 0.1, 0, 7)
+    text = page([RecordedText(0, (token,), ())])
+    assert not [char for char in text if char < " " and char != "\n"]
+
+
+def test_the_policy_allows_the_pages_own_content_and_no_network(recorded):
+    text = page(recorded.texts)
+    shown = Page(text)
+    (policy,) = (meta["content"] for meta in shown.all("meta", "http-equiv"))
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules.keys() == {"default-src", "style-src", "script-src", "base-uri", "form-action"}
+    assert rules["default-src"] == rules["base-uri"] == rules["form-action"] == "'none'"
+    for tag in ("style", "script"):
+        digest = hashlib.sha256(shown.texts[tag].encode()).digest()
+        assert rules[f"{tag}-src"] == f"'sha256-{base64.b64encode(digest).decode()}'"
+    assert text.index("Content-Security-Policy") < text.index("<style>")
+    own = "".join((ASSETS / name).read_text() for name in ("style.css", "script.js"))
+    assert not re.search(r"https?:|url\(|@import|fetch\(|XMLHttp|innerHTML|eval", own)
+    assert not [found for _, found in shown.elements if {"src", "srcset", "data"} & found.keys()]
+    assert all(found["href"].startswith("#") for found in shown.all("a"))
+
+
+def test_it_is_made_for_every_screen(recorded):
+    shown = Page(page(recorded.texts))
+    assert [meta for meta in shown.all("meta", "name") if meta["content"] == "width=device-width, initial-scale=1"]
+    style = shown.texts["style"]
+    assert "prefers-color-scheme: dark" in style
+    assert "overflow-wrap: anywhere" in style
+    assert "pre-wrap" in style
+
+
+def test_every_step_can_be_chosen_and_lights_what_it_read(recorded):
+    shown = Page(page(recorded.texts))
+    names = [found["id"] for found in shown.all("details")]
+    assert len(names) == len(set(names)) == len(recorded.steps)
+    assert [found["href"][1:] for found in shown.all("a") if found["href"] != "#t0"] == names
+    marked = {name for found in shown.all("span", "data-steps") for name in found["data-steps"].split()}
+    assert marked == {f"s{n}-{i}" for n, t in enumerate(recorded.texts) for i, s in enumerate(t.steps) if s.spans}
+    for part in ("12 - 5 = 7", "numeric and not understood (at ' s')"):
+        assert part in shown.texts["details"]
+
+
+def test_a_tokens_colour_and_numbers_are_those_of_its_gate():
+    tokens = [
+        TracedToken("a", None, generated=False),
+        TracedToken("7", 0.7, 0.25, 1, 5, base="8", base_probability=0.5),
+        TracedToken("b", None, None, 2, 6),
+    ]
+    shown = Page(page([RecordedText(0, tuple(tokens), ())])).all("span")
+    (new,) = (found for found in shown if "g7" in found["class"].split())
+    facts = ("token 1 '7'", "gate 0.700", "size 0.25 of the hidden state", "without the calculator '8' (50.00%)")
+    assert new["data-facts"] == "; ".join(facts)
+    assert "nothing written" in [found for found in shown if "data-facts" in found][-1]["data-facts"]
+    assert "step" not in shown[0]["class"]
+
+
+def long_text(steps):
+    """A text with many steps, each with its operands, in a tenth of the tokens that it has."""
+    tokens = [TracedToken(f"{i} ", 0.5, 0.1, i, i, base="1", base_probability=0.5) for i in range(10 * steps)]
+    number = TracedNumber("12", 0.9, 0.9, "13", 0.1)
+    made = [
+        TracedStep(10 * i + 9, "12 + 12 =", (number, number), "+", 0.9, "24", "ok", spans=((10 * i, 10 * i + 1),) * 2)
+        for i in range(steps)
+    ]
+    return RecordedText(0, tuple(tokens), tuple(made))
+
+
+def test_the_page_grows_with_the_text_and_not_faster():
+    sizes, times = [], []
+    for steps in (50, 500):
+        text = long_text(steps)
+        begin = time.process_time()
+        sizes.append(len(page([text])))
+        times.append(time.process_time() - begin)
+    assert sizes[1] < 11 * sizes[0]
+    assert times[1] < 40 * max(times[0], 0.005)
+
+
+def test_a_file_is_written_only_where_it_was_asked_for(recorded, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model, tokenizer = make()
+    with torch.no_grad(), igc_trace(model, tokenizer) as trace:
+        generate(model, tokenizer, PROMPTS[:1], new=1)
+    assert list(tmp_path.iterdir()) == []
+    write_page(trace.texts, "page.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_script_is_understood():
+    done = subprocess.run(["node", "--check", str(ASSETS / "script.js")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
