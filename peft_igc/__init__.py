@@ -19,8 +19,8 @@ from .plugin import activate
 
 
 if TYPE_CHECKING:
-    from .inference.evaluation import evaluate
-    from .inference.loading import load_base, tiny_base
+    from .inference.evaluation import evaluate, generate_answers
+    from .inference.loading import load_base, tiny_base, tiny_igc
     from .inference.tracing import trace
     from .numbers.calculator import register_operation
     from .tuner.anchor_rules import assistant_header
@@ -39,10 +39,12 @@ __all__ = [
     "assistant_header",
     "choose_graph",
     "evaluate",
+    "generate_answers",
     "load_base",
     "register",
     "register_operation",
     "tiny_base",
+    "tiny_igc",
     "trace",
 ]
 
@@ -55,10 +57,12 @@ _HOMES = {
     "assistant_header": "tuner.anchor_rules",
     "choose_graph": "tuner.hooks",
     "evaluate": "inference.evaluation",
+    "generate_answers": "inference.evaluation",
     "load_base": "inference.loading",
     "register": "tuner.register",
     "register_operation": "numbers.calculator",
     "tiny_base": "inference.loading",
+    "tiny_igc": "inference.loading",
     "trace": "inference.tracing",
 }
 

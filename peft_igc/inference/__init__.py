@@ -10,8 +10,8 @@ Start with `evaluation`. Try it: `pytest tests/inference`
 """
 
 from .evaluation import evaluate, generate_answers
-from .loading import load_adapter, load_base, tiny_base
+from .loading import load_adapter, load_base, tiny_base, tiny_igc
 from .tracing import trace
 
 
-__all__ = ["evaluate", "generate_answers", "load_adapter", "load_base", "tiny_base", "trace"]
+__all__ = ["evaluate", "generate_answers", "load_adapter", "load_base", "tiny_base", "tiny_igc", "trace"]
