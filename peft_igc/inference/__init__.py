@@ -4,8 +4,10 @@
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets.
 * `tracing`: shows what was read, calculated and written while one prompt was answered.
+* `harness`, `harness_tasks`: a model class and tasks for lm-evaluation-harness.
 
-Imports `numbers`, `mappings` and `tuner`; outside of the package torch, transformers, peft, safetensors and jinja2.
+Imports `numbers`, `mappings`, `data` and `tuner`; outside of the package torch, transformers, peft, safetensors and
+jinja2; for the harness lm_eval and datasets.
 Start with `evaluation`. Try it: `pytest tests/inference`
 """
 
