@@ -22,35 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 
-from ..numbers.token_table import PADDING
 from ..tuner.anchors import Rules, anchors_in_text
 from ..tuner.base_model import TINY
 from ..tuner.hooks import active_config
 from .loading import find_adapter, find_base, load_adapter
 
 
-__all__ = ["IGCLM", "Span", "anchors_of_batch", "key_of", "waves"]
+__all__ = ["IGCLM", "anchors_of_batch", "key_of", "waves"]
 
 Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
+Ends = dict[tuple[int, ...], int]  # index of the context's last token, by `key_of` the text
 _FILL = 0  # the token with which the harness fills short rows, on the right and without a mask
-
-
-class Span(NamedTuple):
-    """Where the question ends in the text of a likelihood request.
-
-    Attributes:
-        length: tokens of the text, which lacks the answer's last token.
-        end: index of the context's last token.
-    """
-
-    length: int
-    end: int
 
 
 def key_of(tokens: Sequence[int]) -> tuple[int, ...]:
@@ -61,7 +49,7 @@ def key_of(tokens: Sequence[int]) -> tuple[int, ...]:
     return tuple(tokens[:length])
 
 
-def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], dict[tuple[int, ...], Span]]]:
+def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], Ends]]:
     """Splits requests so that within each part a text has one end of its question.
 
     There is one part unless the same tokens are asked for twice with different contexts.
@@ -71,29 +59,27 @@ def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], di
         longest: positions of the model; the harness cuts longer texts on the left.
 
     Returns:
-        For each part the indices of its requests, and their spans by `key_of` their texts.
+        For each part the indices of its requests, and the ends of their contexts.
     """
-    parts: list[tuple[list[int], dict[tuple[int, ...], Span]]] = []
+    parts: list[tuple[list[int], Ends]] = []
     for index, (_, context, answer) in enumerate(requests):
         text = [*context, *answer][-(longest + 1) :][:-1]
-        key, span = key_of(text), Span(len(text), len(text) - len(answer))
-        for indices, spans in parts:
-            if spans.setdefault(key, span) == span:
+        key, end = key_of(text), len(text) - len(answer)
+        for indices, ends in parts:
+            if ends.setdefault(key, end) == end:
                 indices.append(index)
                 break
         else:
-            parts.append(([index], {key: span}))
+            parts.append(([index], {key: end}))
     return parts
 
 
-def anchors_of_batch(
-    ids: torch.Tensor, spans: dict[tuple[int, ...], Span], rules: Rules
-) -> torch.Tensor | None:
+def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tensor | None:
     """Anchors of likelihood requests, where `generate` would have them after the same context.
 
     Args:
         ids: [B, T] int64, texts that are filled on the right.
-        spans: the span of each text.
+        ends: where the context of each text ends.
         rules: the adapter's anchor rules.
 
     Returns:
@@ -102,8 +88,8 @@ def anchors_of_batch(
     Raises:
         RuntimeError: if only some rows are requests, so that the harness makes its batches in a new way.
     """
-    found = [spans.get(key_of(row)) for row in ids.tolist()]
-    known = [span for span in found if span is not None]
+    found = [ends.get(key_of(row)) for row in ids.tolist()]
+    known = [end for end in found if end is not None]
     if not known:
         return None
     if len(known) < len(found):
@@ -111,10 +97,9 @@ def anchors_of_batch(
             f"{len(found) - len(known)} of {len(found)} rows of a batch are no likelihood requests, so their anchors "
             "are unknown. This version of `lm_eval` makes its batches in another way: install 0.4.13."
         )
-    length, end = (torch.tensor(x, device=ids.device)[:, None] for x in zip(*known, strict=True))
-    place = torch.arange(ids.shape[1], device=ids.device)
-    text = ids.masked_fill(place >= length, PADDING)
-    anchors = anchors_in_text(rules, text, 0, ids.shape[1], end if rules.prompt_end else None)
+    contexts = torch.tensor(known, device=ids.device)[:, None] if rules.prompt_end else None  # [B, 1]
+    # The fill may end a token sequence, too: what is written behind a text changes nothing in it.
+    anchors = anchors_in_text(rules, ids, 0, ids.shape[1], contexts)
     return ids.new_full((len(ids), 1), -1) if anchors is None else anchors
 
 
@@ -131,7 +116,7 @@ class IGCLM(HFLM):
     _model: Any
 
     def __init__(self, pretrained: Any, peft: str | None = None, **kwargs: Any) -> None:
-        self._spans: dict[tuple[int, ...], Span] = {}
+        self._ends: Ends = {}
         if pretrained == TINY and kwargs.get("dtype", "auto") in ("auto", None):
             kwargs["dtype"] = "float32"  # as in `load_base`: it is stored in bfloat16 only to be small
         found = str(find_base(pretrained)) if isinstance(pretrained, str) else pretrained
@@ -148,23 +133,23 @@ class IGCLM(HFLM):
             self._model = PeftModel.from_pretrained(self._model, peft, revision=kwargs.get("revision")).eval()
 
     def _loglikelihood_tokens(self, requests: Sequence[Request], *args: Any, **kwargs: Any) -> list[Any]:
-        """The parent's method, which finds the ends of the contexts in `_spans`."""
+        """The parent's method, which finds the ends of the contexts in `_ends`."""
         if active_config(self.model) is None:
             return super()._loglikelihood_tokens(requests, *args, **kwargs)
         answers: dict[int, Any] = {}
-        for indices, spans in waves(requests, self.max_length):
-            self._spans = spans
+        for indices, ends in waves(requests, self.max_length):
+            self._ends = ends
             try:
                 found = super()._loglikelihood_tokens([requests[index] for index in indices], *args, **kwargs)
             finally:
-                self._spans = {}
+                self._ends = {}
             answers.update(zip(indices, found, strict=True))
         return [answers[index] for index in range(len(requests))]
 
     def _model_call(self, inps: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """[B, T, vocabulary] logits of texts [B, T], with the anchors of likelihood requests."""
         config = active_config(self.model)
-        anchors = None if config is None else anchors_of_batch(inps, self._spans, Rules.of(config))
+        anchors = None if config is None else anchors_of_batch(inps, self._ends, Rules.of(config))
         if anchors is None:
             return super()._model_call(inps, *args, **kwargs)
         mixed = self.mixed_precision_dtype

@@ -86,7 +86,7 @@ def test_the_parent_would_calculate_at_the_end_of_the_answer(harness):
     """What the promise above corrects: without it the test above is red."""
     model = hidden()
     lm = made(harness, model)
-    plain = harness.HFLM._loglikelihood_tokens(lm, REQUESTS)  # `_spans` is empty
+    plain = harness.HFLM._loglikelihood_tokens(lm, REQUESTS)  # `_ends` is empty
     ours = lm._loglikelihood_tokens(REQUESTS)
     changed = [abs(a - b) > 1e-4 for (a, _), (b, _) in zip(plain, ours, strict=True)]
     assert sum(changed) >= 3
@@ -125,10 +125,10 @@ def test_a_text_that_is_too_long_is_cut_on_the_left(harness):
 
 def test_batches_that_are_made_in_another_way_are_refused(harness):
     ids = torch.tensor([[5, 6, 7], [8, 9, 99]])
-    _, spans = harness.waves([(None, [5, 6], [7, 1]), (None, [8], [9, 1])], 100)[0]
+    _, ends = harness.waves([(None, [5, 6], [7, 1]), (None, [8], [9, 1])], 100)[0]
     with pytest.raises(RuntimeError, match="1 of 2 rows of a batch are no likelihood requests.*0.4.13"):
-        harness.anchors_of_batch(ids, spans, harness.Rules(True, [], []))
-    assert harness.anchors_of_batch(ids[1:], spans, harness.Rules(True, [], [])) is None
+        harness.anchors_of_batch(ids, ends, harness.Rules(True, [], []))
+    assert harness.anchors_of_batch(ids[1:], ends, harness.Rules(True, [], [])) is None
 
 
 @pytest.mark.filterwarnings("ignore")  # the harness's own
