@@ -162,7 +162,12 @@ def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
         "--base", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
     )
     left_out = "" if adapter_required else "; without it the base model alone is evaluated"
-    parser.add_argument("--adapter", required=adapter_required, metavar="DIR", help=f"saved adapter{left_out}")
+    parser.add_argument(
+        "--adapter",
+        required=adapter_required,
+        metavar="DIR",
+        help=f'saved adapter, or "tiny" for the trained one of the embedded base{left_out}',
+    )
     parser.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16", "float16"),
