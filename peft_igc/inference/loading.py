@@ -29,7 +29,8 @@ MOST_CONFIG = 1 << 26  # bytes of a config; with a token table it has some ten t
 MOST_SAID = 400  # characters of another package's error, which may quote a value of any size
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = ["TINY", "TINY_FOLDER", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
+__all__ = ["TINY", "TINY_FOLDER", "check_adapter_folder", "find_base", "load_adapter", "load_base", "read_config"]
+__all__ += ["tiny_base"]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -151,19 +152,29 @@ def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> 
     tokenizer.padding_side = "left"
 
 
-def load_adapter(base: Any, folder: str | Path) -> PeftModel:
-    """Adds the adapter in `folder` to a base model, in eval mode.
+def load_adapter(
+    base: Any, folder: str | Path, *, config: PeftConfig | None = None, is_trainable: bool = False, **options: Any
+) -> PeftModel:
+    """Adds the adapter in `folder` to a base model, in eval mode, with the adapters that were trained beside it.
+
+    Args:
+        base: the base model, or a PEFT model around it.
+        folder: the folder of the adapter.
+        config: its config, if it is read already.
+        is_trainable: whether to load it for further training.
+        options: further arguments of `PeftModel.from_pretrained`.
 
     Warns:
         UserWarning: if the folder also contains the base that was trained with the adapter, and `base` is another one.
 
     Raises:
         FileNotFoundError: if the folder does not exist or contains no adapter.
-        ValueError: if the config or the weights cannot be read or do not fit this base model.
+        ValueError: if the config or the weights cannot be read or do not fit this base model, or if an adapter that
+            was trained beside this one is missing.
     """
     folder = Path(folder).expanduser()
     check_adapter_folder(folder)
-    config = _read_config(folder)
+    config = read_config(folder) if config is None else config
     _check_method(folder, config)
     own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
     trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
@@ -174,7 +185,8 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
             stacklevel=2,
         )
     try:
-        return PeftModel.from_pretrained(base, str(folder), config=config).eval()
+        model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
+        return model.eval()
     except (SafetensorError, EOFError) as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
     except pickle.UnpicklingError as error:  # PEFT (0.21) lets torch unpickle tensors only
@@ -194,11 +206,14 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
         ) from error
 
 
-def _read_config(folder: Path) -> PeftConfig:
-    """The adapter's config, which may be of any PEFT method.
+def read_config(folder: Path) -> PeftConfig:
+    """The config of the adapter in a folder, which may be of any PEFT method.
 
     The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
     and would read one of any size.
+
+    Raises:
+        ValueError: if the file is none of a PEFT method.
     """
     path = folder / CONFIG_NAME
     if (size := path.stat().st_size) > MOST_CONFIG:
