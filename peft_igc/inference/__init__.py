@@ -3,7 +3,7 @@
 * `loading`: base models and adapters, from a folder or a hub id.
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets.
-* `tracing`: shows what was read, calculated and written while one prompt was answered.
+* `tracing`: shows what was read, calculated and written while one prompt was answered; `equals`: which `=` were exact.
 
 Imports `numbers`, `mappings` and `tuner`; outside of the package torch, transformers, peft, safetensors and jinja2.
 Start with `evaluation`. Try it: `pytest tests/inference`

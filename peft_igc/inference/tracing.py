@@ -32,6 +32,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks import active_config
 from ..tuner.steps import Step, Writing
 from .decoding import eval_mode, greedy, prompt_tokens
+from .equals import Equals, equals_of, format_equals
 
 
 _SHOWN = 10  # number of tokens shown up to an anchor
@@ -101,12 +102,13 @@ class TracedToken:
 
 @dataclass(frozen=True)
 class Trace:
-    """The answer to one prompt, with all steps and generated tokens."""
+    """The answer to one prompt, with all steps, generated tokens, and every `=` of the text."""
 
     prompt: str
     answer: str
     steps: list[TracedStep] = field(default_factory=list)
     tokens: list[TracedToken] = field(default_factory=list)
+    equals: list[Equals] = field(default_factory=list)
 
     def format(self) -> str:
         """The trace as text for a terminal."""
@@ -136,6 +138,8 @@ class Trace:
         for token in self.tokens:
             gate = "    -" if token.gate is None else f"{token.gate:5.3f}"
             lines.append(f"  {gate}      {token.text!r}")
+        if self.equals:
+            lines.append(format_equals(self.equals))
         lines.append(f"answer     {self.answer}")
         return "\n".join(lines)
 
@@ -217,13 +221,14 @@ def trace(model: Any, tokenizer: Any, prompt: str, *, raw: bool = False, max_new
     new = output[0, ids.shape[1] :].tolist()
     # The hidden state at a position predicts the next token, so the first gate is that of the prompt's last token.
     gates = [seen.gates.get(ids.shape[1] - 1 + index) for index in range(len(new))]
+    traced = [_traced(step, index, position, tokenizer, output[0], config) for position, (step, index) in steps]
+    outcomes = {step.position: (step.status, step.result) for step in traced}
     return Trace(
         prompt=prompt,
         answer=tokenizer.decode(new, skip_special_tokens=True).strip(),
-        steps=[
-            _traced(step, index, position, tokenizer, output[0], config) for position, (step, index) in steps
-        ],
+        steps=traced,
         tokens=[TracedToken(tokenizer.decode([token]), gate) for token, gate in zip(new, gates, strict=True)],
+        equals=equals_of(tokenizer, output[0].tolist(), outcomes),
     )
 
 
