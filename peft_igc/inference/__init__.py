@@ -3,7 +3,7 @@
 * `loading`: base models and adapters, from a folder or a hub id.
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets.
-* `tracing`: shows what was read, calculated and written while one prompt was answered.
+* `tracing`: shows what was read, calculated and written while one prompt was answered; `equals`: which `=` were exact.
 * `recording`: the same for whatever a block of code generates. `records` has the records, `trace_text` and
   `trace_page` show them in a terminal and on a page.
 * `chat`: a conversation in a terminal, with every step in the margin.

@@ -38,6 +38,7 @@ __all__ = [
     "find_base",
     "load_adapter",
     "load_base",
+    "read_config",
     "tiny_base",
     "tiny_igc",
 ]
@@ -179,23 +180,29 @@ def find_adapter(folder: str | Path) -> Path:
     return TINY_ADAPTER_FOLDER if str(folder) == TINY else Path(folder).expanduser()
 
 
-def load_adapter(base: Any, folder: str | Path) -> PeftModel:
-    """Adds the adapter in `folder` to a base model, in eval mode.
+def load_adapter(
+    base: Any, folder: str | Path, *, config: PeftConfig | None = None, is_trainable: bool = False, **options: Any
+) -> PeftModel:
+    """Adds the adapter in `folder` to a base model, in eval mode, with the adapters that were trained beside it.
 
     Args:
-        base: the model.
+        base: the base model, or a PEFT model around it.
         folder: a folder written by `save_pretrained`, or `"tiny"` for the trained adapter of the embedded base.
+        config: its config, if it is read already.
+        is_trainable: whether to load it for further training.
+        options: further arguments of `PeftModel.from_pretrained`.
 
     Warns:
         UserWarning: if the folder also contains the base that was trained with the adapter, and `base` is another one.
 
     Raises:
         FileNotFoundError: if the folder does not exist or contains no adapter.
-        ValueError: if the config or the weights cannot be read or do not fit this base model.
+        ValueError: if the config or the weights cannot be read or do not fit this base model, or if an adapter that
+            was trained beside this one is missing.
     """
     folder = find_adapter(folder)
     check_adapter_folder(folder)
-    config = _read_config(folder)
+    config = read_config(folder) if config is None else config
     _check_method(folder, config)
     own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
     trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
@@ -206,7 +213,8 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
             stacklevel=2,
         )
     try:
-        return PeftModel.from_pretrained(base, str(folder), config=config).eval()
+        model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
+        return model.eval()
     except (SafetensorError, EOFError) as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
     except pickle.UnpicklingError as error:  # PEFT (0.21) lets torch unpickle tensors only
@@ -226,11 +234,14 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
         ) from error
 
 
-def _read_config(folder: Path) -> PeftConfig:
-    """The adapter's config, which may be of any PEFT method.
+def read_config(folder: Path) -> PeftConfig:
+    """The config of the adapter in a folder, which may be of any PEFT method.
 
     The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
     and would read one of any size.
+
+    Raises:
+        ValueError: if the file is none of a PEFT method.
     """
     path = folder / CONFIG_NAME
     if (size := path.stat().st_size) > MOST_CONFIG:

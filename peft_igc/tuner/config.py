@@ -27,6 +27,7 @@ from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from .anchor_rules import assistant_header, text_rule
 from .base_model import TINY, TINY_FOLDER
+from .saving.beside import check_entries
 
 
 logger = logging.getLogger(__name__)
@@ -219,6 +220,9 @@ class IGCConfig(PeftConfig):
         format_version (`int`, *optional*, defaults to `2`):
             Format of the saved adapter. Adapters of version 0.1 have none and are of format 1. A newer format than
             this version of the package knows is refused.
+        trained_beside (`list[str]`, *optional*):
+            Adapters of other methods that were active when this one was trained, such as a LoRA, as paths of their
+            folders from this adapter's. `PeftModel.from_pretrained` loads them with it. With `[]` it is loaded alone.
     """
 
     interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
@@ -276,6 +280,8 @@ class IGCConfig(PeftConfig):
     init_weights: bool = field(default=True, metadata={"help": "a new adapter changes nothing"})
     format_version: int = field(default=FORMAT, metadata={"help": "format of the saved adapter; set by itself"})
 
+    trained_beside: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
+
     # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
     target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
     exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
@@ -304,6 +310,7 @@ class IGCConfig(PeftConfig):
         self._set_sizes()
         self._check_choices()
         self._check_anchors()
+        check_entries(self.trained_beside)
 
     def _check_interface(self) -> None:
         """Validates the interface, its token table, and `confidence`."""
