@@ -29,8 +29,8 @@ from ..expressions.reading import ExpressionReading, read_expressions
 from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.number_runs import shifted, shows
-from ..numbers.token_table import EMBEDDED, Edge
+from ..numbers.number_runs import shifted
+from ..numbers.token_table import EMBEDDED
 from .readings import Choice, Pointing, two_places
 
 
@@ -134,11 +134,10 @@ def signed_by_rule(
     found = literals(reader.symbols, context.ids, read, 1)
     places = two_places(reading.scores)[0]  # [B, A, 2]
     chosen = reading.positions.gather(2, places).flatten(0, 1).clamp(min=0)  # [N, 2]
-    seen = reader.tokens.look_up(context.ids, read)
-    # Behind a minus the text is known; without one the sign may be a word, such as `negative`.
-    touched = shifted(shows(seen.last, Edge.MINUS), 1).gather(1, chosen).view(choice.signs.shape)
+    # A word such as `minus` is a sign or the operation, which the network tells apart.
+    worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
-    sign = torch.where(touched, sign, sign | choice.signs)
+    sign = sign | (choice.signs & worded_sign.long())
     zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
     sign = torch.where(zero, 0, sign)
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
