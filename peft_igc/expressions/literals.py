@@ -43,7 +43,6 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
-    request: Tensor  # [N, L] bool, a word that asks, such as `what`, stands in this token
 
 
 def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) -> Literals:
@@ -104,5 +103,4 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
         space=count(stream.symbol == int(Symbol.SPACE)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
-        request=count(stream.symbol == int(Symbol.REQUEST)) > 0,
     )
