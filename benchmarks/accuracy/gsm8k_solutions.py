@@ -146,7 +146,8 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
         read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]
         found = {"seconds": round(time.perf_counter() - start, 1), "steps": trainer.state.global_step}
         found |= {"last_loss": losses[-1:], "last_read_accuracy": read[-1:]}
-    shown = {key: value for key, value in settings.items() if key not in ("output_dir", "dataset_name")}
+    paths = ("model_name_or_path", "output_dir", "dataset_name")
+    shown = {key: value for key, value in settings.items() if key not in paths}
     count = parameters_in(folder) + (parameters_in(folder / LOW_RANK) if kind == KINDS[0] else 0)
     return found | {"parameters": count, "settings": shown}
 
