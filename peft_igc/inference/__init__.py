@@ -4,6 +4,7 @@
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets.
 * `tracing`: shows what was read, calculated and written while one prompt was answered.
+* `audit`, `audit_causes`, `audit_page`: sorts wrong answers by the part that caused them; a page of it.
 * `harness`, `harness_tasks`: a model class and tasks for lm-evaluation-harness.
 
 Imports `numbers`, `mappings`, `data` and `tuner`; outside of the package torch, transformers, peft, safetensors and
