@@ -1,4 +1,6 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `chat`, `profile`, `annotate`; also `python -m peft_igc`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `profile`, `annotate`.
+
+The program is `peft-igc`, or `python -m peft_igc`.
 
 In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, or if `sft`
 taught nothing; 2 with one line on stderr for an error that the user can correct (a missing folder, a malformed line);
@@ -39,6 +41,7 @@ examples:
   peft-igc chat --base tiny --adapter demo-output/adapter
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
+  peft-igc audit --base tiny --adapter tiny --data items.jsonl --html audit.html  # why answers are wrong
   peft-igc profile tiny                                                # how a tokenizer splits numbers
   peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
@@ -77,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     sft.set_defaults(run=_sft)
 
     _add_evaluate(commands.add_parser("eval", help="exact match of generated answers on a JSONL or CSV file"))
+    _add_audit(commands.add_parser("audit", help="sort the wrong answers on a file by cause"))
     _add_trace(commands.add_parser("trace", help="show the calculator's part in the answers to prompts"))
     chat = commands.add_parser("chat", help="talk to the model, with every step in the margin")
     _add_model(chat, adapter_required=True)
@@ -99,21 +103,45 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     """Adds the arguments of `peft-igc eval`."""
     _add_model(evaluate, adapter_required=False)
-    evaluate.add_argument(
-        "--data",
-        required=True,
-        metavar="FILE",
-        help="JSON lines or, if it ends in .csv, CSV, with `prompt`, `target`, optional `group`; also .gz",
-    )
+    _add_data(evaluate)
     evaluate.add_argument("--output", required=True, metavar="FILE", help="file for the results, as JSON")
     evaluate.add_argument(
         "--predictions", metavar="FILE", help="file for every answer, as JSON lines: `answer`, `right`, `cut`, `steps`"
     )
     _add_decoding(evaluate)
-    evaluate.add_argument(
+    _add_batch_size(evaluate)
+    evaluate.set_defaults(run=_evaluate)
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc audit`."""
+    _add_model(parser, adapter_required=True)
+    _add_data(parser)
+    parser.add_argument("--output", metavar="FILE", help="file for the counts and the examples, as JSON")
+    parser.add_argument("--html", metavar="FILE", help="file for one page with all of it, without scripts and network")
+    parser.add_argument(
+        "--examples", type=int, default=5, metavar="N", help="wrong answers shown per cause (default: %(default)s)"
+    )
+    _add_decoding(parser)
+    _add_batch_size(parser)
+    parser.set_defaults(run=_audit)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that names the items."""
+    parser.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="JSON lines or, if it ends in .csv, CSV, with `prompt`, `target`, optional `group`; also .gz",
+    )
+
+
+def _add_batch_size(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of prompts per batch."""
+    parser.add_argument(
         "--batch-size", type=_positive, default=64, metavar="N", help="prompts per batch (default: %(default)s)"
     )
-    evaluate.set_defaults(run=_evaluate)
 
 
 def _add_trace(trace: argparse.ArgumentParser) -> None:
@@ -274,6 +302,33 @@ def _evaluate(arguments: argparse.Namespace) -> int:
             "`--raw`, or include the sequences in the prompts."
         )
     _say("Written: " + ", ".join(f"`{name}`" for name in (output, arguments.predictions) if name is not None))
+    return 0
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    """`peft-igc audit`."""
+    from .data.files import read_items
+    from .inference.audit import audit
+    from .inference.audit_page import page
+
+    for option, name in (("--output", arguments.output), ("--html", arguments.html)):
+        if name is not None:
+            _check_output(Path(name), option)
+    items = read_items(arguments.data)
+    model, tokenizer = _load(arguments)
+    decoding = {name: getattr(arguments, name) for name in ("batch_size", "max_new_tokens", "raw")}
+    found = audit(model, tokenizer, items, progress=_Counter(), **decoding)
+    names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
+    if arguments.output is not None:
+        text = json.dumps(found.as_dict(arguments.examples) | names, indent=2, ensure_ascii=False)
+        Path(arguments.output).write_text(text + "\n", encoding="utf-8")
+    if arguments.html is not None:
+        title = f"Audit of {arguments.adapter} on {arguments.data}"
+        Path(arguments.html).write_text(page(found, title=title, examples=arguments.examples), encoding="utf-8")
+    _say(found.format())
+    written = [f"`{name}`" for name in (arguments.output, arguments.html) if name is not None]
+    if written:
+        _say(f"Written: {', '.join(written)}")
     return 0
 
 

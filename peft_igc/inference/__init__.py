@@ -7,6 +7,7 @@
 * `recording`: the same for whatever a block of code generates. `records` has the records, `trace_text` and
   `trace_page` show them in a terminal and on a page.
 * `chat`: a conversation in a terminal, with every step in the margin.
+* `audit`, `audit_causes`, `audit_page`: sorts wrong answers by the part that caused them; a page of it.
 * `harness`, `harness_tasks`: a model class and tasks for lm-evaluation-harness.
 
 Imports `numbers`, `expressions`, `mappings`, `data` and `tuner`; outside of the package torch, transformers, peft,
