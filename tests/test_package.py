@@ -29,6 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "plugin": set(),  # torch imports it before it is complete itself
     "inference": {"jinja2", "peft", "safetensors", "torch", "transformers"},
     "annotation": {"jinja2", "torch"},
+    "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},
