@@ -1,4 +1,4 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `profile`, `annotate`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`.
 
 The program is `peft-igc`, or `python -m peft_igc`.
 
@@ -35,6 +35,7 @@ __all__ = ["build_parser", "main"]
 EXAMPLES = """\
 examples:
   peft-igc demo --output demo-output
+  peft-igc demo --base smollm2 --output build/smollm2                  # a real model; see `make demo-smollm2`
   peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
   peft-igc trace --base tiny --adapter demo-output/adapter --prompts prompts.txt --html trace.html
@@ -44,6 +45,7 @@ examples:
   peft-igc audit --base tiny --adapter tiny --data items.jsonl --html audit.html  # why answers are wrong
   peft-igc profile tiny                                                # how a tokenizer splits numbers
   peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
+  peft-igc calibrate --base tiny --adapter demo-output/adapter --data items.jsonl
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
 """
 
@@ -63,6 +65,12 @@ def build_parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
     demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
+    demo.add_argument(
+        "--base",
+        default="tiny",
+        metavar="NAME_OR_DIR",
+        help="`tiny` (embedded), `smollm2` (fetched by `make demo-smollm2`), or a folder with a causal LM",
+    )
     demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: %(default)s)")
     demo.add_argument(
         "--interface",
@@ -96,6 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     profile.add_argument("--json", action="store_true", help="print the profile as JSON")
     profile.set_defaults(run=_profile)
+    _add_calibrate(commands.add_parser("calibrate", help="fit the confidence of an adapter to texts of yours"))
     _add_annotate(commands.add_parser("annotate", help="add operand columns to training rows, using a model"))
     return parser
 
@@ -155,6 +164,25 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
         "--json", nargs="?", const="-", metavar="FILE", help="write the traces as JSON lines; without FILE print them"
     )
     trace.set_defaults(run=_trace)
+
+
+def _add_calibrate(calibrate: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc calibrate`."""
+    _add_model(calibrate, adapter_required=True)
+    calibrate.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="JSON lines with `prompt` and `target`, which is null where the calculator should be silent; also .gz",
+    )
+    calibrate.add_argument(
+        "--wrong",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="share of the texts that may be answered wrongly (default: %(default)s)",
+    )
+    calibrate.set_defaults(run=_calibrate)
 
 
 def _add_annotate(annotate: argparse.ArgumentParser) -> None:
@@ -224,6 +252,8 @@ def _positive(text: str) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     """`peft-igc demo`."""
     _need_training_packages()
+    if arguments.base != "tiny":
+        return _demo_on(arguments)
     from .demo.run import run_demo
     from .demo.settings import SETTINGS
 
@@ -236,14 +266,62 @@ def _demo(arguments: argparse.Namespace) -> int:
         say=_say,
     )
     _say(f"\nExact match of whole answers, per cent:\n\n{outcome.table}\n")
+    return _end_of_demo(outcome, "tiny")
+
+
+def _demo_on(arguments: argparse.Namespace) -> int:
+    """`peft-igc demo --base` with a saved model."""
+    from .demo.real_model import run_language_model
+    from .demo.settings import LANGUAGE_MODEL
+    from .demo.smollm2 import NAME, smollm2_base
+
+    if arguments.interface != "tokens":
+        raise ValueError("`--interface hidden` is for the embedded base. Leave it out with `--base`.")
+    folder = smollm2_base(say=_say) if arguments.base == NAME else Path(arguments.base)
+    changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
+    outcome = run_language_model(
+        folder,
+        arguments.output,
+        name=arguments.base,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
+        settings=dataclasses.replace(LANGUAGE_MODEL, **changes),
+        say=_say,
+    )
+    _say(f"\n{outcome.table}\n")
+    return _end_of_demo(outcome, str(folder))
+
+
+def _end_of_demo(outcome: Any, base: str) -> int:
+    """Says which targets were missed and what was written; returns the exit code."""
     if outcome.missed:
         _say("Targets missed:\n" + "\n".join(f"  {sentence}" for sentence in outcome.missed))
     else:
         _say("All targets are reached.")
     files = ", ".join(f"`{outcome.folder / name}`" for name in ("results.json", "learning_curve.png", "adapter"))
     _say(f"Written: {files}")
-    _say(f'Now try: peft-igc trace --base tiny --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
+    _say(f'Now try: peft-igc trace --base {base} --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
     return 1 if outcome.missed and not outcome.results["training"]["stopped_early"] else 0
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    """`peft-igc calibrate`."""
+    _need_training_packages()
+    from .calibration.run import CURVE, calibrate, save_calibration
+    from .data.files import read_rows
+
+    if not 0 <= arguments.wrong < 1:
+        raise ValueError(f"`--wrong {arguments.wrong:g}` is not a share. Pass 0 or more, and less than 1.")
+    items = read_rows(arguments.data, wanted='with "prompt" and "target"')
+    model, tokenizer = _load(arguments)
+    found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong)
+    save_calibration(found, arguments.adapter, {"texts": Path(arguments.data).name, "wrong": arguments.wrong})
+    _say(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
+    for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
+        point = found.at(confidence, found.tested)
+        _say(f"  {name}: right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}")
+    _say(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` beside it")
+    return 0
 
 
 def _sft(arguments: argparse.Namespace) -> int:

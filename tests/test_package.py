@@ -29,6 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "plugin": {"lm_eval"},  # torch imports it before it is complete itself
     "inference": {"datasets", "jinja2", "lm_eval", "peft", "rich", "safetensors", "torch", "transformers"},
     "annotation": {"jinja2", "torch"},
+    "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},

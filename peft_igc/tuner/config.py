@@ -143,12 +143,16 @@ class IGCConfig(PeftConfig):
             Minimum probability of a reading (operands, signs and operator together), in 0..1 without 1. Below it the
             status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
-            It can be changed after training.
+            It can be changed after training; `peft-igc calibrate` chooses it for texts of yours.
         excuse_confidence (`float`, *optional*):
             Minimum probability that a further number of a request in words has nothing to do with it, in 0..1 without
             0, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number refuses the request.
             `None`: every further number does, and the adapter has no weights to judge it. Needs `symbols`. A
             probability can be changed after training.
+        temperature (`float`, *optional*, defaults to `1.0`):
+            Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
+            probabilities; above 0. Above 1 they are closer to chance. The most probable reading stays the same. Set by
+            `peft-igc calibrate`.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
         max_distance (`int`, *optional*):
@@ -250,6 +254,7 @@ class IGCConfig(PeftConfig):
     excuse_confidence: float | None = field(
         default=None, metadata={"help": "minimum probability that a further number is unrelated"}
     )
+    temperature: float = field(default=1.0, metadata={"help": "divides the logits of a reading, to calibrate them"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
     max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
 
@@ -313,7 +318,7 @@ class IGCConfig(PeftConfig):
         check_entries(self.trained_beside)
 
     def _check_interface(self) -> None:
-        """Validates the interface, its token table, and `confidence`."""
+        """Validates the interface, its token table, `confidence` and `temperature`."""
         if self.interface not in INTERFACES:
             raise ValueError(f"`interface={self.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
         if (self.interface == "tokens") != (self.number_tokens is not None):
@@ -331,6 +336,9 @@ class IGCConfig(PeftConfig):
         value = self.confidence
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
             raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
+        value = self.temperature
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise ValueError(f"`temperature={value!r}` is not above 0. Set `IGCConfig(temperature=...)`, 1 for none.")
         excuse = self.excuse_confidence
         if excuse is None:
             return

@@ -421,6 +421,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         since = (since - first).clamp(min=0)
         read = reader(kept, ids != PADDING, at, ids, since)
         reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
+        if not self.training:
+            reading = reading.cooled(config.temperature)
         choice = reading.choose()
         legible = anchors >= 0
         if config.interface == "hidden":  # the token interface counts unseen text as a number
