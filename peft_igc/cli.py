@@ -1,4 +1,6 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `trace`, `chat`, `profile`, `annotate`; also `python -m peft_igc`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`.
+
+The program is `peft-igc`, or `python -m peft_igc`.
 
 In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, or if `sft`
 taught nothing; 2 with one line on stderr for an error that the user can correct (a missing folder, a malformed line);
@@ -33,14 +35,17 @@ __all__ = ["build_parser", "main"]
 EXAMPLES = """\
 examples:
   peft-igc demo --output demo-output
+  peft-igc demo --base smollm2 --output build/smollm2                  # a real model; see `make demo-smollm2`
   peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
   peft-igc trace --base tiny --adapter demo-output/adapter --prompts prompts.txt --html trace.html
   peft-igc chat --base tiny --adapter demo-output/adapter
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
   peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
+  peft-igc audit --base tiny --adapter tiny --data items.jsonl --html audit.html  # why answers are wrong
   peft-igc profile tiny                                                # how a tokenizer splits numbers
   peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
+  peft-igc calibrate --base tiny --adapter demo-output/adapter --data items.jsonl
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
 """
 
@@ -60,6 +65,12 @@ def build_parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
     demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
+    demo.add_argument(
+        "--base",
+        default="tiny",
+        metavar="NAME_OR_DIR",
+        help="`tiny` (embedded), `smollm2` (fetched by `make demo-smollm2`), or a folder with a causal LM",
+    )
     demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: %(default)s)")
     demo.add_argument(
         "--interface",
@@ -77,6 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     sft.set_defaults(run=_sft)
 
     _add_evaluate(commands.add_parser("eval", help="exact match of generated answers on a JSONL or CSV file"))
+    _add_audit(commands.add_parser("audit", help="sort the wrong answers on a file by cause"))
     _add_trace(commands.add_parser("trace", help="show the calculator's part in the answers to prompts"))
     chat = commands.add_parser("chat", help="talk to the model, with every step in the margin")
     _add_model(chat, adapter_required=True)
@@ -92,6 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     profile.add_argument("--json", action="store_true", help="print the profile as JSON")
     profile.set_defaults(run=_profile)
+    _add_calibrate(commands.add_parser("calibrate", help="fit the confidence of an adapter to texts of yours"))
     _add_annotate(commands.add_parser("annotate", help="add operand columns to training rows, using a model"))
     return parser
 
@@ -99,21 +112,45 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:
     """Adds the arguments of `peft-igc eval`."""
     _add_model(evaluate, adapter_required=False)
-    evaluate.add_argument(
-        "--data",
-        required=True,
-        metavar="FILE",
-        help="JSON lines or, if it ends in .csv, CSV, with `prompt`, `target`, optional `group`; also .gz",
-    )
+    _add_data(evaluate)
     evaluate.add_argument("--output", required=True, metavar="FILE", help="file for the results, as JSON")
     evaluate.add_argument(
         "--predictions", metavar="FILE", help="file for every answer, as JSON lines: `answer`, `right`, `cut`, `steps`"
     )
     _add_decoding(evaluate)
-    evaluate.add_argument(
+    _add_batch_size(evaluate)
+    evaluate.set_defaults(run=_evaluate)
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc audit`."""
+    _add_model(parser, adapter_required=True)
+    _add_data(parser)
+    parser.add_argument("--output", metavar="FILE", help="file for the counts and the examples, as JSON")
+    parser.add_argument("--html", metavar="FILE", help="file for one page with all of it, without scripts and network")
+    parser.add_argument(
+        "--examples", type=int, default=5, metavar="N", help="wrong answers shown per cause (default: %(default)s)"
+    )
+    _add_decoding(parser)
+    _add_batch_size(parser)
+    parser.set_defaults(run=_audit)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that names the items."""
+    parser.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="JSON lines or, if it ends in .csv, CSV, with `prompt`, `target`, optional `group`; also .gz",
+    )
+
+
+def _add_batch_size(parser: argparse.ArgumentParser) -> None:
+    """Adds the number of prompts per batch."""
+    parser.add_argument(
         "--batch-size", type=_positive, default=64, metavar="N", help="prompts per batch (default: %(default)s)"
     )
-    evaluate.set_defaults(run=_evaluate)
 
 
 def _add_trace(trace: argparse.ArgumentParser) -> None:
@@ -127,6 +164,25 @@ def _add_trace(trace: argparse.ArgumentParser) -> None:
         "--json", nargs="?", const="-", metavar="FILE", help="write the traces as JSON lines; without FILE print them"
     )
     trace.set_defaults(run=_trace)
+
+
+def _add_calibrate(calibrate: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc calibrate`."""
+    _add_model(calibrate, adapter_required=True)
+    calibrate.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="JSON lines with `prompt` and `target`, which is null where the calculator should be silent; also .gz",
+    )
+    calibrate.add_argument(
+        "--wrong",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="share of the texts that may be answered wrongly (default: %(default)s)",
+    )
+    calibrate.set_defaults(run=_calibrate)
 
 
 def _add_annotate(annotate: argparse.ArgumentParser) -> None:
@@ -162,7 +218,12 @@ def _add_model(parser: argparse.ArgumentParser, adapter_required: bool) -> None:
         "--base", required=True, metavar="DIR_OR_ID", help='folder, hub id, or "tiny" for the embedded base model'
     )
     left_out = "" if adapter_required else "; without it the base model alone is evaluated"
-    parser.add_argument("--adapter", required=adapter_required, metavar="DIR", help=f"saved adapter{left_out}")
+    parser.add_argument(
+        "--adapter",
+        required=adapter_required,
+        metavar="DIR",
+        help=f'saved adapter, or "tiny" for the trained one of the embedded base{left_out}',
+    )
     parser.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16", "float16"),
@@ -191,6 +252,8 @@ def _positive(text: str) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     """`peft-igc demo`."""
     _need_training_packages()
+    if arguments.base != "tiny":
+        return _demo_on(arguments)
     from .demo.run import run_demo
     from .demo.settings import SETTINGS
 
@@ -203,14 +266,62 @@ def _demo(arguments: argparse.Namespace) -> int:
         say=_say,
     )
     _say(f"\nExact match of whole answers, per cent:\n\n{outcome.table}\n")
+    return _end_of_demo(outcome, "tiny")
+
+
+def _demo_on(arguments: argparse.Namespace) -> int:
+    """`peft-igc demo --base` with a saved model."""
+    from .demo.real_model import run_language_model
+    from .demo.settings import LANGUAGE_MODEL
+    from .demo.smollm2 import NAME, smollm2_base
+
+    if arguments.interface != "tokens":
+        raise ValueError("`--interface hidden` is for the embedded base. Leave it out with `--base`.")
+    folder = smollm2_base(say=_say) if arguments.base == NAME else Path(arguments.base)
+    changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
+    outcome = run_language_model(
+        folder,
+        arguments.output,
+        name=arguments.base,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
+        settings=dataclasses.replace(LANGUAGE_MODEL, **changes),
+        say=_say,
+    )
+    _say(f"\n{outcome.table}\n")
+    return _end_of_demo(outcome, str(folder))
+
+
+def _end_of_demo(outcome: Any, base: str) -> int:
+    """Says which targets were missed and what was written; returns the exit code."""
     if outcome.missed:
         _say("Targets missed:\n" + "\n".join(f"  {sentence}" for sentence in outcome.missed))
     else:
         _say("All targets are reached.")
     files = ", ".join(f"`{outcome.folder / name}`" for name in ("results.json", "learning_curve.png", "adapter"))
     _say(f"Written: {files}")
-    _say(f'Now try: peft-igc trace --base tiny --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
+    _say(f'Now try: peft-igc trace --base {base} --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
     return 1 if outcome.missed and not outcome.results["training"]["stopped_early"] else 0
+
+
+def _calibrate(arguments: argparse.Namespace) -> int:
+    """`peft-igc calibrate`."""
+    _need_training_packages()
+    from .calibration.run import CURVE, calibrate, save_calibration
+    from .data.files import read_rows
+
+    if not 0 <= arguments.wrong < 1:
+        raise ValueError(f"`--wrong {arguments.wrong:g}` is not a share. Pass 0 or more, and less than 1.")
+    items = read_rows(arguments.data, wanted='with "prompt" and "target"')
+    model, tokenizer = _load(arguments)
+    found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong)
+    save_calibration(found, arguments.adapter, {"texts": Path(arguments.data).name, "wrong": arguments.wrong})
+    _say(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
+    for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
+        point = found.at(confidence, found.tested)
+        _say(f"  {name}: right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}")
+    _say(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` beside it")
+    return 0
 
 
 def _sft(arguments: argparse.Namespace) -> int:
@@ -269,6 +380,33 @@ def _evaluate(arguments: argparse.Namespace) -> int:
             "`--raw`, or include the sequences in the prompts."
         )
     _say("Written: " + ", ".join(f"`{name}`" for name in (output, arguments.predictions) if name is not None))
+    return 0
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    """`peft-igc audit`."""
+    from .data.files import read_items
+    from .inference.audit import audit
+    from .inference.audit_page import page
+
+    for option, name in (("--output", arguments.output), ("--html", arguments.html)):
+        if name is not None:
+            _check_output(Path(name), option)
+    items = read_items(arguments.data)
+    model, tokenizer = _load(arguments)
+    decoding = {name: getattr(arguments, name) for name in ("batch_size", "max_new_tokens", "raw")}
+    found = audit(model, tokenizer, items, progress=_Counter(), **decoding)
+    names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
+    if arguments.output is not None:
+        text = json.dumps(found.as_dict(arguments.examples) | names, indent=2, ensure_ascii=False)
+        Path(arguments.output).write_text(text + "\n", encoding="utf-8")
+    if arguments.html is not None:
+        title = f"Audit of {arguments.adapter} on {arguments.data}"
+        Path(arguments.html).write_text(page(found, title=title, examples=arguments.examples), encoding="utf-8")
+    _say(found.format())
+    written = [f"`{name}`" for name in (arguments.output, arguments.html) if name is not None]
+    if written:
+        _say(f"Written: {', '.join(written)}")
     return 0
 
 

@@ -26,9 +26,10 @@ ROOMS: dict[str, set[str]] = {
     "mappings": {"torch"},
     "data": {"datasets", "torch"},
     "tuner": {"peft", "safetensors", "torch", "transformers"},
-    "plugin": set(),  # torch imports it before it is complete itself
-    "inference": {"jinja2", "peft", "rich", "safetensors", "torch", "transformers"},
+    "plugin": {"lm_eval"},  # torch imports it before it is complete itself
+    "inference": {"datasets", "jinja2", "lm_eval", "peft", "rich", "safetensors", "torch", "transformers"},
     "annotation": {"jinja2", "torch"},
+    "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},

@@ -60,9 +60,12 @@ def test_the_first_screen_has_all_its_parts():
     (_, console), (_, python) = blocks(screen)
     assert "What is 58213 times 907?" in console
     assert [line.split()[:3] for line in console.splitlines()[:2]] == [["$", "make", "demo"], ["$", "make", "test"]]
-    assert len(python.splitlines()) <= 15
-    for step in ("get_peft_model(", ".train()", ".generate("):
-        assert step in python
+    assert len(python.splitlines()) <= 5
+    assert "tiny_igc()" in python
+    attach = next(content for kind, content in blocks(section(README, "## Attach and load")) if kind == "python")
+    assert len(attach.splitlines()) <= 15
+    for step in ("get_peft_model(", ".train()", ".save_model("):
+        assert step in attach
     assert re.findall(r"^\*\*(.*)\*\*:", screen, re.MULTILINE) == ["Results", "When not to use it"]
     assert not re.search(r"!\[|badge|[\U0001F300-\U0001FAFF]", README)
 
@@ -106,10 +109,13 @@ def test_blocks_are_found_on_every_kind_of_page():
 def test_the_python_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
+    printed = []
     for language, content in blocks(text_of(page)):
         if language == "python":
             exec(compile(content, name_of(page), "exec"), names)
+            printed.append(capsys.readouterr().out)
     if page.name == "README.md" and page.parent == ROOT:
+        assert printed[0] == "2088\n"  # the first block's, right after the installation
         assert (tmp_path / "build" / "igc" / "adapter" / "adapter_model.safetensors").is_file()
 
 

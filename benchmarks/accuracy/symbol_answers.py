@@ -3,7 +3,7 @@
 Whole generated answers of one adapter of the token interface: `right`, `silent` (no step is ok), or `wrong` (a step is
 ok and the answer is another one). Texts: `a op b` in 80 spellings; items like MATH-401; look-alikes; three and more
 numbers in words, over sentences, lines and lists, where the value of all numbers is right and anything else is wrong;
-and the suites of the token interface. Expressions with decimal results count as silent while they are not written.
+and the suites of the token interface.
 
     python -m benchmarks.accuracy.symbol_answers --adapter demo-output/adapter --output FILE
 """
@@ -71,16 +71,11 @@ def three_numbers(n: int, seed: int) -> list[Asked]:
     return [next(texts) for _ in range(n)]
 
 
-def written(target: str | None) -> str | None:
-    """A target, if it is an integer: others are not written."""
-    return target if target is not None and "." not in target else None
-
-
 def sets_of(n: int, seed: int) -> dict[str, list[Asked]]:
     """All sets of texts, by name."""
     found = {
-        "spellings": [Asked(item["prompt"], written(item["target"])) for item in spelled_items(max(n // 80, 1), seed)],
-        "like_math_401": [Asked(item["prompt"], written(item["target"])) for item in like_math_401(n, seed)],
+        "spellings": [Asked(item["prompt"], item["target"]) for item in spelled_items(max(n // 80, 1), seed)],
+        "like_math_401": [Asked(item["prompt"], item["target"]) for item in like_math_401(n, seed)],
         "look_alikes": [Asked(one.text, None) for one in look_alikes(n, seed)],
         "three_numbers": three_numbers(n, seed),
     }

@@ -20,7 +20,7 @@ from .bigbench import parse_question, random_divisor
 from .columns import EXPRESSION, EXPRESSION_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, work_out, written
 from .mixture import Mixture
-from .text_reader import expressions_in
+from .text_reader import CONTROL, expressions_in
 from .wording import symbol_expressions
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
@@ -31,16 +31,10 @@ __all__ = ["ArithmeticRows", "Row"]
 
 Row = dict[str, Any]
 
-# Shares of the kinds of expressions; that of two integers is read by the network, too.
-_EXPRESSIONS = {
-    "two": 0.4,
-    "chain": 0.16,
-    "brackets": 0.13,
-    "power": 0.1,
-    "decimals": 0.09,
-    "percent": 0.07,
-    "money": 0.05,
-}
+# Shares of the kinds of expressions; those of two integers are read by the network, too. With decimals they have a
+# result more often.
+_KINDS = {"two": 0.4, "chain": 0.16, "brackets": 0.13, "power": 0.1, "decimals": 0.09, "percent": 0.07, "money": 0.05}
+_WITH_DECIMALS = _KINDS | {"two": 0.3, "decimals": 0.18, "quotient": 0.1, "percent": 0.1, "money": 0.08}
 _REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
 _SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of")
 _SILENT = ("none", "unsupported", "look-alike")
@@ -195,8 +189,7 @@ class ArithmeticRows:
         else:
             prompt, completion, columns = self._request(kind, wording, system, rng)
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
-            # A number in the system prompt is a further number, too.
-            system = None if self._read(f"{system} {prompt}") is None else system
+            system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
         if not wording.system_first:
             system = self._system(wording, rng)
         if not self.conversational:
@@ -238,11 +231,12 @@ class ArithmeticRows:
                 return prompt, *self._columns(*read)
         return prompt, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
 
-    def _read(self, prompt: str) -> tuple[str, Worked] | None:
+    def _read(self, prompt: str, system: str = "") -> tuple[str, Worked] | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
         if not _SYMBOLS.search(prompt):  # most prompts, and a search is a thousand times as fast
             return None
-        expression = expressions_in([prompt], self.num_digits, self.max_operands)[0]
+        text = f"{CONTROL}{system}{CONTROL}{prompt}{CONTROL}{CONTROL}" if self.conversational else prompt
+        expression = expressions_in([text], self.num_digits, self.max_operands)[0]
         try:
             return None if expression is None else (expression, work_out(expression, self.limits))
         except NotAnExpression:
@@ -261,7 +255,9 @@ class ArithmeticRows:
 
     def _expression(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row with an expression in symbols."""
-        kinds = _EXPRESSIONS if self.max_operands > 2 else {"two": 1.0}
+        kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
+        if self.max_operands == 2:
+            kinds = {"two": 1.0}
         while True:
             kind = rng.choices(tuple(kinds), tuple(kinds.values()))[0]
             drawn = symbol_expressions.draw(kind, self.max_digits, rng)

@@ -2,6 +2,9 @@
 
 * `settings`: all hyperparameters; `batches`: rows to tokens; `training`: the trainer; `progress`: lines while it runs.
 * `report`: the table and the plot; `run`: the whole demonstration, from an untrained adapter to measured answers.
+* `real_model`: the same on any saved causal LM, and `smollm2`, one from the package index. `real_text`: texts that
+  people wrote; `text_sets`, `harm`: what is measured; `writing`: the second half of the training; `real_report`: the
+  table.
 
 Imports every other room except `annotation` and `sft`. Start with `run`.
 """

@@ -44,7 +44,7 @@ from .settings import SETTINGS, DemoSettings
 from .training import made_trainer
 
 
-__all__ = ["DemoResult", "demo_config", "run_demo", "training_rows"]
+__all__ = ["DemoResult", "demo_config", "hardware", "replaced", "run_demo", "training_rows", "unfinished"]
 
 Say = Callable[[str], None]
 
@@ -117,15 +117,14 @@ def run_demo(
         raise ValueError(f"`minutes={minutes:g}` must be above 0. Leave it out for no limit.")
     if output.exists() and not output.is_dir():
         raise ValueError(f"The output folder `{output}` is a file. Pass a folder, or a name that does not exist.")
-    with _unfinished(output) as work:
+    with unfinished(output) as work:
         outcome = _run(work, output, seed, minutes, settings, say)
-        for path in sorted(work.iterdir()):
-            _replace(path, output / path.name)
+        replaced(work, output)
     return outcome
 
 
 @contextmanager
-def _unfinished(output: Path) -> Iterator[Path]:
+def unfinished(output: Path) -> Iterator[Path]:
     """A temporary folder in `output`. At the end it is removed, and so is `output` if it is new and empty."""
     is_new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
@@ -161,7 +160,7 @@ def _run(work: Path, output: Path, seed: int, minutes: float | None, settings: D
         "training": training,
         "settings": dataclasses.asdict(settings),
         "versions": versions() | {name: version(name) for name in ("trl", "datasets", "accelerate")},
-        "hardware": _hardware(),
+        "hardware": hardware(),
     }
     (work / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     draw(work / "learning_curve.png", training)
@@ -221,7 +220,7 @@ def _train(
     }
 
 
-def _hardware() -> dict[str, Any]:
+def hardware() -> dict[str, Any]:
     """Facts about the machine that times and rounding depend on."""
     return {
         "machine": platform.machine(),
@@ -233,8 +232,10 @@ def _hardware() -> dict[str, Any]:
     }
 
 
-def _replace(source: Path, target: Path) -> None:
-    """Moves a file or folder to a path, in place of an older one."""
-    if target.is_dir():
-        shutil.rmtree(target)
-    source.replace(target)
+def replaced(work: Path, output: Path) -> None:
+    """Moves all files and folders of `work` to `output`, in place of older ones."""
+    for source in sorted(work.iterdir()):
+        target = output / source.name
+        if target.is_dir():
+            shutil.rmtree(target)
+        source.replace(target)

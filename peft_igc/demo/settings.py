@@ -1,17 +1,18 @@
 """All hyperparameters of the demonstrations, of which there is one per interface.
 
-`SETTINGS` maps an interface to its `DemoSettings`; no other module of the demonstration has numbers of its own.
+`SETTINGS` maps an interface to its `DemoSettings`; `LANGUAGE_MODEL` is for any other saved model. No other module of
+the demonstration has hyperparameters of its own.
 Try it: `pytest tests/test_cli.py -k settings`
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 
 
-__all__ = ["SETTINGS", "DemoSettings"]
+__all__ = ["LANGUAGE_MODEL", "SETTINGS", "DemoSettings", "LanguageModelSettings"]
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,8 @@ SETTINGS = {
         max_digits=6,
         mixture=TOKENS_MIXTURE,
         many_phrasings=True,
-        distinct_rows=10_000,
-        steps=720,
+        distinct_rows=20_000,
+        steps=760,
         muon_learning_rate=1e-2,
         weight_decay=0.3,
         writing_every=4,
@@ -101,3 +102,50 @@ SETTINGS = {
         target_per_group=0.995,
     ),
 }
+
+
+@dataclass(frozen=True)
+class LanguageModelSettings:
+    """Hyperparameters of the demonstration on a saved language model, in the order in which they are used."""
+
+    # The adapter, the rows of the reading and its training, which runs no layer after the calculator's.
+    reading: DemoSettings
+    # Then the writing, on prompts that the model reads once.
+    writing_rows: int = 768
+    writing_steps: int = 100
+    writing_batch_size: int = 32
+    writing_learning_rate: float = 3e-3
+    writing_muon_learning_rate: float = 1e-2
+    writing_weight_decay: float = 0.1
+    writing_warmup_steps: int = 10
+    # Calibration: share of the held-out texts that may be answered wrongly.
+    calibration_items: int = 300  # of each generated kind
+    most_wrong: float = 0.005
+    # Measurements: items per subtask of BIG-bench, and in each other set.
+    per_group: int = 100
+    per_set: int = 300
+    base_per_group: int = 20
+    base_new_tokens: int = 128  # asked for the number only
+    most_of_text: int = 512  # characters; longer prompts are not measured, and not trained
+    batch_size_of_test: int = 64
+    max_new_tokens: int = 32
+    harm_prompts: int = 100
+    harm_answers: int = 32
+    target: float = 0.999  # of BIG-bench
+
+
+LANGUAGE_MODEL = LanguageModelSettings(
+    reading=replace(
+        SETTINGS["tokens"],
+        reading_dim=192,
+        reading_ffn=384,
+        distinct_rows=10_000,
+        steps=260,
+        batch_size=96,
+        warmup_steps=30,
+        writing_every=1,
+        reading_steps=260,
+        log_every=10,
+        checks=0,
+    ),
+)

@@ -77,9 +77,10 @@ class Symbol(enum.IntEnum):
     MEASURE = 54  # a unit of measurement
     EQUAL_WORD = 55  # `is`, `equals`
     MINUS_SIGN = 56  # U+2212, which is in no date
-    MODIFIER = 57  # a word that changes what an expression means: `negative`, `average`
+    MODIFIER = 57  # a word that changes what an expression means: `average`, `integer`
     LINK = 58  # `by`, `than`: a word that joins an operand to what stands before it
     LIST_MARK = 59  # a closing bracket that nothing opens, see `brackets`
+    SIGN_WORD = 60  # `negative`
 
 
 CHARACTERS: dict[str, Symbol] = {

@@ -26,6 +26,7 @@ from .symbols import SymbolTokens
 __all__ = ["Literals", "literals"]
 
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
+_LETTERS |= 1 << Symbol.SIGN_WORD
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 
@@ -36,12 +37,12 @@ class Literals(NamedTuple):
     strange: Tensor  # [N, L] bool, something numeric begins that is not understood
     inside: Tensor  # [N, L] bool, a number goes on in this token
     digits: Tensor  # [N, L, D] int64, of the literal, without the point, left-aligned; PAD elsewhere
-    sign: Tensor  # [N, L] int64, 1 if a minus negates the literal
+    sign: Tensor  # [N, L] int64, 1 if a minus or `negative` negates the literal
+    may_negate: Tensor  # [N, L] bool, a word stands directly before the literal that may be its sign, such as `minus`
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
-    request: Tensor  # [N, L] bool, a word that asks, such as `what`, stands in this token
 
 
 def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) -> Literals:
@@ -67,7 +68,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     place = torch.arange(symbol.shape[1], device=ids.device)
     nearest = torch.where(verdict > 0, place, 0).cummax(1).values[:, :-1]
     verdict = torch.where(begins, verdict.gather(1, nearest), int(Verdict.NONE))
-    good = (verdict == int(Verdict.LITERAL)) | (verdict == int(Verdict.NEGATIVE))
+    good = (verdict > int(Verdict.NONE)) & (verdict != int(Verdict.BROKEN))
     token = torch.where(stream.symbol == int(Symbol.EDGE), length, stream.token)  # nothing is written to column L
 
     def count(at: Tensor) -> Tensor:
@@ -97,9 +98,9 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         inside=(count(number & (owner != token)) > 0) & (started == 0),
         digits=digits[:, :-1].view(n, length, num_digits),
         sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
+        may_negate=literal & (count(verdict == int(Verdict.AFTER_OPERATOR)) > 0),
         scale=scale,
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
         space=count(stream.symbol == int(Symbol.SPACE)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
-        request=count(stream.symbol == int(Symbol.REQUEST)) > 0,
     )

@@ -138,6 +138,7 @@ _CLASSES: dict[str, Symbol] = {
     "measure": Symbol.MEASURE,
     "money": Symbol.MEASURE,
     "modifier": Symbol.MODIFIER,
+    "sign": Symbol.SIGN_WORD,
 }
 
 _WORDS: dict[str, dict[str, str]] = {
@@ -175,7 +176,8 @@ _WORDS: dict[str, dict[str, str]] = {
             seconds sec secs day days week weeks month months year years decade decades""",
         "money": """dollar dollars cents euro euros pound pounds penny pennies pence usd eur gbp yen rupee rupees
             nickel nickels dime dimes""",
-        "modifier": """negative square cube average mean reciprocal inverse absolute integer remainder factorial
+        "sign": "negative",
+        "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",
         "month": """january february march april june july august september october november december jan feb mar

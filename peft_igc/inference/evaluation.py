@@ -33,6 +33,10 @@ __all__ = [
     "Answer",
     "ProgressCallback",
     "answer_tokens",
+    "batches_of",
+    "check_items",
+    "checked_tokens",
+    "count_answers",
     "decode_answer",
     "evaluate",
     "generate_answers",
@@ -51,11 +55,13 @@ class Answer(NamedTuple):
         text: the text up to the end token.
         cut: whether there is no end token within `max_new_tokens`.
         steps: status of each step of prompt and answer, such as `"ok"`, by position; empty without an anchor.
+        tokens: ids of the answer, up to and with the end token.
     """
 
     text: str
     cut: bool
     steps: list[str]
+    tokens: tuple[int, ...] = ()
 
 
 def generate_answers(
@@ -122,7 +128,7 @@ def evaluate(
     Raises:
         ValueError: if there are no items, if an item lacks one of the two strings, and as in `generate_answers`.
     """
-    _check_items(items)
+    check_items(items)
     start = time.perf_counter()
     prompts = [item["prompt"] for item in items]
     answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
@@ -135,7 +141,7 @@ def evaluate(
         _write_predictions(Path(predictions), items, answers, right)
     anchorless = sum(not answer.steps for answer in answers)
     return {
-        **_counts(items, answers, right),
+        **count_answers(items, answers, right),
         "without_anchor": None if active_config(model) is None else anchorless,
         "seconds": round(seconds, 3),
         "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
@@ -143,7 +149,9 @@ def evaluate(
     }
 
 
-def _counts(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer], right: Sequence[bool]) -> dict[str, Any]:
+def count_answers(
+    items: Sequence[Mapping[str, Any]], answers: Sequence[Answer], right: Sequence[bool]
+) -> dict[str, Any]:
     """The part of a report that depends on the answers alone."""
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
@@ -174,7 +182,7 @@ def _write_predictions(
             file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
 
 
-def _check_items(items: Sequence[Mapping[str, Any]]) -> None:
+def check_items(items: Sequence[Mapping[str, Any]]) -> None:
     """Validates the items before any answer is generated."""
     if not items:
         raise ValueError("There are no items to evaluate. Check the data file or the generator of the items.")
@@ -207,6 +215,14 @@ def _answer(
     progress: ProgressCallback | None,
 ) -> list[Answer]:
     """Checks the arguments and answers the prompts; returns as `answer_tokens`."""
+    tokens = checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
+    return answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
+
+
+def checked_tokens(
+    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, max_new_tokens: int, raw: bool
+) -> list[list[int]]:
+    """Token ids of each prompt; arguments and errors as in `generate_answers`."""
     for name, value in (("batch_size", batch_size), ("max_new_tokens", max_new_tokens)):
         if value < 1:
             raise ValueError(f"`{name}={value}` must be at least 1.")
@@ -218,7 +234,7 @@ def _answer(
                 f"Prompt {index} has {len(row)} tokens; with `max_new_tokens={max_new_tokens}` that is more than the "
                 f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
             )
-    return answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
+    return tokens
 
 
 def longest_text(model: Any) -> int | None:
@@ -253,17 +269,23 @@ def answer_tokens(
     config = active_config(model)
     if config is not None:
         check_tokenizer(config.token_table, tokenizer)
-    # Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
-    order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
     answers: dict[int, Answer] = {}
     with eval_mode(model):
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
+        for chosen in batches_of(tokens, batch_size):
             batch = _answer_batch(model, tokenizer, [tokens[index] for index in chosen], max_new_tokens)
             answers.update(zip(chosen, batch, strict=True))
             if progress is not None:
                 progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
+
+
+def batches_of(tokens: Sequence[Sequence[int]], batch_size: int) -> list[list[int]]:
+    """The indices of the prompts in each batch.
+
+    Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
+    """
+    order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
 
 def _answer_batch(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int) -> list[Answer]:
@@ -290,9 +312,12 @@ def _answer_batch(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max
             generation_config=greedy(model, tokenizer, max_new_tokens),
         )
     ends = end_tokens(model, tokenizer)
-    made = [decode_answer(tokenizer, row.tolist(), ends) for row in output[:, longest:].cpu()]
-    steps = [[found[place] for place in sorted(found)] for found in statuses]
-    return [Answer(text, cut, found) for (text, cut), found in zip(made, steps, strict=True)]
+    answers = []
+    for row, found in zip(output[:, longest:].tolist(), statuses, strict=True):
+        text, cut = decode_answer(tokenizer, row, ends)
+        length = len(row) if cut else next(index for index, token in enumerate(row) if token in ends) + 1
+        answers.append(Answer(text, cut, [found[place] for place in sorted(found)], tuple(row[:length])))
+    return answers
 
 
 def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:

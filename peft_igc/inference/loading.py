@@ -1,7 +1,8 @@
 """Loads a base model with its tokenizer, and an adapter onto a base model.
 
 `load_base` returns the base inside the package, one in a folder, or one on the hub: the model in eval mode, the
-tokenizer set to left padding as generation needs it. `load_adapter` adds a saved adapter of any PEFT method with
+tokenizer set to left padding as generation needs it. `tiny_igc` returns the base inside the package with its trained
+adapter. `load_adapter` adds a saved adapter of any PEFT method with
 `PeftModel.from_pretrained`, but its errors name the folder and the cure. Nothing is moved to a device.
 
 Try it: `python -c "from peft_igc import tiny_base; print(tiny_base()[0])"`, `pytest tests/inference/test_loading.py`
@@ -20,7 +21,7 @@ from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..tuner.base_model import TINY, TINY_FOLDER
+from ..tuner.base_model import TINY, TINY_ADAPTER_FOLDER, TINY_FOLDER
 from ..tuner.config import IGCConfig
 from ..tuner.saving.adapter_files import FILE_KEY
 
@@ -29,7 +30,18 @@ MOST_CONFIG = 1 << 26  # bytes of a config; with a token table it has some ten t
 MOST_SAID = 400  # characters of another package's error, which may quote a value of any size
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
-__all__ = ["TINY", "TINY_FOLDER", "check_adapter_folder", "find_base", "load_adapter", "load_base", "tiny_base"]
+__all__ = [
+    "TINY",
+    "TINY_FOLDER",
+    "check_adapter_folder",
+    "find_adapter",
+    "find_base",
+    "load_adapter",
+    "load_base",
+    "read_config",
+    "tiny_base",
+    "tiny_igc",
+]
 
 
 def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -41,6 +53,18 @@ def tiny_base() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         FileNotFoundError: if the package was installed without its data files.
     """
     return load_base(TINY)
+
+
+def tiny_igc() -> tuple[PeftModel, PreTrainedTokenizerBase]:
+    """Loads the base model inside the package with the trained adapter inside the package, in eval mode.
+
+    It calculates with two integers of up to 40 digits. Each call loads a new copy.
+
+    Raises:
+        FileNotFoundError: if the package was installed without its data files.
+    """
+    base, tokenizer = load_base(TINY)
+    return load_adapter(base, TINY), tokenizer
 
 
 def load_base(
@@ -151,19 +175,34 @@ def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> 
     tokenizer.padding_side = "left"
 
 
-def load_adapter(base: Any, folder: str | Path) -> PeftModel:
-    """Adds the adapter in `folder` to a base model, in eval mode.
+def find_adapter(folder: str | Path) -> Path:
+    """Location of an adapter: `"tiny"` names the one inside the package."""
+    return TINY_ADAPTER_FOLDER if str(folder) == TINY else Path(folder).expanduser()
+
+
+def load_adapter(
+    base: Any, folder: str | Path, *, config: PeftConfig | None = None, is_trainable: bool = False, **options: Any
+) -> PeftModel:
+    """Adds the adapter in `folder` to a base model, in eval mode, with the adapters that were trained beside it.
+
+    Args:
+        base: the base model, or a PEFT model around it.
+        folder: a folder written by `save_pretrained`, or `"tiny"` for the trained adapter of the embedded base.
+        config: its config, if it is read already.
+        is_trainable: whether to load it for further training.
+        options: further arguments of `PeftModel.from_pretrained`.
 
     Warns:
         UserWarning: if the folder also contains the base that was trained with the adapter, and `base` is another one.
 
     Raises:
         FileNotFoundError: if the folder does not exist or contains no adapter.
-        ValueError: if the config or the weights cannot be read or do not fit this base model.
+        ValueError: if the config or the weights cannot be read or do not fit this base model, or if an adapter that
+            was trained beside this one is missing.
     """
-    folder = Path(folder).expanduser()
+    folder = find_adapter(folder)
     check_adapter_folder(folder)
-    config = _read_config(folder)
+    config = read_config(folder) if config is None else config
     _check_method(folder, config)
     own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
     trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
@@ -174,7 +213,8 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
             stacklevel=2,
         )
     try:
-        return PeftModel.from_pretrained(base, str(folder), config=config).eval()
+        model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
+        return model.eval()
     except (SafetensorError, EOFError) as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
     except pickle.UnpicklingError as error:  # PEFT (0.21) lets torch unpickle tensors only
@@ -194,11 +234,14 @@ def load_adapter(base: Any, folder: str | Path) -> PeftModel:
         ) from error
 
 
-def _read_config(folder: Path) -> PeftConfig:
-    """The adapter's config, which may be of any PEFT method.
+def read_config(folder: Path) -> PeftConfig:
+    """The config of the adapter in a folder, which may be of any PEFT method.
 
     The file is read here first: PEFT (0.21) lets through the errors of a file in another encoding or nested too deep,
     and would read one of any size.
+
+    Raises:
+        ValueError: if the file is none of a PEFT method.
     """
     path = folder / CONFIG_NAME
     if (size := path.stat().st_size) > MOST_CONFIG:
@@ -245,7 +288,12 @@ def check_adapter_folder(folder: str | Path) -> None:
     Raises:
         FileNotFoundError: if the folder does not exist or contains no adapter.
     """
-    folder = Path(folder).expanduser()
+    folder = find_adapter(folder)
+    if folder == TINY_ADAPTER_FOLDER and not (folder / "adapter_config.json").is_file():
+        raise FileNotFoundError(
+            f"The trained adapter of the embedded base is missing from `{folder}`. Install the package again, or make "
+            "the adapter with `peft-igc demo` and load `demo-output/adapter`."
+        )
     if not folder.is_dir():
         raise FileNotFoundError(
             f"The adapter folder `{folder}` does not exist. Pass a folder written by `model.save_pretrained`."

@@ -20,6 +20,7 @@ import torch
 
 from ..tuner.steps import Generated, Step, Writing
 from .decoding import eval_mode, greedy, prompt_tokens
+from .equals import Equals, equals_of, format_equals
 from .recording import RecordedText, igc_trace
 from .records import TracedNumber, TracedStep, TracedToken
 from .trace_text import format_trace
@@ -37,6 +38,7 @@ class Trace:
         answer: the answer, without special tokens.
         steps: the steps, in the order of their anchors.
         tokens: the generated tokens, in their order.
+        equals: every `=` of the text, and whether it was calculated.
         text: the record of the whole text, for `trace_page`; None if the trace was not made by `trace`.
     """
 
@@ -44,11 +46,15 @@ class Trace:
     answer: str
     steps: list[TracedStep] = field(default_factory=list)
     tokens: list[TracedToken] = field(default_factory=list)
+    equals: list[Equals] = field(default_factory=list)
     text: RecordedText | None = None
 
     def format(self) -> str:
         """The trace as text for a terminal."""
-        lines = [f"prompt     {self.prompt}", *format_trace(self.steps, self.tokens), f"answer     {self.answer}"]
+        lines = [f"prompt     {self.prompt}", *format_trace(self.steps, self.tokens)]
+        if self.equals:
+            lines.append(format_equals(self.equals))
+        lines.append(f"answer     {self.answer}")
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -119,4 +125,6 @@ def trace(
         )
     (text,) = recording.texts
     answer = tokenizer.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()
-    return Trace(prompt, answer, list(text.steps), text.generated, text)
+    outcomes = {step.position: (step.status, step.result) for step in text.steps}
+    equals = equals_of(tokenizer, output[0].tolist(), outcomes)
+    return Trace(prompt, answer, list(text.steps), text.generated, equals, text)

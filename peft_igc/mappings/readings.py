@@ -90,6 +90,10 @@ class Reading(NamedTuple):
         chances = torch.cat([digits.values, signs.values[..., None]], -1)  # [B, A, 2, D + 2]
         return Choice(digits.indices, signs.indices, operator.indices, operator.values, chances)
 
+    def cooled(self, temperature: float) -> Reading:
+        """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
+        return self if temperature == 1 else Reading(*(logits / temperature for logits in self))
+
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the mean cross-entropy over the digits of an operand plus that of its sign, summed over operands."""
         loss = _cross_entropy(self.digits, targets.operands).mean(-1).sum(-1)
@@ -133,6 +137,13 @@ class Pointing(NamedTuple):
         operator = self.operator.softmax(-1).max(-1)
         none = self.operator.shape[-1] - 1
         return Choice(digits, signs, torch.where(found, operator.indices, none), operator.values, chances)
+
+    def cooled(self, temperature: float) -> Pointing:
+        """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
+        if temperature == 1:
+            return self
+        scores = (self.scores / temperature).flatten(-2).log_softmax(-1).view_as(self.scores)
+        return self._replace(scores=scores, operator=self.operator / temperature)
 
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.

@@ -4,8 +4,8 @@ In: the text, the reading at each anchor, and the result that the network alone 
 written, and for each step the reason of a refusal with the token that caused it. Token interface only.
 
 * An expression in symbols that ends at the anchor, or that is the only numeric thing of its context: the rules of
-  `expressions` decide operands and operators. If it has two integers and stands among words, as in the rows of
-  training, the network decides whether arithmetic is asked. Of others it was taught to be silent, so the rules decide.
+  `expressions` decide operands and operators. If it stands among words, the network decides whether arithmetic is
+  asked, unless it has more than two numbers and ends at the anchor.
 * Symbols that may be a date, a range or a score: the rules and the network have to find the same.
 * No expression in symbols: the network points at two numbers and names the operation. A sign in symbols comes from the
   text. Every further number of the turn refuses, unless the network is sure that it is unrelated, and so does what is
@@ -29,8 +29,8 @@ from ..expressions.reading import ExpressionReading, read_expressions
 from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..numbers.number_runs import shifted, shows
-from ..numbers.token_table import EMBEDDED, Edge
+from ..numbers.number_runs import shifted
+from ..numbers.token_table import EMBEDDED
 from .readings import Choice, Pointing, two_places
 
 
@@ -104,7 +104,6 @@ class Surroundings(NamedTuple):
         worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
-        requested: [B, A] bool, it has a word that asks, such as `what`.
     """
 
     further: torch.Tensor
@@ -112,7 +111,6 @@ class Surroundings(NamedTuple):
     worded: torch.Tensor
     apart: torch.Tensor
     bare: torch.Tensor
-    requested: torch.Tensor
 
 
 def signed_by_rule(
@@ -134,11 +132,10 @@ def signed_by_rule(
     found = literals(reader.symbols, context.ids, read, 1)
     places = two_places(reading.scores)[0]  # [B, A, 2]
     chosen = reading.positions.gather(2, places).flatten(0, 1).clamp(min=0)  # [N, 2]
-    seen = reader.tokens.look_up(context.ids, read)
-    # Behind a minus the text is known; without one the sign may be a word, such as `negative`.
-    touched = shifted(shows(seen.last, Edge.MINUS), 1).gather(1, chosen).view(choice.signs.shape)
+    # A word such as `minus` is a sign or the operation, which the network tells apart.
+    worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
-    sign = torch.where(touched, sign, sign | choice.signs)
+    sign = sign | (choice.signs & worded_sign.long())
     zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
     sign = torch.where(zero, 0, sign)
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
@@ -157,8 +154,8 @@ def signed_by_rule(
     worded = (found.word & inner).any(1)
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
-    bare, asks = ~found.word.any(1), found.request.any(1)
-    around = Surroundings(*(x.view(choice.operator.shape) for x in (culprit, strange, worded, apart, bare, asks)))
+    stands = (culprit, strange, worded, apart, ~found.word.any(1))
+    around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
 
 
@@ -238,12 +235,12 @@ def decided(
     same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign) & (scale == 0)
     agreed = (reason == int(Reason.LOOK_ALIKE)) & plain & same & legible & around.apart & (around.further < 0)
     status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), value)
-    bracketed = (said.expression.items.kind == int(Item.OPEN)).any(1).view(shape)  # no row of training has brackets
-    asked |= ~plain | around.bare | (bracketed & around.requested)
+    reaches = said.expression.reaches.view(shape)
+    asked |= around.bare | (reaches & ~plain)  # adapters may be trained without such expressions
     by_rule = torch.where(asked & legible, status, int(Status.NONE))
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
-    learned = ~ruled & ~said.expression.reaches.view(shape) & (reason != int(Reason.LOOK_ALIKE)) & in_words
+    learned = ~ruled & ~reaches & (reason != int(Reason.LOOK_ALIKE)) & in_words
     refused = learned & (result.status == int(Status.OK)) & (around.further >= 0)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)

@@ -26,7 +26,7 @@ ASSISTANT_HEADER = "assistant_header"
 
 # Fields of `IGCArguments` that are not fields of `IGCConfig`. All others are, without their prefix.
 _OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_generated_rows", "igc_generated_max_digits"}
-_OF_THE_RUN |= {"igc_held_out"}
+_OF_THE_RUN |= {"igc_held_out", "igc_init_from"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match")
 _OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division")
@@ -49,6 +49,11 @@ class IGCArguments:
             `"igc+lora"`, a calculator on top of a LoRA; `"none"`, the base model itself.
         igc_train_base (`bool`, *optional*, defaults to `False`):
             Also train all weights of the base model. It is saved as a whole in the subfolder `base`.
+        igc_init_from (`str`, *optional*):
+            Folder of a saved calculator whose weights the training begins with, and those of the LoRA that was trained
+            beside it. Settings that are not given are the saved ones; given ones have to be the same, except
+            `igc_confidence`, `igc_teacher_forcing` and `igc_detach_reading`. An interrupted run is continued with
+            `resume_from_checkpoint` instead.
         igc_interface (`str`, *optional*, defaults to `"tokens"`):
             As in [`IGCConfig`], but with another default, because a tokenizer is always available here. Generated rows
             use the phrasings and the mixture of this interface's demonstration, also without a calculator. A LoRA
@@ -71,6 +76,9 @@ class IGCArguments:
 
     igc_adapter: str = field(default="igc", metadata={"help": "What to train.", "choices": ADAPTERS})
     igc_train_base: bool = field(default=False, metadata={"help": "Also train all weights of the base model."})
+    igc_init_from: str | None = field(
+        default=None, metadata={"help": "Folder of a saved calculator whose weights the training begins with."}
+    )
     igc_interface: str = field(
         default="tokens", metadata={"help": "How numbers pass between text and calculator.", "choices": INTERFACES}
     )

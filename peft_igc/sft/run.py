@@ -20,6 +20,7 @@ import torch
 from accelerate import PartialState
 from accelerate.logging import get_logger
 from peft import LoraConfig, get_peft_model
+from peft.utils import CONFIG_NAME
 from transformers import AutoTokenizer, set_seed
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
@@ -33,8 +34,11 @@ from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
+from ..tuner.saving.beside import LOW_RANK
+from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, check, igc_config
 from .closing import FILE_NAME, evaluate_closing, learned_nothing, write_closing
+from .continuation import attach_saved, saved_config
 from .datasets import load_corpora
 from .defaults import device_arguments, fill, given_names
 from .held_out import hold_out
@@ -46,8 +50,6 @@ from .parser import SFTParser
 __all__ = ["Parsed", "main", "parse", "run", "script"]
 
 logger = get_logger(__name__)
-
-LORA = "low_rank"  # adapter name and folder of the LoRA below a calculator; PEFT (0.21) warns about the name "lora"
 
 
 class Parsed(NamedTuple):
@@ -115,7 +117,7 @@ def main(
     source = str(find_base(model_args.model_name_or_path))
     resume = _checkpoint(training_args.resume_from_checkpoint)
     tokenizer = _tokenizer(source, training_args, model_args)
-    config = igc_config(igc_args, tokenizer) if igc_args.has_igc else None
+    config = _config(igc_args, model_args, training_args, tokenizer) if igc_args.has_igc else None
     conversational = tokenizer.chat_template is not None
     (train, test), held = load_corpora(script_args, dataset_args, training_args, igc_args, conversational), None
     if config is not None:
@@ -154,6 +156,23 @@ def main(
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
     return trainer
+
+
+def _config(igc_args: IGCArguments, model_args: Any, training_args: Any, tokenizer: Any) -> IGCConfig:
+    """The config of the calculator, made anew or that of `igc_init_from`.
+
+    Raises:
+        ValueError: The output folder has the LoRA of an earlier run, which would be taken for one of this run.
+    """
+    left = Path(training_args.output_dir) / LOW_RANK
+    if not igc_args.has_lora and (left / CONFIG_NAME).is_file():
+        raise ValueError(
+            f"`{left}` has a LoRA of an earlier run, and would be loaded with the calculator of this one. Choose "
+            "another `output_dir`, or remove that folder."
+        )
+    if igc_args.igc_init_from is not None:
+        return saved_config(igc_args, model_args, tokenizer)
+    return igc_config(igc_args, tokenizer)
 
 
 def _checkpoint(value: Any) -> str | bool | None:
@@ -206,11 +225,12 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
     plugin = training_args.deepspeed_plugin
     if plugin is not None and plugin.zero_stage == 3 and not (model_args.load_in_4bit or model_args.load_in_8bit):
         options["autocast_adapter_dtype"] = False  # as in TRL (1.16): ZeRO-3 gathers parameters of one dtype only
-    if igc_args.has_lora:
+    saved = igc_args.igc_init_from if config is not None else None
+    if igc_args.has_lora and not (saved and companions_in(Path(saved).expanduser())):
         model_args.use_peft = True
         lora = get_peft_config(model_args)
         assert isinstance(lora, LoraConfig)
-        name = "default" if config is None else LORA
+        name = "default" if config is None else LOW_RANK
         try:
             model = get_peft_model(model, lora, adapter_name=name, **options)
         except ValueError as error:
@@ -218,10 +238,12 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
                 f"`lora_target_modules={lora.target_modules}` cannot be used: {error} A single name is a pattern for "
                 "whole paths: write `.*q_proj`, several names, or 'all-linear'."
             ) from error
-    if config is not None:
-        with warnings.catch_warnings():  # PEFT (0.21) warns about all nested adapters; these are intended
-            warnings.filterwarnings("ignore", "You are trying to modify a model with PEFT for a second time")
-            warnings.filterwarnings("ignore", "Already found a `peft_config` attribute in the model")
+    if config is not None and saved is not None:
+        model = attach_saved(model, config, saved, **options)
+    elif config is not None:
+        with warnings.catch_warnings():
+            for message in NESTED:
+                warnings.filterwarnings("ignore", message)
             model = get_peft_model(model, config, **options)
     if igc_args.igc_train_base:
         for name, parameter in model.named_parameters():
@@ -281,14 +303,9 @@ def _save_base(trainer: IGCTrainer, folder: Path) -> None:
 def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:
     """The last line of a run: a command that uses the saved files."""
     base, question = model_args.model_name_or_path, '"What is 58 times 36?"'
-    if igc_args.igc_adapter == "igc":
+    if igc_args.has_igc:
         base = f"{folder}/base" if igc_args.igc_train_base else base
         return f"Saved. Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
-    if igc_args.igc_adapter == "igc+lora":
-        return (
-            f'Saved. Load it: PeftModel.from_pretrained(PeftModel.from_pretrained(base, "{folder}/{LORA}", '
-            f'adapter_name="{LORA}"), "{folder}"), after `import peft_igc`; then peft_igc.trace.'
-        )
     model = f"--base {base} --adapter {folder}" if igc_args.has_lora else f"--base {folder}"
     return f"Saved. Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 

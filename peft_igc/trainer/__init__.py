@@ -1,6 +1,7 @@
 """Training: TRL's `SFTTrainer` with operand columns and the auxiliary reading loss.
 
-* `config`, `trainer`: `IGCSFTConfig` and `IGCTrainer`; `collator`: batches with operand columns.
+* `config`, `trainer`: `IGCSFTConfig` and `IGCTrainer`; `collator`: batches with operand columns;
+  `expression_check`: their expressions compared with the texts.
 * `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.

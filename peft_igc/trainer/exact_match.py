@@ -212,9 +212,10 @@ class ExactMatch:
         prompts = [question.prompt for question in mine]
         answers = answer_tokens(model, self.tokenizer, prompts, self.batch_size, self.max_new_tokens)
         right = [
-            not cut and text.strip() == question.answer for question, (text, cut, _) in zip(mine, answers, strict=True)
+            not answer.cut and answer.text.strip() == question.answer
+            for question, answer in zip(mine, answers, strict=True)
         ]
-        return sum(right), sum(cut for _, cut, _ in answers)
+        return sum(right), sum(answer.cut for answer in answers)
 
 
 def _split(prompt: list[int], whole: list[int], answer: list[int]) -> tuple[list[int], list[int]] | None:

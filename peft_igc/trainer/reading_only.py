@@ -12,16 +12,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from peft import PeftModel
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.config import ONLY
 from ..tuner.hooks import TARGETS, active_config
+from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 
 
-__all__ = ["Recorder", "check_reading_alone", "check_writing_comes", "read_alone", "reads_alone"]
+__all__ = ["Recorder", "check_reading_alone", "check_writing_comes", "read_alone", "reads_alone", "writing_trains"]
 
 # The options with steps that train only the reading, and the value of each without such steps.
 _OPTIONS = {"igc_writing_every": 1, "igc_reading_steps": 0}
@@ -54,6 +56,12 @@ def check_writing_comes(args: Any, steps: int) -> None:
             f"`igc_reading_steps={reading}` leaves none of the {steps} planned steps for the writing, which is first "
             f"trained in step {first + 1}. Train for more steps or epochs, or set `igc_reading_steps` lower."
         )
+
+
+def writing_trains(model: nn.Module) -> bool:
+    """Whether a weight of the writing is trained: it may be frozen, for a run that trains the reading alone."""
+    layers = (module for module in model.modules() if isinstance(module, IGCLayer))
+    return any(p.requires_grad for layer in layers for p in layer.igc_output_mapping.parameters())
 
 
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:

@@ -45,7 +45,14 @@ from .labels_only import score_labels_only
 from .learning_curves import FILE_NAME, draw_curves
 from .model_card import annotated_rows, training_record, write_sections
 from .optimizer import calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
-from .reading_only import Recorder, check_reading_alone, check_writing_comes, read_alone, reads_alone
+from .reading_only import (
+    Recorder,
+    check_reading_alone,
+    check_writing_comes,
+    read_alone,
+    reads_alone,
+    writing_trains,
+)
 from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
 
 
@@ -245,7 +252,8 @@ class IGCTrainer(SFTTrainer):
                 check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if alone:
-            check_writing_comes(self.args, self.state.max_steps)
+            if writing_trains(self.model):
+                check_writing_comes(self.args, self.state.max_steps)
             report = read_alone(model, inputs)
             # There is no output without the later layers. The parent's token metrics miss this step.
             self._log_reading(report, written=False)

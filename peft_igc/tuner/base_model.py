@@ -14,9 +14,11 @@ from torch import nn
 from transformers import PreTrainedModel
 
 
-# The base model inside the package: its name in saved configs, and where it is on this machine.
+# The base model inside the package: its name in saved configs, and where it is on this machine. Its trained adapter
+# has the same name where the folder of an adapter is expected.
 TINY = "tiny"
 TINY_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_base"
+TINY_ADAPTER_FOLDER = Path(__file__).parents[1] / "assets" / "tiny_adapter"
 
 
 def innermost_model(model: nn.Module) -> PreTrainedModel:

@@ -27,6 +27,7 @@ from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from .anchor_rules import assistant_header, text_rule
 from .base_model import TINY, TINY_FOLDER
+from .saving.beside import check_entries
 
 
 logger = logging.getLogger(__name__)
@@ -142,12 +143,16 @@ class IGCConfig(PeftConfig):
             Minimum probability of a reading (operands, signs and operator together), in 0..1 without 1. Below it the
             status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
-            It can be changed after training.
+            It can be changed after training; `peft-igc calibrate` chooses it for texts of yours.
         excuse_confidence (`float`, *optional*):
             Minimum probability that a further number of a request in words has nothing to do with it, in 0..1 without
             0, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number refuses the request.
             `None`: every further number does, and the adapter has no weights to judge it. Needs `symbols`. A
             probability can be changed after training.
+        temperature (`float`, *optional*, defaults to `1.0`):
+            Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
+            probabilities; above 0. Above 1 they are closer to chance. The most probable reading stays the same. Set by
+            `peft-igc calibrate`.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
         max_distance (`int`, *optional*):
@@ -219,6 +224,9 @@ class IGCConfig(PeftConfig):
         format_version (`int`, *optional*, defaults to `2`):
             Format of the saved adapter. Adapters of version 0.1 have none and are of format 1. A newer format than
             this version of the package knows is refused.
+        trained_beside (`list[str]`, *optional*):
+            Adapters of other methods that were active when this one was trained, such as a LoRA, as paths of their
+            folders from this adapter's. `PeftModel.from_pretrained` loads them with it. With `[]` it is loaded alone.
     """
 
     interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
@@ -246,6 +254,7 @@ class IGCConfig(PeftConfig):
     excuse_confidence: float | None = field(
         default=None, metadata={"help": "minimum probability that a further number is unrelated"}
     )
+    temperature: float = field(default=1.0, metadata={"help": "divides the logits of a reading, to calibrate them"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
     max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
 
@@ -276,6 +285,8 @@ class IGCConfig(PeftConfig):
     init_weights: bool = field(default=True, metadata={"help": "a new adapter changes nothing"})
     format_version: int = field(default=FORMAT, metadata={"help": "format of the saved adapter; set by itself"})
 
+    trained_beside: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
+
     # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
     target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
     exclude_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
@@ -304,9 +315,10 @@ class IGCConfig(PeftConfig):
         self._set_sizes()
         self._check_choices()
         self._check_anchors()
+        check_entries(self.trained_beside)
 
     def _check_interface(self) -> None:
-        """Validates the interface, its token table, and `confidence`."""
+        """Validates the interface, its token table, `confidence` and `temperature`."""
         if self.interface not in INTERFACES:
             raise ValueError(f"`interface={self.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
         if (self.interface == "tokens") != (self.number_tokens is not None):
@@ -324,6 +336,9 @@ class IGCConfig(PeftConfig):
         value = self.confidence
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
             raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
+        value = self.temperature
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+            raise ValueError(f"`temperature={value!r}` is not above 0. Set `IGCConfig(temperature=...)`, 1 for none.")
         excuse = self.excuse_confidence
         if excuse is None:
             return

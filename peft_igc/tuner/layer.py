@@ -49,6 +49,7 @@ from .call import (
     thread,
 )
 from .config import ROW, IGCConfig
+from .saving.companions import warn_of_absent
 from .steps import Step, Writing, relative_size, result_of_step, supervise
 from .text_state import StaticText, Steps, TextState
 
@@ -90,6 +91,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_output_mapping = nn.ModuleDict()
         self.igc_config: dict[str, IGCConfig] = {}
         self._readers: dict[str, str] = {}
+        self._used: set[str] = set()  # adapters that have run
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         # `prepend`: hooks that record hidden states run after this one, so they record the updated states.
@@ -180,6 +182,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if call.ran is not None:
             raise ValueError(several_active([call.ran, active[0]]))
         call.ran = active[0]
+        if active[0] not in self._used and not torch.compiler.is_compiling():
+            self._used.add(active[0])
+            warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)
@@ -416,6 +421,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         since = (since - first).clamp(min=0)
         read = reader(kept, ids != PADDING, at, ids, since)
         reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
+        if not self.training:
+            reading = reading.cooled(config.temperature)
         choice = reading.choose()
         legible = anchors >= 0
         if config.interface == "hidden":  # the token interface counts unseen text as a number

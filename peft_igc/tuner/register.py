@@ -9,6 +9,7 @@ Try it: `pytest tests/tuner/test_register.py`
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
 from .saving.adapter_files import NESTED, canonical_key
+from .saving.companions import keeping_together, record_companions
 from .saving.model_card import write_card
 
 
@@ -51,6 +53,26 @@ def register() -> None:
     _save_nested_adapters_canonically()
     _find_linear_layers_in_the_causal_lm()
     _write_own_card()
+    _keep_adapters_together()
+
+
+def _keep_adapters_together() -> None:
+    """Makes PEFT save and load a calculator with the adapters that were trained beside it (see `companions`).
+
+    `PeftModel.from_pretrained` of PEFT 0.21 loads one adapter of a folder and leaves the others there.
+    """
+    save, load = PeftModel.save_pretrained, PeftModel.load_adapter
+    if getattr(save, "_igc", False):
+        return
+
+    @functools.wraps(save)
+    def save_pretrained(self: PeftModel, *args: Any, **kwargs: Any) -> None:
+        record_companions(self)
+        save(self, *args, **kwargs)
+
+    save_pretrained._igc = True  # type: ignore[attr-defined]
+    PeftModel.save_pretrained = save_pretrained
+    PeftModel.load_adapter = keeping_together(load)
 
 
 def _write_own_card() -> None:

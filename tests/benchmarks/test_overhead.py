@@ -314,6 +314,7 @@ def test_cells_that_cannot_run_say_why(base, monkeypatch):
     assert "GiB are needed, 0.0 are free" in overhead.left_out(base, "eager", 16, 2, arguments)
 
 
+@pytest.mark.slow
 def test_a_decoding_step_without_a_result_runs_no_writing(made, tokenizer):
     found = overhead.steps_of(list(made.values()), tokenizer)
     for method in ("igc_hidden", "igc_tokens"):

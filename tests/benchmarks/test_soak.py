@@ -68,6 +68,7 @@ def test_a_twentieth_of_the_soak_finds_nothing(tmp_path, monkeypatch, capsys):
 
 
 # ------------------------------------------------------------------------------------------ lives
+@pytest.mark.slow
 def test_equal_plans_give_equal_answers_which_are_those_of_their_texts_alone(trained):
     subject = trained["llama tokens dynamic"]
     for kind in LIVES:
@@ -76,6 +77,7 @@ def test_equal_plans_give_equal_answers_which_are_those_of_their_texts_alone(tra
         assert [answer.new for answer in answers] == [soak.fresh(subject, answer)[0] for answer in answers]
 
 
+@pytest.mark.slow
 def test_static_caches_live_the_lives_that_they_can(trained):
     assert trained["llama tokens static"].lives == STATIC_LIVES
     assert set(LIVES) - set(STATIC_LIVES) == {"cropped", "copied"}
@@ -93,6 +95,7 @@ def test_the_window_is_the_same_model_that_sees_less(trained):
     assert (logits[0][-1] - logits[1][-1]).abs().max() > 1e-2
 
 
+@pytest.mark.slow
 def test_without_an_adapter_both_interfaces_calculate():
     subjects = soak_lives.subjects(0)
     names = {f"{model} {interface} {cache}" for model in ("llama", "window") for interface in ("hidden", "tokens")

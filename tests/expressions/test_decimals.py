@@ -131,7 +131,7 @@ def test_integers_give_what_the_calculator_gives(division):
     fraction = (theirs.status == Status.INEXACT) & (ours.status != Status.INEXACT)
     assert (ours.scale[fraction & (ours.status == Status.OK)] > 0).all()
     assert (ours.scale[~fraction] == 0).all()
-    for one, other in zip((ours.digits, ours.sign, ours.status), theirs, strict=True):
+    for one, other in zip((ours.digits, ours.sign, ours.status), theirs[:3], strict=True):
         assert torch.equal(one[~fraction], other[~fraction])
     assert {Status.OK, Status.NONE, Status.UNDEFINED} <= set(ours.status.tolist())
 

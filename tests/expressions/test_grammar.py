@@ -165,7 +165,7 @@ def test_integers_give_what_the_calculator_gives(division, result_digits):
     fraction = (expected.status == Status.INEXACT) & (found.status != Status.INEXACT)
     assert ((found.scale[fraction] > 0) | (found.status[fraction] == Status.OVERFLOW)).all()
     assert fraction.any() == (division == "exact")
-    for ours, theirs in zip((found.digits, found.sign, found.status), expected, strict=True):
+    for ours, theirs in zip((found.digits, found.sign, found.status), expected[:3], strict=True):
         assert torch.equal(ours[~fraction], theirs[~fraction])
     assert (found.scale[~fraction] == 0).all()
 

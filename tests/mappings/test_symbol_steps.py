@@ -112,11 +112,11 @@ def test_the_network_decides_whether_an_expression_is_to_be_calculated():
     assert answer(text, operator="none")[0] == "NONE"
     assert answer(text, sure=False, confidence=0.9)[0] == "NONE"
     assert answer(text, sure=False)[0] == "567"
-    for text, expected in (("1 + 2 + 3", "6"), ("2^10 =", "1024"), ("0.5 * 8", "4")):  # which are not in its training
-        assert answer(text, operator="none")[0] == expected
-    assert answer("796 -229", operator="none")[0] == "567"  # nothing else is said
-    assert answer("What is (50 * 3)?", operator="none")[0] == "150"
-    assert answer("#define SIZE (50*3)", operator="none")[0] == "NONE"
+    for text, expected in (("1 + 2 + 3", "6"), ("2^10 =", "1024"), ("0.5 * 8", "4"), ("796 -229", "567")):
+        assert answer(text, operator="none")[0] == expected  # nothing else is said
+    assert answer("They need (50 + 3) * 2 =", operator="none")[0] == "106"
+    for text in ("What is (50 * 3)?", "#define SIZE (50*3)", "Keep this: 1 + 2 + 3"):
+        assert answer(text, operator="none")[0] == "NONE"
 
 
 def test_what_may_be_a_range_needs_a_reading_that_finds_the_same():
@@ -127,8 +127,13 @@ def test_what_may_be_a_range_needs_a_reading_that_finds_the_same():
         assert answer(text, operator=operator)[:2] == ("NONE", Reason.LOOK_ALIKE)
 
 
-def test_a_sign_may_be_a_word_but_not_where_a_minus_stands():
+def test_a_sign_stands_in_the_text_and_the_network_says_only_whether_minus_is_one():
     assert answer("Addition: 8 and minus 5", signs=(0, 1))[0] == "3"
+    assert answer("Addition: 8 and minus 5", signs=(0, 0))[0] == "13"
+    assert answer("Addition: 8 and negative 5", signs=(0, 0))[0] == "3"
+    assert answer("Addition: 8 and 5", signs=(1, 1))[0] == "13"
+    assert answer("Add 8 to Minus 5", signs=(1, 1))[0] == "3"
+    assert answer("The negative sum of 8 and 5", signs=(1, 1))[0] == "13"
     assert answer("What is 8 less 5?", operator="-", signs=(0, 0))[0] == "3"
     assert answer("Compute -8 plus 5.", signs=(0, 0))[0] == "-3"
 

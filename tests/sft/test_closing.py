@@ -171,6 +171,7 @@ def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, c
     assert "of no use" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_is_not_judged(base, tmp_path, capsys, monkeypatch):  # noqa: F811
     class Stopped(run.IGCTrainer):
         def train(self, *args, **kwargs):

@@ -67,8 +67,10 @@ def said_by(capsys):
 
 @pytest.mark.parametrize(
     ("how", "more", "code", "step"),
-    [(interrupt, [], 130, 2), (terminate, ["--enable_jit_checkpoint"], 143, 4)],
-    ids=["ctrl-c", "sigterm"],
+    [
+        pytest.param(interrupt, [], 130, 2, id="ctrl-c"),
+        pytest.param(terminate, ["--enable_jit_checkpoint"], 143, 4, id="sigterm", marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupted_run_says_how_to_go_on_and_that_command_ends_it(
     line, monkeypatch, capsys, tmp_path, how, more, code, step
@@ -97,6 +99,7 @@ def test_a_run_without_a_checkpoint_says_so(line, monkeypatch, capsys):
     assert said.startswith("Interrupted before the first checkpoint, so nothing is saved. `--save_steps N`")
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_at_its_last_step_is_not_interrupted(line, monkeypatch, capsys):
     """A SIGTERM while the last step is computed."""
     request = lambda self, number, frame: setattr(self, "is_checkpoint_requested", True)  # noqa: E731

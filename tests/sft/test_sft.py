@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from datasets import Dataset
-from peft import PeftModel, get_peft_model
+from peft import AutoPeftModelForCausalLM, get_peft_model
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
 from safetensors.torch import load_file
 from tiny_models import tiny_model
@@ -221,6 +221,7 @@ def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
     otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "init_weights", "format_version"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
+    otherwise |= {"trained_beside"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}
     assert own - otherwise <= arguments_of
 
@@ -494,21 +495,31 @@ def _sized():
     return {f"igc_{name}": size for name, size in SIZES.items()}
 
 
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
 def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp_path, capsys):
     out = tmp_path / "out"
     more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj", "up_proj"]
     made = trained(arguments(base, out, *SMALL, *more, dataset_name=write(tmp_path / "d", rows(8))))
-    assert f'"{out}/low_rank"' in capsys.readouterr().out.splitlines()[-1]
+    assert f"peft-igc trace --base {base} --adapter {out} " in capsys.readouterr().out.splitlines()[-1]
     lora = load_file(out / "low_rank" / WEIGHTS)
     assert any(value.abs().max() > 0 for name, value in lora.items() if "lora_B" in name)  # it begins at zero
     assert all("igc_" in name for name in load_file(out / WEIGHTS))
-    again = AutoModelForCausalLM.from_pretrained(base)
-    again = PeftModel.from_pretrained(again, str(out / "low_rank"), adapter_name="low_rank")
-    again = PeftModel.from_pretrained(again, str(out)).eval()
+    assert "| trained beside, and loaded with | `low_rank` (in `low_rank`)" in (out / "README.md").read_text()
     ids = torch.tensor([[5, 6, 7, 8]])
-    with torch.no_grad():
-        assert torch.equal(again(ids).logits, made.model.eval()(ids).logits)
+    for again in (load_adapter(AutoModelForCausalLM.from_pretrained(base), out), from_folder(out).eval()):
+        with torch.no_grad():
+            assert torch.equal(again(ids).logits, made.model.eval()(ids).logits)
+
+
+def from_folder(folder):
+    """Without a word about the base, whose name the config has."""
+    return AutoPeftModelForCausalLM.from_pretrained(folder)
+
+
+def test_a_lora_of_an_earlier_run_is_not_left_beside_a_calculator_without_one(base, tmp_path):
+    data, lora = write(tmp_path / "d", rows(8)), KINDS["igc+lora"]
+    trained(arguments(base, tmp_path / "out", *SMALL, *lora, dataset_name=data, max_steps="1"))
+    with pytest.raises(ValueError, match="low_rank` has a LoRA of an earlier run"):
+        trained(arguments(base, tmp_path / "out", *SMALL, dataset_name=data, max_steps="1"))
 
 
 def test_a_base_that_is_trained_too_is_saved_whole_without_the_calculator(base, tmp_path, capsys):

@@ -363,6 +363,8 @@ def test_both_train_beside_each_other(arch, target, order):
 def test_each_file_of_two_adapters_loads_alone_on_the_bare_base(arch, target, order, tmp_path):
     model = nested(tiny_model(arch), order, target)
     expected = {"math": logits_without(model, "style"), "style": logits_without(model, "math")}
+    for config in model.peft_config.values():
+        config.inference_mode = True  # not trained together
     model.save_pretrained(tmp_path)
     for name, part in (("math", "igc_"), ("style", "lora_")):
         weights = load_file(tmp_path / name / WEIGHTS)
@@ -379,6 +381,8 @@ def test_each_file_of_two_adapters_loads_alone_on_the_bare_base(arch, target, or
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
 def test_two_adapters_are_nested_again_from_their_files_in_any_order(arch, order, loaded, tmp_path):
     model = nested(tiny_model(arch), order)
+    for config in model.peft_config.values():
+        config.inference_mode = True  # not trained together
     model.save_pretrained(tmp_path)
     again = tiny_model(arch)
     for name in loaded:

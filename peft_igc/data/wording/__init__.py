@@ -2,7 +2,8 @@
 
 * `words`: words, names, fixed sentences; `grammar`: texts with alternatives, some trained, others held out.
 * Pools of texts: `requests`, `stories` (calculations), `unsupported` (arithmetic that the calculator does not
-  support), `plain_texts` (no arithmetic), `context_texts` (around a request).
+  support), `plain_texts` (no arithmetic), `look_alikes` (no arithmetic, with its signs), `context_texts` (around a
+  request). `symbol_expressions`: expressions in symbols, in many spellings.
 * `draw_templates`, `draw_context`: random drafts from the pools; `wording`: complete texts with their numbers.
 * `templates`: a small wording with pools of its own.
 

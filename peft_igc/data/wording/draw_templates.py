@@ -15,7 +15,18 @@ from .grammar import Draft, Part, choose, expand, line_of, part_of
 from .look_alikes import LOOK_ALIKES
 from .stories import STORIES
 from .symbol_expressions import BARE
-from .unsupported import ENUMERATED, FURTHER, OTHER, TAILS, THREE, TOUCHED, UNSUPPORTED
+from .unsupported import (
+    ENTRIES,
+    FURTHER,
+    OTHER,
+    REQUESTS_OF_LISTS,
+    SEPARATORS,
+    TAILS,
+    THREE,
+    TOUCHED,
+    UNSUPPORTED,
+)
+from .words import OBJECTS
 
 
 __all__ = ["all_phrasings", "frame", "look_alike", "silent", "supported", "unsupported"]
@@ -47,8 +58,8 @@ def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
 def unsupported(kind: str, rng: random.Random) -> Draft:
     """Arithmetic that the calculator does not support; `kind` is a key of `unsupported.UNSUPPORTED`."""
     draw = rng.random()
-    if kind == THREE and rng.random() < 0.45:
-        return line_of(ENUMERATED, rng) if draw < 0.15 else _further(rng)
+    if kind == THREE and rng.random() < 0.6:
+        return _listed(rng) if draw < 0.4 else _further(rng)
     if kind == THREE and draw < 0.2:
         return _told("third", rng)
     if kind in (THREE, "brackets") and draw < 0.45:
@@ -147,6 +158,23 @@ def _touched(kind: str, rng: random.Random) -> Draft:
     for field in rng.choice((("{a}",), ("{b}",), ("{a}", "{b}"))):
         template = template.replace(field, rng.choice(ways).replace("{n}", field), 1)
     return draft._replace(template=template)
+
+
+def _listed(rng: random.Random) -> Draft:
+    """Three to five numbers in entries of one form, with a request before or after them."""
+    entry, request = rng.choice(ENTRIES), rng.choice(REQUESTS_OF_LISTS)
+    chosen, separator = choose(entry, rng), rng.choice(SEPARATORS)
+    fields = ("{a}", "{b}", "{c}", "{f}", "{g}")[: rng.choice((3, 3, 3, 4, 5))]
+    names = ("{name}", "{other}", "Mia", "Omar", "My aunt")
+    entries = [
+        chosen.replace("{n}", field).replace("{thing}", thing).replace("{name}", name)
+        for field, thing, name in zip(fields, rng.sample(OBJECTS, len(fields)), names, strict=False)
+    ]
+    listed, asked = separator.join(entries), choose(request, rng)
+    end = "" if listed.endswith(")") else rng.choice(("", "."))
+    gap = "\n" if "\n" in separator else f"{end or '.'} "
+    parts = (listed, gap, asked) if rng.random() < 0.8 else (asked, rng.choice((" ", "\n")), listed)
+    return Draft("".join(parts), (entry, request))
 
 
 def _further(rng: random.Random) -> Draft:

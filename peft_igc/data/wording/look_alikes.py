@@ -34,15 +34,15 @@ LOOK_ALIKES: dict[str, tuple[str, ...]] = {
         "She won the sets 6-{i}, 7-{i}.", "Is {n}-{n} a (good|fair|usual) score?",
     ),
     "ranges": (
-        "(It lasts|Wait|Bake it for|Allow) {i}-{n} (minutes|days|hours|weeks).", "(Read|Copy|Print) pages {n}-{p}.",
+        "(It lasts|Wait|Bake it for|Allow) {i}-{n} (minutes|days|hours|weeks).", "(Scan|Copy|Print) pages {n}-{p}.",
         "(Children|Players|Pupils) aged {i}-{n} (may come|are free).",
         "(Questions|Lines|Rows|Seats) {n}-{n} are (missing|new).",
-        "A {i}-{i} (year|week|day) (plan|guarantee|course)", "It costs ${n}-${n}.",
+        "A {i}-{i} (year|week|day) (plan|guarantee|course)", "(Tickets|Shoes|Lamps) are ${n}-${n}.",
         "(About|Some|Roughly) {n}%-{n}% agreed.",
-        "(Sizes|Grades|Floors) {i} - {n} are (full|on sale).", "(Add|Take|Use) {i}-{i} (eggs|spoons|drops).",
+        "(Sizes|Grades|Floors) {i} - {n} are (full|on sale).", "(Beat|Take|Use) {i}-{i} (eggs|spoons|drops).",
     ),
     "numbers of things": (
-        "(Ring|Call|Dial|Phone) {p}-{q}.", "(Call|Text|Fax) ({p}) {p}-{q} (today|for details).",
+        "(Ring|Dial|Phone) {p}-{q}.", "(Call|Text|Fax) ({p}) {p}-{q} (today|for details).",
         "(Flat|Room|Locker|Unit) {n}/{n} is (empty|mine).", "(Invoice|Order|Case|Ticket) {q}-{n} is (paid|late|open).",
         "(Bus|Line|Road|Train) {n}/{p} (stops|ends) here.", "(Flight|Model|Form|Type) {p}-{i} is (full|old|ready).",
         "(My card|The key|The code) is {q}-{q}-{q}.", "(Verse|Chapter|Act) {i}:{n}-{n}", "The postcode is {q}-{p}.",
@@ -67,7 +67,7 @@ LOOK_ALIKES: dict[str, tuple[str, ...]] = {
         "rgb({p}, {p}, {n})", "lr = {i}e-{i}, steps = {q}", "let (z|w) = v({n}) * {i};", "git show HEAD~{i} -{n}",
     ),
     "formulas": (
-        "(Plot|Draw|Sketch) y = {i}x + {n}.", "(the interval|the range) [{i}, {n}]", "the point ({i}, -{n})",
+        "(Plot|Draw|Sketch) y = {i}x + {n}.", "(the range|the pair) [{i}, {n}]", "(a corner|the vector) ({i}, -{n})",
         "f(x) = x^{i} - {n}", "{i}x - {n} > {i}", "H{i}SO{i} + {i}NaOH", "P(B) = {i}/{n}",
         "a^2 + b^2 = c^2 for {i} and {n}",
         "$x^{i} - {n}$ is (even|odd).", "\\frac{i}{n} (of it|is left)", "v = {n} m/s, t = {i} s",

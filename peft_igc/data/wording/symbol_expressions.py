@@ -169,6 +169,13 @@ def _decimals(max_digits: int, rng: random.Random) -> Tree:
     return tree
 
 
+def _quotient(max_digits: int, rng: random.Random) -> Tree:
+    """A quotient of integers whose decimals end: `7 / 4`, `123 / 50 + 2`."""
+    divisor = rng.choice((2, 4, 5, 8, 10, 16, 20, 25, 40, 50, 100, 125, 1000))
+    tree = Tree("/", (_number(_integer(min(max_digits, 5), rng)), _number(divisor)))
+    return tree if rng.random() < 0.7 else Tree(rng.choice("+-*"), (tree, _number(_integer(3, rng))))
+
+
 def _percent(max_digits: int, rng: random.Random) -> Tree:
     """A percentage of a number, or a product with one: `15% of 40`, `200 * 5%`."""
     share = rng.choice((5, 10, 20, 25, 50, 75, rng.randint(1, 99), rng.randint(1, 200)))
@@ -201,6 +208,7 @@ KINDS: dict[str, Callable[[int, random.Random], Tree]] = {
     "brackets": _brackets,
     "power": _power,
     "decimals": _decimals,
+    "quotient": _quotient,
     "percent": _percent,
     "money": _money,
 }

@@ -3,12 +3,23 @@
 `UNSUPPORTED` has lines by kind and form: expressions for `requests.FRAMES`, and whole texts. The five `KINDS` must
 never be answered; `OTHER` is the rest. `TOUCHED` has replacements for an operand that make a supported text
 unsupported and leave the rest of it unchanged. `TAILS` add a third operand to a supported request, `FURTHER` adds one
-in a sentence of its own, after the request or before it, and `ENUMERATED` has three and more on lines. Lines may have
+in a sentence of its own, after the request or before it, and `ENTRIES` make lists of three and more. Lines may have
 alternatives (`grammar`). Fields: numbers {a} {b} {c}, digits {d} {e}, number words {w} {u}, {name} {other} {thing}; in
 `TOUCHED`, {n} is the operand. Only data, no logic. Try it: `pytest tests/data/test_wording.py -k unsupported`.
 """
 
-__all__ = ["ENUMERATED", "FURTHER", "KINDS", "OTHER", "TAILS", "THREE", "TOUCHED", "UNSUPPORTED"]
+__all__ = [
+    "ENTRIES",
+    "FURTHER",
+    "KINDS",
+    "OTHER",
+    "REQUESTS_OF_LISTS",
+    "SEPARATORS",
+    "TAILS",
+    "THREE",
+    "TOUCHED",
+    "UNSUPPORTED",
+]
 
 THREE = "three operands"
 OTHER = "other operations"
@@ -66,29 +77,25 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "Then {c} (times|plus|minus) (that|the result).", "What (is left|remains) if {c} (go|are taken away|leave)?",
     ),
     "before": (
-        "(My number|The result so far|The balance|My score|The total so far|The sum) (is|was) {c}.",
-        "(Start|Begin) (with|at|from) {c}.", "(Take|Think of|Write down|Remember) (the number |){c}.",
-        "(I|We) (have|had|own) {c} {thing}( already|).", "{name} (has|had|owns) {c} {thing}( already|).",
-        "(There are|There were|We found) {c} {thing}( here| there| already|).", "(First|One) number: {c}.",
-        "The first (one|number) is {c}.", "{c} {thing} (are|were) (here|there|left) (before|already).",
-        "(On Monday|In the morning|Last week) it was {c}.", "{c} plus the following:", "From {c} take this away:",
+        "(The result so far|The balance so far|The total so far|The sum so far) (is|was) {c}.",
+        "(Start|Begin) (with|at|from) {c}.", "(First|One|The first) (number|summand|operand)(:| is) {c}.",
+        "{c} plus the following:", "(From|To) {c} (take|add) this:", "{c} times the answer to this:",
     ),
 }
-ENUMERATED: tuple[str, ...] = (
-    "(Monday|Rent|Cars|Red): {a}\n(Tuesday|Food|Vans|Blue): {b}\n(Friday|Fuel|Trucks|Green): {c}\n"
-    "(Total|Sum|In all|All in all)(:|?)",
-    "(- |* |)(Tea|Rent|Bread) {a}\n(- |* |)(Milk|Fuel|Salt) {b}\n(- |* |)(Sugar|Tax|Rice) {c}\n"
-    "(What is the total?|What does that make?|Sum these up.)",
-    "{a}\n{b}\n{c}\n(Add these( up|).|What is the (total|sum)?|Sum:|Total:|Multiply these.)",
-    "{a}, {b}, {c}(.|:|) (Add these( up|).|What do they make together?|What is the total?|Multiply them all.)",
-    "{a}, {b}, {c}, {f}(.|:|) (Add these( up|).|What do they make together?|What is the total?)",
-    "I (count|counted|saw|bought) {a} {thing}, {b} cups(,|) and {c} hats. "
-    "(How many things is that?|What is the total?)",
-    "(There are|I see) {a} {thing}. (There are|I see) {b} cups. (There are|I see) {c} hats. "
-    "(How many things is that?|How many things are there?|What is the total?)",
-    "I have {a} {thing}. {name} has {b}. {other} has {c}. "
-    "(How many is that?|How many (are there|do we have) together?)",
-    "{a} {thing} here, {b} there(,|) and {c} (upstairs|outside). (How many is that?|How many are there?|Total?)",
+# Lists of three to five numbers, with {thing} and {n} in each entry, and requests that follow or precede them.
+ENTRIES = (
+    "{n} {thing}", "{thing}: {n}", "{thing} {n}", "- {n} {thing}", "* {thing}: {n}", "{n}", "- {n}", "{thing} = {n}",
+    "{name} has {n} {thing}", "{n} {thing} from {name}", "{name}: {n}", "{n} old {thing}", "{thing} ({n})",
+    "I (saw|bought|counted|need) {n} {thing}", "There are {n} {thing}", "{name} (brings|counts|finds|sells) {n}",
+)
+SEPARATORS = ("\n", "\n", "\n", "\n\n", ". ", ". ", ", ", "; ", ", and ", " and ")
+REQUESTS_OF_LISTS = (
+    "(What is|Find|Give me|I need) the (total|sum)(.|?)",
+    "How (many|much) (is that|are these|are there) (in all|altogether|now)?",
+    "(Add|Sum) (them|these|everything)( up|).", "(Total|Sum|In all|Together)(:|?)", "How many {thing} are there?",
+    "(Multiply|Add up) (these|those) numbers.", "What do (they|these) (make|come to)( together|)?",
+    "Which (total|sum) is right?", "What is the (difference|product|average)?", "How many (things|people) is that?",
+    "How much (money |)do I have?",
 )
 
 UNSUPPORTED: dict[str, dict[str, tuple[str, ...]]] = {

@@ -42,7 +42,7 @@ _NUMBERS = ("a", "b", "c", "f", "g")
 _FIELDS = (*_NUMBERS, *"hijklmnop")
 _LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 # Shares of the kinds of texts. Large pools have more, because the least used drafts are preferred (`Wording.used`).
-_UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.4, unsupported.OTHER: 0.16}
+_UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.55, unsupported.OTHER: 0.16}
 _SILENT = dict(zip(plain_texts.KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
 
 

@@ -132,7 +132,7 @@ def _tail(state: State, symbol: Symbol) -> Step:
     mode, phase = state.mode, state.phase
     if symbol is S.EDGE:
         return Done(Reason.NO_EXPRESSION), Label.NONE
-    if symbol in STRANGE or symbol is S.MODIFIER:
+    if symbol in STRANGE or symbol in (S.MODIFIER, S.SIGN_WORD):
         return _STRANGER, Label.NONE
     if symbol is S.CONTROL:
         return State("clean", Mode.ALONE), Label.NONE

@@ -71,13 +71,15 @@ NUMBERS = {S.ZERO, S.DIGIT, S.PERCENT}
 STRANGE = {S.NUMERIC, S.UNKNOWN, S.NUMBER_WORD}
 WORDS = {S.LETTERS, S.MEASURE, S.GLUE, S.REQUEST, S.PER, S.MONTH, S.ORDINAL, S.SCALE_WORD}
 NEUTRAL_WORDS = {S.AND, S.OF, S.ONE, S.LONE_X}
-ALL_WORDS = WORDS | NEUTRAL_WORDS | {S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD, S.EQUAL_WORD, S.MODIFIER, S.LINK}
+ALL_WORDS = WORDS | NEUTRAL_WORDS | {S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD, S.EQUAL_WORD, S.MODIFIER}
+ALL_WORDS |= {S.LINK, S.SIGN_WORD}
 OPENING = {S.OPEN, S.OPEN_SQUARE, S.OPEN_CURLY}
 CLOSING = {S.CLOSE, S.CLOSE_SQUARE, S.CLOSE_CURLY}
 CURRENCIES = {S.DOLLAR, S.EURO, S.POUND}
 OPERATORS = {S.PLUS, S.TIMES, S.DIVIDE, S.CARET}
 
-_CHANGING = {S.OPERATOR_WORD, S.LINK, S.FUNCTION, S.MODIFIER}  # words that change what an expression behind them means
+# Words that change what an expression behind them means.
+_CHANGING = {S.OPERATOR_WORD, S.LINK, S.FUNCTION, S.MODIFIER, S.SIGN_WORD}
 _BREAKS = {S.DOT, S.QUESTION, S.BANG, S.SEMICOLON, S.RELATION}  # a request does not reach over them
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _MOST_LIST_DIGITS = 2
@@ -123,7 +125,7 @@ def before_equals(state: State, symbol: Symbol) -> State | Done:
         return state
     if symbol in OPERATORS:
         return Done(Reason.NOT_UNDERSTOOD)
-    if symbol in (S.FUNCTION, S.MODIFIER) or (symbol is S.OPERATOR_WORD and state.number == 0):
+    if symbol in (S.FUNCTION, S.MODIFIER, S.SIGN_WORD) or (symbol is S.OPERATOR_WORD and state.number == 0):
         return Done(Reason.NOT_UNDERSTOOD)
     if symbol in (S.OPERATOR_WORD, S.LINK):
         return State("danger", state.mode, 0, (False,))

@@ -39,8 +39,9 @@ class Verdict(enum.IntEnum):
 
     NONE = 0
     LITERAL = 1
-    NEGATIVE = 2  # a literal with a minus before it that negates
+    NEGATIVE = 2  # a literal with a minus or a word before it that negates
     BROKEN = 3
+    AFTER_OPERATOR = 4  # a literal after a word such as `minus`, which may be its sign
 
 
 class Place(NamedTuple):
@@ -62,6 +63,7 @@ _OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | CLOSING
 _HARMLESS = ("free", "star", "operator gap", "one gap")
 _GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap"}
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS, S.MINUS_SIGN: S.MINUS, S.LINK: S.OPERATOR_WORD}
+_SIGNS = {S.SIGN_WORD: Verdict.NEGATIVE, S.OPERATOR_WORD: Verdict.AFTER_OPERATOR}
 
 
 class _No(NamedTuple):
@@ -77,6 +79,8 @@ def literal_automaton() -> Automaton[Place, _No]:
 def literal_rule(state: Place, code: int) -> tuple[Place, int]:
     """The state after a symbol, and its mark with the verdict on the number behind it."""
     symbol = Symbol(code)
+    if state.phase == "gap" and not state.broken and symbol in _SIGNS:
+        return _text(Place("text", "free"), symbol, _SIGNS[symbol])
     symbol = _LIKE.get(symbol, symbol)
     if symbol is S.NOTHING:
         return state, Mark.NONE

@@ -2,6 +2,7 @@
 
 * `adapter_files`: keys and values of the weights, and checks that they fit.
 * `model_card`: its `README.md`.
+* `beside`, `companions`: the adapters that were trained together with a calculator.
 
 Imports `numbers` and the modules of `tuner` below `model`; outside of the package torch and peft.
 Start with `adapter_files`. Try it: `pytest tests/tuner/test_model_card.py`

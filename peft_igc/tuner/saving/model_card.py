@@ -20,6 +20,7 @@ from typing import Any
 
 from ...numbers.token_table import TokenTable
 from ..base_model import TINY, TINY_FOLDER
+from .beside import name_of
 
 
 __all__ = ["QUICK_START", "RECORD", "write_card"]
@@ -162,6 +163,9 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("least probability of a reading (`confidence`)", config["confidence"]),
         ("anchors", _anchors(config)),
     ]
+    if beside := config.get("trained_beside"):
+        names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in beside)
+        rows.append(("trained beside, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
 
 

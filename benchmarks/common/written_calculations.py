@@ -1,0 +1,184 @@
+"""Calculations that a text writes, `30 snakes * 3 = 90`, and whether they are true; told by Python's fractions.
+
+In: a text. Out: for each `=` the exact value of the expression before it and the number after it, as far as both can
+be read; and the final answer that the text would reach if each of its calculations were exact (`replayed`). This is a
+reader of its own, with regular expressions: it shares nothing with the rules that the calculator reads by, so that it
+can find them wrong. What it cannot read is counted, not guessed.
+
+Try it: `pytest tests/benchmarks/test_gsm8k_solutions.py -k written`
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+
+__all__ = ["Calculation", "agrees", "calculations", "final_answer", "first_number", "interval", "replayed"]
+
+_CURRENCY = "$€£¥₹"
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+_SIGN = r"[-+*/x×÷\u2212\u2013]"
+_WORD = r"(?!x\b)[A-Za-z][A-Za-z'.-]*"
+_WORDS = rf"{_WORD}(?:\s+{_WORD}){{0,3}}"
+# Units between a number and an operator or the end: `30 snakes * 3 birds/snake`, `$5 per hour`. Not a lone `x`.
+_UNIT = re.compile(rf"(?<=[\d)%])(?:\s+{_WORDS})?(?:\s*/\s*{_WORDS})?(?=\s*(?:[-+*/)=×÷\u2212\u2013]|x\b)|\s*$)")
+_OPERAND = rf"[\s({_CURRENCY}]*(?:-(?=[\d{_CURRENCY}.]))?[\s({_CURRENCY}]*(?:{_NUMBER})[\s)%]*"
+_EXPRESSION = re.compile(rf"{_OPERAND}(?:{_SIGN}{_OPERAND})+$")
+_BEGINNING = re.compile(rf"{_OPERAND}(?:{_SIGN}{_OPERAND})+")
+# Before an expression that is a part of more: `1 1/2`, `1 and 1/4`, `12:30`, `66(1/3)`, `M + 4 + 2`.
+_PART = re.compile(r"\d\s+(?:and\s+)?$|\d:$|[\w.,)^]$|[-+*/×÷\u2212\u2013]\s*$|\bx\s*$")
+_RESULT = re.compile(rf"\s*([-\u2212]?)\s*[{_CURRENCY}]?\s*([-\u2212]?)({_NUMBER})(\s?%?)")
+_FINAL = re.compile(rf"####\s*([-\u2212]?)\s*[{_CURRENCY}]?\s*([-\u2212]?)({_NUMBER})")
+_PLAIN = str.maketrans({"x": "*", "×": "*", "÷": "/", "\u2212": "-", "\u2013": "-"} | dict.fromkeys(_CURRENCY))
+_APPLY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+
+
+class Calculation(NamedTuple):
+    """What stands around one `=`.
+
+    Attributes:
+        place: index of the `=` in the text.
+        left: the expression before it, plain; None if there is none that can be read.
+        value: its exact value; None if it has none.
+        written: the number after it; None if there is none.
+        places: decimal places of that number, two more for a per cent sign.
+        right: the value of the expression that begins with that number, as in `(2+4)*2 = 6*2`; None without one.
+    """
+
+    place: int
+    left: str | None
+    value: Fraction | None
+    written: Fraction | None
+    places: int
+    right: Fraction | None = None
+
+    @property
+    def is_true(self) -> bool | None:
+        """Whether it is true as written, or rounded to the decimal places written; None: it cannot be told."""
+        if self.value is None or self.written is None:
+            return None
+        if self.right is not None and self.right == self.value:
+            return True
+        # `100 - 95 = 5%` means per cent on both sides.
+        either = (self.written, 100 * self.written) if self.places >= 2 else (self.written,)
+        return any(agrees(self.value, written, self.places) for written in either)
+
+
+def agrees(value: Fraction, written: Fraction, places: int) -> bool:
+    """Whether a number is a value, or the value rounded to its decimal places, of which it then has some."""
+    return value == written or (places > 0 and 2 * abs(value - written) * 10**places <= 1)
+
+
+def calculations(text: str) -> list[Calculation]:
+    """One for each `=` of a text, in order."""
+    found, begin = [], 0
+    for match in re.finditer("=", text):
+        line = text.rfind("\n", begin, match.start()) + 1
+        left = _left(text[max(begin, line) : match.start()])
+        written, places = _read(_RESULT.match(text, match.end()))
+        rest = _BEGINNING.match(_UNIT.sub("", text[match.end() :].partition("\n")[0]))
+        right = None if rest is None else _value(_plain(rest[0]))
+        found.append(Calculation(match.start(), left, None if left is None else _value(left), written, places, right))
+        begin = match.end()
+    return found
+
+
+def _left(text: str) -> str | None:
+    """The longest expression at the end of a text, with at least one operator, in Python's signs."""
+    text = _UNIT.sub("", text.rstrip())
+    match = _EXPRESSION.search(text)
+    if match is None or _PART.search(text[: match.start()] + match[0][: len(match[0]) - len(match[0].lstrip())]):
+        return None
+    return _plain(match[0])
+
+
+def _plain(expression: str) -> str:
+    """An expression in Python's signs, without brackets that are not closed within it."""
+    found = expression.translate(_PLAIN).replace(",", "").strip()
+    while found.count("(") > found.count(")") and found.startswith("("):
+        found = found[1:].strip()
+    return found
+
+
+def _value(expression: str, known: Callable[[Fraction], Fraction] = lambda number: number) -> Fraction | None:
+    """The value of an expression in Python's signs, with its numbers as `known` gives them; None if it has none."""
+    numbers: list[Fraction] = []
+
+    def name(match: re.Match[str]) -> str:
+        numbers.append(known(Fraction(match[1])) / (100 if match[2].strip() else 1))
+        return f"n{len(numbers) - 1}"
+
+    def value(node: ast.AST) -> Fraction:
+        if isinstance(node, ast.BinOp) and type(node.op) in _APPLY:
+            return _APPLY[type(node.op)](value(node.left), value(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            return -value(node.operand) if isinstance(node.op, ast.USub) else value(node.operand)
+        if isinstance(node, ast.Name):
+            return numbers[int(node.id[1:])]
+        raise ValueError(expression)
+
+    try:
+        return value(ast.parse(re.sub(rf"({_NUMBER})(\s*%?)", name, expression).strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
+        return None
+
+
+def _read(match: re.Match[str] | None) -> tuple[Fraction | None, int]:
+    """A matched number and its decimal places; per cent are hundredths."""
+    if match is None:
+        return None, 0
+    digits = match[3].replace(",", "")
+    number = Fraction(digits) * (-1 if match[1] or match[2] else 1)
+    places = len(digits.partition(".")[2])
+    percent = match.lastindex == 4 and "%" in match[4]
+    return (number / 100, places + 2) if percent else (number, places)
+
+
+def first_number(text: str) -> Fraction | None:
+    """The number with which a text begins, apart from white space and a currency sign; a per cent sign is ignored."""
+    match = _RESULT.match(text)
+    return None if match is None else _read(match)[0] * (100 if "%" in match[4] else 1)  # type: ignore[operator]
+
+
+def final_answer(text: str) -> Fraction | None:
+    """The number after the last `####`."""
+    found = list(_FINAL.finditer(text))
+    return _read(found[-1])[0] if found else None
+
+
+def replayed(text: str) -> Fraction | None:
+    """The final answer if each calculation of the text had its exact value, and later ones went on with it.
+
+    A number that an earlier calculation has written stands for that calculation's exact value from there on; of two
+    calculations that wrote the same number, the later one counts.
+    """
+    exact: dict[Fraction, Fraction] = {}
+
+    def known(number: Fraction) -> Fraction:
+        return exact.get(number, number)
+
+    for one in calculations(text):
+        if one.written is None or one.left is None:
+            continue
+        value = _value(one.left, known)
+        if value is None or (one.is_true and value == one.value):
+            exact.pop(one.written, None)  # a number of the text itself again
+        else:
+            exact[one.written] = value
+    answer = final_answer(text)
+    return None if answer is None else known(answer)
+
+
+def interval(hits: int, n: int) -> list[float]:
+    """The Wilson interval of 95% of a share."""
+    if n == 0:
+        return [0.0, 1.0]
+    z, share = 1.96, hits / n
+    middle, half = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return [round((middle + sign * half) / (1 + z * z / n), 4) for sign in (-1, 1)]

@@ -1,0 +1,93 @@
+"""Right, wrong and silent against the threshold `confidence`, as numbers and as a plot.
+
+In: readings of prompts, their targets and a temperature. Out: an `OperatingPoint` per threshold, the smallest
+threshold that keeps wrong answers below a share, and a PNG. Rules alone decide some prompts, which no threshold
+silences.
+Try it: `pytest tests/calibration/test_calibrate.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .prompt_readings import TEMPERATURES, PromptReading
+from .temperature import is_right
+
+
+__all__ = ["THRESHOLDS", "OperatingPoint", "choose_confidence", "draw_curve", "operating_curve"]
+
+THRESHOLDS = (
+    0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995,
+    0.9975, 0.999, 0.9995, 0.9999,
+)  # fmt: skip
+
+
+class OperatingPoint(NamedTuple):
+    """Numbers of prompts with one threshold.
+
+    Attributes:
+        confidence: the threshold.
+        right: answered with their target.
+        wrong: answered with anything else.
+        silent: not answered.
+    """
+
+    confidence: float
+    right: int
+    wrong: int
+    silent: int
+
+
+def operating_curve(
+    readings: Sequence[PromptReading], targets: Sequence[str | None], temperature: float
+) -> list[OperatingPoint]:
+    """A point for each of `THRESHOLDS`; arguments as in `fit_temperature`."""
+    index = TEMPERATURES.index(temperature)
+    points = []
+    for threshold in THRESHOLDS:
+        right = wrong = 0
+        for one, target in zip(readings, targets, strict=True):
+            if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold):
+                right += is_right(one, target)
+                wrong += not is_right(one, target)
+        points.append(OperatingPoint(threshold, right, wrong, len(readings) - right - wrong))
+    return points
+
+
+def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float) -> OperatingPoint:
+    """The first point whose wrong answers are at most this share of all prompts, else the one with the fewest."""
+    total = curve[0].right + curve[0].wrong + curve[0].silent
+    fit = [point for point in curve if point.wrong <= most_wrong * total]
+    return fit[0] if fit else min(curve, key=lambda point: point.wrong)
+
+
+def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path: Path) -> None:
+    """Plots curves side by side, with a line at the chosen threshold.
+
+    Args:
+        curves: a curve per set of prompts, by name.
+        chosen: the threshold in use.
+        path: of the PNG.
+    """
+    # Imported here, without `pyplot`, whose state belongs to the caller.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(curves), 3.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, len(curves), squeeze=False)[0]
+    places = range(len(THRESHOLDS))
+    for axis, (name, curve) in zip(axes, curves.items(), strict=True):
+        total = max(curve[0].right + curve[0].wrong + curve[0].silent, 1)
+        for field, colour in (("right", "tab:green"), ("wrong", "tab:red"), ("silent", "tab:gray")):
+            shares = [100 * getattr(point, field) / total for point in curve]
+            axis.plot(places, shares, color=colour, label=field)
+        at = sum(threshold < chosen for threshold in THRESHOLDS)
+        axis.axvline(min(at, len(THRESHOLDS) - 1), color="black", linewidth=0.8, linestyle="--")
+        shown = range(0, len(THRESHOLDS), 3)
+        axis.set_xticks(list(shown), [f"{THRESHOLDS[place]:g}" for place in shown], rotation=60)
+        axis.set(title=f"{name} ({total:,})", xlabel="confidence", ylabel="per cent", ylim=(-2, 102))
+    axes[0].legend()
+    figure.savefig(path, dpi=120)

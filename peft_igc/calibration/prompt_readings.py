@@ -1,0 +1,175 @@
+"""Reads prompts without answering them: a pass ends behind the calculator's layer, a tenth of a whole one or less.
+
+In: a model with an IGC adapter, its tokenizer, prompts. Out: for each prompt a `PromptReading`, what the calculator
+would write and the logits that say how sure it is. Nothing is generated and nothing is trained.
+Try it: `pytest tests/calibration/test_calibrate.py`
+
+Shapes: B rows of a batch, A anchors per row, R digits of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ..inference.decoding import eval_mode, padding_token, prompt_tokens
+from ..numbers.calculator import Status
+from ..numbers.digits import decode
+from ..tuner.call import observing
+from ..tuner.hooks import active_config
+from ..tuner.steps import Step, Writing
+
+
+__all__ = ["TEMPERATURES", "PromptReading", "read_prompts", "read_results"]
+
+# Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
+TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
+_CERTAIN = 1 - 1e-6  # a confidence that only decisions of the rules alone reach
+
+
+class PromptReading(NamedTuple):
+    """What the calculator reads at the last anchor of a prompt.
+
+    Attributes:
+        result: what it would write with `confidence=0`; None if it would be silent.
+        by_rule: whether rules alone decide, so that no confidence refuses it.
+        probabilities: of the reading, for each of `TEMPERATURES`.
+    """
+
+    result: str | None
+    by_rule: bool
+    probabilities: tuple[float, ...]
+
+
+class _Read(Exception):  # noqa: N818 - not an error: it ends a pass after the reading
+    """Ends a forward pass with the step that was read."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__("the pass ends after the reading")
+        self.step = step
+
+
+def read_prompts(
+    model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64, raw: bool = False
+) -> list[PromptReading]:
+    """Readings in the order of the prompts.
+
+    Args:
+        model: a causal LM with an active IGC adapter. Its mode, temperature and confidence are as before afterwards.
+        tokenizer: the model's tokenizer.
+        prompts: user messages, or plain texts with `raw`.
+        batch_size: prompts per pass.
+        raw: tokenize prompts without the chat template.
+
+    Raises:
+        ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.
+    """
+    found: dict[int, PromptReading] = {}
+    # What rules alone decide is known by comparing: no confidence refuses it.
+    settings = ((0.0, 1.0), (_CERTAIN, 1.0))
+    for chosen, (free, certain) in _passes(model, tokenizer, prompts, batch_size, raw, settings):
+        n = len(chosen)
+        rows = zip(chosen, _results(free, n), _results(certain, n), _chances(free, n), strict=True)
+        for at, result, ruled, chances in rows:
+            found[at] = PromptReading(result, ruled is not None, chances)
+    return [found[at] for at in range(len(found))]
+
+
+def read_results(
+    model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64, raw: bool = False
+) -> list[str | None]:
+    """What the calculator would write, with its own confidence and temperature, or None; in half the time.
+
+    Arguments and errors as of `read_prompts`.
+    """
+    config = active_config(model)
+    own = (0.0, 1.0) if config is None else (config.confidence, config.temperature)
+    found: dict[int, str | None] = {}
+    for chosen, (step,) in _passes(model, tokenizer, prompts, batch_size, raw, (own,)):
+        found.update(zip(chosen, _results(step, len(chosen)), strict=True))
+    return [found[at] for at in range(len(found))]
+
+
+@torch.no_grad()
+def _passes(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    batch_size: int,
+    raw: bool,
+    settings: Sequence[tuple[float, float]],
+) -> Iterator[tuple[list[int], list[Step | None]]]:
+    """For each batch the indices of its prompts, and a step for each pair of confidence and temperature."""
+    config = active_config(model)
+    if config is None:
+        raise ValueError("The model has no active IGC adapter, so there is no reading. Load one with `--adapter`.")
+    rows = prompt_tokens(tokenizer, prompts, raw)
+    order = sorted(range(len(rows)), key=lambda at: -len(rows[at]))
+    own = config.confidence, config.temperature
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        ids, mask = _padded([rows[at] for at in chosen], padding_token(model, tokenizer))
+        steps = []
+        try:
+            with eval_mode(model):
+                for config.confidence, config.temperature in settings:
+                    steps.append(_step_of(model, ids.to(model.device), mask.to(model.device)))
+        finally:
+            config.confidence, config.temperature = own
+        yield chosen, steps
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and mask, both [B, longest], with padding on the left."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([[pad] * (longest - len(row)) + list(row) for row in rows])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+    return ids, mask
+
+
+def _step_of(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Step | None:
+    """The step of a pass that ends behind it; None if no text has an anchor."""
+
+    def watch(seen: Step | Writing) -> None:
+        if isinstance(seen, Step):
+            raise _Read(seen)
+
+    with observing(watch):
+        try:
+            model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=1)
+        except _Read as read:
+            return read.step
+    return None
+
+
+def _last(step: Step) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices [B] of the rows, and of the latest anchor in each."""
+    at = step.anchors.argmax(1)
+    return torch.arange(len(at), device=at.device), at
+
+
+def _results(step: Step | None, rows: int) -> list[str | None]:
+    """The result at the last anchor of each row; None where the status is not ok."""
+    if step is None:
+        return [None] * rows
+    at = _last(step)
+    speaks = (step.result.status[at] == int(Status.OK)).tolist()
+    digits, sign = step.result.digits[at], step.result.sign[at]  # [B, R], [B]
+    return [decode(digits[row], sign[row])[0] if ok else None for row, ok in enumerate(speaks)]
+
+
+def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:
+    """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`."""
+    if step is None:
+        return [(0.0,) * len(TEMPERATURES)] * rows
+    found = []
+    for temperature in TEMPERATURES:
+        reading = step.reading.cooled(temperature)
+        chance = reading.choose().probability  # [B, A]
+        if step.ruling is not None:
+            asked = 1 - reading.operator.softmax(-1)[..., -1]
+            chance = torch.where(step.ruling.ruled.view(asked.shape), asked, chance)
+        found.append(chance[_last(step)])
+    return [tuple(row) for row in torch.stack(found, -1).tolist()]

@@ -1,0 +1,292 @@
+"""The demonstration on a saved causal LM: train a calculator for it, measure it, save it.
+
+In: the folder of a model, an output folder, a seed. Out, in that folder: `adapter/`, `results.json`,
+`operating_curve.png`, `learning_curve.png`. The reading is trained by passes that end behind the calculator's layer,
+then the writing on prompts that are read once (`writing`); then temperature and `confidence` are fitted on held-out
+texts. Texts that people wrote are used where `PEFT_IGC_DATA` names them (`real_text`); without it their rows are not
+measured. Try it: `peft-igc demo --base smollm2`, `pytest tests/demo/test_real_model.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import get_peft_model
+from transformers import set_seed
+
+from ..calibration.run import CURVE, calibrate, save_calibration
+from ..data.arithmetic import ArithmeticRows
+from ..data.dataset import Shuffled
+from ..data.mixture import Mixture
+from ..data.wording.wording import HELD_OUT, TRAINING
+from ..inference.decoding import padding_token, prompt_tokens
+from ..inference.evaluation import answer_tokens, versions
+from ..inference.loading import load_adapter, load_base
+from ..trainer.config import IGCSFTConfig
+from .batches import tokenized
+from .harm import harm
+from .progress import Progress, duration
+from .real_report import report_table
+from .real_text import calibration_items, data_folder, measured_items, training_refusals
+from .report import draw
+from .run import DemoResult, demo_config, hardware, replaced, unfinished
+from .settings import LANGUAGE_MODEL, LanguageModelSettings
+from .smollm2 import WEIGHTS
+from .text_sets import ANSWERED, answered, generated_sets, read
+from .training import made_trainer
+from .writing import train_writing, training_only
+
+
+__all__ = ["run_language_model"]
+
+Say = Callable[[str], None]
+_NUMBER_ONLY = " Answer with the number only."
+
+
+def run_language_model(
+    folder: str | Path,
+    output: str | Path,
+    *,
+    name: str,
+    seed: int = 0,
+    minutes: float | None = None,
+    settings: LanguageModelSettings = LANGUAGE_MODEL,
+    more_sets: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    say: Say = print,
+) -> DemoResult:
+    """Runs the demonstration.
+
+    Args:
+        folder: a causal LM with a tokenizer that has a chat template.
+        output: output folder, created if it does not exist. Earlier results in it are replaced at the end.
+        name: of the model, for results.
+        seed: of the adapter's initial weights and of the training rows. The test sets are the same for all seeds.
+        minutes: time limit of the reading's training.
+        settings: all other hyperparameters.
+        more_sets: further sets of items, by name; those in `text_sets.ANSWERED` are answered.
+        say: called with each line of progress.
+
+    Raises:
+        ValueError: the tokenizer has no chat template, or its digits do not suit the token interface.
+    """
+    output = Path(output)
+    text = data_folder()
+    with unfinished(output) as work:
+        start = time.perf_counter()
+        base, tokenizer = load_base(folder, "bfloat16" if _fast_bf16() else "float32")
+        if tokenizer.chat_template is None:
+            raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
+        base.set_attn_implementation("eager")  # faster in training on short rows
+        sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, seed=0), **(more_sets or {})}
+        sets |= {key: _short(items, settings) for key, items in measured_items(text).items()}
+        items = [one for key in ("bigbench", "held_out_phrasings", "six_to_twenty_digits") for one in sets[key]]
+        items += [one for one in sets.get("plain_requests", []) if one.get("igc_operator")]
+        model, training = _train(base, tokenizer, items, text, work, seed, minutes, settings, say)
+        found = calibrate(model, tokenizer, _calibrating(text, settings), most_wrong=settings.most_wrong)
+        save_calibration(found, work / "adapter", {"texts": "held out, generated" + " and GSM8K" * (text is not None)})
+        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}. Measuring.")
+        fresh, tokenizer = load_base(folder, base.dtype)
+        measured, beside = _measure(load_adapter(fresh, work / "adapter"), tokenizer, sets, settings, say)
+        results = {
+            "base_model": {"name": name, "weights": WEIGHTS if name == "smollm2" else None, "dtype": str(base.dtype)},
+            "system_prompt": "the chat template's own",
+            "sets": measured,
+            "base": beside,
+            "calibration": found.as_dict(),
+            "training": training,
+            "settings": dataclasses.asdict(settings),
+            "seconds": round(time.perf_counter() - start, 1),
+            "versions": versions() | {one: version(one) for one in ("trl", "datasets", "accelerate")},
+            "hardware": hardware(),
+        }
+        (work / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        (work / CURVE).write_bytes((work / "adapter" / CURVE).read_bytes())
+        draw(work / "learning_curve.png", {"history": training["reading"]["history"], "checks": []})
+        replaced(work, output)
+    missed = _missed(measured, settings)
+    return DemoResult(output, results, report_table(results), missed)
+
+
+def _fast_bf16() -> bool:
+    """Whether bf16 is faster than fp32 here: with AMX. With AVX512-BF16 alone a pass takes 1.5 times as long."""
+    return torch.cpu._is_amx_tile_supported()
+
+
+def _short(items: Sequence[Mapping[str, Any]] | None, settings: LanguageModelSettings) -> list[Any] | None:
+    """Items whose prompt is not too long, or None for a set that is not at hand."""
+    return None if items is None else [one for one in items if len(one["prompt"]) <= settings.most_of_text]
+
+
+def _calibrating(text: Path | None, settings: LanguageModelSettings) -> list[dict[str, Any]]:
+    """Held-out items: requests, texts without any, and people's questions of several steps."""
+    n = settings.calibration_items
+    asked = Mixture(none=0, overflow=0, undefined=0, inexact=0)
+    refused = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
+    items = []
+    for at, mixture in enumerate((asked, refused)):
+        # Another seed than that of the measured sets.
+        rows = ArithmeticRows(100 + at, num_digits=40, mixture=mixture, wording=HELD_OUT, conversational=False)
+        items += [{"prompt": row["prompt"], "target": row["igc_result"]} for row in rows.take(n)]
+    return items + (_short(calibration_items(text), settings) or [])
+
+
+def _train(
+    base: Any,
+    tokenizer: Any,
+    items: Sequence[Mapping[str, Any]],
+    text: Path | None,
+    work: Path,
+    seed: int,
+    minutes: float | None,
+    settings: LanguageModelSettings,
+    say: Say,
+) -> tuple[Any, dict[str, Any]]:
+    """Attaches a calculator to `base`, trains its reading and its writing, and saves it. Also returns a record."""
+    set_seed(seed)  # for the adapter's initial weights
+    model = get_peft_model(base, demo_config(tokenizer, settings.reading))
+    generated = generated_rows(items, seed, settings)
+    real = [row for row in training_refusals(text) if len(row["prompt"][0]["content"]) <= settings.most_of_text]
+    of_reading = train_reading(model, tokenizer, [*generated, *real], seed, minutes, settings, say)
+    of_writing = train_numbers(model, tokenizer, generated, work, seed, settings, say)
+    model.save_pretrained(str(work / "adapter"), save_embedding_layers=False)
+    say(f"Trained in {duration(of_reading['seconds'] + of_writing['seconds'])}; the adapter is saved.")
+    return model, {
+        "seed": seed,
+        "rows_generated": len(generated),
+        "rows_of_people": len(real),
+        "reading": of_reading,
+        "writing": of_writing,
+        "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+    }
+
+
+def generated_rows(
+    items: Sequence[Mapping[str, Any]], seed: int, settings: LanguageModelSettings
+) -> list[dict[str, Any]]:
+    """Generated rows without the calculations of the test items."""
+    reading = settings.reading
+    return ArithmeticRows(
+        seed, max_digits=reading.max_digits, num_digits=reading.num_digits, result_digits=reading.result_digits,
+        mixture=reading.mixture, exclude=items, wording=TRAINING, distinct=True,
+    ).take(reading.distinct_rows or 0)  # fmt: skip
+
+
+def train_reading(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[dict[str, Any]],
+    seed: int,
+    minutes: float | None,
+    settings: LanguageModelSettings,
+    say: Say,
+) -> dict[str, Any]:
+    """Trains the input mapping alone, by passes that end behind its layer; returns a record."""
+    say(f"Training the reading on {len(rows):,} rows.")
+    reading = dataclasses.replace(settings.reading, bf16=_fast_bf16())
+    progress = Progress(say, lambda: 0.0, checks=0, minutes=minutes)
+    training_only(model, "igc_input_mapping")
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer = made_trainer(model, tokenizer, Shuffled(rows, seed), Path(scratch), seed, reading, progress)
+        trainer.train()
+    return {
+        "steps": trainer.state.global_step,
+        "batch_size": reading.batch_size,
+        "seconds": round(progress.seconds, 1),
+        "stopped_early": progress.stopped_early,
+        "history": progress.history,
+    }
+
+
+def train_numbers(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[dict[str, Any]],
+    work: Path,
+    seed: int,
+    settings: LanguageModelSettings,
+    say: Say,
+) -> dict[str, Any]:
+    """Trains the output mapping alone, on the first rows that have a result; returns a record."""
+    start = time.perf_counter()
+    written = [row for row in rows if (row["igc_result"] or "").lstrip("-").isdigit()][: settings.writing_rows]
+    args = IGCSFTConfig(
+        str(work),
+        learning_rate=settings.writing_learning_rate,
+        igc_muon_learning_rate=settings.writing_muon_learning_rate,
+        weight_decay=settings.writing_weight_decay,
+        adam_beta2=settings.reading.adam_beta2,
+        warmup_steps=settings.writing_warmup_steps,
+        max_grad_norm=settings.reading.max_grad_norm,
+        use_cpu=True,
+        bf16=False,
+        activation_checkpointing=False,
+    )
+    sizes = {"steps": settings.writing_steps, "batch_size": settings.writing_batch_size}
+    rows, pad = tokenized(written, tokenizer), padding_token(model, tokenizer)
+    log = train_writing(model, rows, pad, most_rows=settings.writing_rows, args=args, seed=seed, say=say, **sizes)
+    return {**sizes, "rows": len(written), "seconds": round(time.perf_counter() - start, 1), "log": log}
+
+
+def _measure(
+    model: Any, tokenizer: Any, sets: Mapping[str, Any], settings: LanguageModelSettings, say: Say
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Reports of all sets, with the adapter and of the base alone."""
+    sizes = {"batch_size": settings.batch_size_of_test}
+    measured: dict[str, Any] = {}
+    for name, items in sets.items():
+        if items is None:
+            measured[name] = None
+            continue
+        if name in ANSWERED:
+            measured[name] = answered(model, tokenizer, items, max_new_tokens=settings.max_new_tokens, **sizes)
+        else:
+            measured[name] = read(model, tokenizer, items, **sizes)
+        say(f"{name}: " + ", ".join(f"{key} {measured[name][key]:,}" for key in ("right", "wrong", "silent")))
+    quiet = sets.get("assistant_prompts") or [one for one in sets["held_out_silent"] if one["prompt"]]
+    prompts = [one["prompt"] for one in quiet[: settings.harm_prompts]]
+    measured["harm"] = harm(
+        model, tokenizer, prompts, most_answers=settings.harm_answers, max_new_tokens=settings.max_new_tokens
+    )
+    say("The base model answers, without the adapter.")
+    beside = {}
+    with model.disable_adapter():
+        for name in ("bigbench", "plain_requests"):
+            if sets.get(name):
+                beside[name] = _base(model, tokenizer, sets[name], settings)
+    return measured, beside
+
+
+def _base(model: Any, tokenizer: Any, items: Sequence[Any], settings: LanguageModelSettings) -> dict[str, Any]:
+    """The base alone on a part of the items: exact whole answers, and the last number of longer ones when it is asked
+    for the number only."""
+    kept: dict[str, list[Any]] = {}
+    for item in items:
+        kept.setdefault(item.get("group") or str(item.get("igc_operator")), []).append(item)
+    part = [item for group in kept.values() for item in group[: settings.base_per_group]]
+    asked = [{**item, "prompt": item["prompt"] + _NUMBER_ONLY} for item in part]
+    tokens = prompt_tokens(tokenizer, [item["prompt"] for item in asked], False)
+    answers = answer_tokens(model, tokenizer, tokens, settings.batch_size_of_test, settings.base_new_tokens)
+    numbers = [re.findall(r"-?[0-9][0-9,]*", one.text) for one in answers]
+    last = [found[-1].replace(",", "") if found else None for found in numbers]
+    hits = [one == item["target"] for one, item in zip(last, part, strict=True)]
+    sizes = {"batch_size": settings.batch_size_of_test, "max_new_tokens": settings.max_new_tokens}
+    whole = answered(model, tokenizer, part, **sizes)
+    whole.pop("mistakes")
+    return {"n": len(part), "whole_answer": whole["exact_match"], "number_only": sum(hits) / len(hits), **whole}
+
+
+def _missed(measured: Mapping[str, Any], settings: LanguageModelSettings) -> list[str]:
+    """One sentence per missed target."""
+    reached = measured["bigbench"]["exact_match"]
+    if reached >= settings.target:
+        return []
+    return [f"BIG-bench: {reached:.2%} exact, the target is {settings.target:.1%}"]

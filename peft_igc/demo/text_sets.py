@@ -1,0 +1,130 @@
+"""What a language model with a calculator is measured on, and the verdict on each answer.
+
+Sets of items `{"prompt", "target", "group"}`; a target of None asks for silence. `ANSWERED` sets are answered by
+generation and whole answers count; of the others only the reading is asked, which a pass through a few layers shows.
+The generated sets are here, the human-written ones in `real_text`. Calculations and phrasings of the generated ones
+are not trained. Try it: `pytest tests/demo/test_text_sets.py`
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..calibration.prompt_readings import read_results
+from ..data.arithmetic import ArithmeticRows
+from ..data.bigbench import bigbench_test_set
+from ..data.mixture import Mixture
+from ..data.wording.wording import HELD_OUT, TRAINING
+from ..inference.decoding import prompt_tokens
+from ..inference.evaluation import answer_tokens
+
+
+__all__ = ["ANSWERED", "answered", "generated_sets", "judge", "read"]
+
+Item = Mapping[str, Any]
+
+# Answered by generation; all other sets are read only. `plain_requests` comes from outside of the package.
+ANSWERED = ("bigbench", "plain_requests", "held_out_phrasings", "six_to_twenty_digits")
+RIGHT, WRONG, SILENT = "right", "wrong", "silent"
+_LONGEST = 20  # digits
+_ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
+_SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
+
+
+def generated_sets(per_group: int, n: int, seed: int) -> dict[str, list[dict[str, Any]]]:
+    """The sets that need no folder of texts, by name.
+
+    Args:
+        per_group: items in each of BIG-bench's 20 subtasks; one-digit division has fewer.
+        n: items in each other set; twice as many silent ones.
+        seed: of all sets.
+
+    Returns:
+        bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings;
+        held_out_silent, texts without a calculation, or with one that the calculator does not do.
+    """
+    limits: dict[str, Any] = {"num_digits": 40, "conversational": False, "distinct": True}
+    phrasings = ArithmeticRows(seed, max_digits=6, mixture=_ARITHMETIC, wording=HELD_OUT, **limits)
+    long = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **limits)
+    silent = ArithmeticRows(seed, max_digits=6, mixture=_SILENT, wording=HELD_OUT, **limits)
+    return {
+        "bigbench": bigbench_test_set(per_group, seed),
+        "held_out_phrasings": _items(phrasings, n),
+        "six_to_twenty_digits": _items((row for row in long if _is_long(row)), n),
+        "held_out_silent": _items((row for row in silent if row["igc_operator"] == "none"), 2 * n),
+    }
+
+
+def _items(rows: Iterable[Item], n: int) -> list[dict[str, Any]]:
+    """The first `n` rows as items, with their operand columns."""
+    made = []
+    for row in rows:
+        columns = {name: row[name] for name in ("igc_operator", "igc_operands", "igc_result")}
+        made.append({"prompt": row["prompt"], "target": row["igc_result"], **columns})
+        if len(made) == n:
+            break
+    return made
+
+
+def _is_long(row: Item) -> bool:
+    """Whether an operand has more than six digits, and none has fewer than six."""
+    lengths = sorted(len(number.lstrip("-")) for number in row["igc_operands"])
+    return lengths[0] >= 6 and lengths[1] > 6
+
+
+def judge(target: str | None, said: str | None) -> str:
+    """The verdict on a result that was written, or on None for silence."""
+    if said is None:
+        return SILENT
+    return RIGHT if target is not None and said.strip() == target.strip() else WRONG
+
+
+def answered(
+    model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int, max_new_tokens: int
+) -> dict[str, Any]:
+    """Whole answers to items with targets: a count by verdict, mistakes, seconds, and the answers.
+
+    An answer is `right` if it equals its target, whoever wrote it; else `wrong` if the calculator wrote, or `silent`.
+    """
+    start = time.perf_counter()
+    tokens = prompt_tokens(tokenizer, [item["prompt"] for item in items], False)
+    answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
+    right = [not one.cut and one.text.strip() == item["target"] for one, item in zip(answers, items, strict=True)]
+    verdicts = [
+        RIGHT if hit else WRONG if "ok" in one.steps else SILENT for hit, one in zip(right, answers, strict=True)
+    ]
+    report = _report(items, verdicts, [one.text for one in answers], start)
+    groups: dict[str, list[bool]] = {}
+    for item, hit in zip(items, right, strict=True):
+        groups.setdefault(item.get("group") or "all", []).append(hit)
+    report["groups"] = {name: {"n": len(hits), "exact_match": sum(hits) / len(hits)} for name, hits in groups.items()}
+    report["exact_match"] = sum(right) / len(right)
+    return report
+
+
+def read(model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int) -> dict[str, Any]:
+    """What the calculator would write at the end of each prompt, by verdict; nothing is generated."""
+    start = time.perf_counter()
+    said = read_results(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
+    verdicts = [judge(item["target"], result) for item, result in zip(items, said, strict=True)]
+    return _report(items, verdicts, [result or "" for result in said], start)
+
+
+def _report(items: Sequence[Item], verdicts: Sequence[str], said: Sequence[str], start: float) -> dict[str, Any]:
+    """Counts of verdicts, and the first mistakes: wrong ones, then silent ones that had a target."""
+    counts = Counter(verdicts)
+    mistakes = [
+        {"prompt": item["prompt"], "target": item["target"], "answer": text, "verdict": verdict}
+        for item, text, verdict in zip(items, said, verdicts, strict=True)
+        if verdict == WRONG or (verdict == SILENT and item["target"] is not None)
+    ]
+    mistakes.sort(key=lambda mistake: mistake["verdict"] != WRONG)
+    return {
+        "n": len(items),
+        **{verdict: counts[verdict] for verdict in (RIGHT, WRONG, SILENT)},
+        "mistakes": mistakes[:30],
+        "seconds": round(time.perf_counter() - start, 1),
+    }

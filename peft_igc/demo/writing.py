@@ -1,0 +1,181 @@
+"""Training of the writing alone, on prompts that the model reads once.
+
+In: a model whose reading is trained or frozen, and tokenized rows with results. Out: a trained output mapping. Nothing
+before an anchor depends on the writing: the prompt's keys and values are computed once, without gradients, and kept;
+a step then runs the few tokens from the anchor on. The gradients are those of whole passes over the rows
+(`pytest tests/demo/test_writing.py`), which take several times as long. Memory: the keys and values of `most_rows`
+prompts, for SmolLM2-135M in float32 46 KB per token.
+
+Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from transformers import DynamicCache
+
+from ..data.columns import check_columns, encode_steps
+from ..trainer.config import IGCSFTConfig
+from ..trainer.optimizer import muon_adamw
+from ..tuner.anchors import find_anchors
+from ..tuner.base_model import innermost_model
+from ..tuner.config import IGCConfig
+from ..tuner.hooks import active_config
+from ..tuner.layer import IGCLayer
+
+
+__all__ = ["Batch", "after_prompts", "train_writing", "training_only"]
+
+
+class Batch(NamedTuple):
+    """Rows from their anchors on.
+
+    Attributes:
+        cache: keys and values, and the state, of the prompts before the anchors.
+        inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
+    """
+
+    cache: DynamicCache
+    inputs: dict[str, Any]
+
+
+def training_only(model: Any, part: str) -> None:
+    """Lets only one mapping of the calculators be trained: `"igc_input_mapping"` or `"igc_output_mapping"`."""
+    for layer in (module for module in model.modules() if isinstance(module, IGCLayer)):
+        for name, parameter in layer.named_parameters():
+            parameter.requires_grad_(part in name)
+
+
+def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch:
+    """Runs the prompts of a batch of rows without gradients, up to the token before the anchor.
+
+    Args:
+        model: a causal LM with an IGC adapter whose anchors end a header.
+        rows: of `batches.tokenized`, each with one anchor.
+        pad: a token for padding.
+    """
+    config = active_config(model)
+    assert config is not None
+    starts = _anchors(rows, config)
+    before, after = max(starts), max(len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True))
+    prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
+    labels, mask = torch.full_like(rest, -100), torch.zeros(len(rows), before + after, dtype=torch.int64)
+    for at, (row, start) in enumerate(zip(rows, starts, strict=True)):
+        ids, length = torch.tensor(row["input_ids"]), len(row["input_ids"]) - start
+        prompts[at, before - start :], rest[at, :length] = ids[:start], ids[start:]
+        labels[at, :length] = torch.tensor(row["labels"][start:])
+        mask[at, before - start : before + length] = 1
+    position = (mask.cumsum(1) - 1).clamp(min=0)
+    cache = DynamicCache(config=innermost_model(model).config)
+    with torch.no_grad():
+        of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
+        model(**of_prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    limits: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
+    targets = encode_steps([check_columns(row, **limits, division=config.division) for row in rows], **limits)  # type: ignore[arg-type]
+    targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
+    places = {"attention_mask": mask, "position_ids": position[:, before:]}
+    return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False})
+
+
+def train_writing(
+    model: Any,
+    rows: Sequence[dict[str, Any]],
+    pad: int,
+    *,
+    steps: int,
+    batch_size: int,
+    most_rows: int,
+    args: IGCSFTConfig,
+    seed: int,
+    say: Callable[[str], None],
+    every: int = 20,
+) -> list[dict[str, float]]:
+    """Trains the output mapping with the language-model loss.
+
+    Args:
+        model: a causal LM with an IGC adapter. Afterwards all of the adapter is trainable again.
+        rows: tokenized rows whose result is a number.
+        pad: a token for padding.
+        steps: optimizer steps, with a cosine schedule after `args.warmup_steps`.
+        batch_size: rows per step. A batch keeps its rows, which have similar lengths.
+        most_rows: rows whose prompts are kept.
+        args: learning rates, weight decay and clipping.
+        seed: of the order.
+        say: called with a line of progress every `every` steps.
+
+    Returns:
+        `{"step", "loss"}` of each line, the loss as a mean since the line before.
+    """
+    training_only(model, "igc_output_mapping")
+    decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
+    optimizer = muon_adamw(model, args, decayed)
+    warmup = max(int(args.warmup_steps), 1)
+    schedules = [
+        torch.optim.lr_scheduler.LambdaLR(part, lambda step: _rate(step, warmup, steps)) for part in optimizer.parts
+    ]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    log, total = [], 0.0
+    model.train()
+    for step, batch in enumerate(_batches(model, rows[:most_rows], pad, batch_size, steps, seed), start=1):
+        # The cache would grow by the answer, with the graph of this step.
+        loss = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        for schedule in schedules:
+            schedule.step()
+        total += float(loss.detach())
+        if step % every == 0 or step == steps:
+            log.append({"step": step, "loss": total / ((step - 1) % every + 1)})
+            say(f"writing, step {step}/{steps}  loss {log[-1]['loss']:.4f}")
+            total = 0.0
+    training_only(model, "igc_")
+    model.eval()
+    return log
+
+
+def _batches(
+    model: Any, rows: Sequence[dict[str, Any]], pad: int, batch_size: int, steps: int, seed: int
+) -> Iterator[Batch]:
+    """`steps` batches: all in random order, then again in another one. Prompts are read when first needed."""
+    rng = random.Random(f"train_writing/{seed}")
+    rows = sorted(rows, key=lambda row: len(row["input_ids"]))
+    groups = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    made: dict[int, Batch] = {}
+    order: list[int] = []
+    for _ in range(steps):
+        order = order or rng.sample(range(len(groups)), len(groups))
+        index = order.pop()
+        if index not in made:
+            made[index] = after_prompts(model, groups[index], pad)
+        yield made[index]
+
+
+def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
+    """The position of each row's only anchor.
+
+    Raises:
+        ValueError: a row has none or several, or it is the first token.
+    """
+    found = []
+    for row in rows:
+        ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
+        anchors = find_anchors(ids, torch.ones_like(ids), labels, config)[0]  # [A]
+        if anchors.numel() != 1 or int(anchors) < 1:
+            raise ValueError(f"A row has the anchors {anchors.tolist()}, but one is needed, after at least one token.")
+        found.append(int(anchors))
+    return found
+
+
+def _rate(step: int, warmup: int, steps: int) -> float:
+    """Linear warm-up, then a cosine to 0."""
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))

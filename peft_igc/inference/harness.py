@@ -1,0 +1,162 @@
+"""`IGCLM`: a model class for lm-evaluation-harness (lm_eval 0.4.13) that knows where a question ends.
+
+    lm_eval --model igc --model_args pretrained=tiny,peft=tiny --tasks arithmetic_generated --include_path FOLDER
+
+In: requests of the harness. Out: its answers and likelihoods. It differs from the class `hf` in four things:
+
+* A likelihood request is one text with its answer in it, so the end of the prompt is not the end of the text. The
+  anchors are those that `generate` would find: the end of the *context*, and token sequences.
+* Greedy decoding takes no penalties from the checkpoint, as in `decoding.greedy`.
+* `pretrained` and `peft` may be `tiny`; errors of an adapter are those of `loading.load_adapter`.
+* The embeddings are not resized to the tokenizer for the sake of an adapter, which would change the base's numbers.
+
+Everything else, batches and padding included, is the parent's, so that a task without arithmetic is scored as by `hf`,
+to the digit. `plugin` makes lm_eval know the name `igc`; it needs no import. Where the package is not installed, write
+`import peft_igc` first.
+
+Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
+Try it: `pytest tests/inference/test_harness.py`; the tasks are in `harness_tasks`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lm_eval.api.registry import register_model
+from lm_eval.models.huggingface import HFLM
+
+from ..tuner.anchors import Rules, anchors_in_text
+from ..tuner.base_model import TINY
+from ..tuner.hooks import active_config
+from .loading import find_adapter, find_base, load_adapter
+
+
+__all__ = ["IGCLM", "anchors_of_batch", "key_of", "waves"]
+
+Request = tuple[Any, list[int], list[int]]  # the strings; tokens of the context and of the answer
+Ends = dict[tuple[int, ...], int]  # index of the context's last token, by `key_of` the text
+_FILL = 0  # the token with which the harness fills short rows, on the right and without a mask
+
+
+def key_of(tokens: Sequence[int]) -> tuple[int, ...]:
+    """A text without the fill tokens at its end, by which a row of a batch is found again."""
+    length = len(tokens)
+    while length and tokens[length - 1] == _FILL:
+        length -= 1
+    return tuple(tokens[:length])
+
+
+def waves(requests: Sequence[Request], longest: int) -> list[tuple[list[int], Ends]]:
+    """Splits requests so that within each part a text has one end of its question.
+
+    There is one part unless the same tokens are asked for twice with different contexts.
+
+    Args:
+        requests: likelihood requests.
+        longest: positions of the model; the harness cuts longer texts on the left.
+
+    Returns:
+        For each part the indices of its requests, and the ends of their contexts.
+    """
+    parts: list[tuple[list[int], Ends]] = []
+    for index, (_, context, answer) in enumerate(requests):
+        text = [*context, *answer][-(longest + 1) :][:-1]
+        key, end = key_of(text), len(text) - len(answer)
+        for indices, ends in parts:
+            if ends.setdefault(key, end) == end:
+                indices.append(index)
+                break
+        else:
+            parts.append(([index], {key: end}))
+    return parts
+
+
+def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tensor | None:
+    """Anchors of likelihood requests, where `generate` would have them after the same context.
+
+    Args:
+        ids: [B, T] int64, texts that are filled on the right.
+        ends: where the context of each text ends.
+        rules: the adapter's anchor rules.
+
+    Returns:
+        [B, A] int64, -1 for none. None if no row is a request: the harness is trying batch sizes.
+
+    Raises:
+        RuntimeError: if only some rows are requests, so that the harness makes its batches in a new way.
+    """
+    found = [ends.get(key_of(row)) for row in ids.tolist()]
+    known = [end for end in found if end is not None]
+    if not known:
+        return None
+    if len(known) < len(found):
+        raise RuntimeError(
+            f"{len(found) - len(known)} of {len(found)} rows of a batch are no likelihood requests, so their anchors "
+            "are unknown. This version of `lm_eval` makes its batches in another way: install 0.4.13."
+        )
+    contexts = torch.tensor(known, device=ids.device)[:, None] if rules.prompt_end else None  # [B, 1]
+    # The fill may end a token sequence, too: what is written behind a text changes nothing in it.
+    anchors = anchors_in_text(rules, ids, 0, ids.shape[1], contexts)
+    return ids.new_full((len(ids), 1), -1) if anchors is None else anchors
+
+
+@register_model("igc")
+class IGCLM(HFLM):
+    """A causal LM with or without an IGC adapter, for lm-evaluation-harness.
+
+    Args:
+        pretrained: as in `HFLM`, or `"tiny"` for the embedded base.
+        peft: folder or hub id of an adapter, or `"tiny"` for the embedded base's; None: the base alone.
+        kwargs: all other arguments of `HFLM`.
+    """
+
+    _model: Any
+
+    def __init__(self, pretrained: Any, peft: str | None = None, **kwargs: Any) -> None:
+        self._ends: Ends = {}
+        if pretrained == TINY and kwargs.get("dtype", "auto") in ("auto", None):
+            kwargs["dtype"] = "float32"  # as in `load_base`: it is stored in bfloat16 only to be small
+        found = str(find_base(pretrained)) if isinstance(pretrained, str) else pretrained
+        super().__init__(found, peft=peft, **kwargs)
+
+    def _create_model(self, *args: Any, peft: str | None = None, **kwargs: Any) -> None:
+        """Loads the base with the parent's method, and the adapter with ours."""
+        super()._create_model(*args, peft=None, **kwargs)
+        if peft and Path(find_adapter(peft)).is_dir():
+            self._model = load_adapter(self._model, peft)
+        elif peft:
+            from peft import PeftModel
+
+            self._model = PeftModel.from_pretrained(self._model, peft, revision=kwargs.get("revision")).eval()
+
+    def _loglikelihood_tokens(self, requests: Sequence[Request], *args: Any, **kwargs: Any) -> list[Any]:
+        """The parent's method, which finds the ends of the contexts in `_ends`."""
+        if active_config(self.model) is None:
+            return super()._loglikelihood_tokens(requests, *args, **kwargs)
+        answers: dict[int, Any] = {}
+        for indices, ends in waves(requests, self.max_length):
+            self._ends = ends
+            try:
+                found = super()._loglikelihood_tokens([requests[index] for index in indices], *args, **kwargs)
+            finally:
+                self._ends = {}
+            answers.update(zip(indices, found, strict=True))
+        return [answers[index] for index in range(len(requests))]
+
+    def _model_call(self, inps: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """[B, T, vocabulary] logits of texts [B, T], with the anchors of likelihood requests."""
+        config = active_config(self.model)
+        anchors = None if config is None else anchors_of_batch(inps, self._ends, Rules.of(config))
+        if anchors is None:
+            return super()._model_call(inps, *args, **kwargs)
+        mixed = self.mixed_precision_dtype
+        with torch.no_grad(), torch.autocast(self.device.type, dtype=mixed, enabled=mixed is not None):
+            return self.model(inps, igc_anchors=anchors).logits
+
+    def _model_generate(self, context: torch.Tensor, max_length: int, stop: list[str], **kwargs: Any) -> torch.Tensor:
+        """The parent's method without the checkpoint's own penalties, which make repeated digits wrong."""
+        neutral = {"repetition_penalty": 1.0, "no_repeat_ngram_size": 0}
+        return super()._model_generate(context, max_length, stop, **{**neutral, **kwargs})

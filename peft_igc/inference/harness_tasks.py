@@ -1,0 +1,101 @@
+"""Tasks for lm-evaluation-harness: the rows that the YAML files in `assets/lm_eval` read.
+
+    FOLDER=$(python -c "import peft_igc; print(peft_igc.__path__[0])")/assets/lm_eval
+    lm_eval --model igc --model_args pretrained=tiny,peft=tiny --include_path $FOLDER --apply_chat_template \
+        --tasks arithmetic_generated
+    lm_eval ... --tasks arithmetic_file --metadata '{"data": "items.jsonl"}'
+
+In: the harness's `metadata`, which also holds the arguments of the model. Out: `{"test": dataset}` with the columns
+`prompt`, `target`, `group` and `ending` (the target and the end token, for likelihoods). Nothing is downloaded.
+
+`arithmetic_generated` are items of our generator in the form of BIG-bench; `arithmetic_file` reads a file or folder:
+items of `peft-igc eval`, BIG-bench's `task.json` or rows, or rows with `context` and `completion` as the harness's own
+arithmetic tasks have them. `_likelihood` behind the name asks whether the target *and the end of the answer* are the
+most probable tokens, which is what exact match of a generated answer asks; no text has to be generated for it.
+Try it: `pytest tests/inference/test_harness.py`
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..data.bigbench import bigbench_test_set, load_bigbench
+from ..data.files import read_items, read_rows
+from .loading import find_base
+
+
+__all__ = ["FOLDER", "generated", "match", "published"]
+
+FOLDER = Path(__file__).parents[1] / "assets" / "lm_eval"
+
+
+def generated(per_group: int = 10, seed: int = 0, **metadata: Any) -> dict[str, Any]:
+    """Items of the generator, `per_group` for each operation and length.
+
+    Args:
+        per_group: items of each of the twenty groups.
+        seed: equal seeds give equal items.
+        metadata: other fields of the harness's metadata.
+    """
+    return _rows(bigbench_test_set(per_group, seed), metadata)
+
+
+def published(data: str | None = None, **metadata: Any) -> dict[str, Any]:
+    """Items from a file or a folder.
+
+    Args:
+        data: path of the file or the folder.
+        metadata: other fields of the harness's metadata.
+
+    Raises:
+        ValueError: if no path is given, or the format is unknown.
+        FileNotFoundError: if there is no such path.
+    """
+    if not data:
+        raise ValueError("The task has no file to read. Pass its path: `--metadata '{\"data\": \"items.jsonl\"}'`.")
+    path = Path(data).expanduser()
+    if not path.exists():
+        raise FileNotFoundError(f"`{path}` does not exist. Pass an existing file in `--metadata '{{\"data\": ...}}'`.")
+    names = _names_of(path)
+    if {"context", "completion"} <= names:
+        rows = read_rows(path)
+        items = [{"prompt": row["context"], "target": row["completion"].strip()} for row in rows]
+    elif "prompt" in names:
+        items = read_items(path)
+    else:
+        items = load_bigbench(path)
+    return _rows(items, metadata)
+
+
+def _names_of(path: Path) -> set[str]:
+    """The names of the first row's fields, if it is a file of JSON lines or CSV."""
+    if path.is_dir() or path.suffix in (".json", ".parquet"):
+        return set()
+    return {"prompt"} if ".csv" in path.suffixes else set(read_rows(path)[0])
+
+
+def _rows(items: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, Any]:
+    """The dataset of these items."""
+    from datasets import Dataset
+
+    end = metadata.get("end")
+    end = _end_token(metadata) if end is None else end
+    columns = ("prompt", "target", "group")
+    rows = [{name: str(item.get(name) or "") for name in columns} for item in items]
+    return {"test": Dataset.from_list([row | {"ending": row["target"] + end} for row in rows])}
+
+
+def _end_token(metadata: dict[str, Any]) -> str:
+    """The text of the end token of the model that `metadata` names; empty without a name."""
+    from transformers import AutoTokenizer
+
+    name = metadata.get("tokenizer") or metadata.get("pretrained")
+    if not isinstance(name, str):
+        return ""
+    return AutoTokenizer.from_pretrained(find_base(name)).eos_token or ""
+
+
+def match(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
+    """Exact match of a generated answer, as in `peft-igc eval`: white space at both ends does not count."""
+    return {"exact_match": float(results[0].strip() == doc["target"].strip())}

@@ -1,0 +1,154 @@
+"""`peft-igc calibrate` finds a temperature and a threshold, saves them, and they act when the adapter is loaded."""
+
+import json
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.calibration.operating_curve import THRESHOLDS, OperatingPoint, choose_confidence, operating_curve
+from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
+from peft_igc.calibration.run import check_items
+from peft_igc.calibration.temperature import fit_temperature
+from peft_igc.cli import main
+from peft_igc.inference.loading import load_adapter
+from peft_igc.mappings.readings import Pointing
+from peft_igc.tuner.call import observing
+from peft_igc.tuner.steps import Step
+
+
+@pytest.fixture(scope="module")
+def random_model():
+    base, tokenizer = tiny_base()
+    torch.manual_seed(0)
+    config = IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2, init_weights=False)
+    return get_peft_model(base, config).eval(), tokenizer
+
+
+PROMPTS = [f"What is {a} {word} {b}?" for a, word, b in ((5, "plus", 7), (91, "minus", 8), (6, "and then", 3))]
+
+
+def reading(chance, result="12", by_rule=False):
+    """A reading whose odds of `chance` shrink as those of a binary classifier do at a temperature."""
+    odds = torch.tensor(chance).logit()
+    return PromptReading(result, by_rule, tuple(float((odds / t).sigmoid()) for t in TEMPERATURES))
+
+
+def test_results_are_those_of_whole_passes(random_model):
+    model, tokenizer = random_model
+    texts = [*PROMPTS, "What is 12 + 30?", "12 + 30 =", "Hello!"]
+    found = read_results(model, tokenizer, texts, batch_size=4)
+    seen = []
+    for text in texts:
+        chat = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )
+        with observing(lambda one: seen.append(one) if isinstance(one, Step) else None), torch.no_grad():
+            model(**chat)
+    assert [int(one.result.status[0, -1]) == 0 for one in seen] == [result is not None for result in found]
+    assert [one.result for one in read_prompts(model, tokenizer, texts, batch_size=4)] == found
+    assert any(found)
+
+
+def test_no_layer_after_the_calculators_runs(random_model):
+    model, tokenizer = random_model
+    ran = []
+    layers = model.get_base_model().model.layers
+    handles = [layer.register_forward_hook(lambda *_, at=at: ran.append(at)) for at, layer in enumerate(layers)]
+    read_results(model, tokenizer, PROMPTS)
+    for handle in handles:
+        handle.remove()
+    assert ran == [0]  # the pass ends in the hook of the next one, before that of this test
+    assert len(layers) > 2
+
+
+def test_the_settings_are_as_before_afterwards(random_model):
+    model, tokenizer = random_model
+    config = model.peft_config["default"]
+    config.confidence, config.temperature = 0.25, 2.0
+    read_prompts(model, tokenizer, PROMPTS)
+    assert (config.confidence, config.temperature) == (0.25, 2.0)
+    config.confidence, config.temperature = 0.0, 1.0
+
+
+def test_a_temperature_flattens_and_keeps_the_choice():
+    torch.manual_seed(1)
+    scores = torch.randn(2, 1, 2, 6, 2).flatten(-2).log_softmax(-1).unflatten(-1, (6, 2))
+    digits = torch.full((2, 1, 6, 5), 10)
+    digits[..., 0] = torch.arange(6)
+    positions, aside = torch.arange(6).expand(2, 1, 6), torch.zeros(2, 1).bool()
+    pointing = Pointing(scores, torch.randn(2, 1, 5), digits, positions, aside)
+    cooled = pointing.cooled(3.0)
+    assert torch.allclose(cooled.scores.flatten(-2).exp().sum(-1), torch.ones(2, 1, 2))
+    before, after = pointing.choose(), cooled.choose()
+    assert torch.equal(before.digits, after.digits)
+    assert torch.equal(before.operator, after.operator)
+    assert (after.probability < before.probability).all()
+    assert pointing.cooled(1.0) is pointing
+
+
+def test_an_overconfident_reading_gets_a_temperature_above_one():
+    sure = [reading(0.99)] * 10
+    targets = ["12"] * 7 + ["13", None, None]
+    temperature, fit = fit_temperature(sure, targets)
+    assert temperature > 2
+    assert fit["right"] == 7
+    assert fit["nats_after"] < fit["nats_before"]
+    index = TEMPERATURES.index(temperature)
+    assert sure[0].probabilities[index] == pytest.approx(0.7, abs=0.06)
+
+
+def test_silent_and_ruled_readings_do_not_fit_the_temperature():
+    readings = [reading(0.9, result=None), reading(0.9, by_rule=True)]
+    assert fit_temperature(readings, ["12", "12"])[0] == 1.0
+
+
+def test_the_curve_counts_and_rules_are_never_silenced():
+    readings = [reading(0.999), reading(0.8), reading(0.3, by_rule=True), reading(0.9, result=None)]
+    curve = operating_curve(readings, ["12", None, "12", "12"], 1.0)
+    assert [point.confidence for point in curve] == list(THRESHOLDS)
+    assert curve[0] == OperatingPoint(0.0, 2, 1, 1)
+    assert next(point for point in curve if point.confidence == 0.9)[1:] == (2, 0, 2)
+    assert curve[-1][1:] == (1, 0, 3)
+    assert choose_confidence(curve, 0.25).confidence == 0.0
+    assert choose_confidence(curve, 0.0).confidence == 0.85
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ({"target": "1"}, "Item 1: `prompt` must be a string, got None"),
+        ({"prompt": "a"}, "got 'no `target`'"),
+        ({"prompt": "a", "target": 1.5}, "got 1.5"),
+        ({"prompt": "a", "target": "1"}, "1 items are too few"),
+    ],
+)
+def test_items_that_cannot_calibrate_are_refused(item, said):
+    with pytest.raises(ValueError, match=said):
+        check_items([item])
+
+
+def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_path, capsys):
+    model, tokenizer = random_model
+    model.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
+    data = tmp_path / "texts.jsonl"
+    lines = [{"prompt": f"What is {n} plus {n + 3}?", "target": None if n % 2 else "0"} for n in range(24)]
+    data.write_text("\n".join(map(json.dumps, lines)))
+    assert main(["calibrate", "--base", "tiny", "--adapter", str(tmp_path / "adapter"), "--data", str(data)]) == 0
+    assert "temperature" in capsys.readouterr().out
+    saved = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    record = json.loads((tmp_path / "adapter" / "calibration.json").read_text())
+    assert saved["temperature"] == record["temperature"] in TEMPERATURES
+    assert saved["confidence"] == record["confidence"] in THRESHOLDS
+    assert (tmp_path / "adapter" / "operating_curve.png").read_bytes().startswith(b"\x89PNG")
+    loaded = load_adapter(tiny_base()[0], tmp_path / "adapter")
+    assert loaded.peft_config["default"].temperature == saved["temperature"]
+    assert main(["calibrate", "--base", "tiny", "--adapter", "none", "--data", str(data), "--wrong", "2"]) == 2
+    assert "is not a share" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", [0, -1.0, True, "hot", float("nan"), float("inf")])
+def test_a_faulty_temperature_is_refused(value):
+    with pytest.raises(ValueError, match="`temperature="):
+        IGCConfig(temperature=value)

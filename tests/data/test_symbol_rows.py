@@ -1,0 +1,204 @@
+"""Promises of rows with expressions in symbols: spellings are read, values are right, look-alikes ask for nothing."""
+
+import functools
+import random
+import re
+from collections import Counter
+
+import pytest
+import reference_expressions as reference
+import torch
+
+from benchmarks.accuracy import look_alikes as benchmark
+from peft_igc import tiny_base
+from peft_igc.data import ArithmeticRows, Mixture
+from peft_igc.data.columns import check_columns
+from peft_igc.data.exact_values import ValueLimits, work_out
+from peft_igc.data.mixture import TOKENS_MIXTURE
+from peft_igc.data.text_reader import CONTROL, expressions_in
+from peft_igc.data.wording.grammar import Part, expand, part_of
+from peft_igc.data.wording.look_alikes import LOOK_ALIKES, fill
+from peft_igc.data.wording.symbol_expressions import BARE, KINDS, draw
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING
+from peft_igc.expressions import SymbolTokens, evaluate, read_expressions
+
+
+NOTHING = {"none": 0, "overflow": 0, "undefined": 0, "inexact": 0}
+LIMITS = ValueLimits(40, 40, decimals=True)
+
+
+@functools.cache
+def rows(n=700, seed=0, **options):
+    """Rows with expressions only."""
+    mixture = Mixture(**NOTHING, expressions=1.0, contexts=0.4, system=0.3)
+    options = {"max_digits": 6, "num_digits": 40, "max_operands": 8, "mixture": mixture, "wording": TRAINING} | options
+    return ArithmeticRows(seed, **options).take(n)
+
+
+def asked(row):
+    """The user's message of a row."""
+    return row["prompt"][-1]["content"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_spelling_says_its_expression_by_another_reader(kind):
+    rng, seen = random.Random(f"spellings/{kind}"), Counter()
+    for _ in range(400):
+        text, expression = draw(kind, 6, rng)
+        value = work_out(expression, LIMITS).value
+        found = reference.read(f"{text} =")
+        seen[type(found)] += 1
+        if not isinstance(found, str):
+            assert found == value, text
+        else:
+            assert value is None or found in (reference.NOT_UNDERSTOOD, reference.MALFORMED), (text, found)
+    # The other reader knows fewer writings; it must know nearly all of these.
+    assert seen[str] <= 40, seen
+
+
+def test_all_kinds_and_numbers_of_operands_and_bare_forms_are_made():
+    counts, bare, marks = Counter(), Counter(), Counter()
+    shapes = {form: re.compile(r"[^a-wyzA-Z]+".join(map(re.escape, form.split("{x}"))) + r"\Z") for form in BARE}
+    for row in rows():
+        counts[work_out(row["igc_expression"], ValueLimits(40, 40)).numbers] += 1
+        bare.update(form for form, shape in shapes.items() if shape.match(asked(row)))
+        marks.update(mark for mark in "(^%.$" if mark in asked(row))
+        marks["two integers"] += row["igc_operands"] is not None
+    assert set(counts) == set(range(2, 9))
+    assert all(bare[form] > 10 for form in BARE), bare
+    assert all(marks[mark] > 10 for mark in "(^%.$"), marks
+    assert 0.3 < marks["two integers"] / len(rows()) < 0.55
+    assert any(re.fullmatch(r"[0-9][-+*/][0-9]=?", asked(row)) for row in rows())
+
+
+def test_the_columns_and_the_completion_hold_the_exact_value():
+    refused = 0
+    for row in rows():
+        (step,) = check_columns(row, 40, 40)
+        assert step.expression == row["igc_expression"]
+        refused += step.result is None
+        assert step.result is None or row["completion"][0]["content"] == step.result == row["igc_result"]
+    assert 0 < refused < 0.1 * len(rows())
+
+
+def test_results_with_decimals_are_made_only_if_they_are_written():
+    assert not any("." in (row["igc_result"] or "") for row in rows())
+    made = rows(200, decimals=True)
+    decimals = [row["igc_result"] for row in made if "." in row["igc_result"]]
+    assert len(decimals) > 15
+    assert all(re.fullmatch(r"-?(0|[1-9][0-9]*)\.[0-9]*[1-9]", result) for result in decimals), decimals
+    for row in made:
+        check_columns(row, 40, 40, decimals=True)
+
+
+def test_rows_are_read_by_the_rules_with_a_real_tokenizer_as_without_one():
+    tokenizer = tiny_base()[1]
+    tokens = SymbolTokens.from_tokenizer(tokenizer)
+    by_rule = [row for row in rows() if row["igc_operands"] is None][:150]
+    for row in by_rule:
+        ids = tokenizer.apply_chat_template(
+            row["prompt"], add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )["input_ids"]
+        last = torch.tensor([ids.shape[1] - 1])
+        found = read_expressions(tokens, ids, ids >= 0, last, last * 0, num_digits=40)
+        assert bool(found.found), row["prompt"]
+        value = evaluate(found.items, result_digits=40)
+        assert int(value.operands) == work_out(row["igc_expression"], LIMITS).numbers, row["prompt"]
+
+
+def test_rules_read_a_text_without_a_tokenizer():
+    texts = [
+        "What is (3 + 4) * 2.50?",
+        "It lasts 3-5 days.",
+        "Add 3 and 4.",
+        "",
+        "I am 8. 2 ^ 3 =",
+        "½ + 3 =",
+        "20% of 5",
+    ]
+    read = ["( 3 + 4 ) * 2.50", None, None, None, "2 ^ 3", None, "20 % of 5"]
+    assert expressions_in(texts, 40) == read
+    assert expressions_in([], 40) == []
+    # In a message, the equals sign at its end is no place where a result is due.
+    assert expressions_in([f"{CONTROL}I am 8. 2 ^ 3 ={CONTROL}{CONTROL}"], 40) == [None]
+
+
+def test_unsupported_texts_that_rules_read_have_their_value():
+    mixture = Mixture(**NOTHING, unsupported=1.0, negative=0.2, separators=0.2)
+    options = {"max_digits": 4, "num_digits": 40, "mixture": mixture, "wording": TRAINING}
+    before = ArithmeticRows(0, **options).take(500)
+    after = ArithmeticRows(0, **options, max_operands=8).take(500)
+    assert [row["prompt"] for row in before] == [row["prompt"] for row in after]
+    assert {row["igc_operator"] for row in before} == {"none"}
+    read = [row for row in after if row["igc_expression"] is not None]
+    assert 40 < len(read) < 250
+    differ = 0
+    for row in after:
+        value = reference.read(asked(row))
+        if row["igc_result"] is not None and row["igc_result"].lstrip("-").isdigit():
+            # Another reader, which knows fewer texts, agrees or does not read it.
+            assert isinstance(value, str) or reference.written(value) == row["igc_result"], row
+            differ += isinstance(value, str)
+    assert differ < 0.2 * len(read)
+
+
+def test_held_out_frames_are_not_trained_with_an_expression():
+    text = "5 + 3"
+    rng = random.Random(0)
+    trained = {TRAINING.expression(text, rng).text for _ in range(3000)}
+    held_out = {HELD_OUT.expression(text, rng).text for _ in range(300)}
+    assert len(trained) > 60
+    assert len(held_out) > 8
+    assert not trained & held_out
+    assert all(part_of(one.replace(text, "{a} + {b}")) != Part.TRAINED for one in held_out)
+
+
+def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
+    mixture = Mixture(**NOTHING, look_alikes=1.0)
+    made = ArithmeticRows(0, num_digits=40, max_operands=8, mixture=mixture, wording=TRAINING).take(600)
+    assert {row["igc_operator"] for row in made} == {"none"}
+    assert len({re.sub("[0-9]+", "0", asked(row)) for row in made}) > 150
+
+    def words(line):
+        return re.sub(r"\{\w+\}|[0-9]+", "0", line).lower().strip(" .?!")
+
+    ours = {words(text) for lines in LOOK_ALIKES.values() for line in lines for text in expand(line)}
+    theirs = {
+        words(line) for texts in (benchmark.TEXTS, benchmark.HELD_OUT) for lines in texts.values() for line in lines
+    }
+    assert len(theirs) > 100
+    assert not ours & theirs
+    # The rules refuse most of them; the network has to learn the others.
+    read = expressions_in([f"{CONTROL}{asked(row)}{CONTROL}{CONTROL}" for row in made], 40)
+    assert sum(one is not None for one in read) < 0.05 * len(made)
+
+
+def test_fields_of_look_alikes_are_filled_with_fitting_numbers():
+    rng = random.Random(0)
+    for _ in range(50):
+        year, month, day = re.fullmatch(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})", fill("{y}-{mo}-{da}", rng)).groups()
+        assert 1900 <= int(year) <= 2099
+        assert 1 <= int(month) <= 12
+        assert 1 <= int(day) <= 28
+
+
+def test_calculations_of_test_items_are_not_trained():
+    seen = next(row for row in rows() if row["igc_operands"] and max(map(len, row["igc_operands"])) > 2)
+    mixture = Mixture(**NOTHING, expressions=1.0)
+    stream = ArithmeticRows(
+        0, max_digits=2, num_digits=40, max_operands=8, mixture=mixture, wording=TRAINING, exclude=[seen]
+    )
+    key = (seen["igc_operator"], seen["igc_operands"])
+    assert all((row["igc_operator"], row["igc_operands"]) != key for row in stream.take(300))
+    pairs = ArithmeticRows(0, num_digits=40, mixture=mixture, wording=TRAINING).take(100)
+    assert all(row["igc_operands"] for row in pairs)  # without rules there is nothing else
+
+
+def test_the_mixture_of_the_demonstration_has_rows_of_all_kinds():
+    made = ArithmeticRows(
+        0, max_digits=6, num_digits=40, max_operands=8, mixture=TOKENS_MIXTURE, wording=TRAINING
+    ).take(1500)
+    kinds = Counter(row["igc_operator"] for row in made)
+    by_rule = kinds["expression"] / len(made)
+    assert by_rule == pytest.approx(0.6 * TOKENS_MIXTURE.expressions + 0.15 * TOKENS_MIXTURE.unsupported, abs=0.03)
+    assert kinds["none"] / len(made) > 0.35

@@ -1,0 +1,87 @@
+"""The writing learns from prompts that are read once what it learns from whole passes."""
+
+import copy
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.mixture import Mixture
+from peft_igc.demo.batches import tokenized
+from peft_igc.demo.writing import after_prompts, train_writing, training_only
+from peft_igc.trainer.collator import IGCDataCollator
+from peft_igc.trainer.config import IGCSFTConfig
+
+
+ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    base, tokenizer = tiny_base()
+    torch.manual_seed(0)
+    config = IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2, init_weights=False)
+    model = get_peft_model(base, config)
+    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(12), tokenizer)
+    return model, tokenizer, rows
+
+
+def gradients(model):
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return found
+
+
+def test_gradients_are_those_of_whole_passes(trained):
+    model, tokenizer, rows = trained
+    model.train()
+    training_only(model, "igc_output_mapping")
+    collator = IGCDataCollator(tokenizer.pad_token_id, igc_config=model.peft_config["default"], tokenizer=tokenizer)
+    whole = model(**collator(rows), igc_add_loss=False, use_cache=False)
+    whole.loss.backward()
+    expected = gradients(model)
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    loss = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss
+    loss.backward()
+    found = gradients(model)
+    assert torch.allclose(loss, whole.loss, atol=1e-5)
+    assert found.keys() == expected.keys()
+    assert all("igc_output_mapping" in name for name in found)
+    for name, gradient in found.items():
+        assert torch.allclose(gradient, expected[name], atol=1e-4 * float(expected[name].abs().max() + 1e-3)), name
+    assert max(float(g.abs().max()) for g in found.values()) > 1e-3
+
+
+def test_kept_prompts_are_not_changed_by_a_step(trained):
+    model, tokenizer, rows = trained
+    model.train()
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    losses = [
+        float(model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss.detach())
+        for _ in range(2)
+    ]
+    assert losses[0] == losses[1]
+    assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
+
+
+def test_steps_lower_the_loss_and_leave_the_reading_alone(trained, tmp_path):
+    model, tokenizer, rows = trained
+    model = copy.deepcopy(model)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    args = IGCSFTConfig(
+        str(tmp_path), learning_rate=3e-3, igc_muon_learning_rate=1e-2, warmup_steps=2, use_cpu=True, bf16=False,
+        activation_checkpointing=False,
+    )
+    said = []
+    log = train_writing(
+        model, rows, tokenizer.pad_token_id, steps=20, batch_size=6, most_rows=12, args=args, seed=0, say=said.append,
+        every=5,
+    )  # fmt: skip
+    assert log[-1]["loss"] < log[0]["loss"] / 2
+    assert len(said) == len(log) == 4
+    moved = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+    assert moved
+    assert all("igc_output_mapping" in name for name in moved)
+    assert all(p.requires_grad == ("igc_" in name) for name, p in model.named_parameters())

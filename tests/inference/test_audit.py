@@ -1,0 +1,193 @@
+"""Promises of `audit`: it counts what `evaluate` counts, names the part that is damaged, and its page is inert."""
+
+import json
+import re
+
+import pytest
+import torch
+from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+
+from peft_igc import tiny_base, tiny_igc
+from peft_igc.cli import main
+from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
+from peft_igc.inference.audit import Audit, Finding, audit, open_gates
+from peft_igc.inference.audit_causes import CAUSES
+from peft_igc.inference.audit_page import page
+from peft_igc.inference.evaluation import evaluate, generate_answers
+from peft_igc.tuner.hooks import active_layer
+
+
+GROUPS = ("3_digit_subtraction", "4_digit_subtraction", "3_digit_division", "4_digit_multiplication")
+
+
+def questions(n):
+    """Items whose operands, signs and operations all matter."""
+    return [item for group in GROUPS for item in bigbench_items(group, n, seed=5)]
+
+
+def shuffled(parameter, size=1.0):
+    """Replaces weights with random ones of the same spread."""
+    source = torch.Generator().manual_seed(0)
+    parameter.data = torch.randn(parameter.shape, generator=source) * parameter.data.std() * size
+
+
+def matrices(module):
+    """Replaces all matrices of a module."""
+    for parameter in module.parameters():
+        if parameter.dim() > 1:
+            shuffled(parameter)
+
+
+# Each part of the interface, how it is damaged, and the causes whose part it is.
+DAMAGES = {
+    "pointer": (lambda r, w: r.pointer.weight.data.neg_(), {"operand"}),
+    "slots": (lambda r, w: r.slots.data[:2].copy_(r.slots.data[:2].flip(0)), {"operand"}),
+    "sign_head": (lambda r, w: (r.sign_head.weight.data.neg_(), r.sign_head.bias.data.neg_()), {"sign"}),
+    "operator_head": (lambda r, w: r.operator_head.weight.data.copy_(r.operator_head.weight.roll(1, 0)), {"operator"}),
+    "operator_head, none": (lambda r, w: r.operator_head.bias.data[-1:].add_(100), {"operator"}),
+    "marks": (lambda r, w: shuffled(r.marks), {"operator"}),
+    "second half of the encoder": (lambda r, w: matrices(r.encoder[1]), {"operator"}),
+    "gate_down, closed": (lambda r, w: w.gate_down.bias.data.sub_(100), {"gate"}),
+    "gate_down": (lambda r, w: (w.gate_down.weight.data.neg_(), w.gate_down.bias.data.neg_()), {"gate"}),
+    "write_down": (lambda r, w: shuffled(w.write_down.weight), {"overruled"}),
+    "write_down, nothing": (lambda r, w: w.write_down.weight.data.zero_(), {"overruled"}),
+    "write_up": (lambda r, w: shuffled(w.write_up.weight), {"overruled"}),
+    "context": (lambda r, w: shuffled(w.context.weight, 3), {"overruled"}),
+    "end": (lambda r, w: shuffled(w.end), {"overruled"}),
+    # What several classifiers use: the cause is one of theirs, and not one of writing.
+    "compression": (lambda r, w: shuffled(r.embedded_compression.weight), {"operand", "operator", "sign"}),
+    "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), {"operand", "operator", "sign"}),
+    "reader": (lambda r, w: matrices(r.reader), {"operand", "operator", "sign"}),
+}
+QUICK = ("pointer", "gate_down", "write_down")
+
+
+def named(part, items):
+    """Wrong answers of a damaged adapter, and how many of them have a cause whose part that is."""
+    model, tokenizer = tiny_igc()
+    layer, name = active_layer(model)
+    with torch.no_grad():
+        DAMAGES[part][0](layer.igc_input_mapping[name], layer.igc_output_mapping[name])
+    causes = audit(model, tokenizer, items, max_new_tokens=16).report["causes"]
+    return sum(causes.values()), sum(n for cause, n in causes.items() if cause in DAMAGES[part][1]), causes
+
+
+@pytest.mark.parametrize("part", QUICK)
+def test_the_damaged_part_is_named(part):
+    wrong, hits, causes = named(part, questions(1))
+    assert wrong >= 2, causes
+    assert hits == wrong, causes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", DAMAGES)
+def test_every_damaged_part_is_named_in_nearly_all_errors(part):
+    wrong, hits, causes = named(part, questions(6))
+    assert wrong >= 5, causes
+    assert hits >= 0.95 * wrong, causes
+
+
+def test_a_calculator_that_is_not_silent_is_named():
+    model, tokenizer = tiny_igc()
+    prompts = ["Repeat 58 and 36.", "Chapter 12 begins on page 345."]
+    with model.disable_adapter():
+        base = generate_answers(model, tokenizer, prompts)
+    items = [{"prompt": p, "target": t, "igc_operator": "none"} for p, t in zip(prompts, base, strict=True)]
+    layer, name = active_layer(model)
+    layer.igc_input_mapping[name].operator_head.bias.data[-1:].sub_(1000)
+    found = audit(model, tokenizer, items)
+    assert found.report["causes"] == {"silent": found.report["wrong"]}
+    assert found.report["wrong"] >= 1
+
+
+def test_its_numbers_are_those_of_eval():
+    model, tokenizer = tiny_igc()
+    layer, name = active_layer(model)
+    layer.igc_input_mapping[name].pointer.weight.data.neg_()
+    items = bigbench_test_set(1, 2) + [{"prompt": "Hello!", "target": "12"}, {"prompt": "2 + 2 =", "target": "5"}]
+    options = {"batch_size": 5, "max_new_tokens": 12}
+    report = evaluate(model, tokenizer, items, **options)
+    found = audit(model, tokenizer, items, **options)
+    for key in ("n", "exact_match", "groups", "truncated", "steps", "without_anchor", "settings", "versions"):
+        assert found.report[key] == report[key], key
+    assert sum(found.report["causes"].values()) == found.report["wrong"] == len(found.findings)
+    assert found.report["wrong"] == round((1 - report["exact_match"]) * report["n"]) > 0
+    kept = [{key: getattr(one, key) for key in ("prompt", "target", "answer")} for one in found.findings]
+    assert kept[:20] == report["mistakes"]
+
+
+def test_open_gates_are_closed_again():
+    model = get_peft_model(tiny_model("llama"), small_config(anchor="prompt_end")).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    before = model(input_ids=ids).logits
+    with open_gates(model):
+        opened = model(input_ids=ids).logits
+    assert not torch.equal(opened, before)
+    assert torch.equal(model(input_ids=ids).logits, before)
+
+
+def test_the_hidden_interface_is_audited_too():
+    tokenizer = tiny_base()[1]
+    base = tiny_model("llama", vocab_size=len(tokenizer))
+    model = get_peft_model(base, small_config(anchor="prompt_end")).eval()
+    found = audit(model, tokenizer, [{"prompt": "What is 12 plus 7?", "target": "19"}], max_new_tokens=3)
+    assert sum(found.report["causes"].values()) == 1
+
+
+def test_a_model_without_the_calculator_is_refused():
+    with pytest.raises(ValueError, match="no active IGC adapter, so there is nothing to audit"):
+        audit(tiny_model("llama"), tiny_igc()[1], [{"prompt": "a", "target": "b"}])
+    with pytest.raises(ValueError, match="no active IGC adapter, so it has no gates"), open_gates(tiny_model("llama")):
+        pass
+
+
+# ----------------------------------------------------------------------------------------------------------- the page
+HOSTILE = '</dd></script><script src="https://example.com/x.js"></script><img src=x onerror=alert(1)> & "quoted"'
+
+
+def made(n=3):
+    """An audit with hostile texts in every field."""
+    findings = [Finding(i, HOSTILE, HOSTILE, HOSTILE, True, "operand", HOSTILE, (HOSTILE,)) for i in range(n)]
+    report = {
+        "n": 10,
+        "exact_match": 0.7,
+        "groups": {HOSTILE: {"n": 10, "exact_match": 0.7}},
+        "steps": {"ok": 10},
+        "wrong": n,
+        "causes": {"operand": n},
+        "details": {"operand": {HOSTILE: n}},
+    }
+    return Audit(report, findings)
+
+
+def test_the_page_holds_everything_and_does_nothing():
+    text = page(made(), title=HOSTILE)
+    assert "default-src &#x27;none&#x27;" in text
+    assert not re.search(r"<(script|img|link|iframe|object|form)|https?://example.com/x.js\"", text)
+    assert text.count("&lt;script src=") == 4 * 3 + 3 * 1 + 4  # fields, steps, and title, heading, group, detail
+    assert not re.search(r"(src|href|url)\s*=", re.sub(r"&lt;.*?&gt;", "", text))
+    for tag in ("html", "body", "details", "article", "table", "dl"):
+        assert text.count(f"<{tag}") == text.count(f"</{tag}>"), tag
+
+
+def test_prompts_can_be_left_out_of_the_page():
+    assert page(made(), examples=0).count("<article>") == 0
+    assert "3 more are not shown" in page(made(), examples=0)
+    assert page(made(), examples=2).count("<article>") == 2
+
+
+def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    items = [{"prompt": "What is 58 times 36?", "target": "2088"}, {"prompt": "Add 5 and 7.", "target": "13"}]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    files = ["--output", "out.json", "--html", "out.html"]
+    names = ["--base", "tiny", "--adapter", "tiny", "--device", "cpu", "--data", "items.jsonl"]
+    assert main(["audit", *names, *files]) == 0
+    printed = capsys.readouterr().out
+    assert "50.00% of 2 answers are exactly right; 1 not." in printed
+    report = json.loads((tmp_path / "out.json").read_text())
+    (cause,) = report["causes"]
+    assert CAUSES[cause].title in printed
+    assert [one["prompt"] for one in report["examples"][cause]] == ["Add 5 and 7."]
+    assert "Add 5 and 7." in (tmp_path / "out.html").read_text()

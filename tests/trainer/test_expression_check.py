@@ -1,0 +1,162 @@
+"""Promises of `igc_expression` in training: compared with the text, encoded, learned as one question."""
+
+import functools
+import logging
+
+import pytest
+import torch
+
+from peft_igc import IGCConfig, assistant_header, tiny_base
+from peft_igc.data import to_dataset
+from peft_igc.data.columns import EXPRESSION
+from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import decode
+from peft_igc.trainer.collator import UNREAD, IGCDataCollator, RowCheck
+
+
+PLUS, NONE, ASKED = 0, 4, 5  # classes of `igc_operator` with four operations
+
+
+@functools.cache
+def tools(**options):
+    """The embedded tokenizer, a config and its collator."""
+    tokenizer = tiny_base()[1]
+    config = IGCConfig.from_tokenizer(tokenizer, num_digits=12, result_digits=12, **options)
+    return tokenizer, config, IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer)
+
+
+def row(question, answer, **columns):
+    """A tokenized row of one turn."""
+    tokenizer = tools()[0]
+    asked = [{"role": "user", "content": question}]
+    ids = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=True, return_dict=True)[
+        "input_ids"
+    ]
+    text = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    return {"input_ids": ids + text, "labels": [-100] * len(ids) + text, **columns}
+
+
+def labels_of(question, **columns):
+    """The operator's class, the result or None, and the status of a row's step."""
+    batch = tools()[2]([row(question, "0", **columns)])
+    status = Status(int(batch["igc_result_status"][0, 0]))
+    result = decode(batch["igc_result"][0], batch["igc_result_sign"][0])[0] if status == Status.OK else None
+    return int(batch["igc_operator"][0, 0]), result, status
+
+
+@pytest.mark.parametrize(
+    ("question", "expression", "expected"),
+    [
+        ("What is (3 + 4) * 2?", "(3 + 4) * 2", (ASKED, "14", Status.OK)),
+        ("2^10=", "2 ** 10", (ASKED, "1024", Status.OK)),
+        ("50% of 80", "50 / 100 * 80", (ASKED, "40", Status.OK)),
+        ("12*34=", "12 * 34", (2, "408", Status.OK)),
+        ("Add 12 to 5.", "12 + 5", (PLUS, "17", Status.OK)),
+        ("What does 2·5164 equal?", "2 * 5164", (ASKED, "10328", Status.OK)),
+        ("1 / 3 * 3 =", "1 / 3 * 3", (ASKED, None, Status.INEXACT)),
+        ("What is 7 divided by 2?", "7 / 2", (3, None, Status.INEXACT)),
+    ],
+)
+def test_an_expression_becomes_the_label_of_what_is_read(question, expression, expected):
+    assert labels_of(question, igc_expression=expression) == expected
+
+
+def test_the_operands_of_a_pair_are_those_of_the_operand_columns():
+    question = "What is 796 -229?"
+    by_columns = row(question, "567", igc_operator="-", igc_operands=["796", "229"], igc_result="567")
+    batch = tools()[2]([by_columns, row(question, "567", igc_expression="796 - 229")])
+    for name in ("igc_operator", "igc_operands", "igc_signs", "igc_result", "igc_result_sign", "igc_result_status"):
+        assert torch.equal(batch[name][0], batch[name][1]), name
+
+
+@pytest.mark.parametrize(
+    ("question", "expression", "message"),
+    [
+        ("What is (3 + 4) * 2?", "3 + 4 * 2", r"'3 \+ 4 \* 2' is 11, but the text .* with the value 14"),
+        ("What is 7 - 4?", "4 - 7", "'4 - 7' is -3, but the text .* with the value 3"),
+        ("8 / 2 / 2 =", "8 / 3 / 2", "'8 / 3 / 2' is \"inexact\", but the text .* with the value 2"),
+    ],
+)
+def test_a_text_that_says_another_expression_is_refused(question, expression, message):
+    with pytest.raises(ValueError, match=message):
+        labels_of(question, igc_expression=expression)
+
+
+@pytest.mark.parametrize("question", ["Add 3, 4 and 5.", "(3 + 4 + 5", "At 5 o'clock I had 3 + 4 + 5. How many?"])
+def test_an_expression_that_rules_do_not_read_is_not_supervised(question, caplog):
+    _, _, collator = tools(max_operands=7)  # one that has not warned yet
+    collator._warned = False
+    with caplog.at_level(logging.WARNING):
+        batch = collator([row(question, "12", igc_expression="3 + 4 + 5")])
+        collator([row(question, "12", igc_expression="3 + 4 + 5")])
+    assert batch["igc_operator"].tolist() == [[IGNORE]]
+    assert batch["igc_result_status"].tolist() == [[int(Status.NONE)]]
+    assert caplog.text.count("the text says no expression that rules read") == 1
+
+
+def test_a_dataset_is_checked_before_training_and_its_unread_rows_are_counted():
+    tokenizer, config, _ = tools()
+    check = RowCheck(config, tokenizer, "train", None, False)
+    good = row("What is (3 + 4) * 2?", "14", igc_expression="(3 + 4) * 2")
+    assert check(good, 0)[UNREAD] == ""
+    assert check(row("Owls?", "Yes.", igc_expression=None), 1)[UNREAD] == ""
+    assert "'3 + 4 + 5': " in check(row("Add 3, 4 and 5.", "12", igc_expression="3 + 4 + 5"), 2)[UNREAD]
+    assert UNREAD not in check(row("Owls?", "Yes.", igc_operator="none"), 3)
+    with pytest.raises(ValueError, match=r"train dataset, row 4: `igc_expression` '3 \+ 4' is 7, but the text"):
+        check(row("3 + 5 =", "8", igc_expression="3 + 4"), 4)
+
+
+def test_each_of_several_steps_may_have_an_expression():
+    tokenizer = tools()[0]
+    config = IGCConfig.from_tokenizer(tokenizer, num_digits=12, anchors=["=", assistant_header(tokenizer)])
+    collator = IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer)
+    steps = row("Work it out.", "(3 + 4) * 2 = 14, and 14 / 7 = 2.", igc_operator=["none", None, None])
+    batch = collator([steps | {"igc_expression": [None, "(3 + 4) * 2", "14 / 7"]}])
+    assert batch["igc_operator"].tolist() == [[NONE, ASKED, 3]]
+    swapped = steps | {"igc_expression": [None, "14 / 7", "(3 + 4) * 2"]}
+    with pytest.raises(ValueError, match="'14 / 7' is 2, but the text .* with the value 14"):
+        collator([swapped])
+
+
+def test_the_hidden_interface_takes_pairs_only():
+    collator = IGCDataCollator(pad_token_id=0, igc_config=IGCConfig(layer=1), tokenizer=tools()[0])
+    batch = collator([row("Add 12 to 5.", "17", igc_expression="12 + 5")])
+    assert batch["igc_operator"].tolist() == [[PLUS]]
+    with pytest.raises(ValueError, match=r"'3 \+ 4 \+ 5' is not one operation on two integers"):
+        collator([row("3 + 4 + 5", "12", igc_expression="3 + 4 + 5")])
+
+
+def test_a_dataset_has_the_column_if_a_row_has_it():
+    plain = {
+        "prompt": "1 + 2 =",
+        "completion": " 3",
+        "igc_operator": "+",
+        "igc_operands": ["1", "2"],
+        "igc_result": "3",
+    }
+    asked = {"prompt": "2 ^ 3 =", "completion": " 8", "igc_operator": EXPRESSION, "igc_expression": "2 ^ 3"}
+    assert "igc_expression" not in to_dataset([plain]).column_names
+    assert to_dataset([plain, asked])["igc_expression"][:] == [None, "2 ^ 3"]
+
+
+def test_of_an_expression_the_reading_learns_only_that_it_is_asked():
+    torch.manual_seed(0)
+    operator = torch.randn(2, 1, 5, requires_grad=True)
+    reading = Reading(torch.randn(2, 1, 2, 3, 11), torch.randn(2, 1, 2, 2), operator)
+    none = torch.zeros(2, 1, dtype=torch.int64)
+    known = {"operands": torch.full((2, 1, 2, 3), 10), "signs": torch.zeros(2, 1, 2, dtype=torch.int64)}
+    known |= {"operator": none + ASKED, "result": torch.full((2, 1, 4), 10)}
+    targets = Targets(**(dict.fromkeys(Targets._fields, none) | known))
+    anchors = torch.tensor([[3], [-1]])
+    silent = Choice(torch.full((2, 1, 2, 3), 10), targets.signs, none + NONE, torch.ones(2, 1), torch.ones(2, 1, 2, 1))
+    loss, supervised, correct = reading_loss(reading, targets, anchors, silent)
+    chances = operator.softmax(-1)
+    torch.testing.assert_close(loss[0, 0], -(1 - chances[0, 0, NONE]).log())
+    assert supervised.tolist() == [[True], [False]]
+    assert correct[0, 0] == (int(chances[0, 0].argmax()) != NONE)
+    loss.sum().backward()
+    gradient = operator.grad[0, 0]
+    assert gradient[NONE] > 0 > gradient[:NONE].max()  # every operation gains, in proportion to its chance
+    torch.testing.assert_close(gradient[:NONE] / gradient[0], (chances[0, 0, :NONE] / chances[0, 0, 0]).detach())
+    assert not operator.grad[1].any()

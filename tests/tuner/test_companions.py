@@ -1,0 +1,223 @@
+"""Promises of `companions`: adapters that were trained together come back together, or their lack is said."""
+
+import json
+import shutil
+import warnings
+from contextlib import contextmanager
+
+import pytest
+import torch
+from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel, get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
+from transformers import AutoModelForCausalLM
+
+from peft_igc import IGCConfig
+from peft_igc.inference.loading import load_adapter
+from peft_igc.tuner.saving.beside import LOW_RANK, entry_of, name_of
+
+
+IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
+ALONE = "The calculator 'default' was trained beside the adapter 'low_rank', which is not active"
+
+
+def lora(**fields):
+    return LoraConfig(**{"r": 4, "target_modules": ["q_proj", "up_proj"], "init_lora_weights": False, **fields})
+
+
+def logits(model):
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS).logits
+
+
+def both(names=(LOW_RANK, "default"), base=None):
+    """A LoRA within and a calculator outside, with random weights; both change the output."""
+    torch.manual_seed(0)
+    base = get_peft_model(tiny_model("llama") if base is None else base, lora(), adapter_name=names[0])
+    with nesting():
+        return get_peft_model(base, small_config(), adapter_name=names[1])
+
+
+@contextmanager
+def nesting():
+    """Around what nests adapters by hand, of which PEFT warns. What is loaded together has to be silent."""
+    with warnings.catch_warnings():
+        for warning in NESTED:
+            warnings.filterwarnings("ignore", warning.split(":")[1])
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The base in `base`, both adapters in `out`."""
+    tiny_model("llama").save_pretrained(tmp_path / "base")
+    base = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    base.generation_config.eos_token_id = None
+    both(base=base).save_pretrained(tmp_path / "out")
+    return tmp_path / "out"
+
+
+def change(folder, **fields):
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+WAYS = {
+    "PeftModel": lambda folder: PeftModel.from_pretrained(tiny_model("llama"), folder),
+    "AutoPeftModelForCausalLM": AutoPeftModelForCausalLM.from_pretrained,
+    "load_adapter of the package": lambda folder: load_adapter(tiny_model("llama"), folder),
+    "with the config": lambda folder: PeftModel.from_pretrained(
+        tiny_model("llama"), folder, config=IGCConfig.from_pretrained(folder)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_lora_beside_a_calculator_is_loaded_with_it(folder, way):
+    expected = both()
+    loaded = WAYS[way](folder)
+    assert torch.equal(logits(loaded), logits(expected))
+    assert not torch.equal(logits(loaded), logits(get_alone(folder)))  # the LoRA has its part in it
+    assert set(loaded.peft_config) == {"default", LOW_RANK}
+    assert not [name for name, p in loaded.named_parameters() if p.requires_grad]
+    prompt = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS), "max_new_tokens": 6}
+    assert torch.equal(loaded.generate(**prompt), expected.generate(**prompt))
+
+
+def get_alone(folder):
+    """The calculator without the LoRA, which has to be asked for."""
+    config = IGCConfig.from_pretrained(folder)
+    config.trained_beside = []
+    return PeftModel.from_pretrained(tiny_model("llama"), folder, config=config)
+
+
+def test_a_calculator_is_loaded_alone_if_that_is_asked_for(folder):
+    alone = get_alone(folder)
+    torch.manual_seed(0)
+    get_peft_model(tiny_model("llama"), lora())  # draws what the LoRA drew
+    assert set(alone.peft_config) == {"default"}
+    assert torch.equal(logits(alone), logits(get_peft_model(tiny_model("llama"), small_config())))
+
+
+def test_what_was_loaded_together_is_as_if_it_had_been_nested_by_hand(folder, tmp_path):
+    loaded, expected = PeftModel.from_pretrained(tiny_model("llama"), folder), both()
+    assert list(loaded.state_dict()) == list(expected.state_dict())
+    with loaded.disable_adapter():
+        assert torch.equal(logits(loaded), logits(tiny_model("llama")))
+    loaded.save_pretrained(tmp_path / "again")
+    again = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "again")
+    assert torch.equal(logits(again), logits(expected))
+    inner = again.unload()
+    assert torch.equal(logits(inner), logits(get_peft_model(*_lora_of_both(), adapter_name=LOW_RANK)))
+    assert torch.equal(logits(inner.unload()), logits(tiny_model("llama")))
+
+
+def _lora_of_both():
+    torch.manual_seed(0)
+    return tiny_model("llama"), lora()
+
+
+def test_both_can_be_trained_on(folder, tmp_path):
+    model = PeftModel.from_pretrained(tiny_model("llama"), folder, is_trainable=True)
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert trained == {name for name, p in both().named_parameters() if p.requires_grad}
+    assert any("lora_" in name for name in trained)
+    assert any("igc_" in name for name in trained)
+    model.save_pretrained(tmp_path / "again")
+    assert IGCConfig.from_pretrained(tmp_path / "again").trained_beside == [LOW_RANK]
+
+
+@pytest.mark.parametrize("names", [("style", "math"), ("default", "math")])
+def test_named_adapters_are_found_in_the_folders_where_peft_saves_them(names, tmp_path):
+    model = both(names)
+    model.save_pretrained(tmp_path)
+    loaded = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "math", adapter_name="math")
+    assert torch.equal(logits(loaded), logits(model))
+    assert set(loaded.peft_config) == set(names)
+    if "default" in names:
+        with pytest.raises(ValueError, match="that name is taken by a calculator. Pass another `adapter_name`"):
+            PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "math")
+
+
+def test_a_missing_companion_is_an_error_with_the_way_out(folder):
+    shutil.rmtree(folder / LOW_RANK)
+    for way in WAYS.values():
+        with pytest.raises(ValueError, match=r"trained beside the adapter 'low_rank', which is missing: .*low_rank"):
+            way(folder)
+    assert logits(get_alone(folder)).isfinite().all()
+
+
+def test_a_folder_of_an_earlier_version_without_a_record_is_loaded_with_its_lora(folder, caplog):
+    change(folder, trained_beside=None)
+    assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), folder)), logits(both()))
+    assert "has no record of the adapter in its subfolder `low_rank`" in caplog.text
+
+
+def test_a_calculator_that_was_trained_alone_is_loaded_alone_and_its_config_is_as_before(tmp_path):
+    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["trained_beside"] is None
+    assert set(PeftModel.from_pretrained(tiny_model("llama"), tmp_path).peft_config) == {"default"}
+
+
+def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
+    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path / "math")
+    get_peft_model(tiny_model("llama"), lora()).save_pretrained(tmp_path / "style")
+    model = PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "style", adapter_name="style")
+    with nesting():
+        model = PeftModel.from_pretrained(model, tmp_path / "math", adapter_name="math")
+    model.save_pretrained(tmp_path / "out")
+    assert IGCConfig.from_pretrained(tmp_path / "out" / "math").trained_beside is None
+
+
+# ------------------------------------------------------------------------------------------ one of both by hand
+def test_the_lora_alone_is_said(folder):
+    message = r"The adapter 'default' in `.*low_rank` was trained beside the calculator in `.*out`, which is not"
+    with pytest.warns(UserWarning, match=message):
+        PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK)
+    model = get_peft_model(tiny_model("llama"), lora(), adapter_name="mine")
+    with pytest.warns(UserWarning, match="The adapter 'style' in `.*low_rank` was trained beside the calculator"):
+        model.load_adapter(folder / LOW_RANK, "style")
+
+
+def test_the_calculator_alone_is_said_when_it_is_used(folder):
+    model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="mine")
+    model.load_adapter(folder, "default")
+    logits(model)
+    model.set_adapter("default")
+    with pytest.warns(UserWarning, match=ALONE):
+        logits(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        logits(model)  # once
+
+
+def test_transformers_load_adapter_of_the_calculator_alone_is_said(folder):
+    base = tiny_model("llama")
+    base.load_adapter(str(folder))
+    with pytest.warns(UserWarning, match=ALONE):
+        logits(base)
+
+
+def test_both_loaded_by_hand_are_silent_in_either_order(folder):
+    expected = logits(both())
+    with pytest.warns(UserWarning, match="which is not loaded with it"):
+        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
+    outer = PeftModel.from_pretrained(tiny_model("llama"), folder)
+    with nesting():
+        assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)
+        twice = PeftModel.from_pretrained(outer, folder / LOW_RANK, adapter_name=LOW_RANK)
+    assert torch.equal(logits(twice), expected)
+
+
+# ------------------------------------------------------------------------------------------ entries
+def test_an_entry_is_the_path_between_the_folders_of_two_adapters():
+    for name, other, entry in (("default", "a", "a"), ("a", "b", "../b"), ("a", "default", "..")):
+        assert entry_of(name, other) == entry
+        assert name_of(entry) == other
+
+
+@pytest.mark.parametrize("value", ["low_rank", ["../../x"], ["/etc"], ["a/b"], [""], ["."], ["../.."], [3], [".x"]])
+def test_a_record_that_leads_out_of_the_folder_is_refused(folder, value):
+    change(folder, trained_beside=value)
+    with pytest.raises(ValueError, match="`trained_beside=.*is not a list of adapters beside this one"):
+        PeftModel.from_pretrained(tiny_model("llama"), folder)
