@@ -4,10 +4,12 @@ import io
 
 import pytest
 import torch
+from checks import watching
 from traced import make
 
 from peft_igc.inference.chat import COMMANDS, Chat, Margin
 from peft_igc.inference.evaluation import generate_answers
+from peft_igc.tuner.steps import Step, Writing
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +70,16 @@ def test_the_conversation_goes_on_until_a_new_one(made):
 
 def test_off_is_the_base_alone(made):
     model, _ = made
-    shown, chat = said(made, "What is 58 times 36?", "/off")
-    _, base = shown.split("The base model alone:\n")
+    with watching() as seen:
+        _, chat = said(made, "3 + 4 * 5 =")
+    assert any(isinstance(event, Step) for event in seen)
+    out = chat._out = io.StringIO()
+    with watching() as seen:
+        chat.run(["/off"])
+    assert not any(isinstance(event, Step | Writing) for event in seen)
     with model.disable_adapter():
-        (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=8)
-    assert " ".join(base.split()) == " ".join(answer.split())
-    assert "|" not in base
+        (answer,) = generate_answers(*made, ["3 + 4 * 5 ="], max_new_tokens=8)
+    assert out.getvalue().split() == ["The", "base", "model", "alone:", *answer.split()]
     assert len(chat._messages) == 2
     (layer,) = (module for module in model.modules() if hasattr(module, "igc_config"))
     assert not layer.disable_adapters
