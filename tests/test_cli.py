@@ -223,7 +223,7 @@ def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
     for folder, name in ((old, "left over"), (new, "new")):
         folder.mkdir()
         (folder / name).touch()
-    demo._replace(new, old)
+    demo.replaced(new, old)
     assert [path.name for path in old.iterdir()] == ["new"]
 
 
