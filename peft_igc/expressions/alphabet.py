@@ -81,6 +81,7 @@ class Symbol(enum.IntEnum):
     LINK = 58  # `by`, `than`: a word that joins an operand to what stands before it
     LIST_MARK = 59  # a closing bracket that nothing opens, see `brackets`
     SIGN_WORD = 60  # `negative`
+    MINUS_WORD = 61  # `minus`, an operation or a sign
 
 
 CHARACTERS: dict[str, Symbol] = {

@@ -26,7 +26,7 @@ from .symbols import SymbolTokens
 __all__ = ["Literals", "literals"]
 
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
-_LETTERS |= 1 << Symbol.SIGN_WORD
+_LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 

@@ -139,6 +139,7 @@ _CLASSES: dict[str, Symbol] = {
     "money": Symbol.MEASURE,
     "modifier": Symbol.MODIFIER,
     "sign": Symbol.SIGN_WORD,
+    "minus": Symbol.MINUS_WORD,
 }
 
 _WORDS: dict[str, dict[str, str]] = {
@@ -156,7 +157,8 @@ _WORDS: dict[str, dict[str, str]] = {
             hundredths thousandth thousandths squared cubed couple""",
         "scale_word": """k m b bn mn mio tn lakh crore score gross bps cent pi π c d e f h j l n o p q r s t u v w y
             z""",
-        "operator_word": """plus minus times multiply multiplied divide divided over mod modulo power percent
+        "minus": "minus",
+        "operator_word": """plus times multiply multiplied divide divided over mod modulo power percent
             percents point""",
         "link": "by than more less fewer add added subtract subtracted",
         "function": "sqrt root log ln exp sin cos tan abs gcd lcm",
@@ -205,7 +207,8 @@ _WORDS: dict[str, dict[str, str]] = {
         "number_word": """zéro deux trois quatre cinq sept huit neuf dix onze douze treize quatorze quinze seize
             vingt trente quarante cinquante soixante cent cents mille milliard milliards demi moitié tiers quart
             douzaine""",
-        "operator_word": "moins fois divisé multiplié virgule",
+        "minus": "moins",
+        "operator_word": "fois divisé multiplié virgule",
         "function": "racine",
         "equal": "est",
         "glue": "sont a ont le la les il elle ils elles nous donc",
@@ -217,7 +220,8 @@ _WORDS: dict[str, dict[str, str]] = {
         "number_word": """cero dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince
             dieciséis diecisiete dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta
             noventa cien ciento mil millón millones medio media mitad tercio cuarto docena doble""",
-        "operator_word": "más menos por veces dividido multiplicado entre",
+        "minus": "menos",
+        "operator_word": "más por veces dividido multiplicado entre",
         "function": "raíz",
         "equal": "es",
         "glue": "son tiene tienen el los las ella ellos entonces",

@@ -128,11 +128,16 @@ def test_what_may_be_a_range_needs_a_reading_that_finds_the_same():
 
 
 def test_a_sign_stands_in_the_text_and_the_network_says_only_whether_minus_is_one():
-    assert answer("Addition: 8 and minus 5", signs=(0, 1))[0] == "3"
-    assert answer("Addition: 8 and minus 5", signs=(0, 0))[0] == "13"
+    for sign in (0, 1):
+        assert answer("Addition: 8 and minus 5", signs=(0, sign))[0] == "3"
+        assert answer("Minus 8 and 5 make", signs=(sign, 0))[0] == "-3"
+        assert answer("Compute: 8 minus minus 5", operator="-", signs=(0, sign))[0] == "13"
+        assert answer("Compute 8 minus 5", operator="-", signs=(0, sign))[0] == "3"
+    assert answer("8 pens minus 5 pens", operator="-", signs=(0, 0))[0] == "3"
+    assert answer("Take 8, minus 5", operator="+", signs=(0, 1))[0] == "3"
     assert answer("Addition: 8 and negative 5", signs=(0, 0))[0] == "3"
     assert answer("Addition: 8 and 5", signs=(1, 1))[0] == "13"
-    assert answer("Add 8 to Minus 5", signs=(1, 1))[0] == "3"
+    assert answer("Add 8 to Minus 5", signs=(1, 0))[0] == "3"
     assert answer("The negative sum of 8 and 5", signs=(1, 1))[0] == "13"
     assert answer("What is 8 less 5?", operator="-", signs=(0, 0))[0] == "3"
     assert answer("Compute -8 plus 5.", signs=(0, 0))[0] == "-3"

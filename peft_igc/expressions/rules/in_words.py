@@ -63,7 +63,10 @@ _OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | CLOSING
 _HARMLESS = ("free", "star", "operator gap", "one gap")
 _GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap"}
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS, S.MINUS_SIGN: S.MINUS, S.LINK: S.OPERATOR_WORD}
-_SIGNS = {S.SIGN_WORD: Verdict.NEGATIVE, S.OPERATOR_WORD: Verdict.AFTER_OPERATOR}
+_LIKE |= {S.MINUS_WORD: S.OPERATOR_WORD}
+# After these, `minus` before a number is its sign; after an operand it is the operation, and after others it may be both.
+_BEFORE_A_SIGN = {S.EDGE, S.CONTROL, S.COLON, S.OPEN, S.QUOTE, S.AND, S.OF, S.LINK, S.OPERATOR_WORD, S.MINUS_WORD}
+_BEFORE_A_SIGN |= {S.EQUAL_WORD, S.REQUEST}
 
 
 class _No(NamedTuple):
@@ -79,8 +82,12 @@ def literal_automaton() -> Automaton[Place, _No]:
 def literal_rule(state: Place, code: int) -> tuple[Place, int]:
     """The state after a symbol, and its mark with the verdict on the number behind it."""
     symbol = Symbol(code)
-    if state.phase == "gap" and not state.broken and symbol in _SIGNS:
-        return _text(Place("text", "free"), symbol, _SIGNS[symbol])
+    if state.phase == "gap" and not state.broken and symbol is S.SIGN_WORD:
+        return _text(Place("text", "free"), symbol, Verdict.NEGATIVE)
+    if state.phase == "gap" and not state.broken and symbol is S.MINUS_WORD:
+        return Place("minus word"), Mark.NONE
+    if state.phase == "minus word":
+        return _after_minus_word(state, symbol)
     symbol = _LIKE.get(symbol, symbol)
     if symbol is S.NOTHING:
         return state, Mark.NONE
@@ -89,6 +96,16 @@ def literal_rule(state: Place, code: int) -> tuple[Place, int]:
     if state.phase == "number":
         return _number(state, symbol)
     return _before(state, symbol)
+
+
+def _after_minus_word(state: Place, symbol: Symbol) -> tuple[Place, int]:
+    """What stands before `minus` and a number."""
+    if symbol is S.SPACE:
+        return state, Mark.NONE
+    verdict = Verdict.NEGATIVE if symbol in _BEFORE_A_SIGN else Verdict.AFTER_OPERATOR
+    if symbol in _OPERANDS:
+        verdict = Verdict.LITERAL
+    return _text(Place("text", "operator gap"), _LIKE.get(symbol, symbol), verdict)
 
 
 def _text(state: Place, symbol: Symbol, verdict: Verdict = Verdict.NONE) -> tuple[Place, int]:
