@@ -14,7 +14,7 @@ from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import tokenizer as make_tokenizer
 
-from peft_igc import cli
+from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
 from peft_igc.demo import run as demo
 from peft_igc.demo.report import OPERATIONS, missed_targets
@@ -223,7 +223,7 @@ def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
     for folder, name in ((old, "left over"), (new, "new")):
         folder.mkdir()
         (folder / name).touch()
-    demo._replace(new, old)
+    demo.replaced(new, old)
     assert [path.name for path in old.iterdir()] == ["new"]
 
 
@@ -511,8 +511,8 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
 def test_progress_shows_the_time_left(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     times = iter((0.0, 50.0, 200.0))
-    monkeypatch.setattr(cli.time, "perf_counter", lambda: next(times))
-    counter = cli._Counter()
+    monkeypatch.setattr(commands.time, "perf_counter", lambda: next(times))
+    counter = commands._Counter()
     counter(1_000, 4_000)
     counter(4_000, 4_000)
     assert capsys.readouterr().err == (
@@ -522,8 +522,8 @@ def test_progress_shows_the_time_left(monkeypatch, capsys):
 
 def test_progress_without_a_terminal_is_a_line_every_half_minute(monkeypatch, capsys):
     times = iter((0.0, 20.0, 40.0, 50.0, 80.0))
-    monkeypatch.setattr(cli.time, "perf_counter", lambda: next(times))
-    counter = cli._Counter()
+    monkeypatch.setattr(commands.time, "perf_counter", lambda: next(times))
+    counter = commands._Counter()
     for done in (1, 2, 3, 4):
         counter(done, 4)
     assert capsys.readouterr().err == "2/4  40 s left\n4/4  0 s left\n"

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
 LONGEST_FUNCTION = 60
-MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 50  # folders at the top of the package; in one; between rooms
+MOST_ROOMS, MOST_FILES, MOST_ARROWS = 12, 16, 52  # folders at the top of the package; in one; between rooms
 
 # From the ground up: a room may import those above it in this list, and of the outside only the packages in its row.
 ROOMS: dict[str, set[str]] = {
@@ -33,10 +33,11 @@ ROOMS: dict[str, set[str]] = {
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
     "demo": {"datasets", "matplotlib", "peft", "torch", "transformers", "trl"},
-    "cli": {"torch", "transformers"},
+    "commands": {"torch", "transformers"},
+    "cli": {"transformers"},
     "__main__": set(),
 }
-FILES = {"plugin", "cli", "__main__"}  # rooms of a single file
+FILES = {"plugin", "commands", "cli", "__main__"}  # rooms of a single file
 FOLDERS = {"assets"}  # data files, no code
 
 

@@ -2,8 +2,10 @@
 
 In: rows such as `{"question": ..., "answer": "Natalia sold 48/2 = <<48/2=24>>24 clips."}`. Out: conversational rows
 without the marks, and a `Report` that counts the annotations by outcome. The operand columns are lists with one entry
-per anchor of the whole row, in the trainer's order. A row with a wrong annotation is left out, because the calculator
-would be trained to reproduce the error. A right calculation that the calculator cannot do is labelled `"none"`.
+per anchor of the whole row, in the trainer's order. With a symbol table in the config, an annotation of any form
+becomes an expression where the rules read the same value from the text. A row with a wrong annotation is left out,
+because the calculator would be trained to reproduce the error. A right calculation that the calculator cannot do is
+labelled `"none"`.
 Try it: `pytest tests/annotation/test_gsm8k.py`
 
 Shapes: T positions (tokens of a row), A anchors per row, W digits that are compared.
@@ -21,7 +23,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..data.columns import COLUMNS, label
+from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expression
+from ..data.exact_values import NotAnExpression, ValueLimits
+from ..expressions.reasons import REASON_TEXTS, Reason
+from ..mappings.values_by_rule import ValuesByRule
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..numbers.number_runs import NumberTokens, find_runs
@@ -75,7 +80,9 @@ class Report:
         return "\n".join([*lines, *self.examples])
 
 
-_Entry = tuple[str | None, list[str] | None, str | None]  # operator, operands, result
+_Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
+_NONE: _Entry = (NO_ARITHMETIC, None, None, None)
+_UNKNOWN: _Entry = (None, None, None, None)
 
 
 class Converted(NamedTuple):
@@ -122,7 +129,8 @@ def convert(
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
         anchors = chats.anchors(prompt, completion, marks, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
-        columns = {name: [entry[i] for entry in entries] for i, name in enumerate(COLUMNS)}
+        names = COLUMNS if config.symbols is None else ALL_COLUMNS
+        columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
         made.append({"prompt": prompt, "completion": completion, **columns})
     report.rows_out = len(made)
     if not made:
@@ -162,6 +170,8 @@ class _Anchor(NamedTuple):
     end: int
     is_inline: bool  # found by a rule within texts
     read: Counter[str]  # numbers in the text that its step reads, without signs
+    value: str | None  # of the expression that the rules read; None without one
+    reason: Reason  # why there is no value; `NO_EXPRESSION` without a symbol table
 
 
 class _Chats:
@@ -184,6 +194,7 @@ class _Chats:
             raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
         check_tokenizer(config.token_table, tokenizer)
         self.numbers = NumberTokens(TokenTable.from_json(config.number_tokens)) if config.number_tokens else None
+        self.values = None if config.symbols is None else ValuesByRule(config)
 
     def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
         """The anchors of a row in order. `marks` determine the length of the numbers to look for."""
@@ -210,11 +221,18 @@ class _Chats:
         spans = row["offset_mapping"]
         if self.numbers is None:
             reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+        values: list[str | None] = [None] * len(places)
+        reasons = [Reason.NO_EXPRESSION] * len(places)
+        if self.values is not None and places:
+            text, known = (x.expand(len(places), -1) for x in (ids, valid))
+            values, reasons = self.values(text, known, torch.tensor(places), torch.tensor(since[: len(places)]))
         anchors = []
-        for place, read in zip(places, reads, strict=True):
+        for place, read, value, reason in zip(places, reads, values, reasons, strict=True):
             start, end = (at - begin for at in spans[place])
             is_inline = inline[place] and not (rules.prompt_end and place == first - 1)
-            anchors.append(_Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read)))
+            anchors.append(
+                _Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read), value, reason)
+            )
         return anchors
 
     def _numbers(self, ids: torch.Tensor, places: list[int], since: list[int], marks: list[Mark]) -> list[list[str]]:
@@ -260,31 +278,64 @@ def _entries(anchors: list[_Anchor], owned: dict[int, Mark], config: Any, report
             entries.append(_entry(owned[i], anchor, config, report))
         else:
             report.bare_anchors += anchor.is_inline
-            entries.append((NO_ARITHMETIC if i >= header and not anchor.is_inline else None, None, None))
+            entries.append(_NONE if i >= header and not anchor.is_inline else _UNKNOWN)
     return entries
 
 
 def _entry(mark: Mark, anchor: _Anchor, config: Any, report: Report) -> _Entry:
     """The entry of the operand columns for an anchor with an annotation. Counts it in the report."""
     if mark.stated is None:
-        return None, None, None
+        return _UNKNOWN
+    if anchor.reason not in _NOT_READ:  # the rules decide what is calculated there, whatever the annotation says
+        found = _by_rule(mark, anchor, config)
+    else:
+        found = _in_words(mark, anchor, config)
+    if isinstance(found, str):
+        # Two integers that are not found are the older, plainer reason.
+        is_read = anchor.reason in _OF_NO_EXPRESSION or mark.calculation is not None
+        report.refused[found if is_read else f"not read: {REASON_TEXTS[anchor.reason]}"] += 1
+        return _NONE
+    if found[2] in REFUSALS:
+        report.refused[str(found[2])] += 1
+    else:
+        report.supervised += 1
+    return found
+
+
+# Reasons for which the rules leave an anchor to the network, and those among them that say nothing about the text.
+_NOT_READ = set(Reason) - {Reason.NONE, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED, Reason.TOO_LONG}
+_OF_NO_EXPRESSION = (Reason.NONE, Reason.NO_EXPRESSION)
+
+
+def _by_rule(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
+    """The entry where the rules read an expression, or why there is none."""
+    try:
+        step = label_expression(mark.expression, ValueLimits.of(config))
+    except NotAnExpression:
+        return "no expression"
+    if step.result != anchor.value:
+        return "part of a longer expression" if mark.is_part else "the text says another expression"
+    if step.result is not None and Fraction(step.result) != Fraction(str(mark.stated)):
+        return "another result"  # such as a percentage
+    result = step.status.name.lower() if step.result is None else step.result
+    operands = None if step.operands is None else list(step.operands)
+    return step.operator, operands, result, mark.expression
+
+
+def _in_words(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
+    """The entry where the network reads two integers, or why there is none."""
     sign, a, b = mark.calculation or ("", "", "")
     if not sign:
-        reason = "not two integers"
-    elif mark.is_part:
-        reason = "part of a longer expression"
-    elif sign not in config.operations:
-        reason = "unknown operator"
-    elif Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
-        reason = "operand not in the text"
-    else:
-        result = label(sign, a, b, config.num_digits, config.result_digits, config.division)
-        if isinstance(result, Status):
-            report.refused[result.name.lower()] += 1
-            return sign, [a, b], result.name.lower()
-        if Fraction(result) == Fraction(mark.stated):
-            report.supervised += 1
-            return sign, [a, b], result
-        reason = "another result"  # the calculator rounds, but the text does not
-    report.refused[reason] += 1
-    return NO_ARITHMETIC, None, None
+        return "not two integers"
+    if mark.is_part:
+        return "part of a longer expression"
+    if sign not in config.operations:
+        return "unknown operator"
+    if Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
+        return "operand not in the text"
+    result = label(sign, a, b, config.num_digits, config.result_digits, config.division)
+    if isinstance(result, Status):
+        return sign, [a, b], result.name.lower(), None
+    if Fraction(result) == Fraction(str(mark.stated)):
+        return sign, [a, b], result, None
+    return "another result"  # the calculator rounds, but the text does not

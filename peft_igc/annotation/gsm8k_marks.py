@@ -12,6 +12,7 @@ import re
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from ..data.exact_values import ValueLimits
 from ..numbers.calculator import evaluate_exactly
 from ..tuner.config import IGCConfig
 
@@ -47,6 +48,7 @@ class Mark(NamedTuple):
     calculation: tuple[str, str, str] | None = None  # operator and canonical operands, if these are two integers
     fault: str | None = None  # why it is wrong; None: it is right, or cannot be read
     is_part: bool = False  # part of a longer expression in the text, as in `3+4*12=<<4*12=48>>48`
+    expression: str = ""  # its left side in plain symbols
 
 
 def read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[Mark]]:
@@ -59,10 +61,14 @@ def read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[Mark]]:
         config: The adapter's config: operations and division.
     """
     parts = _MARK.split(annotated)  # text and marks in turn
-    # The calculator writes no thousands separators, so results in the text must not have any either.
+    # The calculator writes no thousands separators and no zeros at the end of a decimal, so results in the text must
+    # not have any either.
+    decimals = ValueLimits.of(config).decimals
     for at in range(2, len(parts), 2):
         if (found := _RESULT.match(parts[at])) and plain(found[3]) in plain(parts[at - 1]):
-            parts[at] = plain(found[0]) + parts[at][found.end() :]
+            number = plain(found[0])
+            number = number.rstrip("0").rstrip(".") if decimals and "." in number else number
+            parts[at] = number + parts[at][found.end() :]
     whole = "".join(parts[::2])
     solution, lead = whole.strip(), len(whole) - len(whole.lstrip())
     marks, place = [], -lead
@@ -98,7 +104,7 @@ def _read_mark(place: int, written: str, after: str, config: Any) -> Mark:
         fault = "it divides by zero"
     except ValueError:
         return Mark(place, written)
-    return Mark(place, written, stated, calculation, fault)
+    return Mark(place, written, stated, calculation, fault, expression=expression.strip())
 
 
 def plain(number: str) -> str:

@@ -17,11 +17,12 @@ from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
 from .bigbench import parse_question, random_divisor
-from .columns import EXPRESSION, EXPRESSION_COLUMN, label
+from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, work_out, written
 from .mixture import Mixture
 from .text_reader import CONTROL, expressions_in
 from .wording import symbol_expressions
+from .wording.draw_context import Surrounded
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
 from .wording.words import UNABLE
@@ -74,6 +75,9 @@ class ArithmeticRows:
             is, and all of it is labelled `"none"`.
         decimals: Whether results with decimal places are written, as in `IGCConfig`. Without it hardly any are drawn,
             and they are labelled as inexact.
+        unrelated: Whether rows have the column `igc_unrelated`: [start, end] characters of each clause of the user's
+            message that has nothing to do with its request, such as `Train 7 leaves at 9.` before `Add 3 and 4.`.
+            Training does not use it yet.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -96,6 +100,7 @@ class ArithmeticRows:
         distinct: bool = False,
         max_operands: int = 2,
         decimals: bool = False,
+        unrelated: bool = False,
     ) -> None:
         mixture = mixture or Mixture()
         if not 1 <= max_digits <= num_digits:
@@ -126,6 +131,7 @@ class ArithmeticRows:
         self.wording = wording
         self.distinct = distinct
         self.max_operands = max_operands
+        self.unrelated = unrelated
         self.limits = ValueLimits(
             num_digits, self.result_digits, max_operands, self.operations, division, decimals=decimals
         )
@@ -183,11 +189,14 @@ class ArithmeticRows:
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):
-            prompt, completion, columns = self._expression(wording, rng)
+            around, completion, columns = self._expression(wording, rng)
         elif kind in _SILENT:
-            prompt, completion, columns = self._silent(kind, wording, rng)
+            around, completion, columns = self._silent(kind, wording, rng)
         else:
-            prompt, completion, columns = self._request(kind, wording, system, rng)
+            around, completion, columns = self._request(kind, wording, system, rng)
+        prompt = around.text
+        if self.unrelated:
+            columns[UNRELATED_COLUMN] = [list(span) for span in around.unrelated]
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
         if not wording.system_first:
@@ -201,7 +210,7 @@ class ArithmeticRows:
 
     def _request(
         self, kind: str, wording: Wording | Templates, system: str | None, rng: random.Random
-    ) -> tuple[str, str, Row]:
+    ) -> tuple[Surrounded, str, Row]:
         """Prompt, completion and columns of a row that asks for a calculation."""
         mixture = self.mixture
         operator, first, second = self._allowed(kind, rng)
@@ -209,27 +218,28 @@ class ArithmeticRows:
         result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
-        prompt = wording.in_context(text.text, rng, mixture)
+        around = wording.in_context(text.text, rng, mixture)
         if isinstance(result, Status):
             completion, result = UNABLE, result.name.lower()
         else:
             completion = result
-            if wording.in_sentence(prompt, system, rng, mixture):
-                prompt, completion = cue(prompt, rng), answer(operator, a, b, result, text.thing, rng)
-        return prompt, completion, {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
+            if wording.in_sentence(around.text, system, rng, mixture):
+                around = around._replace(text=cue(around.text, rng))
+                completion = answer(operator, a, b, result, text.thing, rng)
+        return around, completion, {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
 
-    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[str, str, Row]:
+    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[Surrounded, str, Row]:
         """Prompt, completion and columns of a row that asks for no calculation, or for an unsupported one."""
         if kind == "look-alike" and isinstance(wording, Wording):
             text = wording.look_alike(rng)
         else:
             text = wording.without_calculation(kind, lambda: str(self._short(rng)), rng, self.mixture)
-        prompt = wording.in_context(text.text, rng, self.mixture)
+        around = wording.in_context(text.text, rng, self.mixture)
         if kind == "unsupported" and self.max_operands > 2:
-            read = self._read(prompt)
+            read = self._read(around.text)
             if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
-                return prompt, *self._columns(*read)
-        return prompt, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+                return around, *self._columns(*read)
+        return around, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
 
     def _read(self, prompt: str, system: str = "") -> tuple[str, Worked] | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
@@ -253,7 +263,7 @@ class ArithmeticRows:
             columns[EXPRESSION_COLUMN] = expression
         return UNABLE if worked.value is None else result, columns
 
-    def _expression(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
+    def _expression(self, wording: Wording, rng: random.Random) -> tuple[Surrounded, str, Row]:
         """Prompt, completion and columns of a row with an expression in symbols."""
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
         if self.max_operands == 2:
@@ -275,8 +285,8 @@ class ArithmeticRows:
             if pair is not None and kind == "two":  # the network reads it, whatever is around it
                 return around, *self._columns(drawn.expression, worked)
             # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
-            for text in dict.fromkeys((around, prompt, drawn.text)):
-                read = self._read(text)
+            for text in dict.fromkeys((around, Surrounded(prompt), Surrounded(drawn.text))):
+                read = self._read(text.text)
                 if read is not None and (read[1].value, read[1].status) == (worked.value, worked.status):
                     return text, *self._columns(drawn.expression, worked)
 

@@ -8,9 +8,9 @@ Try it: `pytest tests/data/test_exact_values.py`
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..expressions.fixed_point import Rounding, Treatment, kept_digits
 from ..numbers.calculator import Division, Status
@@ -56,6 +56,12 @@ class ValueLimits:
     rounding: Rounding = "refuse"
     decimal_places: int | None = None
     decimals: bool = False
+
+    @classmethod
+    def of(cls, config: Any) -> "ValueLimits":
+        """Those of an `IGCConfig`, as far as it has these settings."""
+        known = {field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)}
+        return cls(**(known | {"operations": tuple(config.operations)}))
 
 
 class Worked(NamedTuple):

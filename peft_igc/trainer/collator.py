@@ -11,6 +11,7 @@ Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import re
@@ -23,6 +24,7 @@ from torch.nn.functional import pad
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, StepLabel, check_columns, encode_steps
+from ..data.exact_values import ValueLimits
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, decode
@@ -43,7 +45,6 @@ UNREAD = "igc_unread"  # why expressions of the row are not read from its text, 
 ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD)
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
-_OF_DECIMALS = ("decimals", "decimal_places", "rounding")  # fields of configs that write decimals
 
 
 @dataclass
@@ -181,14 +182,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
 def limits_of(config: IGCConfig) -> dict[str, Any]:
     """The limits of a config, as keyword arguments of `check_columns`."""
-    return {
-        "num_digits": config.num_digits,
-        "result_digits": config.result_digits,
-        "operations": config.operations,
-        "division": config.division,
-        "max_operands": config.max_operands,
-        **{name: getattr(config, name) for name in _OF_DECIMALS if hasattr(config, name)},
-    }
+    return dataclasses.asdict(ValueLimits.of(config))
 
 
 def _turns(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:

@@ -12,16 +12,13 @@ Shapes: B rows, T positions, A anchors per row, N steps with an expression.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
 from ..data.columns import EXPRESSION, EXPRESSION_COLUMN, StepLabel, label
-from ..expressions.decimals import canonical
 from ..expressions.reasons import REASON_TEXTS, Reason
-from ..expressions.symbols import SymbolTable, SymbolTokens
-from ..mappings.symbol_steps import Context, ruling
+from ..mappings.values_by_rule import ValuesByRule
 from ..numbers.calculator import Status
 from ..tuner.anchors import Rules, context_starts, kinds_of
 from ..tuner.config import IGCConfig
@@ -48,13 +45,6 @@ class Compared(NamedTuple):
     left: set[tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """The part of an input mapping that the rules need."""
-
-    symbols: SymbolTokens
-
-
 class ExpressionCheck:
     """Compares the expressions of a batch with its texts.
 
@@ -64,9 +54,7 @@ class ExpressionCheck:
 
     def __init__(self, config: IGCConfig) -> None:
         self.config = config
-        self._reader = None
-        if config.symbols is not None:
-            self._reader = _Reader(SymbolTokens(SymbolTable.from_json(config.symbols)))
+        self._values = None if config.symbols is None else ValuesByRule(config)
 
     def __call__(
         self,
@@ -93,7 +81,7 @@ class ExpressionCheck:
         found = Compared([list(row) for row in rows], [[] for _ in rows], set(), set())
         if not at:
             return found
-        if self._reader is None:
+        if self._values is None:
             odd = [(b, a) for b, a in at if rows[b][a].operator == EXPRESSION]
             if odd:
                 b, a = odd[0]
@@ -126,15 +114,11 @@ class ExpressionCheck:
         self, ids: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, at: list[tuple[int, int]]
     ) -> tuple[list[str | None], list[Reason]]:
         """The value that the rules read at each of N steps, None without one, and the reason for none."""
+        assert self._values is not None
         rules = Rules.of(self.config)
         since = context_starts(self.config.reading_context, rules, anchors, kinds_of(rules, ids, anchors, 0))  # [B, A]
         row, step = torch.tensor(at).unbind(-1)  # [N] both
-        context = Context(ids[row], valid[row], anchors[row, step], since[row, step].clamp(min=0))
-        said = ruling(self.config, self._reader, context)
-        ok = said.ruled & (said.reason == int(Reason.NONE))
-        texts = iter(canonical(said.value.digits[ok], said.value.sign[ok], said.value.scale[ok]))
-        values = [next(texts) if right else None for right in ok.tolist()]
-        return values, [Reason(code) for code in said.reason.tolist()]
+        return self._values(ids[row], valid[row], anchors[row, step], since[row, step])
 
     def _in_words(self, step: StepLabel) -> StepLabel:
         """The label of two integers that the network reads: its calculator has no decimals."""

@@ -174,6 +174,7 @@ def test_the_tensors_hold_what_the_steps_say():
         "igc_result": (4, 2, 5),
         "igc_result_sign": (4, 2),
         "igc_result_status": (4, 2),
+        "igc_result_scale": (4, 2),
     }
     assert tensors["igc_operator"].tolist() == [[1, 4], [3, -100], [-100, -100], [-100, -100]]
     assert decode(tensors["igc_operands"][0, 0], tensors["igc_signs"][0, 0]) == ["36", "58"]
@@ -211,3 +212,12 @@ def test_the_encoded_result_is_what_the_calculator_gives():
     assert torch.equal(got.digits, tensors["igc_result"])
     assert torch.equal(got.sign, tensors["igc_result_sign"])
     assert torch.equal(got.status, tensors["igc_result_status"])
+    assert torch.equal(got.scale, tensors["igc_result_scale"])
+
+
+def test_a_decimal_result_is_its_digits_and_its_scale():
+    steps = [StepLabel("*", None, text, Status.OK) for text in ("-12.5", "0.05", "-0.25", "3")]
+    tensors = encoded([[step] for step in steps])
+    digits, signs = tensors["igc_result"][:, 0], tensors["igc_result_sign"][:, 0]
+    assert decode(digits, signs) == ["-125", "5", "-25", "3"]
+    assert tensors["igc_result_scale"][:, 0].tolist() == [1, 2, 2, 0]

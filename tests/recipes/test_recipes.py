@@ -76,7 +76,8 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, 
         (tmp_path / name).write_text(yaml.safe_dump(recipe))
         line[line.index("--config") + 1] = str(tmp_path / name)
     if str(recipe.get("dataset_name", "")).startswith("build/"):  # made by another command of the header
-        changed["dataset_name"] = write(tmp_path / "rows", CHATS)
+        said = [{"prompt": row["messages"][:1], "completion": row["messages"][1:]} for row in CHATS]
+        changed["dataset_name"] = write(tmp_path / "rows", said)
     line += [text for option, value in changed.items() for text in (f"--{option}", value)]
     assert sft.run(line) == 0
     trained = tmp_path / "out" / "base"  # of a recipe that trains all weights

@@ -207,6 +207,10 @@ def test_both_loaded_by_hand_are_silent_in_either_order(folder):
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)
         twice = PeftModel.from_pretrained(outer, folder / LOW_RANK, adapter_name=LOW_RANK)
     assert torch.equal(logits(twice), expected)
+    with pytest.warns(UserWarning, match="which is not loaded with it"):
+        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
+    with nesting():
+        assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)  # not the LoRA twice
 
 
 # ------------------------------------------------------------------------------------------ entries

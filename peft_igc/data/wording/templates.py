@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..mixture import Mixture
+from .draw_context import Surrounded
 from .requests import BIGBENCH
 from .wording import Text, derived_fields, draw_date
 from .words import CITIES, NAMES, SYSTEM, THINGS, UNABLE, WORDS
@@ -329,9 +330,9 @@ class Templates:
         prompt, completion = rng.choice(PLAIN)
         return Text(prompt.format(**values), completion.format(**values))
 
-    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
+    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> Surrounded:
         """The text as it is."""
-        return text
+        return Surrounded(text)
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
         """False: every completion is the bare number."""
