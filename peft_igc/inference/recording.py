@@ -187,13 +187,9 @@ class Recording:
         write_page(self.texts, path, title)
 
     # ------------------------------------------------------------------------------------------ events
-    def __call__(self, event: Step | Writing | Generated) -> None:
+    def __call__(self, event: Step | Writing) -> None:
         """Stores one event; called by the forward passes of this thread."""
         if torch.compiler.is_compiling():  # a compiled graph has no place for Python objects: see `docs/tracing.md`
-            return
-        if isinstance(event, Generated):
-            if event.generation.model is self._causal_lm:
-                self._finish(event)
             return
         call = None if self._causal_lm is None else current_call(self._causal_lm)
         if call is None:  # another model's, or a second run in the backward pass
@@ -242,8 +238,10 @@ class Recording:
             if self._on_step is not None:
                 self._on_step(step)
 
-    def _finish(self, event: Generated) -> None:
+    def finish(self, event: Generated) -> None:
         """Stores the finished texts of a `generate`."""
+        if event.generation.model is not self._causal_lm:
+            return
         batch = next((batch for key, batch in self._open if key is event.generation), None)
         if batch is None:  # neither a step nor a writing
             batch = _Batch()
@@ -253,7 +251,7 @@ class Recording:
             warnings.warn(
                 "Beam search reorders the rows of a batch, so only the steps of prompts are recorded, no gates. "
                 "Trace with `num_beams=1`.",
-                stacklevel=4,
+                stacklevel=5,
             )
             _without_beams(batch, event)
         batch.generated = event.start + event.prompt

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..tuner.steps import Generated, Step, Writing
+from ..tuner.steps import Step, Writing
 from .decoding import eval_mode, greedy, prompt_tokens
 from .equals import Equals, equals_of, format_equals
 from .recording import RecordedText, igc_trace
@@ -77,14 +77,12 @@ class Observer:
         self.steps: dict[int, tuple[Step, int]] = {}
         self.gates: dict[int, float] = {}
 
-    def __call__(self, seen: Step | Writing | Generated) -> None:
+    def __call__(self, seen: Step | Writing) -> None:
         """Stores one event.
 
         Raises:
             ValueError: if the batch has more than one row.
         """
-        if isinstance(seen, Generated):
-            return
         rows = (seen.anchors if isinstance(seen, Step) else seen.active).shape[0]
         if rows != 1:
             raise ValueError(f"A batch of {rows} rows cannot be traced. Pass one prompt at a time, without beams.")

@@ -3,7 +3,7 @@
 * `Call`: the inputs of one forward pass of a causal LM (ids, mask, labels, targets) and its report. The hooks on that
   model push and pop it.
 * `Generation`: the prompt and the anchors of one running `generate`.
-* `observing`: calls a function with every step, every writing and every finished `generate`; the only way to watch.
+* `observing`: calls a function with every step and every writing; the only way to watch a forward pass.
 * `reading_alone`: ends forward passes after the reading.
 * `remember_call`, `recall_call`: find the call again when gradient checkpointing runs a layer in the backward pass.
 
@@ -193,7 +193,9 @@ def generating(generation: Generation) -> Iterator[None]:
 
 @contextmanager
 def observing(observer: ObserverT) -> Iterator[ObserverT]:
-    """Calls `observer` with every `steps.Step`, `steps.Writing` and `steps.Generated` of this thread.
+    """Calls `observer` with every `steps.Step` and `steps.Writing` of this thread's forward passes.
+
+    An observer with a method `finish` gets a `steps.Generated` there at the end of each `generate`.
 
     Yields:
         `observer`, so that one can write `with observing(Observer()) as seen:`.

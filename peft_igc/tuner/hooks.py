@@ -292,7 +292,7 @@ class _Generate(_Wrapper):
         return output
 
     def _tell(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> None:
-        """Gives the observers the finished texts; `width` is the number of tokens of the prompt that was passed."""
+        """Gives the finished texts to observers that ask for them; `width`: tokens of the prompt that was passed."""
         sequences = output if torch.is_tensor(output) else output.sequences
         length, beams = generation.mask.shape[1], self._setting("num_beams", kwargs) or 1
         end = self._setting("eos_token_id", kwargs)
@@ -300,7 +300,8 @@ class _Generate(_Wrapper):
         # After a prompt of embeddings the sequences hold the new tokens only (transformers 5.23).
         prompt = 0 if generation.prompt is None else width
         for observer in thread.observers:
-            observer(Generated(generation, sequences, length - prompt, prompt, ends, beams))
+            if hasattr(observer, "finish"):  # most observers are functions, which see forward passes only
+                observer.finish(Generated(generation, sequences, length - prompt, prompt, ends, beams))
 
     def _mask(self, prompt: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
         """[B, L] mask of the text up to the end of the prompt, cached tokens included.

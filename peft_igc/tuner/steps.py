@@ -61,7 +61,7 @@ class Writing(NamedTuple):
 
 
 class Generated(NamedTuple):
-    """Event: the end of a `generate`.
+    """Event: the end of a `generate`, for observers with a method `finish`.
 
     Attributes:
         generation: the generation, the same object as `Call.generation` of its forward passes.
