@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from benchmarks.cost.serving import Client, main, serving_folder, summary
+from benchmarks.cost.serving import main, serving_folder, summary
 from peft_igc import tiny_igc
 
 
@@ -22,13 +22,6 @@ def test_an_answer_that_differs_is_counted_and_shown():
     assert found["examples"][0] == {"question": 1, "served": "7", "offline": "8"}
     assert found["answers_per_second"] == 1.5
     assert found["latency"] == {"p50": 1.0, "p90": 2.0, "p99": 2.0}
-
-
-def test_a_client_without_a_server_notes_the_error():
-    client = Client("http://127.0.0.1:9", "model", ["a"], 0, float("inf"))
-    client.until = 0.0
-    client.run()
-    assert client.asked == []
 
 
 def test_transformers_loads_the_folder_that_is_served(tmp_path):
