@@ -153,6 +153,9 @@ def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif program == "python":
         script = str(ROOT / arguments[0])
         _parse_only(lambda: runpy.run_path(script, run_name="__main__"), arguments[1:], monkeypatch)
+    elif program == "lm_eval":
+        tasks = arguments[arguments.index("--tasks") + 1].split(",")
+        assert all((ROOT / "peft_igc" / "assets" / "lm_eval" / f"{task}.yaml").is_file() for task in tasks), line
     else:
         raise AssertionError(f"`{line}` begins with a program that no test knows.")
 

@@ -54,7 +54,7 @@ DAMAGES = {
     "write_down, nothing": (lambda r, w: w.write_down.weight.data.zero_(), {"overruled"}),
     "write_up": (lambda r, w: shuffled(w.write_up.weight), {"overruled"}),
     "context": (lambda r, w: shuffled(w.context.weight, 3), {"overruled"}),
-    "end": (lambda r, w: shuffled(w.end), {"overruled"}),
+    "end": (lambda r, w: shuffled(w.end, 3), {"overruled"}),
     # What several classifiers use: the cause is one of theirs, and not one of writing.
     "compression": (lambda r, w: shuffled(r.embedded_compression.weight), {"operand", "operator", "sign"}),
     "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), {"operand", "operator", "sign"}),
