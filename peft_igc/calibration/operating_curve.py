@@ -57,10 +57,13 @@ def operating_curve(
 
 
 def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float) -> OperatingPoint:
-    """The first point whose wrong answers are at most this share of all prompts, else the one with the fewest."""
+    """The first point whose wrong answers are at most this share of all prompts.
+
+    Wrong answers that no threshold silences do not count: they would drive it up in vain, and silence right ones.
+    """
     total = curve[0].right + curve[0].wrong + curve[0].silent
-    fit = [point for point in curve if point.wrong <= most_wrong * total]
-    return fit[0] if fit else min(curve, key=lambda point: point.wrong)
+    floor = curve[-1].wrong
+    return next(point for point in curve if point.wrong - floor <= most_wrong * total)
 
 
 def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path: Path) -> None:

