@@ -44,6 +44,7 @@ BY_RULE = ("expressions",)
 REPORTED = ("new_families", "new_silent", "other_operations")  # the first is arithmetic, the others are silent
 
 _TRAINED_DIGITS = 6
+_WORDS_BETWEEN = re.compile(r"[0-9%)](?:(?!\bof\b)[^0-9])*?(?!of\b)\b[A-Za-z]{2,}(?:.|\n)*[0-9]")
 _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
@@ -197,6 +198,8 @@ def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False
         while True:
             item = _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
             value = reference.read(item["prompt"], max_operands=8, digits=_RESULT_DIGITS)
+            if _WORDS_BETWEEN.search(item["prompt"]):  # `9 take away -6 squared` is no expression in symbols
+                value = reference.MALFORMED
             if isinstance(value, Fraction) == covered:
                 break
         if isinstance(value, Fraction):
