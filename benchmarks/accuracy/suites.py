@@ -3,7 +3,9 @@
 `suites(n, seed)` gives lists of `n` distinct items `{"prompt", "target", "group", "igc_operator", "igc_operands",
 "igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
 In the silent ones there is no right answer to compare with: `target` is None, `igc_operator` is "none", and what
-counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` are harder and have none.
+counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` are harder and have none. `BY_RULE` is
+what expressions in symbols cover of the arithmetic that was once unsupported: a reader that shares no code with the
+package (`benchmarks.common.reference_expressions`) decides what is covered, and its value is the target.
 
 What is held out: complete templates, one in six (`wording`). Their frames, expressions and stories are trained in
 other combinations, so these suites ask whether combinations carry over. In `new_families` and `new_silent` nothing of
@@ -18,10 +20,13 @@ import itertools
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
+from benchmarks.common import reference_expressions as reference
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
+from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording import plain_texts
 from peft_igc.data.wording.unsupported import KINDS, OTHER
@@ -29,15 +34,17 @@ from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Text, Wording
 from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 
 
-__all__ = ["ARITHMETIC", "REPORTED", "SILENT", "suites"]
+__all__ = ["ARITHMETIC", "BY_RULE", "REPORTED", "SILENT", "suites"]
 
 Item = dict[str, Any]
 
 ARITHMETIC = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
 SILENT = ("silent", "unsupported")
+BY_RULE = ("expressions",)
 REPORTED = ("new_families", "new_silent", "other_operations")  # the first is arithmetic, the others are silent
 
 _TRAINED_DIGITS = 6
+_WORDS_BETWEEN = re.compile(r"[0-9%)](?:(?!\bof\b)[^0-9])*?(?!of\b)\b[A-Za-z]{2,}(?:.|\n)*[0-9]")
 _LONGEST = 20
 _RESULT_DIGITS = 40  # of a product of two longest operands
 _MIXTURE = Mixture(negative=0.15, spelled_signs=0.4, separators=0.2)
@@ -46,7 +53,7 @@ _DISTRACTED = Wording(TRAINING.parts | HELD_OUT.parts, HELD_OUT.around)
 
 
 def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
-    """All suites, by the names in `ARITHMETIC`, `SILENT` and `REPORTED`.
+    """All suites, by the names in `ARITHMETIC`, `SILENT`, `BY_RULE` and `REPORTED`.
 
     Args:
         n: Items per suite, distinct ones.
@@ -61,7 +68,9 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
         silent: Copying, counting words, dates, questions, talk, prose, stories (`plain_texts.KINDS`), as many of each.
         unsupported: Three operands and more, decimals, brackets, exponents, percent (`unsupported.KINDS`), as many of
-            each.
+            each, without those that are covered.
+        expressions: The others of these: expressions in symbols, with their values. Those with decimal places are
+            right answers, too, where decimals are written.
         new_families: Arithmetic of `wording.NEW`.
         new_silent: Texts without arithmetic of `wording.NEW`.
         other_operations: What else the calculator does not do: remainders, equations, units, "half of" and so on.
@@ -74,6 +83,7 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         "distractors": _distractors,
         "silent": _silent,
         "unsupported": lambda rng: _unsupported(rng, KINDS),
+        "expressions": lambda rng: _unsupported(rng, KINDS, covered=True),
         "new_families": lambda rng: _from_rows(rng, NEW),
         "new_silent": _new_silent,
         "other_operations": lambda rng: _unsupported(rng, (OTHER,)),
@@ -182,10 +192,20 @@ def _new_silent(rng: random.Random) -> Iterator[Item]:
         yield _refused(NEW, NEW.plain_text(_numbers(rng), rng, _MIXTURE), rng)
 
 
-def _unsupported(rng: random.Random, kinds: Sequence[str]) -> Iterator[Item]:
-    """Arithmetic that the calculator does not do, as many of each kind."""
+def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False) -> Iterator[Item]:
+    """Arithmetic that the calculator does not do, as many of each kind; with `covered` what it does by rule."""
     for kind in itertools.cycle(kinds):
-        yield _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
+        while True:
+            item = _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
+            value = reference.read(item["prompt"], max_operands=8, digits=_RESULT_DIGITS)
+            if _WORDS_BETWEEN.search(item["prompt"]):  # `9 take away -6 squared` is no expression in symbols
+                value = reference.MALFORMED
+            if isinstance(value, Fraction) == covered:
+                break
+        if isinstance(value, Fraction):
+            item["target"] = item["igc_result"] = reference.written(value)
+            item["igc_operator"] = EXPRESSION
+        yield item
 
 
 def _refused(wording: Wording, refused: Text, rng: random.Random) -> Item:

@@ -392,7 +392,7 @@ def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, st
     """(first operand, operator, second operand) of the items, without those in which both have one digit."""
     found = set()
     for index, item in enumerate(items):
-        if item.get("igc_operator") == NO_ARITHMETIC:
+        if item.get("igc_operator") in (NO_ARITHMETIC, EXPRESSION):
             continue
         if item.get("igc_operator") is not None:
             (first, second), operator = item["igc_operands"], item["igc_operator"]

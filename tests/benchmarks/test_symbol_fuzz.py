@@ -10,11 +10,11 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-import reference_expressions as reference
 
 from benchmarks.accuracy import look_alikes, symbol_fuzz, symbol_items, symbols_gsm8k
 from benchmarks.accuracy.symbol_texts import Sample, samples
 from benchmarks.accuracy.symbol_trees import Tree, Unanswerable, evaluate, pieces_of, random_tree, span, written
+from benchmarks.common import reference_expressions as reference
 from benchmarks.common.symbol_reader import Outcome, SymbolReader, load_tokenizer, tokenizer_names
 
 

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 
 import pytest
-import reference_expressions as reference
 import torch
 
 from benchmarks.accuracy import look_alikes as benchmark
+from benchmarks.common import reference_expressions as reference
 from peft_igc import tiny_base
 from peft_igc.data import ArithmeticRows, Mixture, to_dataset
 from peft_igc.data.columns import check_columns
@@ -218,7 +218,7 @@ def test_clauses_around_a_request_are_named_with_their_characters():
             rest, at, named = rest + text[at:start] + " ", end, named + 1
         rest += text[at:]
         # What remains is the request: it has the operands, and no other number.
-        found = sorted(number.replace(",", "") for number in re.findall("[0-9][0-9,]*", re.sub("=.*", "", rest)))
+        found = sorted(number.replace(",", "") for number in re.findall("[0-9][0-9,]*[0-9]|[0-9]", rest))
         assert found == sorted(operand.lstrip("-") for operand in row["igc_operands"]), text
     assert named > 600
     assert to_dataset(made)["igc_unrelated"][:] == [row["igc_unrelated"] for row in made]

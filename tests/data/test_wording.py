@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from benchmarks.accuracy.suites import ARITHMETIC, REPORTED, SILENT, suites
+from benchmarks.common import reference_expressions as reference
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
@@ -461,6 +462,18 @@ def test_silent_items_have_no_target_and_come_in_every_kind():
         groups = collections.Counter(item["group"] for item in made()[name])
         assert set(groups) == set(kinds)
         assert min(groups.values()) >= 1000 / len(kinds) - 35  # there are not many ways to talk
+
+
+def test_what_expressions_cover_has_its_value_and_the_rest_of_its_kinds_is_silent():
+    values = [reference.read(item["prompt"]) for item in made()["expressions"]]
+    assert [reference.written(value) for value in values] == [item["target"] for item in made()["expressions"]]
+    silent = [item["prompt"] for item in made()["unsupported"] if not isinstance(reference.read(item["prompt"]), str)]
+    assert all(re.search("[a-z]{3}.*[0-9]", prompt) for prompt in silent)  # with words between the numbers
+    assert {item["group"] for item in made()["expressions"]} == set(KINDS)
+    assert len({"." in item["target"] for item in made()["expressions"]}) == 2
+    # Values that everybody can work out.
+    known = {"2^10": "1024", "(3 + 4) * 2": "14", "50% of 80": "40", "1.5 + 2": "3.5"}
+    assert {text: reference.written(reference.read(f"What is {text}?")) for text in known} == known
 
 
 def test_calculations_of_suites_can_be_kept_out_of_training():

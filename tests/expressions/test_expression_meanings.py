@@ -2,15 +2,15 @@
 
 It was written before the lexer and the grammar, from their specification. `VALUES` have to be answered with that
 value. `REFUSED` must never be answered. `OPEN` texts may be refused, but if they are answered, then with that value.
-A text without `=` at its end is a whole message. Both the reference (`tests/helpers/reference_expressions.py`) and the
-package are held to the table; a text that the package once got wrong is added to it.
+A text without `=` at its end is a whole message. Both the reference (`benchmarks/common/reference_expressions.py`) and
+the package are held to the table; a text that the package once got wrong is added to it.
 """
 
 from fractions import Fraction
 
 import pytest
-import reference_expressions as reference
 
+from benchmarks.common import reference_expressions as reference
 from benchmarks.common.symbol_reader import SymbolReader, load_tokenizer, tokenizer_names
 
 
