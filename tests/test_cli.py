@@ -219,11 +219,11 @@ def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tiny
 
 
 def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
-    old, new = tmp_path / "old", tmp_path / "new"
+    old, new = tmp_path / "old" / "adapter", tmp_path / "new" / "adapter"
     for folder, name in ((old, "left over"), (new, "new")):
-        folder.mkdir()
+        folder.mkdir(parents=True)
         (folder / name).touch()
-    demo.replaced(new, old)
+    demo.replaced(new.parent, old.parent)
     assert [path.name for path in old.iterdir()] == ["new"]
 
 

@@ -85,7 +85,8 @@ def test_the_trace_is_printed_as_the_program_prints_it():
 def test_the_layout_names_every_room_and_no_other():
     tree = next(content for language, content in blocks(section(README, "## Layout")) if not language)
     assert len(tree.splitlines()) <= 12
-    named = {name for line in tree.splitlines() for name in re.findall(r"[\w/.]+(?:/|\.py)(?=[ ,])", line.partition("  ")[0] + " ")}
+    lines = [line.partition("  ")[0] + " " for line in tree.splitlines()]
+    named = {name for line in lines for name in re.findall(r"[\w/.]+(?:/|\.py)(?=[ ,])", line)}
     named = {name.removeprefix("peft_igc/").rstrip("/") for name in named}
     rooms = {path.parent.name for path in (ROOT / "peft_igc").glob("*/__init__.py")}
     assert named == rooms | {"cli.py", "recipes", "docs", "benchmarks", "tests"}

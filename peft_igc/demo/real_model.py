@@ -78,8 +78,7 @@ def run_language_model(
     Raises:
         ValueError: the tokenizer has no chat template, or its digits do not suit the token interface.
     """
-    output = Path(output)
-    text = data_folder()
+    output, text = Path(output), data_folder()
     with unfinished(output) as work:
         start = time.perf_counter()
         base, tokenizer = load_base(folder, "bfloat16" if _fast_bf16() else "float32")
