@@ -244,7 +244,7 @@ def assert_steps(model: torch.nn.Module, cache: Any, i: int, text: torch.Tensor,
     result = step.result
     wanted = [
         Calculation(p, tuple(d for d in digits.tolist() if d != PAD), int(sign), int(status))
-        for p, digits, sign, status in zip(anchors[0].tolist(), *(t[0] for t in result), strict=True)
+        for p, digits, sign, status in zip(anchors[0].tolist(), *(t[0] for t in result[:3]), strict=True)
         if p >= 0
     ]
     assert calculations(state_of(cache))[i] == sorted(wanted)

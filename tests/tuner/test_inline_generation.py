@@ -115,7 +115,7 @@ def alone(model, text, stretches, **more):
 
 def steps_alone(step):
     """The steps of a pass over one text, as `calculations` gives those of a record."""
-    places, tensors = step.anchors[0].tolist(), (t[0].tolist() for t in step.result)
+    places, tensors = step.anchors[0].tolist(), (t[0].tolist() for t in step.result[:3])
     rows = zip(places, *tensors, strict=True)
     return sorted(Calculation(p, tuple(d for d in ds if d != PAD), s, status) for p, ds, s, status in rows if p >= 0)
 
