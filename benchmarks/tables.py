@@ -203,6 +203,16 @@ def hostile_folders(found: dict[str, Any]) -> str:
     return lines(["change", "n", "refused", "loaded", "unclean"], rows)
 
 
+def symbol_answers(found: dict[str, Any]) -> str:
+    """What adapters answer, of several seeds."""
+    runs = list(found["runs"].values())
+    rows = []
+    for name, first in runs[0].items():
+        cells = [", ".join(str(run[name].get(verdict, 0)) for run in runs) for verdict in ("right", "silent", "wrong")]
+        rows.append([name.replace("_", " "), str(first["n"]), str(first["due"]), *cells])
+    return lines(["texts", "n", "an answer is due", "right", "silent", "wrong"], rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -216,6 +226,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "methods": methods,
     "overhead": overhead,
     "answer_times": answer_times.table,
+    "symbol_answers": symbol_answers,
 }
 
 

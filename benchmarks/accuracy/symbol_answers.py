@@ -1,11 +1,11 @@
 """What a trained adapter writes where a text says it in symbols, and where a further number should silence it.
 
-Whole generated answers of one adapter of the token interface: `right`, `silent` (no step is ok), or `wrong` (a step is
+Whole generated answers of adapters of the token interface: `right`, `silent` (no step is ok), or `wrong` (a step is
 ok and the answer is another one). Texts: `a op b` in 80 spellings; items like MATH-401; look-alikes; three and more
 numbers in words, over sentences, lines and lists, where the value of all numbers is right and anything else is wrong;
-and the suites of the token interface.
+BIG-bench's form; and the suites of the token interface.
 
-    python -m benchmarks.accuracy.symbol_answers --adapter demo-output/adapter --output FILE
+    python -m benchmarks.accuracy.symbol_answers --adapters demo-output/adapter --output FILE
 """
 
 from __future__ import annotations
@@ -108,18 +108,19 @@ def measure(model: Any, tokenizer: Any, texts: dict[str, list[Asked]]) -> dict[s
 
 
 def main() -> None:
-    """Measures one adapter."""
+    """Measures adapters."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--adapter", type=Path, required=True, metavar="DIR", help="of the embedded base")
+    parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR", help="of the embedded base")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("-n", type=int, default=1000, help="texts of a set (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the texts (default: %(default)s)")
     arguments = parser.parse_args()
-    base, tokenizer = tiny_base()
-    model = load_adapter(base, arguments.adapter)
-    settings = vars(arguments) | {"adapter": str(arguments.adapter.name), "output": str(arguments.output.name)}
-    results = {**facts(), "settings": settings}
-    results["sets"] = measure(model, tokenizer, sets_of(arguments.n, arguments.seed))
+    names = [folder.name for folder in arguments.adapters]
+    results = {**facts(), "settings": vars(arguments) | {"adapters": names, "output": arguments.output.name}, "runs": {}}
+    texts = sets_of(arguments.n, arguments.seed)
+    for name, folder in zip(names, arguments.adapters, strict=True):
+        base, tokenizer = tiny_base()
+        results["runs"][name] = measure(load_adapter(base, folder), tokenizer, texts)
     arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
