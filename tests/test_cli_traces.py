@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from traced import PROMPTS, make
 
-from peft_igc import cli
+from peft_igc import cli, commands
 
 
 ROOT = Path(__file__).parent.parent
@@ -26,7 +26,7 @@ def given(tmp_path_factory):
 @pytest.fixture
 def _loaded(monkeypatch):
     """The model of `given` without loading it again."""
-    monkeypatch.setattr(cli, "_load", lambda arguments: make())
+    monkeypatch.setattr(commands, "_load", lambda arguments: make())
 
 
 def test_trace_writes_a_page_and_lines_for_all_prompts(given, tmp_path, capsys):

@@ -116,7 +116,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the texts (default: %(default)s)")
     arguments = parser.parse_args()
     names = [folder.name for folder in arguments.adapters]
-    results = {**facts(), "settings": vars(arguments) | {"adapters": names, "output": arguments.output.name}, "runs": {}}
+    settings = vars(arguments) | {"adapters": names, "output": arguments.output.name}
+    results: dict[str, Any] = {**facts(), "settings": settings, "runs": {}}
     texts = sets_of(arguments.n, arguments.seed)
     for name, folder in zip(names, arguments.adapters, strict=True):
         base, tokenizer = tiny_base()

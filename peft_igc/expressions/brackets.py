@@ -33,7 +33,31 @@ def with_list_marks(symbol: Tensor) -> Tensor:
     # Nothing opens a bracket that takes the depth below all depths before it, and below that of the text's beginning.
     lowest = depth.cummin(1).values
     before = torch.nn.functional.pad(lowest, (1, 0))[:, :-1].clamp(max=0)
-    return torch.where(depth < before, int(Symbol.LIST_MARK), symbol)
+    marked = torch.where(depth < before, int(Symbol.LIST_MARK), symbol)
+    return torch.where(_after_item_number(symbol, opening, closing), int(Symbol.OTHER), marked)
+
+
+def _after_item_number(symbol: Tensor, opening: Tensor, closing: Tensor) -> Tensor:
+    """[N, W] bool: closing brackets of `[11] -5`, a list number and a sign, or a difference: nobody can tell."""
+
+    def back(x: Tensor, steps: int) -> Tensor:
+        return torch.nn.functional.pad(x, (steps, 0))[:, : x.shape[1]]
+
+    def ahead(x: Tensor, steps: int) -> Tensor:
+        return torch.nn.functional.pad(x, (0, steps))[:, steps:]
+
+    digit = (symbol == int(Symbol.ZERO)) | (symbol == int(Symbol.DIGIT))
+    pause = (symbol == int(Symbol.EDGE)) | (symbol == int(Symbol.LINE)) | (symbol == int(Symbol.CONTROL))
+    for mark in (Symbol.DOT, Symbol.QUESTION, Symbol.BANG, Symbol.COLON, Symbol.SEMICOLON, Symbol.COMMA):
+        pause |= symbol == int(mark)
+    pause |= symbol >= int(Symbol.LETTERS)
+    space = symbol == int(Symbol.SPACE)
+    begins = opening & (back(pause, 1) | (back(space, 1) & back(pause, 2)))
+    begins[:, 0] |= opening[:, 0]
+    short = back(begins, 2) & back(digit, 1)
+    long = back(begins, 3) & back(digit, 2) & back(digit, 1)
+    signed = ahead(space, 1) & ahead(symbol == int(Symbol.MINUS), 2) & ahead(digit, 3)
+    return closing & (short | long) & signed
 
 
 def mismatched(symbol: Tensor, within: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Anchor rules as token sequences: the assistant header of a chat template, and texts such as `=`.
 
-In: a Hugging Face tokenizer, fast or slow. Out: token ids for `anchor_token_ids` and `inline_token_ids` of an
-`IGCConfig`. A rule is made here once; `anchors` finds its occurrences in a text.
+In: a Hugging Face tokenizer, fast or slow. Out: token ids for `anchor_token_ids`, `inline_token_ids` and
+`end_token_ids` of an `IGCConfig`. A rule is made here once; `anchors` finds its occurrences in a text.
 
 Try it: `pytest tests/tuner/test_anchor_rules.py`
 """
@@ -15,7 +15,7 @@ from typing import Any
 from ..numbers.vocabulary import special_tokens, token_ids, token_texts
 
 
-__all__ = ["TextRule", "assistant_header", "text_rule"]
+__all__ = ["TextRule", "assistant_header", "text_rule", "turn_ends"]
 
 # Text before the rule's text may change its tokens: nothing, a number, a bracket or a word, with and without a space.
 _BEFORE = ("", "5", "5 ", ")", ") ", "a", "a ")
@@ -133,3 +133,21 @@ def assistant_header(tokenizer: Any) -> list[int]:
                 "a text than alone, so it cannot be found by its tokens. Pass `anchor_token_ids=[...]`."
             )
     return ids
+
+
+def turn_ends(tokenizer: Any) -> list[int]:
+    """Special tokens that end a turn: the end-of-text token, and the one that the chat template puts after an answer.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer.
+    """
+    special, ends = special_tokens(tokenizer), set()
+    if tokenizer.eos_token_id is not None:
+        ends.add(int(tokenizer.eos_token_id))
+    if getattr(tokenizer, "chat_template", None):
+        answer = "forty-two"
+        chat = [{"role": "user", "content": "1"}, {"role": "assistant", "content": answer}]
+        text = tokenizer.apply_chat_template(chat, tokenize=False)
+        after = text.rpartition(answer)[2]
+        ends |= set(tokenizer(after, add_special_tokens=False)["input_ids"][:1]) & set(special)
+    return sorted(ends)

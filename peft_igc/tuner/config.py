@@ -25,7 +25,7 @@ from ..expressions.fixed_point import Treatment
 from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
-from .anchor_rules import assistant_header, text_rule
+from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
 from .saving.beside import check_entries
 
@@ -117,6 +117,10 @@ class IGCConfig(PeftConfig):
         inline_token_ids (`list[list[int]]`, *optional*):
             Token sequences within a text, such as every token that ends in `=`. The last token of each occurrence is
             an anchor, so the model's own reasoning receives results. Set by `from_tokenizer(..., anchors=["="])`.
+
+        end_token_ids (`list[int]`, *optional*):
+            Tokens that end a turn, such as the end-of-text token. Nothing is written from such a token on, until the
+            next anchor. Set by [`IGCConfig.from_tokenizer`].
 
     > Read
 
@@ -242,6 +246,8 @@ class IGCConfig(PeftConfig):
     inline_token_ids: list[list[int]] | None = field(
         default=None, metadata={"help": "token sequences within a text that end in an anchor"}
     )
+
+    end_token_ids: list[int] | None = field(default=None, metadata={"help": "tokens that end a turn"})
 
     reading_context: str | int = field(
         default=SINCE_LAST_ANCHOR, metadata={"help": f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens"}
@@ -424,6 +430,9 @@ class IGCConfig(PeftConfig):
                     f"`{name}={sequences!r}` is not a list of non-empty lists of token ids. "
                     "Pass one sequence `[27, 9]` as `[[27, 9]]`."
                 )
+        ends = self.end_token_ids
+        if ends is not None and not (isinstance(ends, (list, tuple)) and ends and set(map(type, ends)) == {int}):
+            raise ValueError(f"`end_token_ids={ends!r}` is not a list of token ids, such as `[2]`. Leave it out.")
         if self.anchor is None:
             self.anchor = PROMPT_END if self.anchor_token_ids is None else TOKENS
         if self.anchor not in ANCHORS:
@@ -510,6 +519,7 @@ class IGCConfig(PeftConfig):
             anchors = [assistant_header(tokenizer)]
         if anchors is not None:
             overrides |= _anchor_fields(tokenizer, anchors)
+        overrides.setdefault("end_token_ids", turn_ends(tokenizer) or None)
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":

@@ -274,8 +274,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if state.write_from is not None:
             skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
             if skipped < new:
-                h, completed_at = self._write(name, h, state, skipped, reading, call)
-                state = state.with_completed(completed_at)
+                h, *progress = self._write(name, h, state, skipped, reading, call)
+                state = state.with_progress(*progress)
         # 5 Keep what later calls need.
         if not kept:
             state = state.forgotten(0) if state.write_from is None else state.without_features()
@@ -442,7 +442,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 result = correct
         rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
         ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
-        steps = Steps(anchors, kinds, ranks, *result, torch.full_like(anchors, -1), shortcut.to(features.dtype))
+        never = torch.full_like(anchors, -1)
+        steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
         return reading, steps, _first_to_write(config, call, anchors, result)
 
     def _has_no_operands(
@@ -492,8 +493,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         skipped: int,
         reading: Reading | Pointing | None,
         call: Call,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Adds the update to the positions that a step with status `OK` governs (with a shortcut: any step).
+
+        What ends a turn also ends the writing: the texts of later turns are the base model's.
 
         Args:
             name: the active adapter.
@@ -504,7 +507,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             call: receives the mean gate if it has a report.
 
         Returns:
-            h with updates [B, T, H], and the new `completed_at` [B, A].
+            h with updates [B, T, H], and the new `completed_at` and `ended_at`, both [B, A].
         """
         before, h = h[:, :skipped], h[:, skipped:]  # T' = T - skipped positions are computed
         steps, position = state.steps, state.positions(h.shape[1])[:, None]  # [T', 1]
@@ -513,11 +516,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         ok = steps.status.gather(1, step) == int(Status.OK)  # `int`: `torch.compile` compares the enum wrongly
         active = (anchor >= 0) if self.igc_config[name].shortcut else (anchor >= 0) & ok
         update, gate, possible, complete = self._update(name, h, state, anchor, step)
-        active = active & possible
-        # [B, T', A]: the text up to here spells the whole result of this step.
-        complete = (complete & ok)[..., None] & (step[..., None] == torch.arange(at.shape[2], device=h.device))
-        first = torch.where(complete, position, NO_POSITION).amin(1)  # [B, A]
-        completed_at = torch.where((steps.completed_at < 0) & (first < NO_POSITION), first, steps.completed_at)
+        governed = step[..., None] == torch.arange(at.shape[2], device=h.device)  # [B, T', A]
+        # The text up to here spells the whole result of this step.
+        completed_at = _first(steps.completed_at, (complete & ok)[..., None] & governed, position)
+        ends = self._ends_turn(name, state, h.shape[1]) & (position[:, 0] > anchor)  # [B, T']
+        ended_at = _first(steps.ended_at, ends[..., None] & governed, position)
+        ended = ended_at.gather(1, step)
+        active = active & possible & ~((ended >= 0) & (position[:, 0] >= ended))
         if reading is not None and torch.is_grad_enabled():
             # PEFT's tests and DDP expect a gradient, if only zero, for weights that only the reading loss trains. The
             # zero is computed per row, so that a NaN in one row's reading does not spread to the others.
@@ -533,7 +538,15 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # `where` instead of `h + active * update`, which would turn -0.0 into 0.0 and spread a NaN. The mappings may
         # compute in float32: only the finished update is cast to h's dtype.
         written = torch.where(active[..., None], h + update.to(h.dtype), h)  # Eq. 15
-        return torch.cat([before, written], 1) if skipped else written, completed_at
+        return torch.cat([before, written], 1) if skipped else written, completed_at, ended_at
+
+    def _ends_turn(self, name: str, state: State, count: int) -> torch.Tensor:
+        """[B, count] bool: which of the last tokens end a turn."""
+        ids = state.recent(count)[0]
+        found = torch.zeros_like(ids, dtype=torch.bool)
+        for token in self.igc_config[name].end_token_ids or ():
+            found |= ids == token
+        return found
 
     def _update(
         self, name: str, h: torch.Tensor, state: State, anchor: torch.Tensor, step: torch.Tensor
@@ -592,6 +605,18 @@ def several_active(names: list[str]) -> str:
         f"IGC adapters {names} are active at once, but a text can have only one calculator. "
         "Activate one of them with `set_adapter(name)`."
     )
+
+
+def _first(known: torch.Tensor, found: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    """Positions [B, A] at which something was found first: `known`, or the first in found [B, T, A]; -1 for none.
+
+    Args:
+        known: [B, A] int64, from earlier calls.
+        found: [B, T, A] bool, of this call.
+        position: [T, 1] int64.
+    """
+    first = torch.where(found, position, NO_POSITION).amin(1)  # [B, A]
+    return torch.where((known < 0) & (first < NO_POSITION), first, known)
 
 
 def _is_kept(call: Call, rules: Rules) -> bool:

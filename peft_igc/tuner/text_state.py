@@ -60,6 +60,7 @@ class Steps(NamedTuple):
         scale: [B, A] int64, number of digits after the point.
         completed_at: [B, A] int64, the first position at which the text spelled the whole result, also as the
             beginning of a longer number; -1: not yet.
+        ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet.
         shortcut: [B, A, V, d] vectors that bypass the calculator.
     """
 
@@ -71,6 +72,7 @@ class Steps(NamedTuple):
     status: torch.Tensor
     scale: torch.Tensor
     completed_at: torch.Tensor
+    ended_at: torch.Tensor
     shortcut: torch.Tensor
 
     @classmethod
@@ -78,7 +80,7 @@ class Steps(NamedTuple):
         """Steps [B, A] with the status NONE, which write nothing; `like` is of the dtype of the shortcut."""
         zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
         none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
-        return cls(anchors, kinds, zero, digits, zero, none, zero, never, like.new_empty(*anchors.shape, 0, 0))
+        return cls(anchors, kinds, zero, digits, zero, none, zero, never, never, like.new_empty(*anchors.shape, 0, 0))
 
     @classmethod
     def empty(cls, rows: int, result_digits: int, like: torch.Tensor, shortcut: tuple[int, int] = (0, 0)) -> Steps:
@@ -92,7 +94,7 @@ class Steps(NamedTuple):
         """
         integers = torch.empty(rows, 0, dtype=torch.int64, device=like.device)
         digits, vectors = integers.new_empty(rows, 0, result_digits), like.new_empty(rows, 0, *shortcut)
-        return cls(integers, integers, integers, digits, integers, integers, integers, integers, vectors)
+        return cls(integers, integers, integers, digits, integers, integers, integers, integers, integers, vectors)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
@@ -103,6 +105,7 @@ class Steps(NamedTuple):
         return self._replace(
             anchors=self.anchors.masked_fill(self.anchors >= length, -1),
             completed_at=self.completed_at.masked_fill(self.completed_at >= length, -1),
+            ended_at=self.ended_at.masked_fill(self.ended_at >= length, -1),
         )
 
 
@@ -221,9 +224,9 @@ class TextState:
         """The state with further steps."""
         return replace(self, steps=self.steps.extended(more))
 
-    def with_completed(self, completed_at: torch.Tensor) -> TextState:
-        """The state with other `completed_at` [B, A]."""
-        return replace(self, steps=self.steps._replace(completed_at=completed_at))
+    def with_progress(self, completed_at: torch.Tensor, ended_at: torch.Tensor) -> TextState:
+        """The state with other `completed_at` and `ended_at`, both [B, A]."""
+        return replace(self, steps=self.steps._replace(completed_at=completed_at, ended_at=ended_at))
 
     def earlier_anchors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Positions [B, A] and kinds [B, A] of the anchors at which a context may begin."""
@@ -294,7 +297,7 @@ class StaticText:
         """The state of texts without tokens on a cache of `capacity` tokens; `steps` are none."""
         integers = steps.anchors.new_full((len(steps.anchors), 1), -1)
         latest = Steps(*(integers.new_zeros(len(integers), 1, *x.shape[2:], dtype=x.dtype) for x in steps))
-        latest = latest._replace(anchors=integers, completed_at=integers.clone())
+        latest = latest._replace(anchors=integers, completed_at=integers.clone(), ended_at=integers.clone())
         ids = integers.new_full((len(integers), capacity), UNSEEN)
         return cls(latest, integers.repeat(1, 2), integers.new_zeros(len(integers)), ids)
 
@@ -359,9 +362,9 @@ class StaticText:
         self.open = self.steps.extended(more)
         return self
 
-    def with_completed(self, completed_at: torch.Tensor) -> StaticText:
-        """Replaces `completed_at` [B, A]."""
-        self.open = self.steps._replace(completed_at=completed_at)
+    def with_progress(self, completed_at: torch.Tensor, ended_at: torch.Tensor) -> StaticText:
+        """Replaces `completed_at` and `ended_at`, both [B, A]."""
+        self.open = self.steps._replace(completed_at=completed_at, ended_at=ended_at)
         return self
 
     def earlier_anchors(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -404,6 +407,7 @@ class StaticText:
         for x, value in ((self.ids, UNSEEN), (self.marks, -1), (self.padding, 0), (self.latest.anchors, -1)):
             x.fill_(value)
         self.latest.completed_at.fill_(-1)
+        self.latest.ended_at.fill_(-1)
         self.write_from, self.embedded, self.speaks, self.writes, self.open = None, False, None, None, None
 
 

@@ -107,6 +107,12 @@ def test_decimals_are_results_where_they_may_be_written(text, changed, expected)
     assert answer(text, **changed)[0] == expected
 
 
+@pytest.mark.parametrize("text", ["[11] -209 - -4 =", "(3) -5 + 8 =", "Hi! [11] -2 - 4 =", "Task: (12) -20 ="])
+def test_a_list_number_before_a_sign_may_also_be_a_difference(text):
+    assert answer(text)[0] == "NONE"
+    assert answer(text.replace(" -", " - ", 1).replace("[", "(").replace("]", ")"))[0] != "NONE"
+
+
 def test_the_network_decides_whether_an_expression_is_to_be_calculated():
     text = "What is 796 -229?"
     assert answer(text, operator="none")[0] == "NONE"

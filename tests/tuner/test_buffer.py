@@ -26,7 +26,7 @@ LAYERS, HEADS, HEAD_DIM = 32, 8, 128
 CACHE_BYTES = LAYERS * 2 * HEADS * HEAD_DIM * 2  # per token
 SHARE = 0.01
 
-STEPS = ("anchors", "digits", "signs", "status", "completed_at", "shortcut")
+STEPS = ("anchors", "digits", "signs", "status", "scale", "completed_at", "ended_at", "shortcut")
 INTERFACES = ["hidden", "tokens"]
 ROWS, LENGTH = 2, 48
 
@@ -111,8 +111,8 @@ def test_a_step_costs_no_more_than_a_few_numbers_and_its_digits(interface):
     config = default_config(interface)
     state = state_of(cached(like_llama_8b(interface)))
     per_step = bytes_of(*state.steps) / state.steps.anchors.numel()
-    # position, kind, rank, sign, status, and where the result was first complete
-    assert per_step == 8 * (config.result_digits + 6)
+    # position, kind, rank, sign, status, scale, where the result was first complete, and where its turn ended
+    assert per_step == 8 * (config.result_digits + 8)
     assert per_step <= SHARE * CACHE_BYTES  # less than the buffer of a token: an anchor costs at most one more
 
 
