@@ -1,0 +1,96 @@
+"""Writing ends with the turn: what follows is the base model's, in every kind of pass."""
+
+import pytest
+import torch
+from transformers import DynamicCache, StaticCache
+
+from peft_igc import IGCConfig, tiny_base, tiny_igc
+from peft_igc.tuner.anchor_rules import turn_ends
+from peft_igc.tuner.call import observing
+from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner.steps import Writing
+
+
+def config_of(model):
+    return next(module for module in model.modules() if isinstance(module, IGCLayer)).igc_config["default"]
+
+
+@pytest.fixture(scope="module")
+def chat():
+    """A model that writes, and the ids of a chat of two turns with the positions of the first answer and its end."""
+    model, tokenizer = tiny_igc()
+    (end,) = turn_ends(tokenizer)
+    config_of(model).end_token_ids = [end]
+    turns = [("user", "What is 7 times 8?"), ("assistant", "56"), ("user", "Hello, my friend")]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    ids = ids["input_ids"]
+    ends = (ids[0] == end).nonzero().flatten().tolist()
+    return model, ids, ends[0] + 1, ends[1]
+
+
+def written(model, ids, parts, cache=None):
+    """Positions that are written when the text is passed in parts."""
+    found = []
+
+    def keep(event):
+        if isinstance(event, Writing):
+            found.extend(event.start + at for at in event.active[0].nonzero().flatten().tolist())
+
+    start = 0
+    with torch.no_grad(), observing(keep):
+        for part in parts:
+            position = torch.arange(start, start + part)[None]
+            model(input_ids=ids[:, start : start + part], position_ids=position, past_key_values=cache)
+            start += part
+    return found
+
+
+def caches(model, length):
+    static = StaticCache(config=model.config, max_cache_len=length)
+    return {"dynamic": DynamicCache(config=model.config), "static": static}
+
+
+@pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_nothing_is_written_from_the_end_of_a_turn_on(chat, kind, whole):
+    model, ids, anchor, end = chat
+    length = ids.shape[1]
+    if kind == "none":
+        parts, cache = [length], None
+    else:
+        parts, cache = [length] if whole else [anchor + 2, *[1] * (length - anchor - 2)], caches(model, length)[kind]
+    found = written(model, ids, parts, cache)
+    assert found == [at for at in range(anchor, end) if at in found]
+    assert anchor in found or anchor + 1 in found
+    assert all(at < end for at in found)
+
+
+def test_without_the_tokens_of_turns_everything_after_a_result_may_be_written(chat):
+    model, ids, _, end = chat
+    config = config_of(model)
+    tokens, config.end_token_ids = config.end_token_ids, None
+    try:
+        assert max(written(model, ids, [ids.shape[1]])) > end
+    finally:
+        config.end_token_ids = tokens
+
+
+def test_a_crop_before_the_end_goes_on_with_the_turn(chat):
+    model, ids, _, end = chat
+    cache = DynamicCache(config=model.config)
+    written(model, ids, [end + 2], cache)
+    cache.crop(-3)
+    position = torch.tensor([[end - 1]])
+    found = []
+    with torch.no_grad(), observing(lambda event: found.append(event) if isinstance(event, Writing) else None):
+        model(input_ids=ids[:, end - 1 : end], position_ids=position, past_key_values=cache)
+    assert found[-1].active.any()
+
+
+def test_the_tokens_come_from_the_tokenizer():
+    _, tokenizer = tiny_base()
+    assert IGCConfig.from_tokenizer(tokenizer).end_token_ids == turn_ends(tokenizer) == [tokenizer.eos_token_id]
+    assert IGCConfig.from_tokenizer(tokenizer, end_token_ids=[5]).end_token_ids == [5]
+    with pytest.raises(ValueError, match="end_token_ids=3"):
+        IGCConfig(end_token_ids=3)
