@@ -113,6 +113,12 @@ def test_a_list_number_before_a_sign_may_also_be_a_difference(text):
     assert answer(text.replace(" -", " - ", 1).replace("[", "(").replace("]", ")"))[0] != "NONE"
 
 
+@pytest.mark.parametrize("text", ["What is (207111 * 466081)!?", "(3 + 4)!", "Give me (3 + 4)!!"])
+def test_a_factorial_is_not_understood(text):
+    assert answer(text)[0] == "NONE"
+    assert answer(text.replace("!", ""))[0] not in ("NONE", "INEXACT")
+
+
 def test_the_network_decides_whether_an_expression_is_to_be_calculated():
     text = "What is 796 -229?"
     assert answer(text, operator="none")[0] == "NONE"

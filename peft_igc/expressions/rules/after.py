@@ -139,7 +139,7 @@ def _tail(state: State, symbol: Symbol) -> Step:
     if symbol in (S.ZERO, S.DIGIT, S.PERCENT):
         return _ends(state, symbol)
     if symbol in CLOSING:
-        return State("end bracket", mode, 0, (phase in ("bad", "bad gap"),)), Label.CLOSE
+        return State("end bracket", mode, 0, (phase in ("bad", "bad gap", "mark"),)), Label.CLOSE
     if (
         symbol in OPERATORS
         or symbol is S.STAR
