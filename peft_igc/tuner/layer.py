@@ -519,7 +519,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         governed = step[..., None] == torch.arange(at.shape[2], device=h.device)  # [B, T', A]
         # The text up to here spells the whole result of this step.
         completed_at = _first(steps.completed_at, (complete & ok)[..., None] & governed, position)
-        ends = self._ends_turn(name, state, h.shape[1]) & (position[:, 0] > anchor)  # [B, T']
+        ends = self._ends_turn(name, state, h.shape[1]) & (position[:, 0] > anchor) & (anchor >= 0)  # [B, T']
         ended_at = _first(steps.ended_at, ends[..., None] & governed, position)
         ended = ended_at.gather(1, step)
         active = active & possible & ~((ended >= 0) & (position[:, 0] >= ended))

@@ -66,6 +66,14 @@ def test_nothing_is_written_from_the_end_of_a_turn_on(chat, kind, whole):
     assert all(at < end for at in found)
 
 
+def test_the_end_of_the_question_does_not_count(chat):
+    model, ids, anchor, end = chat
+    found = []
+    with observing(lambda event: found.append(event) if isinstance(event, Writing) else None):
+        model(input_ids=ids[:, : end + 2])  # with gradients, all positions are computed
+    assert found[-1].active[0, anchor:end].any()
+
+
 def test_without_the_tokens_of_turns_everything_after_a_result_may_be_written(chat):
     model, ids, _, end = chat
     config = config_of(model)
