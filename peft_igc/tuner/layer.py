@@ -411,8 +411,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             ReadingDone: inside of `reading_alone`, if the call has targets.
         """
         config, reader = self.igc_config[name], self.igc_input_mapping[name]
-        earlier = state.earlier_anchors()
-        since = context_starts(config.reading_context, Rules.of(config), anchors, kinds, earlier)  # [B, A]
+        since = context_starts(config.reading_context, Rules.of(config), anchors, kinds, state.earlier_anchors())
         longest = self._longest(name, state, anchors, since)
         if self._has_no_operands(name, state, anchors, since, longest, call):
             return None, Steps.silent(anchors, kinds, config.result_digits or 0, features), None
@@ -442,7 +441,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 result = correct
         rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
         ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
-        steps = Steps(anchors, kinds, ranks, *result, *[torch.full_like(at, -1)] * 2, shortcut.to(features.dtype))
+        never = torch.full_like(at, -1)
+        steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
         return reading, steps, _first_to_write(config, call, anchors, result)
 
     def _has_no_operands(
