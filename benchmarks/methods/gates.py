@@ -22,7 +22,6 @@ from benchmarks.methods import scratchpads
 from benchmarks.methods.items import apart
 from benchmarks.methods.tool_use import RESTATED, Tool
 from peft_igc.inference.decoding import prompt_tokens
-from peft_igc.numbers.calculator import NO_ARITHMETIC
 
 
 LIMIT = 96  # tokens of an oracle's answer
@@ -89,7 +88,7 @@ def scratchpads_are_true(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Whether the steps of rows with operand columns are true and end in the result."""
     wrong = []
     for row in rows:
-        if row["igc_operator"] in (None, NO_ARITHMETIC) or not (row["igc_result"] or "").lstrip("-").isdigit():
+        if row["igc_operands"] is None or not (row["igc_result"] or "").lstrip("-").isdigit():
             continue
         text = scratchpads.steps(row["igc_operator"], *row["igc_operands"])
         sign = "-" if text.startswith("-") else ""

@@ -19,7 +19,7 @@ from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_items, bigbench_siz
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.requests import BIGBENCH
 from peft_igc.data.wording.wording import HELD_OUT
-from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from peft_igc.numbers.calculator import evaluate_exactly
 
 
 TRAINED = range(1, 6)  # digits
@@ -102,7 +102,7 @@ def apart(rows: Sequence[Mapping[str, Any]], tested: Sequence[Mapping[str, Any]]
     No calculation may be in both but those of two one-digit numbers, which are complete sets; no prompt may be in
     both but for the same; no prompt may hold its target as a number that is no operand.
     """
-    trained = {_calculation(row) for row in rows if row["igc_operator"] not in (None, NO_ARITHMETIC)}
+    trained = {_calculation(row) for row in rows if row["igc_operands"] is not None}  # others are no pair
     texts = {row["prompt"][-1]["content"] for row in rows}
     wrong = []
     for item in tested:

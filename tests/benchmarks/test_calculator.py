@@ -89,7 +89,7 @@ def test_bytes_are_those_of_inputs_and_outputs_and_views_move_none():
 def test_the_least_that_is_moved_is_operands_and_results():
     given = operands("+", digits=3, batch=8)
     moved = calculator.bytes_moved(given)
-    assert moved["least"] == 8 * 8 * (2 * 3 + 2 + 1 + 6 + 1 + 1)
+    assert moved["least"] == 8 * 8 * (2 * 3 + 2 + 1 + 6 + 1 + 1 + 1)
     assert moved["moved"] > moved["least"]
 
 

@@ -136,7 +136,7 @@ def test_steps_are_found_at_the_equals_signs_of_what_was_written(monkeypatch):
     for prompt, made in zip(prompts, gsm8k_solutions.written(model, tokenizer, prompts, 1, 2), strict=True):
         places = [index for index, letter in enumerate(made.text) if letter == "="]
         assert sorted(made.statuses) == [-1] * (prompt[-1] == "=") + places
-        assert made.statuses[places[0]] in ("inexact", "none")
+        assert made.statuses[places[0]] in ("ok", "none")
         assert len(places) == 2
 
 

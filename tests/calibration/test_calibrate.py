@@ -78,7 +78,7 @@ def test_a_temperature_flattens_and_keeps_the_choice():
     digits = torch.full((2, 1, 6, 5), 10)
     digits[..., 0] = torch.arange(6)
     positions, aside = torch.arange(6).expand(2, 1, 6), torch.zeros(2, 1).bool()
-    pointing = Pointing(scores, torch.randn(2, 1, 5), digits, positions, aside)
+    pointing = Pointing(scores, torch.randn(2, 1, 5), digits, positions, aside, torch.zeros(2, 1, 6))
     cooled = pointing.cooled(3.0)
     assert torch.allclose(cooled.scores.flatten(-2).exp().sum(-1), torch.ones(2, 1, 2))
     before, after = pointing.choose(), cooled.choose()

@@ -12,7 +12,7 @@ import re
 import pytest
 import torch
 
-from benchmarks.accuracy.suites import ARITHMETIC, REPORTED, SILENT, suites
+from benchmarks.accuracy.suites import ARITHMETIC, BY_RULE, REPORTED, SILENT, suites
 from benchmarks.common import reference_expressions as reference
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
@@ -37,7 +37,7 @@ LIMITS = {"max_digits": 6, "num_digits": 40, "result_digits": 40}
 ORDINARY = {"none": 0.0, "overflow": 0.0, "undefined": 0.0, "inexact": 0.0}
 WORDS = {"thing": "pens", "name": "Ida", "other": "Tom"}
 # What may stand directly before and behind a number. Anything else makes it no operand.
-BEFORE, BEHIND = r"(?<![^\s(=+\-*/×÷·−])", r"(?=$|[\s)?=+\-*/×÷·−]|[.,:;](?:\s|$))"
+BEFORE, BEHIND = r"(?<![^\s({\[=+\-*/×÷·−])", r"(?=$|[\s)}\]?=+\-*/×÷·−]|[.,:;](?:\s|$))"
 
 
 def rows_of(n, seed=0, wording=TRAINING, mixture=TOKENS_MIXTURE, **settings):
@@ -388,7 +388,7 @@ def test_settings_that_need_another_wording_or_more_rows_than_there_are_are_refu
 
 
 def test_suites_hold_distinct_items_and_depend_on_the_seed_only():
-    assert set(made()) == {*ARITHMETIC, *SILENT, *REPORTED}
+    assert set(made()) == {*ARITHMETIC, *SILENT, *BY_RULE, *REPORTED}
     for name, items in made().items():
         assert len(items) == len({item["prompt"] for item in items}) == 1000, name
     assert suites(30, seed=1) == suites(30, seed=1) != suites(30, seed=2)

@@ -26,7 +26,7 @@ from trl.scripts.utils import DatasetConfig
 
 from peft_igc import IGCConfig, cli
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.wording.templates import FEW
 from peft_igc.inference.loading import load_adapter
@@ -221,7 +221,7 @@ def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
     otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "init_weights", "format_version"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
-    otherwise |= {"trained_beside"}
+    otherwise |= {"trained_beside", "temperature", "end_token_ids"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}
     assert own - otherwise <= arguments_of
 
@@ -294,7 +294,7 @@ def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts()
     with pytest.raises(ValueError, match="`chats` has `messages`; `pairs` has `prompt` and `completion` of messages"):
         join(parts)
     joined = join(parts, assistant_only_loss=True)
-    assert set(joined.column_names) == {"messages", *COLUMNS}
+    assert set(joined.column_names) == {"messages", *ALL_COLUMNS}
     assert all(row["messages"][-1]["role"] == "assistant" for row in joined)
 
 
@@ -350,7 +350,7 @@ def test_data_generated_alone_are_distinct_and_take_the_form_of_others(tmp_path)
     assert len({json.dumps(row["prompt"]) for row in alone}) == len(alone) == 20
     assert alone[0]["prompt"][-1]["role"] == "user"
     mixed, _ = load(ScriptArguments(dataset_name=write(tmp_path / "d", rows(3))), igc=igc)
-    assert mixed.to_list()[:3] == rows(3)
+    assert mixed.to_list()[:3] == [row | {"igc_expression": None} for row in rows(3)]
     assert isinstance(mixed[3]["prompt"], str)
     assert len(mixed) == 23
 

@@ -11,6 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig
+from peft_igc.tuner.anchor_rules import turn_ends
 from peft_igc.tuner.config import FORMAT
 
 
@@ -394,8 +395,9 @@ def test_the_anchor_is_the_assistant_header_of_the_chat_template():
 )
 def test_given_fields_win_and_need_no_chat_template(fields):
     for template in (TURNS + HEADER, None):
-        config = IGCConfig.from_tokenizer(make_tokenizer(template), **fields)
-        assert config == IGCConfig(**fields)
+        tokenizer = make_tokenizer(template)
+        config = IGCConfig.from_tokenizer(tokenizer, **fields)
+        assert config == IGCConfig(**fields, end_token_ids=turn_ends(tokenizer) or None)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,9 @@ def steps_of(seen):
 
 
 def of_row(step, index, padding=0):
-    """Position, digits, sign and status of each step of a row."""
+    """Position, digits, sign, status and scale of each step of a row."""
     rows = zip(step.anchors[index].tolist(), *(x[index].tolist() for x in step.result), strict=True)
-    return [(at - padding, [d for d in ds if d != PAD], sign, status) for at, ds, sign, status in rows if at >= 0]
+    return [(at - padding, [d for d in ds if d != PAD], *more) for at, ds, *more in rows if at >= 0]
 
 
 def steps_in_generation(seen, width, prompts, repeats):
@@ -110,7 +110,7 @@ def assert_one_by_one(model, prompts, texts, tolerance, learned, **options):
         torch.testing.assert_close(got, logits[len(prompt) - 1 :], atol=tolerance, rtol=0)
         if beams is None:  # steps of beams that were given up are among those seen
             assert at_once[i] == steps
-        good = [at for at, _, _, status in steps if status == int(Status.OK) and at >= len(prompt)]
+        good = [at for at, _, _, status, _ in steps if status == int(Status.OK) and at >= len(prompt)]
         ok, places = ok + len(good), places | {at - len(prompt) for at in good}
     assert 10 * ties <= len(out.sequences)
     return ok, places

@@ -22,7 +22,7 @@ from peft_igc.tuner.steps import Step, Writing
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in NESTED]
 
 REFUSED = {
-    "She paid 7/2 =": "inexact",
+    "She paid 7/3 =": "inexact",
     "It left at 12:30-11:15 =": "none",
     "Then 8/(4-4) =": "undefined",
     "So x =": "none",
