@@ -120,7 +120,9 @@ def check_stages(settings: DemoSettings, watch: Watch, times: StepTimes) -> None
 
 def gate() -> None:
     """A short training in two stages, watched."""
-    settings = dataclasses.replace(SETTINGS["tokens"], distinct_rows=GATE_ROWS, **GATE)
+    # Without refusals, so that every batch has a result to write.
+    mixture = dataclasses.replace(SETTINGS["tokens"].mixture, none=0, unsupported=0, look_alikes=0)
+    settings = dataclasses.replace(SETTINGS["tokens"], distinct_rows=GATE_ROWS, mixture=mixture, **GATE)
     watch, times = Watch(), StepTimes()
     train("igc", SEARCH_SEED, settings, [], [], name="gate", callbacks=[watch, times])
     check_stages(settings, watch, times)

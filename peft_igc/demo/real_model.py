@@ -162,6 +162,7 @@ def _train(
         "rows_generated": len(generated),
         "rows_of_people": len(real),
         "reading": of_reading,
+        "stopped_early": of_reading["stopped_early"],
         "writing": of_writing,
         "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
     }

@@ -90,8 +90,9 @@ def test_the_program_that_writes_it_rounds_only_what_answers_the_same(tmp_path, 
 
     program = runpy.run_path("recipes/embed_tiny_adapter.py")
     program["main"](["--adapter", "tiny", "--output", str(tmp_path / "out"), "--per-suite", "4"])
-    assert "torch.bfloat16: 0 of" in capsys.readouterr().out  # what is in bfloat16 stays in it
+    assert "torch.bfloat16: 0 of" in capsys.readouterr().out
     base, tokenizer = load_base("tiny")
     assert generate_answers(load_adapter(base, tmp_path / "out"), tokenizer, list(QUESTIONS)[:1]) == ["2088"]
     size = (tmp_path / "out" / "adapter_model.safetensors").stat().st_size
-    assert size == (TINY_ADAPTER_FOLDER / "adapter_model.safetensors").stat().st_size
+    shipped = (TINY_ADAPTER_FOLDER / "adapter_model.safetensors").stat().st_size
+    assert abs(size - shipped) < 1000  # the headers name the types
