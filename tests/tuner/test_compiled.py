@@ -62,7 +62,7 @@ def backend(request):
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
 @pytest.mark.parametrize("rules", [{}, RULES], ids=["prompt_end", "tokens"])
 def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
-    if backend == "inductor" and interface == "hidden":
+    if backend == "inductor" and (interface == "hidden" or not rules):
         pytest.skip("the token interface has the larger graph, and both are compiled by the backend eager")
     model = adapted("llama", interface=interface, **rules)
     base = model.base_model.model
@@ -79,6 +79,7 @@ def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, bac
     assert (wanted - silent).abs().max() > 100 * TOLERANCE  # something was written
 
 
+@pytest.mark.parametrize("backend", ["eager"], indirect=True)  # with inductor it is the first graph of the test above
 def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
     model, ids = adapted("llama", interface="tokens", **RULES), text()
     base = model.base_model.model
