@@ -82,6 +82,7 @@ class Symbol(enum.IntEnum):
     LIST_MARK = 59  # a closing bracket that nothing opens, see `brackets`
     SIGN_WORD = 60  # `negative`
     MINUS_WORD = 61  # `minus`, an operation or a sign
+    DIFFERENCE = 62  # `difference`: a request in words for nothing but a subtraction
 
 
 CHARACTERS: dict[str, Symbol] = {

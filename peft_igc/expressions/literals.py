@@ -26,7 +26,7 @@ from .symbols import SymbolTokens
 __all__ = ["Literals", "literals"]
 
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
-_LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD
+_LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERENCE
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 
@@ -42,6 +42,7 @@ class Literals(NamedTuple):
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
+    difference: Tensor  # [N, L] bool, the word `difference`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
 
 
@@ -102,5 +103,6 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         scale=scale,
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
         space=count(stream.symbol == int(Symbol.SPACE)) > 0,
+        difference=count(stream.symbol == int(Symbol.DIFFERENCE)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
     )

@@ -140,6 +140,7 @@ _CLASSES: dict[str, Symbol] = {
     "modifier": Symbol.MODIFIER,
     "sign": Symbol.SIGN_WORD,
     "minus": Symbol.MINUS_WORD,
+    "difference": Symbol.DIFFERENCE,
 }
 
 _WORDS: dict[str, dict[str, str]] = {
@@ -179,6 +180,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "money": """dollar dollars cents euro euros pound pounds penny pennies pence usd eur gbp yen rupee rupees
             nickel nickels dime dimes""",
         "sign": "negative",
+        "difference": "difference",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",

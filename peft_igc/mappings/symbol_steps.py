@@ -104,6 +104,7 @@ class Surroundings(NamedTuple):
         worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
+        contradicted: [B, A] bool, the text names another operation than the network.
     """
 
     further: torch.Tensor
@@ -111,6 +112,7 @@ class Surroundings(NamedTuple):
     worded: torch.Tensor
     apart: torch.Tensor
     bare: torch.Tensor
+    contradicted: torch.Tensor
 
 
 def signed_by_rule(
@@ -154,7 +156,9 @@ def signed_by_rule(
     worded = (found.word & inner).any(1)
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
-    stands = (culprit, strange, worded, apart, ~found.word.any(1))
+    subtracts = choice.operator == (config.operations.index("-") if "-" in config.operations else -1)
+    contradicted = found.difference.any(1) & ~subtracts.flatten()
+    stands = (culprit, strange, worded, apart, ~found.word.any(1), contradicted)
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
 
@@ -241,7 +245,7 @@ def decided(
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
     learned = ~ruled & ~reaches & (reason != int(Reason.LOOK_ALIKE)) & in_words
-    refused = learned & (result.status == int(Status.OK)) & (around.further >= 0)
+    refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | around.contradicted)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)
     ok = status == int(Status.OK)
@@ -249,7 +253,8 @@ def decided(
     sign, scale = torch.where(ruled, sign, result.sign), torch.where(ruled & ok, scale, 0)
     reason = torch.where(learned | agreed, int(Reason.NO_EXPRESSION), reason)
     culprit = torch.where(learned | agreed, -1, culprit)
-    why = torch.where(around.strange, int(Reason.NOT_UNDERSTOOD), int(Reason.OTHER_NUMBER))
+    unclear = around.strange | (around.further < 0)
+    why = torch.where(unclear, int(Reason.NOT_UNDERSTOOD), int(Reason.OTHER_NUMBER))
     reason = torch.where(refused, why, reason)
     culprit = torch.where(refused, around.further, culprit)
     said = said._replace(reason=reason.flatten(), culprit=culprit.flatten())

@@ -399,6 +399,16 @@ class IGCConfig(PeftConfig):
         if self.division not in DIVISIONS:
             raise ValueError(f"`division={self.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
         Treatment(self.division, self.rounding, self.decimal_places)  # type: ignore[arg-type]
+        if self.rounding != "refuse" and self.division != "exact":
+            raise ValueError(
+                f"`rounding={self.rounding!r}` has no effect with `division={self.division!r}`, which gives integers. "
+                "Leave one of them out."
+            )
+        if self.rounding == "refuse" and self.decimal_places is not None:
+            raise ValueError(
+                f"`decimal_places={self.decimal_places}` has no effect without `rounding`. Set "
+                '`IGCConfig(rounding="half_up")`, or leave it out.'
+            )
         if self.rounding != "refuse" and not self.decimals:
             raise ValueError(
                 f"`rounding={self.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."

@@ -113,10 +113,31 @@ def test_a_list_number_before_a_sign_may_also_be_a_difference(text):
     assert answer(text.replace(" -", " - ", 1).replace("[", "(").replace("]", ")"))[0] != "NONE"
 
 
+def test_a_difference_is_no_sum():
+    text = "What's the Difference between 45 and 17?"
+    assert answer(text, operator="-")[0] == "28"
+    for operator in "+*":
+        assert answer(text, operator=operator)[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
+
+
 @pytest.mark.parametrize("text", ["What is (207111 * 466081)!?", "(3 + 4)!", "Give me (3 + 4)!!"])
 def test_a_factorial_is_not_understood(text):
     assert answer(text)[0] == "NONE"
     assert answer(text.replace("!", ""))[0] not in ("NONE", "INEXACT")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rounding": "half_up", "decimal_places": 2, "division": "floor"}, "no effect with `division='floor'`"),
+        ({"decimal_places": 2}, "`decimal_places=2` has no effect without `rounding`"),
+        ({"rounding": "half_up", "decimal_places": 2, "decimals": False}, "no effect without `decimals`"),
+        ({"rounding": "half_up"}, "needs `decimal_places`"),
+    ],
+)
+def test_settings_of_decimals_that_would_be_ignored_are_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        answer("10 / 3 =", **changed)
 
 
 def test_the_network_decides_whether_an_expression_is_to_be_calculated():

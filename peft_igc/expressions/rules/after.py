@@ -35,7 +35,7 @@ S = Symbol
 
 START: State | Done = State("start")
 _STRANGER = Done(Reason.NOT_UNDERSTOOD)
-_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MINUS_WORD: S.OPERATOR_WORD}
+_LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MINUS_WORD: S.OPERATOR_WORD, S.DIFFERENCE: S.LETTERS}
 _TAILS = {"clean", "equals", "mark", "glue", "dot", "one", "one gap", "bad", "bad gap"}
 _TAILS |= {"word", "listed word", "word gap"}
 _WORD_PHASES = {S.ONE: "one", S.EQUAL_WORD: "glue", S.MEASURE: "word"}

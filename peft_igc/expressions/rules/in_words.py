@@ -63,7 +63,7 @@ _OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | CLOSING
 _HARMLESS = ("free", "star", "operator gap", "one gap")
 _GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap"}
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS, S.MINUS_SIGN: S.MINUS, S.LINK: S.OPERATOR_WORD}
-_LIKE |= {S.MINUS_WORD: S.OPERATOR_WORD}
+_LIKE |= {S.MINUS_WORD: S.OPERATOR_WORD, S.DIFFERENCE: S.LETTERS}
 # After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
 _BEFORE_A_SIGN = {S.EDGE, S.CONTROL, S.COLON, S.OPEN, S.QUOTE, S.AND, S.OF, S.LINK, S.OPERATOR_WORD, S.MINUS_WORD}
 _BEFORE_A_SIGN |= {S.EQUAL_WORD, S.REQUEST}
