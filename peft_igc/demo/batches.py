@@ -17,7 +17,7 @@ from ..data.columns import ALL_COLUMNS
 from ..trainer.collator import CUT, WHOLE
 
 
-__all__ = ["tokenized", "tokenized_rows"]
+__all__ = ["has_number", "tokenized", "tokenized_rows"]
 
 
 def tokenized_rows(
@@ -142,13 +142,13 @@ def _with_results(
     rows: list[dict[str, Any]], batch_size: int, count: int, rng: Random
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
     """Up to `count` batches of rows whose result is a number, and all other rows."""
-    fit = [at for at, row in enumerate(rows) if _has_number(row["igc_result"])]
+    fit = [at for at, row in enumerate(rows) if has_number(row["igc_result"])]
     taken = set(rng.sample(fit, min(count, len(fit) // batch_size) * batch_size))
     chosen = [row for at, row in enumerate(rows) if at in taken]
     return _by_length(chosen, batch_size, rng), [row for at, row in enumerate(rows) if at not in taken]
 
 
-def _has_number(result: Any) -> bool:
+def has_number(result: Any) -> bool:
     """Whether a result, or at least one in a list of results, is a number."""
     results = result if isinstance(result, (list, tuple)) else [result]
     return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)

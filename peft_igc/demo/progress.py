@@ -98,8 +98,10 @@ class Progress(TrainerCallback):
         entry = {
             "step": state.global_step,
             # The logged loss contains the reading loss and is a mean over all steps; with `igc_writing_every` only
-            # one step in as many has a language-model loss.
-            "loss_lm": (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
+            # one step in as many has a language-model loss, and the first steps may have none.
+            "loss_lm": None
+            if state.global_step <= getattr(args, "igc_reading_steps", 0)
+            else (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
             "loss_read": loss_read,
             "read_accuracy": logs.get("igc/read_accuracy"),
             "gate_mean": logs.get("igc/gate_mean"),
@@ -121,7 +123,9 @@ class Progress(TrainerCallback):
 
     def _line(self, entry: dict[str, Any], steps: int) -> str:
         """An entry of the history as a line of text."""
-        parts = [f"step {entry['step']}/{steps}", f"loss {entry['loss_lm']:.3f}"]
+        parts = [f"step {entry['step']}/{steps}"]
+        if entry["loss_lm"] is not None:
+            parts.append(f"loss {entry['loss_lm']:.3f}")
         if entry["loss_read"] is not None:
             parts.append(f"reading {entry['loss_read']:.3f}")
         if entry["read_accuracy"] is not None:

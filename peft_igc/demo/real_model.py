@@ -12,38 +12,33 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
 from peft import get_peft_model
 from transformers import set_seed
 
 from ..calibration.run import CURVE, calibrate, save_calibration
 from ..data.arithmetic import ArithmeticRows
-from ..data.dataset import Shuffled
 from ..data.mixture import Mixture
 from ..data.wording.wording import HELD_OUT, TRAINING
-from ..inference.decoding import padding_token, prompt_tokens
+from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, versions
 from ..inference.loading import load_adapter, load_base
-from ..trainer.config import IGCSFTConfig
-from .batches import tokenized
+from ..trainer.config import computes_bf16
 from .harm import harm
-from .progress import Progress, duration
+from .progress import duration
 from .real_report import report_table
 from .real_text import calibration_items, data_folder, measured_items, training_refusals
 from .report import draw
 from .run import DemoResult, demo_config, hardware, replaced, unfinished
 from .settings import LANGUAGE_MODEL, LanguageModelSettings
 from .smollm2 import WEIGHTS
+from .stages import train_reading, train_results
 from .text_sets import ANSWERED, answered, generated_sets, read
-from .training import made_trainer
-from .writing import train_writing, training_only
 
 
 __all__ = ["run_language_model"]
@@ -81,7 +76,7 @@ def run_language_model(
     output, text = Path(output), data_folder()
     with unfinished(output) as work:
         start = time.perf_counter()
-        base, tokenizer = load_base(folder, "bfloat16" if _fast_bf16() else "float32")
+        base, tokenizer = load_base(folder, "bfloat16" if computes_bf16() else "float32")
         if tokenizer.chat_template is None:
             raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
         base.set_attn_implementation("eager")  # faster in training on short rows
@@ -112,11 +107,6 @@ def run_language_model(
         replaced(work, output)
     missed = _missed(measured, settings)
     return DemoResult(output, results, report_table(results), missed)
-
-
-def _fast_bf16() -> bool:
-    """Whether bf16 is faster than fp32 here: with AMX. With AVX512-BF16 alone a pass takes 1.5 times as long."""
-    return torch.cpu._is_amx_tile_supported()
 
 
 def _short(items: Sequence[Mapping[str, Any]] | None, settings: LanguageModelSettings) -> list[Any] | None:
@@ -153,8 +143,9 @@ def _train(
     model = get_peft_model(base, demo_config(tokenizer, settings.reading))
     generated = generated_rows(items, seed, settings)
     real = [row for row in training_refusals(text) if len(row["prompt"][0]["content"]) <= settings.most_of_text]
-    of_reading = train_reading(model, tokenizer, [*generated, *real], seed, minutes, settings, say)
-    of_writing = train_numbers(model, tokenizer, generated, work, seed, settings, say)
+    stages = dataclasses.replace(settings.reading, bf16=computes_bf16())
+    of_reading = train_reading(model, tokenizer, [*generated, *real], seed, minutes, stages, say)
+    of_writing = train_results(model, tokenizer, generated, seed, stages, say)
     model.save_pretrained(str(work / "adapter"), save_embedding_layers=False)
     say(f"Trained in {duration(of_reading['seconds'] + of_writing['seconds'])}; the adapter is saved.")
     return model, {
@@ -177,62 +168,6 @@ def generated_rows(
         seed, max_digits=reading.max_digits, num_digits=reading.num_digits, result_digits=reading.result_digits,
         mixture=reading.mixture, exclude=items, wording=TRAINING, distinct=True,
     ).take(reading.distinct_rows or 0)  # fmt: skip
-
-
-def train_reading(
-    model: Any,
-    tokenizer: Any,
-    rows: Sequence[dict[str, Any]],
-    seed: int,
-    minutes: float | None,
-    settings: LanguageModelSettings,
-    say: Say,
-) -> dict[str, Any]:
-    """Trains the input mapping alone, by passes that end behind its layer; returns a record."""
-    say(f"Training the reading on {len(rows):,} rows.")
-    reading = dataclasses.replace(settings.reading, bf16=_fast_bf16())
-    progress = Progress(say, lambda: 0.0, checks=0, minutes=minutes)
-    training_only(model, "igc_input_mapping")
-    with tempfile.TemporaryDirectory() as scratch:
-        trainer = made_trainer(model, tokenizer, Shuffled(rows, seed), Path(scratch), seed, reading, progress)
-        trainer.train()
-    return {
-        "steps": trainer.state.global_step,
-        "batch_size": reading.batch_size,
-        "seconds": round(progress.seconds, 1),
-        "stopped_early": progress.stopped_early,
-        "history": progress.history,
-    }
-
-
-def train_numbers(
-    model: Any,
-    tokenizer: Any,
-    rows: Sequence[dict[str, Any]],
-    work: Path,
-    seed: int,
-    settings: LanguageModelSettings,
-    say: Say,
-) -> dict[str, Any]:
-    """Trains the output mapping alone, on the first rows that have a result; returns a record."""
-    start = time.perf_counter()
-    written = [row for row in rows if (row["igc_result"] or "").lstrip("-").isdigit()][: settings.writing_rows]
-    args = IGCSFTConfig(
-        str(work),
-        learning_rate=settings.writing_learning_rate,
-        igc_muon_learning_rate=settings.writing_muon_learning_rate,
-        weight_decay=settings.writing_weight_decay,
-        adam_beta2=settings.reading.adam_beta2,
-        warmup_steps=settings.writing_warmup_steps,
-        max_grad_norm=settings.reading.max_grad_norm,
-        use_cpu=True,
-        bf16=False,
-        activation_checkpointing=False,
-    )
-    sizes = {"steps": settings.writing_steps, "batch_size": settings.writing_batch_size}
-    rows, pad = tokenized(written, tokenizer), padding_token(model, tokenizer)
-    log = train_writing(model, rows, pad, most_rows=settings.writing_rows, args=args, seed=seed, say=say, **sizes)
-    return {**sizes, "rows": len(written), "seconds": round(time.perf_counter() - start, 1), "log": log}
 
 
 def _measure(

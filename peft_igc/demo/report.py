@@ -71,7 +71,8 @@ def draw(path: Path, training: Mapping[str, Any]) -> None:
     """
     names = {"loss_lm": "loss", "loss_read": "igc/loss_read", "read_accuracy": "igc/read_accuracy"}
     log = [
-        {"step": entry["step"]} | {name: entry[key] for key, name in names.items()} for entry in training["history"]
+        {"step": entry["step"]} | {name: entry.get(key) for key, name in names.items()}
+        for entry in training["history"]
     ]
     log += [{"step": check["step"], "eval_exact_match": check["exact_match"]} for check in training["checks"]]
     draw_curves(log, path)

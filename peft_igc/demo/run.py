@@ -41,6 +41,7 @@ from ..tuner.saving.model_card import write_card
 from .progress import Progress, duration
 from .report import accuracy_table, card_record, draw, missed_targets, summary
 from .settings import SETTINGS, DemoSettings
+from .stages import train_reading, train_results
 from .training import made_trainer
 
 
@@ -194,29 +195,73 @@ def _train(
     def measure() -> float:
         return float(_evaluate(model, tokenizer, sample, settings)["exact_match"])
 
-    progress = Progress(say, measure, checks=settings.checks, minutes=minutes)
     # On a CPU and for rows as short as these, the backward pass of fused attention is slower than matrix products.
     base.set_attn_implementation("eager")
-    with tempfile.TemporaryDirectory() as scratch:
-        rows = training_rows([*items, *sample], seed, settings)
-        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
-        trainer.train()
+    rows = training_rows([*items, *sample], seed, settings)
+    train = _whole_passes if settings.writing is None else _two_stages
+    record = train(model, tokenizer, rows, seed, minutes, settings, say, measure)
     # The package's name of the base instead of its path on this machine. Embeddings are never trained here; without
     # the flag PEFT (0.21) would ask the hub whether they were resized.
     model.peft_config["default"].base_model_name_or_path = loading.TINY
     model.save_pretrained(str(folder), save_embedding_layers=False)
     return {
         "seed": seed,
-        "steps": trainer.state.global_step,
         "steps_planned": settings.steps,
-        "stopped_early": progress.stopped_early,
         "minutes_limit": minutes,
+        "rows": record["steps"] * settings.batch_size,
+        "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        **record,
+    }
+
+
+def _whole_passes(
+    model: Any,
+    tokenizer: Any,
+    rows: ArithmeticRows | Shuffled,
+    seed: int,
+    minutes: float | None,
+    settings: DemoSettings,
+    say: Say,
+    measure: Callable[[], float],
+) -> dict[str, Any]:
+    """Trains the reading and the writing together; returns a record."""
+    progress = Progress(say, measure, checks=settings.checks, minutes=minutes)
+    with tempfile.TemporaryDirectory() as scratch:
+        trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
+        trainer.train()
+    return {
+        "steps": trainer.state.global_step,
+        "stopped_early": progress.stopped_early,
         "seconds": round(progress.seconds, 1),
         "seconds_of_checks": round(progress.check_seconds, 1),
-        "rows": trainer.state.global_step * settings.batch_size,
-        "trainable_parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "history": progress.history,
         "checks": progress.checks,
+    }
+
+
+def _two_stages(
+    model: Any,
+    tokenizer: Any,
+    rows: ArithmeticRows | Shuffled,
+    seed: int,
+    minutes: float | None,
+    settings: DemoSettings,
+    say: Say,
+    measure: Callable[[], float],
+) -> dict[str, Any]:
+    """Trains the reading, then the writing; returns a record. The time limit is that of the reading."""
+    assert isinstance(rows, Shuffled)
+    reading = train_reading(model, tokenizer, rows.rows, seed, minutes, settings, say)
+    writing = train_results(model, tokenizer, rows.rows, seed, settings, say, measure)
+    return {
+        "steps": reading["steps"],
+        "stopped_early": reading["stopped_early"],
+        "seconds": round(reading["seconds"] + writing["seconds"], 1),
+        "seconds_of_checks": writing["seconds_of_checks"],
+        "history": reading["history"]
+        + [{"step": reading["steps"] + one["step"], "loss_lm": one["loss"]} for one in writing["log"]],
+        "checks": [one | {"step": reading["steps"] + one["step"]} for one in writing["checks"]],
+        "writing": {name: writing[name] for name in ("steps", "batch_size", "rows", "seconds")},
     }
 
 

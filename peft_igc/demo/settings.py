@@ -12,7 +12,20 @@ from dataclasses import dataclass, replace
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 
 
-__all__ = ["LANGUAGE_MODEL", "SETTINGS", "DemoSettings", "LanguageModelSettings"]
+__all__ = ["LANGUAGE_MODEL", "SETTINGS", "DemoSettings", "LanguageModelSettings", "WritingSettings"]
+
+
+@dataclass(frozen=True)
+class WritingSettings:
+    """Hyperparameters of a stage that trains the writing alone, on prompts that the model reads once."""
+
+    rows: int
+    steps: int
+    batch_size: int
+    learning_rate: float = 3e-3
+    muon_learning_rate: float = 1e-2
+    weight_decay: float = 0.1
+    warmup_steps: int = 10
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,7 @@ class DemoSettings:
     reading_loss_weight: float = 1.0
     writing_every: int = 1
     reading_steps: int = 0  # first steps that train the reading alone
+    writing: WritingSettings | None = None  # a stage of its own after `steps` of the reading; None: whole passes
     log_every: int = 100
     # Measurements: items per subtask, in the test and in checks during the training, drawn with different seeds.
     per_group: int = 200
@@ -97,6 +111,7 @@ SETTINGS = {
         muon_learning_rate=1e-2,
         weight_decay=0.3,
         writing_every=4,
+        writing=WritingSettings(rows=2048, steps=120, batch_size=128, weight_decay=0.3),
         target=0.999,
         target_per_operation=0.995,
         target_per_group=0.995,
@@ -108,16 +123,8 @@ SETTINGS = {
 class LanguageModelSettings:
     """Hyperparameters of the demonstration on a saved language model, in the order in which they are used."""
 
-    # The adapter, the rows of the reading and its training, which runs no layer after the calculator's.
+    # The adapter, its rows, and the two stages of its training.
     reading: DemoSettings
-    # Then the writing, on prompts that the model reads once.
-    writing_rows: int = 768
-    writing_steps: int = 100
-    writing_batch_size: int = 32
-    writing_learning_rate: float = 3e-3
-    writing_muon_learning_rate: float = 1e-2
-    writing_weight_decay: float = 0.1
-    writing_warmup_steps: int = 10
     # Calibration: share of the held-out texts that may be answered wrongly.
     calibration_items: int = 300  # of each generated kind
     most_wrong: float = 0.005
@@ -143,9 +150,8 @@ LANGUAGE_MODEL = LanguageModelSettings(
         steps=260,
         batch_size=96,
         warmup_steps=30,
-        writing_every=1,
-        reading_steps=260,
         log_every=10,
         checks=0,
+        writing=WritingSettings(rows=768, steps=100, batch_size=32),
     ),
 )

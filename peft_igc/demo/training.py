@@ -7,7 +7,7 @@ Try it: `pytest tests/demo/test_batches.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,20 @@ from .settings import DemoSettings
 
 
 __all__ = ["made_trainer"]
+
+
+class _NotHashed:
+    """Rows that are pickled as none: `datasets` names a generator by a hash of its arguments, which nothing reads here
+    and which takes 12 seconds for 20,000 rows. The trainer has no worker processes that would be sent them."""
+
+    def __init__(self, rows: Iterable[Any] = ()) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _NotHashed, ()
 
 
 def made_trainer(
@@ -48,7 +62,7 @@ def made_trainer(
     """
     if isinstance(rows, Shuffled):  # the same rows in every epoch, so they are tokenized once
         rows = Shuffled(tokenized(rows.rows, tokenizer), seed)
-    made = {"rows": rows, "tokenizer": tokenizer, "seed": seed}
+    made = {"rows": _NotHashed(rows), "tokenizer": tokenizer, "seed": seed}
     sizes = {name: getattr(settings, name) for name in ("batch_size", "batches_at_once", "writing_every")}
     args = IGCSFTConfig(
         output_dir=str(scratch),

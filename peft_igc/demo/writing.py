@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import torch
 from transformers import DynamicCache
 
 from ..data.columns import check_columns, encode_steps
+from ..trainer.collator import limits_of
 from ..trainer.config import IGCSFTConfig
 from ..trainer.optimizer import muon_adamw
 from ..tuner.anchors import find_anchors
@@ -28,6 +30,7 @@ from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks import active_config
 from ..tuner.layer import IGCLayer
+from .progress import duration
 
 
 __all__ = ["Batch", "after_prompts", "train_writing", "training_only"]
@@ -76,8 +79,8 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     with torch.no_grad():
         of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
         model(**of_prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
-    limits: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
-    targets = encode_steps([check_columns(row, **limits, division=config.division) for row in rows], **limits)  # type: ignore[arg-type]
+    sizes: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
+    targets = encode_steps([check_columns(row, **limits_of(config)) for row in rows], **sizes)
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     places = {"attention_mask": mask, "position_ids": position[:, before:]}
     return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False})
@@ -95,6 +98,7 @@ def train_writing(
     seed: int,
     say: Callable[[str], None],
     every: int = 20,
+    after_step: Callable[[int], None] | None = None,
 ) -> list[dict[str, float]]:
     """Trains the output mapping with the language-model loss.
 
@@ -108,6 +112,7 @@ def train_writing(
         args: learning rates, weight decay and clipping.
         seed: of the order.
         say: called with a line of progress every `every` steps.
+        after_step: called with the number of each step, counted from 1, after it.
 
     Returns:
         `{"step", "loss"}` of each line, the loss as a mean since the line before.
@@ -120,7 +125,7 @@ def train_writing(
         torch.optim.lr_scheduler.LambdaLR(part, lambda step: _rate(step, warmup, steps)) for part in optimizer.parts
     ]
     trained = [p for p in model.parameters() if p.requires_grad]
-    log, total = [], 0.0
+    log, total, start = [], 0.0, time.perf_counter()
     model.train()
     for step, batch in enumerate(_batches(model, rows[:most_rows], pad, batch_size, steps, seed), start=1):
         # The cache would grow by the answer, with the graph of this step.
@@ -134,8 +139,12 @@ def train_writing(
         total += float(loss.detach())
         if step % every == 0 or step == steps:
             log.append({"step": step, "loss": total / ((step - 1) % every + 1)})
-            say(f"writing, step {step}/{steps}  loss {log[-1]['loss']:.4f}")
+            left = (time.perf_counter() - start) / step * (steps - step)
+            say(f"writing, step {step}/{steps}  loss {log[-1]['loss']:.4f}  {duration(left)} left")
             total = 0.0
+        if after_step is not None:
+            after_step(step)
+            model.train()
     training_only(model, "igc_")
     model.eval()
     return log

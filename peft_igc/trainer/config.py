@@ -144,5 +144,8 @@ class IGCSFTConfig(SFTConfig):
 
 
 def computes_bf16() -> bool:
-    """Whether the processor has bf16 instructions. Emulated bf16 is far slower than fp32."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    """Whether this processor computes faster in bf16 than in fp32: with AMX.
+
+    With AVX512-BF16 alone a training step takes 1.4 times as long, and without either bf16 is emulated.
+    """
+    return bool(torch.cpu._is_amx_tile_supported())
