@@ -77,7 +77,7 @@ class ArithmeticRows:
             and they are labelled as inexact.
         unrelated: Whether rows have the column `igc_unrelated`: [start, end] characters of each clause of the user's
             message that has nothing to do with its request, such as `Train 7 leaves at 9.` before `Add 3 and 4.`.
-            Training does not use it yet.
+            None of texts without a request. `demo.batches` passes it to the training.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -196,7 +196,8 @@ class ArithmeticRows:
             around, completion, columns = self._request(kind, wording, system, rng)
         prompt = around.text
         if self.unrelated:
-            columns[UNRELATED_COLUMN] = [list(span) for span in around.unrelated]
+            asks = kind not in ("none", "look-alike")
+            columns[UNRELATED_COLUMN] = [list(span) for span in around.unrelated] if asks else None
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
         if not wording.system_first:

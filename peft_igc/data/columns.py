@@ -42,7 +42,7 @@ __all__ = [
 COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 EXPRESSION_COLUMN = "igc_expression"
 ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)
-UNRELATED_COLUMN = "igc_unrelated"  # of generated rows; not read here
+UNRELATED_COLUMN = "igc_unrelated"  # of generated rows, which `demo.batches` tokenizes; not read here
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 

@@ -60,6 +60,8 @@ class Targets(NamedTuple):
         result_sign: [B, A].
         result_status: [B, A], a `calculator.Status`.
         result_scale: [B, A], number of digits of the result after the point.
+        unrelated: [B, T], whether a number at a token has nothing to do with what is asked: 1, 0, or `IGNORE` where
+            that is not known. None: as `Pointing.unrelated_loss` concludes.
     """
 
     operands: torch.Tensor
@@ -69,6 +71,7 @@ class Targets(NamedTuple):
     result_sign: torch.Tensor
     result_status: torch.Tensor
     result_scale: torch.Tensor
+    unrelated: torch.Tensor | None = None
 
 
 class Reading(NamedTuple):
@@ -157,13 +160,18 @@ class Pointing(NamedTuple):
     def unrelated_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the binary cross-entropy of `unrelated`, averaged over the numbers of the text.
 
-        Where the target has arithmetic, every number but the operands is unrelated; with "no arithmetic" none is. 0
-        where rules read the operands.
+        Where the target has arithmetic, every number but the operands is unrelated; with "no arithmetic" none is,
+        unless `targets.unrelated` tells. 0 where rules read the operands.
         """
         none = self.operator.shape[-1] - 1
         number = (self.unrelated > float("-inf")) & (targets.operator <= none)[..., None]  # [B, A, W]
-        arithmetic = (targets.operator >= 0) & (targets.operator < none)
-        unrelated = ~self._equal(targets.operands).any(2) & arithmetic[..., None]
+        arithmetic = ((targets.operator >= 0) & (targets.operator < none))[..., None]
+        unrelated = ~self._equal(targets.operands).any(2) & arithmetic
+        if targets.unrelated is not None:
+            at = self.positions.clamp(min=0).flatten(1)  # [B, A * W]
+            told = targets.unrelated.gather(1, at).view_as(self.positions)
+            unrelated = torch.where(arithmetic, unrelated, told == 1)
+            number = number & (arithmetic | (told != IGNORE))
         logits = torch.where(number, self.unrelated, 0)
         loss = F.binary_cross_entropy_with_logits(logits, unrelated.to(logits.dtype), reduction="none")
         return (loss * number).sum(-1) / number.sum(-1).clamp(min=1)

@@ -23,7 +23,7 @@ import torch
 from torch.nn.functional import pad
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, StepLabel, check_columns, encode_steps
+from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, UNSUPERVISED, StepLabel, check_columns, encode_steps
 from ..data.exact_values import ValueLimits
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
@@ -42,7 +42,9 @@ CUT = "igc_cut"  # number of supervised steps that truncation removes from the r
 WHOLE = -1
 BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there are none for anchors within texts
 UNREAD = "igc_unread"  # why expressions of the row are not read from its text, "" if all are; with `igc_expression`
-ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD)
+# Of each token of a tokenized row, whether a number there is unrelated to what is asked: 1, 0, or -100 for not known.
+UNRELATED_TOKENS = "igc_unrelated_tokens"
+ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, UNRELATED_TOKENS)
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
 
@@ -53,7 +55,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     Besides TRL's keys, the batch has (all int64) `igc_anchors` [B, A] (-1 = none) and the targets of
     `columns.encode_steps`: `igc_operands` [B, A, 2, D + 1], `igc_signs` [B, A, 2], `igc_operator` [B, A],
-    `igc_result` [B, A, R], its sign, status and scale [B, A].
+    `igc_result` [B, A, R], its sign, status and scale [B, A]; `igc_unrelated` [B, T] of rows that have it.
 
     Args:
         igc_config ([`IGCConfig`]):
@@ -112,6 +114,8 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         limits = limits_of(self.igc_config)
         sizes = {name: limits[name] for name in ("num_digits", "result_digits", "operations")}
         batch.update(encode_steps(compared.rows, **sizes))
+        if any(example.get(UNRELATED_TOKENS) is not None for example in examples):
+            batch["igc_unrelated"] = _padded([example.get(UNRELATED_TOKENS) or [] for example in examples], valid)
         if self._tokens is not None:
             self._check_operands_are_in_text(batch, examples, compared)
         return batch
@@ -178,6 +182,15 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         text = ids if self.tokenizer is None else self.tokenizer.decode(ids)
         shown = repr(text)
         return f"row {shown if len(shown) <= 120 else f'{shown[:40]} ... {shown[-80:]}'}"
+
+
+def _padded(rows: list[list[int]], valid: torch.Tensor) -> torch.Tensor:
+    """Values of tokens as [B, T] int64, -100 on padding and in rows without any; `valid` [B, T] bool."""
+    made = torch.full(valid.shape, UNSUPERVISED)
+    for at, (row, real) in enumerate(zip(rows, valid, strict=True)):
+        if row:
+            made[at, real] = torch.tensor(row)
+    return made
 
 
 def limits_of(config: IGCConfig) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from transformers.utils import ModelOutput
 
 from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.config import ONLY
-from ..tuner.hooks import TARGETS, active_config
+from ..tuner.hooks import TARGETS, UNRELATED, active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 
@@ -118,10 +118,10 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
             '`shortcut="only"` there is none. Set `igc_writing_every=1` and `igc_reading_steps=0`.'
         )
     # No labels: there is no language-model loss, and the anchors are given.
-    names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
+    names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS, UNRELATED)
     try:
         with reading_alone():  # makes the calculator's layer raise after the reading
-            model(**{name: inputs[name] for name in names}, use_cache=False)
+            model(**{name: inputs[name] for name in names if name in inputs}, use_cache=False)
     except ReadingDone as done:
         return done.report
     raise ValueError(

@@ -174,7 +174,7 @@ def supervise(
     Raises:
         ValueError: if a target has another shape than the tensor it is compared with.
     """
-    targets = Targets(*(t.to(anchors.device) for t in targets))
+    targets = Targets(*(t if t is None else t.to(anchors.device) for t in targets))  # type: ignore[arg-type]
     _check_targets(targets, anchors, choice, result)
     if config.shortcut == ONLY:
         targets = targets._replace(operator=torch.full_like(targets.operator, IGNORE))
@@ -197,8 +197,8 @@ def _check_targets(targets: Targets, anchors: torch.Tensor, choice: Choice, resu
             f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
         )
     wanted = (choice.digits.shape, choice.signs.shape, anchors.shape, *(t.shape for t in result))
-    for name, target, shape in zip(Targets._fields, targets, wanted, strict=True):
-        if target.shape != shape:
+    for name, target, shape in zip(Targets._fields, targets, wanted, strict=False):  # all but the last one
+        if target is not None and target.shape != shape:
             raise ValueError(
                 f"`igc_{name}` has shape {tuple(target.shape)}, but this adapter needs {tuple(shape)}. "
                 "Encode the targets with the adapter's own `num_digits` and `result_digits`."

@@ -223,3 +223,12 @@ def test_clauses_around_a_request_are_named_with_their_characters():
     assert named > 600
     assert to_dataset(made)["igc_unrelated"][:] == [row["igc_unrelated"] for row in made]
     assert "igc_unrelated" not in ArithmeticRows(0, **options).take(1)[0]
+
+
+def test_only_texts_with_a_request_name_clauses_that_are_unrelated_to_it():
+    mixture = Mixture(**{**NOTHING, "none": 0.5, "unsupported": 0.5, "contexts": 1.0})
+    options = {"max_digits": 4, "num_digits": 40, "mixture": mixture, "wording": TRAINING}
+    made = ArithmeticRows(0, **options, unrelated=True).take(200)
+    named = Counter(row["igc_unrelated"] is not None for row in made)
+    assert named[True] == pytest.approx(100, abs=30)
+    assert any(row["igc_unrelated"] for row in made)

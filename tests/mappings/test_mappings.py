@@ -264,6 +264,21 @@ def test_numbers_that_are_no_operands_are_learned_to_be_unrelated(operator, want
     assert losses[0] - losses[1] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("operator", "told", "wanted"),
+    [
+        (K, [1, 0, 0, -100], [0.1, 0.8]),  # of three numbers the first is unrelated, of the last nothing is known
+        (K, [-100, -100, -100, -100], []),  # no request: nothing is learned
+        (1, [-100, 0, 0, 0], [0.9, 0.8, 0.6]),  # the operands tell all of it
+    ],
+)
+def test_labels_of_tokens_tell_which_numbers_are_unrelated_where_nothing_is_calculated(operator, told, wanted):
+    reading = pointing([0.1, 0.2, 0.6])
+    want = targets([[operator]])._replace(unrelated=torch.tensor([told]))
+    expected = -sum(map(math.log, wanted)) / max(len(wanted), 1)
+    assert float(reading.unrelated_loss(want)) == pytest.approx(expected, abs=1e-5)
+
+
 # ------------------------------------------------------------------------------------------ writing
 def write(mapping, h, digits, signs=None, step=None, offset=None):
     t = h.shape[1]
