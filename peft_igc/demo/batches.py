@@ -121,8 +121,8 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
 def _unrelated(
     spans: Sequence[Sequence[int]], chat: list[dict[str, str]], text: str, offsets: Sequence[tuple[int, int]]
 ) -> list[int]:
-    """Of each token, whether it is in a clause without relation to the request: 1 or 0, -100 outside of the user's last
-    message, whose characters the spans are.
+    """Of each token, whether it is in a clause without relation to the request: 1 or 0, and -100 outside of the last
+    message of the user, whose characters the spans are.
 
     Raises:
         ValueError: The rendered text does not have the message as it is.
