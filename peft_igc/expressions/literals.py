@@ -43,6 +43,7 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
+    link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
 
 
@@ -104,5 +105,6 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
         space=count(stream.symbol == int(Symbol.SPACE)) > 0,
         difference=count(stream.symbol == int(Symbol.DIFFERENCE)) > 0,
+        link=count(stream.symbol == int(Symbol.LINK)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
     )

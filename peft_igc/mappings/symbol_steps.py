@@ -105,6 +105,7 @@ class Surroundings(NamedTuple):
         apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
         contradicted: [B, A] bool, the text names another operation than the network.
+        unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first.
     """
 
     further: torch.Tensor
@@ -113,6 +114,7 @@ class Surroundings(NamedTuple):
     apart: torch.Tensor
     bare: torch.Tensor
     contradicted: torch.Tensor
+    unordered: torch.Tensor
 
 
 def signed_by_rule(
@@ -157,8 +159,9 @@ def signed_by_rule(
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     subtracts = choice.operator == (config.operations.index("-") if "-" in config.operations else -1)
-    contradicted = found.difference.any(1) & ~subtracts.flatten()
-    stands = (culprit, strange, worded, apart, ~found.word.any(1), contradicted)
+    named = found.difference.any(1)
+    contradicted, unordered = named & ~subtracts.flatten(), named & ~found.link.any(1)
+    stands = (culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered)
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
 
@@ -245,7 +248,9 @@ def decided(
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
     learned = ~ruled & ~reaches & (reason != int(Reason.LOOK_ALIKE)) & in_words
-    refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | around.contradicted)
+    # The difference between 3 and 5 is 2 for some, and -2 for others.
+    unclear = around.contradicted | (around.unordered & (result.sign == 1))
+    refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | unclear)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)
     ok = status == int(Status.OK)
@@ -253,8 +258,8 @@ def decided(
     sign, scale = torch.where(ruled, sign, result.sign), torch.where(ruled & ok, scale, 0)
     reason = torch.where(learned | agreed, int(Reason.NO_EXPRESSION), reason)
     culprit = torch.where(learned | agreed, -1, culprit)
-    unclear = around.strange | (around.further < 0)
-    why = torch.where(unclear, int(Reason.NOT_UNDERSTOOD), int(Reason.OTHER_NUMBER))
+    vague = around.strange | (around.further < 0)
+    why = torch.where(vague, int(Reason.NOT_UNDERSTOOD), int(Reason.OTHER_NUMBER))
     reason = torch.where(refused, why, reason)
     culprit = torch.where(refused, around.further, culprit)
     said = said._replace(reason=reason.flatten(), culprit=culprit.flatten())

@@ -267,7 +267,8 @@ def test_the_mixture_for_tokens_is_kept():
     rows = demo_rows()
     n = len(rows)
     kinds = collections.Counter(row["igc_operator"] for row in rows)
-    assert kinds["none"] / n == pytest.approx(TOKENS_MIXTURE.none + TOKENS_MIXTURE.unsupported, abs=0.03)
+    silent = TOKENS_MIXTURE.none + TOKENS_MIXTURE.unsupported + TOKENS_MIXTURE.look_alikes
+    assert kinds["none"] / n == pytest.approx(silent, abs=0.02)
     refused = sum(row["igc_result"] in ("undefined", "inexact", "overflow") for row in rows)
     assert refused / n == pytest.approx(TOKENS_MIXTURE.undefined + TOKENS_MIXTURE.inexact, abs=0.01)
     answered = [row for row in rows if row["igc_result"] and not row["igc_result"].isalpha()]
@@ -281,7 +282,7 @@ def test_the_mixture_for_tokens_is_kept():
     assert asked == pytest.approx(1 - bare, abs=0.01)
     plain = [r["prompt"][-1]["content"] for r in answered if "-" not in "".join(r["igc_operands"])]
     alone = sum(shape(prompt) in shapes(TRAINING) for prompt in plain) / len(plain)
-    assert alone == pytest.approx(1 - TOKENS_MIXTURE.contexts, abs=0.06)
+    assert alone == pytest.approx(1 - TOKENS_MIXTURE.contexts, abs=0.07)
     assert sum(row["prompt"][0]["role"] == "system" for row in rows) / n == pytest.approx(0.25, abs=0.02)
     assert sum(bool(re.search(r"\d,\d{3}", text(row))) for row in rows) / n == pytest.approx(0.14, abs=0.04)
 
@@ -293,7 +294,7 @@ def test_all_pairs_of_lengths_zeros_ones_and_equal_operands_occur():
     for side in (0, 1):
         assert sum(pair[side] == "0" for pair in pairs) > 20
         assert sum(pair[side] == "1" for pair in pairs) > 20
-    assert sum(a == b and len(a) > 2 for a, b in pairs) > 40
+    assert sum(a == b and len(a) > 2 for a, b in pairs) > 20
     divisions = [row["igc_operands"] for row in demo_rows() if row["igc_operator"] == "/"]
     assert sum(a == "0" for a, _ in divisions) > 10
     assert sum(a == b and len(a) > 2 for a, b in divisions) > 10

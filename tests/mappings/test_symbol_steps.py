@@ -120,6 +120,12 @@ def test_a_difference_is_no_sum():
         assert answer(text, operator=operator)[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
 
 
+def test_a_difference_below_zero_needs_a_word_for_the_order():
+    assert answer("What is the difference between 17 and 45?", operator="-")[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
+    assert answer("What is the difference if 45 is subtracted from 17?", (1, 0), operator="-")[0] == "-28"
+    assert answer("What is the difference between 45 and 45?", operator="-")[0] == "0"
+
+
 @pytest.mark.parametrize("text", ["What is (207111 * 466081)!?", "(3 + 4)!", "Give me (3 + 4)!!"])
 def test_a_factorial_is_not_understood(text):
     assert answer(text)[0] == "NONE"

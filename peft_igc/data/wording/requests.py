@@ -256,6 +256,10 @@ COUNTED: dict[str, tuple[str, ...]] = {
         "How much (larger|greater) than {b} is {a}?", "By how much is {a} (greater|larger|more) than {b}?",
         "By how much is {b} (smaller|less) than {a}?", "By how much does {a} (exceed|go beyond) {b}?",
         "How far is it from {b} up to {a}?",
+        # The larger number comes first: of the other order it is not said whether the difference is below zero.
+        "(What is|What's|Find|Give me|Calculate|Compute|Tell me) the difference (between|of) {a} and {b}(.|?)",
+        "(The|Their) difference (between|of) {a} and {b} is", "Difference (between|of) {a} and {b}(:|?|)",
+        "How (big|large) is the difference between {a} and {b}?",
     ),
     "*": (
         "(How much|What) is {a} (taken|counted) (exactly|altogether) {b} times?",
