@@ -78,6 +78,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--minutes", type=float, metavar="M", help="stop the training after M minutes")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
+    demo.add_argument(
+        "--device",
+        metavar="NAME",
+        help="such as `cpu` or `cuda:1` (default: `cpu` for `tiny`, else `cuda` if there is one)",
+    )
     demo.set_defaults(run=commands.demo)
 
     # TRL parses the arguments of `sft`: without prefix characters this parser takes each of them as a value.

@@ -34,6 +34,7 @@ def demo(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         minutes=arguments.minutes,
         settings=dataclasses.replace(SETTINGS[arguments.interface], **changes),
+        device=_device(arguments.device or "cpu"),
         say=_say,
     )
     _say(f"\nExact match of whole answers, per cent:\n\n{outcome.table}\n")
@@ -57,6 +58,7 @@ def _demo_on(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         minutes=arguments.minutes,
         settings=dataclasses.replace(LANGUAGE_MODEL, **changes),
+        device=_device(arguments.device),
         say=_say,
     )
     _say(f"\n{outcome.table}\n")

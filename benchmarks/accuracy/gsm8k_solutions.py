@@ -109,10 +109,13 @@ def settings_of(kind: str, arguments: argparse.Namespace, data: Path, folder: Pa
     """The recipe for a kind of adapter, with this run's paths, seed and rank."""
     recipe: dict[str, Any] = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
     recipe |= {"model_name_or_path": str(arguments.base), "dataset_name": str(data), "output_dir": str(folder)}
-    recipe |= {"seed": seed, "igc_adapter": kind, "igc_held_out": 0, **dict(arguments.set or [])}
+    on_cpu = torch.device(arguments.device).type == "cpu"
+    recipe |= {"seed": seed, "igc_adapter": kind, "igc_held_out": 0, "use_cpu": on_cpu, "bf16": not on_cpu}
+    recipe |= dict(arguments.set or [])
     if kind == "lora":
         recipe = {key: value for key, value in recipe.items() if not key.startswith("igc_") or key == "igc_adapter"}
-        recipe["lora_r"] = equal_rank(folder.parent / f"{KINDS[0]}-{seed}", recipe["lora_r"])
+        joint = folder.parent / f"{KINDS[0]}-{seed}"
+        recipe["lora_r"] = arguments.lora_rank or equal_rank(joint, recipe["lora_r"])
         recipe["lora_alpha"] = recipe["lora_r"] * 2
     return recipe
 
@@ -174,8 +177,8 @@ def written(model: Any, tokenizer: Any, prompts: Sequence[str], longest: int, ba
 def _batch(model: Any, tokenizer: Any, rows: list[list[int]], longest: int) -> list[Solution]:
     """The solutions of one left-padded batch."""
     width, padding = max(map(len, rows)), padding_token(model, tokenizer)
-    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows], device=model.device)
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=model.device)
     statuses: list[dict[int, str]] = [{} for _ in rows]  # by position
 
     def watch(seen: Step | Writing) -> None:
@@ -308,7 +311,7 @@ def measure(arguments: argparse.Namespace) -> None:
                 found = results["runs"][f"{kind}, seed {seed}"] = {}
                 found["training"] = train(kind, arguments, folder / "data" / "train.jsonl", place, seed)
                 base, tokenizer = load_base(arguments.base, arguments.dtype)
-                model = load_adapter(base, place)
+                model = load_adapter(base.to(arguments.device), place).to(arguments.device)
                 parts: dict[str, Any] = {
                     "given": lambda m, t: given_solutions(m, t, held[: arguments.given], arguments.batch_size),
                     "own": lambda m, t: own_solutions(m, t, held, arguments.batch_size, arguments.longest),
@@ -360,6 +363,10 @@ def build_parser() -> argparse.ArgumentParser:
     measuring.add_argument("--batch-size", type=int, default=32, metavar="N", help="texts (default: %(default)s)")
     measuring.add_argument("--dtype", default="bfloat16", help="of the base in measurements (default: %(default)s)")
     measuring.add_argument("--threads", type=int, metavar="N")
+    measuring.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
+    measuring.add_argument(
+        "--lora-rank", type=int, metavar="N", help="of the LoRA alone (default: with as many weights as both together)"
+    )
     measuring.add_argument("--keep", type=Path, metavar="DIR", help="keep adapters there; those there are not trained")
     measuring.add_argument("--set", type=_assignment, nargs="+", metavar="NAME=VALUE", help="changes of the recipe")
     return parser

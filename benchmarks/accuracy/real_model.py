@@ -5,18 +5,25 @@ saw the generator's phrasings. The baseline is the model without the adapter, as
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
         --output build/smollm2 --results benchmarks/results/smollm2.json
+
+`--set` changes settings, for instance the layer: `--set reading.layer=8 reading.steps=400 per_group=50`.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
+import torch
+import yaml
+
 from benchmarks.common.measuring import facts
 from peft_igc.demo.real_model import run_language_model
+from peft_igc.demo.settings import LANGUAGE_MODEL
 
 
 REQUESTS = Path(__file__).parent.parent / "data" / "plain_requests.jsonl"
@@ -45,6 +52,22 @@ def plain_requests(path: Path = REQUESTS) -> list[dict[str, Any]]:
     ]
 
 
+def changed(settings: Any, changes: list[str]) -> Any:
+    """Settings with `NAME=VALUE` changes; a name with points is one of settings within.
+
+    Raises:
+        ValueError: a change is not of this form, or there is no setting of that name.
+    """
+    for change in changes:
+        name, equals, value = change.partition("=")
+        field, _, inner = name.partition(".")
+        if not equals or not hasattr(settings, field):
+            raise ValueError(f"`{change}` is no NAME=VALUE of {type(settings).__name__}. Name one of its fields.")
+        given = changed(getattr(settings, field), [f"{inner}={value}"]) if inner else yaml.safe_load(value)
+        settings = dataclasses.replace(settings, **{field: given})
+    return settings
+
+
 def main() -> None:
     """Runs the demonstration with the plain requests and writes its results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -53,10 +76,18 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--results", type=Path, required=True, metavar="FILE")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="changes of the settings")
     arguments = parser.parse_args()
     sets = {"plain_requests": plain_requests()}
     outcome = run_language_model(
-        arguments.base, arguments.output, name=arguments.name, seed=arguments.seed, more_sets=sets
+        arguments.base,
+        arguments.output,
+        name=arguments.name,
+        seed=arguments.seed,
+        settings=changed(LANGUAGE_MODEL, arguments.set),
+        device=arguments.device,
+        more_sets=sets,
     )
     print(outcome.table)
     results = {**facts(), **outcome.results}

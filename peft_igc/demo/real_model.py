@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft import get_peft_model
 from transformers import set_seed
 
@@ -55,6 +56,7 @@ def run_language_model(
     seed: int = 0,
     minutes: float | None = None,
     settings: LanguageModelSettings = LANGUAGE_MODEL,
+    device: str = "cpu",
     more_sets: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
     say: Say = print,
 ) -> DemoResult:
@@ -67,6 +69,7 @@ def run_language_model(
         seed: of the adapter's initial weights and of the training rows. The test sets are the same for all seeds.
         minutes: time limit of the reading's training.
         settings: all other hyperparameters.
+        device: where the model is trained and measured. A GPU computes in bf16.
         more_sets: further sets of items, by name; those in `text_sets.ANSWERED` are answered.
         say: called with each line of progress.
 
@@ -76,10 +79,13 @@ def run_language_model(
     output, text = Path(output), data_folder()
     with unfinished(output) as work:
         start = time.perf_counter()
-        base, tokenizer = load_base(folder, "bfloat16" if computes_bf16() else "float32")
+        on_cpu = torch.device(device).type == "cpu"
+        base, tokenizer = load_base(folder, "float32" if on_cpu and not computes_bf16() else "bfloat16")
+        base.to(device)
         if tokenizer.chat_template is None:
             raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
-        base.set_attn_implementation("eager")  # faster in training on short rows
+        if on_cpu:
+            base.set_attn_implementation("eager")  # faster in training on short rows
         sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, seed=0), **(more_sets or {})}
         sets |= {key: _short(items, settings) for key, items in measured_items(text).items()}
         items = [one for key in ("bigbench", "held_out_phrasings", "six_to_twenty_digits") for one in sets[key]]
@@ -89,7 +95,8 @@ def run_language_model(
         save_calibration(found, work / "adapter", {"texts": "held out, generated" + " and GSM8K" * (text is not None)})
         say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}. Measuring.")
         fresh, tokenizer = load_base(folder, base.dtype)
-        measured, beside = _measure(load_adapter(fresh, work / "adapter"), tokenizer, sets, settings, say)
+        model = load_adapter(fresh.to(device), work / "adapter").to(device)
+        measured, beside = _measure(model, tokenizer, sets, settings, say)
         results = {
             "base_model": {"name": name, "weights": WEIGHTS if name == "smollm2" else None, "dtype": str(base.dtype)},
             "system_prompt": "the chat template's own",
@@ -143,7 +150,7 @@ def _train(
     model = get_peft_model(base, demo_config(tokenizer, settings.reading))
     generated = generated_rows(items, seed, settings)
     real = [row for row in training_refusals(text) if len(row["prompt"][0]["content"]) <= settings.most_of_text]
-    stages = dataclasses.replace(settings.reading, bf16=computes_bf16())
+    stages = dataclasses.replace(settings.reading, bf16=base.dtype == torch.bfloat16)
     of_reading = train_reading(model, tokenizer, [*generated, *real], seed, minutes, stages, say)
     of_writing = train_results(model, tokenizer, generated, seed, stages, say)
     model.save_pretrained(str(work / "adapter"), save_embedding_layers=False)

@@ -100,6 +100,7 @@ def run_demo(
     seed: int = 0,
     minutes: float | None = None,
     settings: DemoSettings = SETTINGS["tokens"],
+    device: str = "cpu",
     say: Say = print,
 ) -> DemoResult:
     """Runs the demonstration.
@@ -109,6 +110,7 @@ def run_demo(
         seed: Seed of the adapter's initial weights and of the training rows. The test set is the same for all seeds.
         minutes: Time limit of the training, which then stops early. None: no limit.
         settings: All other hyperparameters; see `settings.SETTINGS`.
+        device: Where the model is trained and evaluated.
         say: Called with each line of progress.
 
     Raises:
@@ -120,7 +122,7 @@ def run_demo(
     if output.exists() and not output.is_dir():
         raise ValueError(f"The output folder `{output}` is a file. Pass a folder, or a name that does not exist.")
     with unfinished(output) as work:
-        outcome = _run(work, output, seed, minutes, settings, say)
+        outcome = _run(work, output, seed, minutes, settings, device, say)
         replaced(work, output)
     return outcome
 
@@ -138,10 +140,13 @@ def unfinished(output: Path) -> Iterator[Path]:
             output.rmdir()
 
 
-def _run(work: Path, output: Path, seed: int, minutes: float | None, settings: DemoSettings, say: Say) -> DemoResult:
+def _run(
+    work: Path, output: Path, seed: int, minutes: float | None, settings: DemoSettings, device: str, say: Say
+) -> DemoResult:
     """Runs the demonstration with the temporary folder `work`, whose files will be moved to `output`."""
     items = bigbench_test_set(settings.per_group, settings.test_seed)
     base, tokenizer = loading.tiny_base()
+    base.to(device)
     say(f"The embedded base model answers {len(items):,} questions.")
     before = _evaluate(base, tokenizer, items, settings)
     say(f"Base: {before['exact_match']:.1%} exact in {duration(before['seconds'])}. Training IGC.")
@@ -152,7 +157,7 @@ def _run(work: Path, output: Path, seed: int, minutes: float | None, settings: D
     # they would look for the name `tiny` on the hub.
     for part in (fresh, tokenizer):
         part.save_pretrained(work / "adapter")
-    after = _evaluate(load_adapter(fresh, work / "adapter"), tokenizer, items, settings)
+    after = _evaluate(load_adapter(fresh, work / "adapter").to(device), tokenizer, items, settings)
     say(f"IGC: {after['exact_match']:.1%} exact in {duration(after['seconds'])}.")
     missed = missed_targets(before, after, settings)
     results = {
@@ -275,6 +280,7 @@ def hardware() -> dict[str, Any]:
         "torch_threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "bf16": computes_bf16(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
 
 

@@ -108,7 +108,7 @@ def train_results(
             adam_beta2=settings.adam_beta2,
             warmup_steps=stage.warmup_steps,
             max_grad_norm=settings.max_grad_norm,
-            use_cpu=True,
+            use_cpu=model.device.type == "cpu",
             bf16=False,
             activation_checkpointing=False,
         )

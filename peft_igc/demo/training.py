@@ -1,4 +1,4 @@
-"""The trainer of the demonstrations, for a few CPU cores.
+"""The trainer of the demonstrations, for a few CPU cores or a GPU.
 
 In: a model with an adapter, rows, `DemoSettings`. Out: an `IGCTrainer`. A fixed set of rows is tokenized once, an
 endless stream batch by batch. The trainer saves nothing and evaluates nothing; the callback `progress` does.
@@ -52,7 +52,7 @@ def made_trainer(
     """Makes the trainer of an adapter.
 
     Args:
-        model: A causal LM with an IGC adapter.
+        model: A causal LM with an IGC adapter. It is trained on its device, or on the first GPU.
         tokenizer: Its tokenizer.
         rows: An endless stream of rows for `batches.tokenized`.
         scratch: The trainer's output folder. Nothing is written there.
@@ -64,6 +64,7 @@ def made_trainer(
         rows = Shuffled(tokenized(rows.rows, tokenizer), seed)
     made = {"rows": _NotHashed(rows), "tokenizer": tokenizer, "seed": seed}
     sizes = {name: getattr(settings, name) for name in ("batch_size", "batches_at_once", "writing_every")}
+    on_cpu = model.device.type == "cpu"
     args = IGCSFTConfig(
         output_dir=str(scratch),
         max_steps=settings.steps,
@@ -83,8 +84,8 @@ def made_trainer(
         seed=seed,
         max_length=None,
         activation_checkpointing=False,
-        bf16=settings.bf16 and computes_bf16(),
-        use_cpu=True,
+        bf16=settings.bf16 and (not on_cpu or computes_bf16()),
+        use_cpu=on_cpu,
         save_strategy="no",
         report_to="none",
         igc_curves=False,

@@ -65,7 +65,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     """
     config = active_config(model)
     assert config is not None
-    starts = _anchors(rows, config)
+    starts, device = _anchors(rows, config), model.device
     before, after = max(starts), max(len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True))
     prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
     labels, mask = torch.full_like(rest, -100), torch.zeros(len(rows), before + after, dtype=torch.int64)
@@ -75,6 +75,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
         labels[at, :length] = torch.tensor(row["labels"][start:])
         mask[at, before - start : before + length] = 1
     position = (mask.cumsum(1) - 1).clamp(min=0)
+    prompts, rest, labels, mask, position = (x.to(device) for x in (prompts, rest, labels, mask, position))
     cache = DynamicCache(config=innermost_model(model).config)
     with torch.no_grad():
         of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
@@ -82,6 +83,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     sizes: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
     targets = encode_steps([check_columns(row, **limits_of(config)) for row in rows], **sizes)
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
+    targets = {name: target.to(device) for name, target in targets.items()}
     places = {"attention_mask": mask, "position_ids": position[:, before:]}
     return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False})
 
