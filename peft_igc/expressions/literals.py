@@ -27,6 +27,7 @@ __all__ = ["Literals", "literals"]
 
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
 _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERENCE
+_OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 
@@ -43,6 +44,7 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
+    operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
 
@@ -105,6 +107,16 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
         space=count(stream.symbol == int(Symbol.SPACE)) > 0,
         difference=count(stream.symbol == int(Symbol.DIFFERENCE)) > 0,
+        operator=count(_joining(stream.symbol)) > 0,
         link=count(stream.symbol == int(Symbol.LINK)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
     )
+
+
+def _joining(symbol: Tensor) -> Tensor:
+    """[N, S] bool, symbols that can only join operands: not the star of a list, nor the two of `**bold**`."""
+    edge = torch.full_like(symbol[:, :1], int(Symbol.LINE))
+    before, after = torch.cat([edge, symbol[:, :-1]], 1), torch.cat([symbol[:, 1:], edge], 1)
+    star = symbol == int(Symbol.STAR)
+    alone = (before != int(Symbol.LINE)) & (before != int(Symbol.STAR)) & (after != int(Symbol.STAR))
+    return ((_OPERATORS >> symbol) & 1 > 0) | (star & alone)

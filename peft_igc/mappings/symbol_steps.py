@@ -106,6 +106,7 @@ class Surroundings(NamedTuple):
         bare: [B, A] bool, the context has no letters.
         contradicted: [B, A] bool, the text names another operation than the network.
         unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first.
+        spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`.
     """
 
     further: torch.Tensor
@@ -115,6 +116,7 @@ class Surroundings(NamedTuple):
     bare: torch.Tensor
     contradicted: torch.Tensor
     unordered: torch.Tensor
+    spelled: torch.Tensor
 
 
 def signed_by_rule(
@@ -161,7 +163,8 @@ def signed_by_rule(
     subtracts = choice.operator == (config.operations.index("-") if "-" in config.operations else -1)
     named = found.difference.any(1)
     contradicted, unordered = named & ~subtracts.flatten(), named & ~found.link.any(1)
-    stands = (culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered)
+    spelled = worded & (found.operator & inner).any(1)
+    stands = (culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled)
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
 
@@ -249,7 +252,7 @@ def decided(
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
     learned = ~ruled & ~reaches & (reason != int(Reason.LOOK_ALIKE)) & in_words
     # The difference between 3 and 5 is 2 for some, and -2 for others.
-    unclear = around.contradicted | (around.unordered & (result.sign == 1))
+    unclear = around.contradicted | (around.unordered & (result.sign == 1)) | around.spelled
     refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | unclear)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)

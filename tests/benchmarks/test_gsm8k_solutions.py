@@ -164,3 +164,19 @@ def test_both_kinds_are_trained_and_measured_from_the_command_line(tmp_path, mon
     assert not any(name.startswith("no step") for name in joint["given"]["counts"])
     assert {"versions", "hardware", "commit", "settings", "conversion"} <= found.keys()
     assert str(tmp_path) not in (tmp_path / "out.json").read_text()
+
+
+def test_the_recipe_follows_the_device_and_a_lora_alone_may_get_its_rank(tmp_path):
+    def settings(kind, *line):
+        arguments = gsm8k_solutions.build_parser().parse_args(
+            ["measure", "--base", "base", "--data", "x.jsonl", "--output", "y.json", *line]
+        )
+        return gsm8k_solutions.settings_of(kind, arguments, tmp_path, tmp_path / "lora-0", 0)
+
+    joint = settings("igc+lora", "--device", "cpu")
+    assert (joint["use_cpu"], joint["bf16"]) == (True, False)
+    joint = settings("igc+lora", "--device", "cuda", "--set", "num_train_epochs=7")
+    assert (joint["use_cpu"], joint["bf16"], joint["num_train_epochs"]) == (False, True, 7)
+    alone = settings("lora", "--device", "cpu", "--lora-rank", "5")
+    assert (alone["lora_r"], alone["lora_alpha"]) == (5, 10)
+    assert not [name for name in alone if name.startswith("igc_") and name != "igc_adapter"]

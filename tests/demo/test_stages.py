@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import pytest
 import torch
 from peft import get_peft_model
 
@@ -65,3 +66,9 @@ def test_equal_seeds_give_equal_adapters_in_two_stages(tmp_path):
         run_demo(tmp_path / name, seed=1, settings=SMALL, say=lambda line: None)
         files.append((tmp_path / name / "adapter" / "adapter_model.safetensors").read_bytes())
     assert files[0] == files[1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_demonstration_runs_on_a_gpu(tmp_path):
+    done = run_demo(tmp_path / "out", seed=1, settings=SMALL, device="cuda", say=lambda line: None)
+    assert done.results["igc"]["n"] == 20

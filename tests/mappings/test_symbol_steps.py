@@ -120,6 +120,15 @@ def test_a_difference_is_no_sum():
         assert answer(text, operator=operator)[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
 
 
+@pytest.mark.parametrize("text", ["a = b*6 + c/90", "Solve: 47 * y / 9", "What is 5 ^ n and 3?", "3x + 4"])
+def test_an_operator_in_symbols_beside_letters_is_not_read_in_words(text):
+    assert answer(text)[0] == "NONE"
+
+
+def test_the_stars_of_a_list_are_no_operators():
+    assert answer("* 12 apples\n* 5 pears\nAdd them.")[0] == "17"
+
+
 def test_a_difference_below_zero_needs_a_word_for_the_order():
     assert answer("What is the difference between 17 and 45?", operator="-")[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
     assert answer("What is the difference if 45 is subtracted from 17?", (1, 0), operator="-")[0] == "-28"
