@@ -108,6 +108,7 @@ SETTINGS = {
         many_phrasings=True,
         distinct_rows=20_000,
         steps=760,
+        warmup_steps=30,
         muon_learning_rate=1e-2,
         weight_decay=0.3,
         writing_every=4,

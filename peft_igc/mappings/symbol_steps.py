@@ -171,7 +171,8 @@ def signed_by_rule(
 
 def _excused(config: Any, reading: Pointing, length: int) -> torch.Tensor:
     """[N, length] bool, tokens of numbers that the network finds unrelated to the calculation that is asked."""
-    unrelated = reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)
+    asked = 1 - reading.operator.softmax(-1)[..., -1:]  # [B, A, 1]
+    unrelated = asked * reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)
     unrelated, positions = unrelated.flatten(0, 1), reading.positions.flatten(0, 1)  # [N, W]
     at = torch.where(unrelated & (positions >= 0), positions, length)  # an additional column collects the others
     return torch.zeros(len(at), length + 1, dtype=torch.bool, device=at.device).scatter(1, at, True)[:, :length]

@@ -63,7 +63,7 @@ SIZES: dict[str, dict[str, int]] = {
     },
     "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
 }
-EXCUSE_CONFIDENCE = 0.98  # where rows of training tell which numbers are unrelated
+EXCUSE_CONFIDENCE = 0.9  # where rows of training tell which numbers are unrelated
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
@@ -149,8 +149,9 @@ class IGCConfig(PeftConfig):
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
             It can be changed after training; `peft-igc calibrate` chooses it for texts of yours.
         excuse_confidence (`float`, *optional*):
-            Minimum probability that a further number of a request in words has nothing to do with it, in 0..1 without
-            0, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number refuses the request.
+            Minimum probability, in 0..1 without 0, that a calculation is asked for and a further number of the request
+            has nothing to do with it, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number
+            refuses the request.
             `None`: every further number does, and the adapter has no weights to judge it. Needs `symbols`. A
             probability can be changed after training.
         temperature (`float`, *optional*, defaults to `1.0`):
