@@ -44,7 +44,8 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
-    operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`
+    operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
+    negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
 
@@ -108,6 +109,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         space=count(stream.symbol == int(Symbol.SPACE)) > 0,
         difference=count(stream.symbol == int(Symbol.DIFFERENCE)) > 0,
         operator=count(_joining(stream.symbol)) > 0,
+        negated=count(_negated(stream.symbol)) > 0,
         link=count(stream.symbol == int(Symbol.LINK)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
     )
@@ -119,4 +121,12 @@ def _joining(symbol: Tensor) -> Tensor:
     before, after = torch.cat([edge, symbol[:, :-1]], 1), torch.cat([symbol[:, 1:], edge], 1)
     star = symbol == int(Symbol.STAR)
     alone = (before != int(Symbol.LINE)) & (before != int(Symbol.STAR)) & (after != int(Symbol.STAR))
-    return ((_OPERATORS >> symbol) & 1 > 0) | (star & alone)
+    signs = (symbol == int(Symbol.MINUS)) | (symbol == int(Symbol.SLASH))
+    return ((_OPERATORS >> symbol) & 1 > 0) | (star & alone) | (signs & (after == int(Symbol.EQUALS)))
+
+
+def _negated(symbol: Tensor) -> Tensor:
+    """[N, S] bool, opening brackets behind a word that negates."""
+    word = (symbol == int(Symbol.MINUS_WORD)) | (symbol == int(Symbol.SIGN_WORD))
+    spaced = (later(symbol, 1) == int(Symbol.SPACE)) & later(word, 2)
+    return (symbol == int(Symbol.OPEN)) & (later(word, 1) | spaced)

@@ -38,7 +38,7 @@ _SOLID = sum(1 << label for label in (Label.DIGIT, Label.POINT, Label.CURRENCY, 
 class ExpressionReading(NamedTuple):
     """What N texts say in symbols."""
 
-    items: Items  # the expression; no items where `reason` is neither `Reason.NONE` nor `Reason.LOOK_ALIKE`
+    items: Items  # the expression; no items where `reason` is none of `NONE`, `LOOK_ALIKE` and `OTHER_NUMBER`
     found: Tensor  # [N] bool, an expression reaches the anchor, or is the only numeric thing of the text
     reaches: Tensor  # [N] bool, it ends at the anchor with an equals sign
     reason: Tensor  # [N] int64, `Reason.NONE` if it may be answered
@@ -81,7 +81,7 @@ def read_expressions(
     # A refusal stands at the symbol that was read last, if there is one: the text may also have ended.
     width = label.shape[1]
     culprit = stream.token.gather(1, (width - 1 - steps).clamp(min=0).unsqueeze(1)).squeeze(1)
-    kept = right | (reason == int(Reason.LOOK_ALIKE))
+    kept = right | (reason == int(Reason.LOOK_ALIKE)) | (reason == int(Reason.OTHER_NUMBER))
     label = torch.where(kept.unsqueeze(1), label, int(Label.NONE))
     return ExpressionReading(
         items=_items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands),

@@ -159,10 +159,10 @@ _WORDS: dict[str, dict[str, str]] = {
         "scale_word": """k m b bn mn mio tn lakh crore score gross bps cent pi π c d e f h j l n o p q r s t u v w y
             z""",
         "minus": "minus",
-        "operator_word": """plus times multiply multiplied divide divided over mod modulo power percent
-            percents point""",
+        "operator_word": """plus times multiply multiplied divide divided over power percent percents
+            point""",
         "link": "by than more less fewer add added subtract subtracted",
-        "function": "sqrt root log ln exp sin cos tan abs gcd lcm",
+        "function": "sqrt root log ln exp sin cos tan abs gcd lcm mod modulo",
         "equal": "is equal equals make makes",
         "glue": """are was were be been being am has have had having the this that these those it its he she
             they we you i his her their our your my so then thus hence therefore because since as if when while will

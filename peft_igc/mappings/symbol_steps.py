@@ -107,6 +107,8 @@ class Surroundings(NamedTuple):
         contradicted: [B, A] bool, the text names another operation than the network.
         unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first.
         spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`.
+        negated: [B, A] bool, a bracket is negated by a word, as in `minus (3 plus 4)`.
+        alone: [B, A] bool, letters stand between the two and every further number.
     """
 
     further: torch.Tensor
@@ -117,6 +119,8 @@ class Surroundings(NamedTuple):
     contradicted: torch.Tensor
     unordered: torch.Tensor
     spelled: torch.Tensor
+    negated: torch.Tensor
+    alone: torch.Tensor
 
 
 def signed_by_rule(
@@ -164,7 +168,15 @@ def signed_by_rule(
     named = found.difference.any(1)
     contradicted, unordered = named & ~subtracts.flatten(), named & ~found.link.any(1)
     spelled = worded & (found.operator & inner).any(1)
-    stands = (culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled)
+    words = found.word.cumsum(1)  # [N, n]
+    left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
+    numeric = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
+    alone = ~(numeric & (words >= left) & (words <= right)).any(1)
+    negated = found.negated.any(1)
+    stands = (
+        *(culprit, strange, worded, apart, ~found.word.any(1)),
+        *(contradicted, unordered, spelled, negated, alone),
+    )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
 
@@ -244,16 +256,20 @@ def decided(
     digits, sign, scale = said.value.digits.view(*shape, -1), said.value.sign.view(shape), said.value.scale.view(shape)
     # What may be a date or a range needs a reading that finds the same by itself.
     same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign) & (scale == 0)
-    agreed = (reason == int(Reason.LOOK_ALIKE)) & plain & same & legible & around.apart & (around.further < 0)
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & around.apart
+    # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
+    agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
+    agreed &= plain & same & legible & (around.further < 0)
     status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), value)
     reaches = said.expression.reaches.view(shape)
     asked |= around.bare | (reaches & ~plain)  # adapters may be trained without such expressions
     by_rule = torch.where(asked & legible, status, int(Status.NONE))
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
-    learned = ~ruled & ~reaches & (reason != int(Reason.LOOK_ALIKE)) & in_words
+    by_symbols = (reason == int(Reason.LOOK_ALIKE)) | (reason == int(Reason.OTHER_NUMBER))
+    learned = ~ruled & ~reaches & ~by_symbols & in_words
     # The difference between 3 and 5 is 2 for some, and -2 for others.
-    unclear = around.contradicted | (around.unordered & (result.sign == 1)) | around.spelled
+    unclear = around.contradicted | (around.unordered & (result.sign == 1)) | around.spelled | around.negated
     refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | unclear)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)

@@ -120,9 +120,27 @@ def test_a_difference_is_no_sum():
         assert answer(text, operator=operator)[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
 
 
-@pytest.mark.parametrize("text", ["a = b*6 + c/90", "Solve: 47 * y / 9", "What is 5 ^ n and 3?", "3x + 4"])
+@pytest.mark.parametrize("text", ["a = b*6 + c/90", "Solve: 47 * y / 9", "What is 5 ^ n and 3?", "x += 16; y -= 5"])
 def test_an_operator_in_symbols_beside_letters_is_not_read_in_words(text):
     assert answer(text)[0] == "NONE"
+
+
+def test_a_bracket_behind_minus_is_not_read_in_words():
+    for text in ("What is minus (3 plus 4)?", "minus (-3 plus (-4))", "negative (3 plus 4)", "minus (3) plus 4"):
+        assert answer(text)[0] == "NONE", text
+    assert answer("What is (3 plus 4)?")[0] == "7"
+
+
+def test_the_network_excuses_a_further_number_beside_an_expression_in_symbols():
+    text = "I have 9 cats. Please tell me what 5 - 3 is."
+    assert answer(text, (1, 2), operator="-")[:2] == ("NONE", Reason.OTHER_NUMBER)
+    assert answer(text, (1, 2), operator="-", unrelated=[0], excuse_confidence=0.9)[0] == "2"
+    assert answer(text, (1, 2), operator="+", unrelated=[0], excuse_confidence=0.9)[0] == "NONE"
+    assert answer(text, (0, 2), operator="-", unrelated=[1], excuse_confidence=0.9)[0] == "NONE"
+    assert answer("9 * 5 - 3 is what?", (1, 2), operator="-", unrelated=[0], excuse_confidence=0.9)[0] != "2"
+    # Nothing stands between the further number and the expression.
+    for text in ("Compute 1 234 - 5", "Compute this: 9, 5 - 3"):
+        assert answer(text, (1, 2), operator="-", unrelated=[0], excuse_confidence=0.9)[0] == "NONE", text
 
 
 def test_the_stars_of_a_list_are_no_operators():
