@@ -38,7 +38,7 @@ from .report import draw
 from .run import DemoResult, demo_config, hardware, replaced, unfinished
 from .settings import LANGUAGE_MODEL, LanguageModelSettings
 from .smollm2 import WEIGHTS
-from .stages import train_reading, train_results
+from .stages import train_reading, train_results, written_rows
 from .text_sets import ANSWERED, answered, generated_sets, read
 
 
@@ -152,7 +152,7 @@ def _train(
     real = [row for row in training_refusals(text) if len(row["prompt"][0]["content"]) <= settings.most_of_text]
     stages = dataclasses.replace(settings.reading, bf16=base.dtype == torch.bfloat16)
     of_reading = train_reading(model, tokenizer, [*generated, *real], seed, minutes, stages, say)
-    of_writing = train_results(model, tokenizer, generated, seed, stages, say)
+    of_writing = train_results(model, tokenizer, written_rows(generated, items, seed, stages), seed, stages, say)
     model.save_pretrained(str(work / "adapter"), save_embedding_layers=False)
     say(f"Trained in {duration(of_reading['seconds'] + of_writing['seconds'])}; the adapter is saved.")
     return model, {

@@ -41,7 +41,7 @@ from ..tuner.saving.model_card import write_card
 from .progress import Progress, duration
 from .report import accuracy_table, card_record, draw, missed_targets, summary
 from .settings import SETTINGS, DemoSettings
-from .stages import train_reading, train_results
+from .stages import train_reading, train_results, written_rows
 from .training import made_trainer
 
 
@@ -204,8 +204,13 @@ def _train(
     # On a CPU and for rows as short as these, the backward pass of fused attention is slower than matrix products.
     base.set_attn_implementation("eager")
     rows = training_rows([*items, *sample], seed, settings)
-    train = _whole_passes if settings.writing is None else _two_stages
-    record = train(model, tokenizer, rows, seed, minutes, settings, say, measure)
+    if settings.writing is None:
+        record = _whole_passes(model, tokenizer, rows, seed, minutes, settings, say, measure)
+    else:
+        assert isinstance(rows, Shuffled)
+        reading = train_reading(model, tokenizer, rows.rows, seed, minutes, settings, say)
+        written = written_rows(rows.rows, [*items, *sample], seed, settings)
+        record = _joined(reading, train_results(model, tokenizer, written, seed, settings, say, measure))
     # The package's name of the base instead of its path on this machine. Embeddings are never trained here; without
     # the flag PEFT (0.21) would ask the hub whether they were resized.
     model.peft_config["default"].base_model_name_or_path = loading.TINY
@@ -245,28 +250,17 @@ def _whole_passes(
     }
 
 
-def _two_stages(
-    model: Any,
-    tokenizer: Any,
-    rows: ArithmeticRows | Shuffled,
-    seed: int,
-    minutes: float | None,
-    settings: DemoSettings,
-    say: Say,
-    measure: Callable[[], float],
-) -> dict[str, Any]:
-    """Trains the reading, then the writing; returns a record. The time limit is that of the reading."""
-    assert isinstance(rows, Shuffled)
-    reading = train_reading(model, tokenizer, rows.rows, seed, minutes, settings, say)
-    writing = train_results(model, tokenizer, rows.rows, seed, settings, say, measure)
+def _joined(reading: Mapping[str, Any], writing: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a training from those of its two stages; the writing's steps are counted behind the reading's."""
+    start = reading["steps"]
+    written = [{"step": start + one["step"], "loss_lm": one["loss"]} for one in writing["log"]]
     return {
-        "steps": reading["steps"],
+        "steps": start,
         "stopped_early": reading["stopped_early"],
         "seconds": round(reading["seconds"] + writing["seconds"], 1),
         "seconds_of_checks": writing["seconds_of_checks"],
-        "history": reading["history"]
-        + [{"step": reading["steps"] + one["step"], "loss_lm": one["loss"]} for one in writing["log"]],
-        "checks": [one | {"step": reading["steps"] + one["step"]} for one in writing["checks"]],
+        "history": reading["history"] + written,
+        "checks": [one | {"step": start + one["step"]} for one in writing["checks"]],
         "writing": {name: writing[name] for name in ("steps", "batch_size", "rows", "seconds")},
     }
 

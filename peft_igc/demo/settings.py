@@ -19,9 +19,11 @@ __all__ = ["LANGUAGE_MODEL", "SETTINGS", "DemoSettings", "LanguageModelSettings"
 class WritingSettings:
     """Hyperparameters of a stage that trains the writing alone, on prompts that the model reads once."""
 
-    rows: int
+    rows: int  # half of them from the reading's, and half with longer numbers
     steps: int
     batch_size: int
+    max_digits: int = 20  # of the longer operands
+    expressions: float = 0.4  # fraction of these rows with an expression, most of them with decimal places
     learning_rate: float = 3e-3
     muon_learning_rate: float = 1e-2
     weight_decay: float = 0.1
@@ -112,7 +114,7 @@ SETTINGS = {
         muon_learning_rate=1e-2,
         weight_decay=0.3,
         writing_every=4,
-        writing=WritingSettings(rows=2048, steps=120, batch_size=128, weight_decay=0.3),
+        writing=WritingSettings(rows=4096, steps=190, batch_size=128, weight_decay=0.3),
         target=0.999,
         target_per_operation=0.995,
         target_per_group=0.995,

@@ -9,13 +9,16 @@ Try it: `pytest tests/demo/test_stages.py`
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..data.arithmetic import ArithmeticRows
 from ..data.dataset import Shuffled
+from ..data.wording.wording import TRAINING
 from ..inference.decoding import padding_token
 from ..trainer.config import IGCSFTConfig
 from .batches import has_number, tokenized
@@ -25,7 +28,7 @@ from .training import made_trainer
 from .writing import train_writing, training_only
 
 
-__all__ = ["train_reading", "train_results"]
+__all__ = ["train_reading", "train_results", "written_rows"]
 
 Say = Callable[[str], None]
 
@@ -67,6 +70,36 @@ def train_reading(
     }
 
 
+def written_rows(
+    rows: Sequence[dict[str, Any]], excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings
+) -> list[dict[str, Any]]:
+    """Rows with a result for the writing: half are the first ones of the reading's, half have longer numbers.
+
+    Args:
+        rows: Rows of the reading.
+        excluded: Test items, whose calculations are not trained.
+        seed: Of the longer ones.
+        settings: All hyperparameters, with `writing`.
+    """
+    stage = settings.writing
+    assert stage is not None
+    found = [row for row in rows if has_number(row["igc_result"])][: stage.rows // 2]
+    by_rule = settings.max_operands > 2
+    silent = dict.fromkeys(("none", "overflow", "undefined", "inexact", "unsupported", "look_alikes"), 0.0)
+    longer = ArithmeticRows(
+        seed + 1,
+        max_digits=min(stage.max_digits, settings.num_digits),
+        num_digits=settings.num_digits,
+        result_digits=settings.result_digits,
+        mixture=dataclasses.replace(settings.mixture, **silent, expressions=stage.expressions * by_rule),
+        exclude=excluded,
+        wording=TRAINING,
+        max_operands=settings.max_operands,
+        decimals=settings.decimals,
+    )
+    return found + list(itertools.islice((row for row in longer if has_number(row["igc_result"])), stage.rows // 2))
+
+
 def train_results(
     model: Any,
     tokenizer: Any,
@@ -76,16 +109,17 @@ def train_results(
     say: Say,
     measure: Callable[[], float] | None = None,
 ) -> dict[str, Any]:
-    """Trains the output mapping alone, on the first rows whose result is a number; returns a record.
+    """Trains the output mapping alone; returns a record.
 
     Args:
-        model, tokenizer, rows, seed, say: As in `train_reading`.
+        model, tokenizer, say: As in `train_reading`.
+        rows: Rows with a result, as of `written_rows`.
+        seed: Of their order.
         settings: All hyperparameters, with `writing`.
         measure: Returns the exact match (0..1) of the current model on a small sample, `settings.checks` times.
     """
     start, stage = time.perf_counter(), settings.writing
     assert stage is not None
-    written = [row for row in rows if has_number(row["igc_result"])][: stage.rows]
     checks: list[dict[str, Any]] = []
     spent = 0.0
 
@@ -114,7 +148,7 @@ def train_results(
         )
         log = train_writing(
             model,
-            tokenized(written, tokenizer),
+            tokenized(rows, tokenizer),
             padding_token(model, tokenizer),
             steps=stage.steps,
             batch_size=stage.batch_size,
@@ -127,7 +161,7 @@ def train_results(
     return {
         "steps": stage.steps,
         "batch_size": stage.batch_size,
-        "rows": len(written),
+        "rows": len(rows),
         "seconds": round(time.perf_counter() - start, 1),
         "seconds_of_checks": round(spent, 1),
         "log": log,

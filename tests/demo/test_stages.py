@@ -7,9 +7,10 @@ import pytest
 import torch
 from peft import get_peft_model
 
+from peft_igc.demo.batches import has_number
 from peft_igc.demo.run import demo_config, run_demo, training_rows
 from peft_igc.demo.settings import SETTINGS, WritingSettings
-from peft_igc.demo.stages import train_reading, train_results
+from peft_igc.demo.stages import train_reading, train_results, written_rows
 from peft_igc.inference import loading
 
 
@@ -37,13 +38,31 @@ def test_each_stage_trains_its_own_mapping_alone():
     assert [entry["loss_lm"] for entry in record["history"]] == [None, None, None]
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     scores = iter((0.25, 0.5))
-    record = train_results(model, tokenizer, rows, 0, SMALL, lambda line: None, lambda: next(scores))
+    written_on = written_rows(rows, [], 0, SMALL)
+    record = train_results(model, tokenizer, written_on, 0, SMALL, lambda line: None, lambda: next(scores))
     written = changed(model, before)
     assert written
     assert all("igc_output_mapping" in name for name in written)
     assert [(check["step"], check["exact_match"]) for check in record["checks"]] == [(1, 0.25), (2, 0.5)]
     assert record["rows"] == 8
     assert all(weight.requires_grad for name, weight in model.named_parameters() if "igc_" in name)
+
+
+def test_half_of_the_rows_of_the_writing_have_longer_numbers():
+    settings = dataclasses.replace(SMALL, writing=WritingSettings(rows=200, steps=1, batch_size=4))
+    rows = training_rows([], 0, dataclasses.replace(settings, distinct_rows=300)).rows
+    made = written_rows(rows, [], 0, settings)
+    assert len(made) == 200
+    results = [row["igc_result"] for row in made]
+    assert all(has_number(result) for result in results)
+    digits = [len(result.lstrip("-").replace(".", "")) for result in results]
+    longest = [max(digits[:100]), max(digits[100:])]
+    assert longest[0] <= 20 < longest[1]
+    assert sum("." in result for result in results[100:]) > 10
+    excluded = [row for row in made[100:] if row["igc_operands"]]
+    again = written_rows(rows, excluded, 0, settings)
+    long = {tuple(row["igc_operands"]) for row in excluded if max(map(len, row["igc_operands"])) > 2}
+    assert not long & {tuple(row["igc_operands"]) for row in again[100:] if row["igc_operands"]}
 
 
 def test_the_demonstrations_record_has_both_stages(tmp_path):
