@@ -22,12 +22,14 @@ from benchmarks.accuracy.look_alikes import look_alikes
 from benchmarks.accuracy.suites import suites
 from benchmarks.accuracy.symbol_items import like_math_401, spelled_items
 from benchmarks.common.measuring import Progress, facts
+from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.evaluation import answer_tokens
 from peft_igc.inference.loading import load_adapter, tiny_base
 
 
-BATCH, LONGEST = 64, 32
+BATCH, LONGEST = 64, 48
+PER_SUBTASK = 200  # of BIG-bench's form, as the demonstration tests it
 RIGHT, SILENT, WRONG = "right", "silent", "wrong"
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
 
@@ -74,6 +76,7 @@ def three_numbers(n: int, seed: int) -> list[Asked]:
 def sets_of(n: int, seed: int) -> dict[str, list[Asked]]:
     """All sets of texts, by name."""
     found = {
+        "bigbench": [Asked(item["prompt"], item["target"]) for item in bigbench_test_set(PER_SUBTASK, 0)],
         "spellings": [Asked(item["prompt"], item["target"]) for item in spelled_items(max(n // 80, 1), seed)],
         "like_math_401": [Asked(item["prompt"], item["target"]) for item in like_math_401(n, seed)],
         "look_alikes": [Asked(one.text, None) for one in look_alikes(n, seed)],
