@@ -61,29 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    demo = subparsers.add_parser("demo", help="train IGC on the embedded base model and evaluate it")
-    demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
-    demo.add_argument(
-        "--base",
-        default="tiny",
-        metavar="NAME_OR_DIR",
-        help="`tiny` (embedded), `smollm2` (fetched by `make demo-smollm2`), or a folder with a causal LM",
-    )
-    demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: %(default)s)")
-    demo.add_argument(
-        "--interface",
-        choices=("tokens", "hidden"),
-        default="tokens",
-        help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
-    )
-    demo.add_argument("--minutes", type=float, metavar="M", help="stop the training after M minutes")
-    demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
-    demo.add_argument(
-        "--device",
-        metavar="NAME",
-        help="such as `cpu` or `cuda:1` (default: `cpu` for `tiny`, else `cuda` if there is one)",
-    )
-    demo.set_defaults(run=commands.demo)
+    _add_demo(subparsers.add_parser("demo", help="train IGC on the embedded base model and evaluate it"))
 
     # TRL parses the arguments of `sft`: without prefix characters this parser takes each of them as a value.
     sft = subparsers.add_parser("sft", help="fine-tune with TRL, from a YAML file", prefix_chars="\0", add_help=False)
@@ -110,6 +88,32 @@ def build_parser() -> argparse.ArgumentParser:
     _add_calibrate(subparsers.add_parser("calibrate", help="fit the confidence of an adapter to texts of yours"))
     _add_annotate(subparsers.add_parser("annotate", help="add operand columns to training rows, using a model"))
     return parser
+
+
+def _add_demo(demo: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `peft-igc demo`."""
+    demo.add_argument("--output", default="demo-output", metavar="DIR", help="folder to write (default: %(default)s)")
+    demo.add_argument(
+        "--base",
+        default="tiny",
+        metavar="NAME_OR_DIR",
+        help="`tiny` (embedded), `smollm2` (fetched by `make demo-smollm2`), or a folder with a causal LM",
+    )
+    demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the training (default: %(default)s)")
+    demo.add_argument(
+        "--interface",
+        choices=("tokens", "hidden"),
+        default="tokens",
+        help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
+    )
+    demo.add_argument("--minutes", type=float, metavar="M", help="stop the training after M minutes")
+    demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
+    demo.add_argument(
+        "--device",
+        metavar="NAME",
+        help="such as `cpu` or `cuda:1` (default: `cpu` for `tiny`, else `cuda` if there is one)",
+    )
+    demo.set_defaults(run=commands.demo)
 
 
 def _add_evaluate(evaluate: argparse.ArgumentParser) -> None:

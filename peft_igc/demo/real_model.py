@@ -79,13 +79,7 @@ def run_language_model(
     output, text = Path(output), data_folder()
     with unfinished(output) as work:
         start = time.perf_counter()
-        on_cpu = torch.device(device).type == "cpu"
-        base, tokenizer = load_base(folder, "float32" if on_cpu and not computes_bf16() else "bfloat16")
-        base.to(device)
-        if tokenizer.chat_template is None:
-            raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
-        if on_cpu:
-            base.set_attn_implementation("eager")  # faster in training on short rows
+        base, tokenizer = _loaded(folder, torch.device(device))
         sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, seed=0), **(more_sets or {})}
         sets |= {key: _short(items, settings) for key, items in measured_items(text).items()}
         items = [one for key in ("bigbench", "held_out_phrasings", "six_to_twenty_digits") for one in sets[key]]
@@ -114,6 +108,22 @@ def run_language_model(
         replaced(work, output)
     missed = _missed(measured, settings)
     return DemoResult(output, results, report_table(results), missed)
+
+
+def _loaded(folder: str | Path, device: torch.device) -> tuple[Any, Any]:
+    """The model, where and how it is trained, and its tokenizer.
+
+    Raises:
+        ValueError: the tokenizer has no chat template.
+    """
+    on_cpu = device.type == "cpu"
+    base, tokenizer = load_base(folder, "float32" if on_cpu and not computes_bf16() else "bfloat16")
+    if tokenizer.chat_template is None:
+        raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
+    base.to(device)
+    if on_cpu:
+        base.set_attn_implementation("eager")  # faster in training on short rows
+    return base, tokenizer
 
 
 def _short(items: Sequence[Mapping[str, Any]] | None, settings: LanguageModelSettings) -> list[Any] | None:

@@ -134,18 +134,6 @@ def train_results(
         say(f"writing, step {step}/{stage.steps}  exact match {checks[-1]['exact_match']:.1%} on a small sample")
 
     with tempfile.TemporaryDirectory() as scratch:
-        args = IGCSFTConfig(
-            scratch,
-            learning_rate=stage.learning_rate,
-            igc_muon_learning_rate=stage.muon_learning_rate,
-            weight_decay=stage.weight_decay,
-            adam_beta2=settings.adam_beta2,
-            warmup_steps=stage.warmup_steps,
-            max_grad_norm=settings.max_grad_norm,
-            use_cpu=model.device.type == "cpu",
-            bf16=False,
-            activation_checkpointing=False,
-        )
         log = train_writing(
             model,
             tokenized(rows, tokenizer),
@@ -153,7 +141,7 @@ def train_results(
             steps=stage.steps,
             batch_size=stage.batch_size,
             most_rows=stage.rows,
-            args=args,
+            args=_arguments(scratch, model, settings),
             seed=seed,
             say=say,
             after_step=check,
@@ -167,3 +155,21 @@ def train_results(
         "log": log,
         "checks": checks,
     }
+
+
+def _arguments(scratch: str, model: Any, settings: DemoSettings) -> IGCSFTConfig:
+    """Learning rates, weight decay and clipping of the writing."""
+    stage = settings.writing
+    assert stage is not None
+    return IGCSFTConfig(
+        scratch,
+        learning_rate=stage.learning_rate,
+        igc_muon_learning_rate=stage.muon_learning_rate,
+        weight_decay=stage.weight_decay,
+        adam_beta2=settings.adam_beta2,
+        warmup_steps=stage.warmup_steps,
+        max_grad_norm=settings.max_grad_norm,
+        use_cpu=model.device.type == "cpu",
+        bf16=False,
+        activation_checkpointing=False,
+    )

@@ -120,12 +120,7 @@ def train_writing(
         `{"step", "loss"}` of each line, the loss as a mean since the line before.
     """
     training_only(model, "igc_output_mapping")
-    decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
-    optimizer = muon_adamw(model, args, decayed)
-    warmup = max(int(args.warmup_steps), 1)
-    schedules = [
-        torch.optim.lr_scheduler.LambdaLR(part, lambda step: _rate(step, warmup, steps)) for part in optimizer.parts
-    ]
+    optimizer, schedules = _optimizer(model, args, steps)
     trained = [p for p in model.parameters() if p.requires_grad]
     log, total, start = [], 0.0, time.perf_counter()
     model.train()
@@ -183,6 +178,15 @@ def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
             raise ValueError(f"A row has the anchors {anchors.tolist()}, but one is needed, after at least one token.")
         found.append(int(anchors))
     return found
+
+
+def _optimizer(model: Any, args: IGCSFTConfig, steps: int) -> tuple[Any, list[Any]]:
+    """The optimizer of the parameters that are trained, and the schedules of its parts."""
+    decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
+    optimizer = muon_adamw(model, args, decayed)
+    warmup = max(int(args.warmup_steps), 1)
+    schedule = torch.optim.lr_scheduler.LambdaLR
+    return optimizer, [schedule(part, lambda step: _rate(step, warmup, steps)) for part in optimizer.parts]
 
 
 def _rate(step: int, warmup: int, steps: int) -> float:

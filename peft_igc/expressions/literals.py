@@ -85,14 +85,10 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     unread = valid & (torch.arange(length, device=ids.device) < stream.token[:, :1]) & stream.cut
     odd = mark == int(Mark.STRANGE)  # the pieces of a word are one thing
     strange = ((started > 0) & ~literal) | (count(odd & ~later(odd, 1)) > 0) | unread
-    order = digit.cumsum(1)
-    base = torch.where(begins, order - digit.long(), 0).cummax(1).values
-    points = point.cumsum(1)
-    decimal = digit & (points > torch.where(begins, points - point.long(), 0).cummax(1).values)
+    rank, decimal = _places(digit, point, begins)
     start = torch.where(begins, torch.arange(width, device=ids.device), 0).cummax(1).values
     owner = torch.where(number, token.gather(1, start), length)  # the token in which a symbol's number begins
     kept = torch.cat([literal, literal.new_zeros(n, 1)], 1).gather(1, owner)
-    rank = order - 1 - base
     fits = digit & kept & (rank < num_digits)
     to = torch.where(fits, owner * num_digits + rank, length * num_digits)
     digits = ids.new_full((n, length * num_digits + 1), PAD).scatter(1, to, stream.value)
@@ -113,6 +109,23 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         link=count(stream.symbol == int(Symbol.LINK)) > 0,
         control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
     )
+
+
+def _places(digit: Tensor, point: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+    """The places of digits in their numbers.
+
+    Args:
+        digit, point: [N, S] bool, the symbols that are one.
+        begins: [N, S] bool, the first symbols of numbers.
+
+    Returns:
+        Of each digit, how many stand before it in its number, [N, S] int64; whether it is one behind a decimal point,
+        [N, S] bool. Elsewhere the first has no meaning.
+    """
+    order, points = digit.cumsum(1), point.cumsum(1)
+    base = torch.where(begins, order - digit.long(), 0).cummax(1).values
+    pointed = torch.where(begins, points - point.long(), 0).cummax(1).values
+    return order - 1 - base, digit & (points > pointed)
 
 
 def _joining(symbol: Tensor) -> Tensor:

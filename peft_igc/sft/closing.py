@@ -23,7 +23,7 @@ import torch
 
 from ..data.columns import ALL_COLUMNS, REFUSALS
 from ..inference.decoding import eval_mode
-from ..mappings.readings import IGNORE, Targets
+from ..mappings.readings import IGNORE
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
@@ -147,7 +147,8 @@ def _read(trainer: Any, model: Any, rows: Any) -> dict[str, int]:
 def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Counts of one batch: its steps' results against its labels."""
     digits, sign, status, scale = (x.cpu() for x in step.result)  # [B, A, R], [B, A], [B, A], [B, A]
-    labels = {name: batch[f"igc_{name}"].cpu() for name in ("operator", *Targets._fields[3:])}
+    compared = ("operator", "result", "result_sign", "result_status", "result_scale")
+    labels = {name: batch[f"igc_{name}"].cpu() for name in compared}
     known = (batch["igc_anchors"].cpu() >= 0) & (labels["operator"] != IGNORE)  # [B, A]
     asked = known & (labels["result_status"] == int(Status.OK))
     spoken = status == int(Status.OK)
