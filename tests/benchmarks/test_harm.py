@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import random
 import re
@@ -82,7 +83,7 @@ def sentences(prompt):
 
 
 def test_no_phrasing_is_one_of_the_adapters_training(texts):
-    rows = training_rows([], 0, SETTINGS["tokens"]).rows[:4000]
+    rows = training_rows([], 0, dataclasses.replace(SETTINGS["tokens"], distinct_rows=4000)).rows
     trained = set().union(*(sentences(message["content"]) for row in rows for message in row["prompt"]))
     assert len(trained) > 1000
     own = set().union(*(sentences(text.prompt) for made in texts.values() for text in made))

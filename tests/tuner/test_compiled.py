@@ -79,6 +79,7 @@ def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, bac
     assert (wanted - silent).abs().max() > 100 * TOLERANCE  # something was written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager"], indirect=True)  # with inductor it is the first graph of the test above
 def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
     model, ids = adapted("llama", interface="tokens", **RULES), text()

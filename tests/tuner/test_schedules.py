@@ -34,7 +34,7 @@ from peft_igc.tuner.text_state import StaticText
 SLOW = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
 ARCHITECTURES = ["llama", *(pytest.param(arch, marks=pytest.mark.slow) for arch in SLOW)]
 INTERFACES = ["hidden", "tokens"]
-SCHEDULES, MOVES = 36, 15
+SCHEDULES, MOVES = 16, 15
 WINDOW = 6
 
 TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
@@ -321,9 +321,9 @@ def run(arch, interface, seeds, kind="dynamic", moves=None):
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_after_any_schedule_of_moves_logits_and_steps_are_those_of_the_texts_from_scratch(arch, interface):
     seen = run(arch, interface, range(SCHEDULES), moves=FEW)
-    least = {"ok": 60, "written": 20, "crop": 10, "split": 5, "cut": 1, "reorder": 5, "repeat": 5, "select": 5}
+    least = {"ok": 26, "written": 9, "crop": 4, "split": 2, "cut": 1, "reorder": 2, "repeat": 2, "select": 2}
     if interface == "tokens":
-        least |= {"told": 5, "untold": 1}
+        least |= {"told": 2}
     assert {name: seen[name] for name in least if seen[name] < least[name]} == {}
 
 
@@ -341,6 +341,6 @@ def test_after_any_schedule_of_moves_logits_and_steps_are_those_of_the_texts_fro
 )
 def test_copies_forks_and_tokens_that_the_adapter_did_not_see_change_nothing_either(arch, kind, interface):
     seen = run(arch, interface, range(100, 100 + SCHEDULES), kind)
-    least = {"ok": 40, "by None": 8, "by other": 8, "reorder": 5}
-    least |= {} if kind == "static" else {"fork": 10, "turns": 10, "crop": 5}
+    least = {"ok": 17, "by None": 3, "by other": 3, "reorder": 2}
+    least |= {} if kind == "static" else {"fork": 4, "turns": 4, "crop": 2}
     assert {name: seen[name] for name in least if seen[name] < least[name]} == {}
