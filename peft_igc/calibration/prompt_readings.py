@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ..expressions.decimals import canonical
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
 from ..numbers.calculator import Status
-from ..numbers.digits import decode
 from ..tuner.call import observing
 from ..tuner.hooks import active_config
 from ..tuner.steps import Step, Writing
@@ -155,9 +155,10 @@ def _results(step: Step | None, rows: int) -> list[str | None]:
     if step is None:
         return [None] * rows
     at = _last(step)
-    speaks = (step.result.status[at] == int(Status.OK)).tolist()
-    digits, sign = step.result.digits[at], step.result.sign[at]  # [B, R], [B]
-    return [decode(digits[row], sign[row])[0] if ok else None for row, ok in enumerate(speaks)]
+    speaks = step.result.status[at] == int(Status.OK)  # [B]
+    numbers = (x[at][speaks] for x in (step.result.digits, step.result.sign, step.result.scale))
+    found = iter(canonical(*numbers))
+    return [next(found) if ok else None for ok in speaks.tolist()]
 
 
 def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:

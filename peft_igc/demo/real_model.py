@@ -24,12 +24,12 @@ from transformers import set_seed
 
 from ..calibration.run import CURVE, calibrate, save_calibration
 from ..data.arithmetic import ArithmeticRows
-from ..data.mixture import Mixture
-from ..data.wording.wording import HELD_OUT, TRAINING
+from ..data.wording.wording import TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, versions
 from ..inference.loading import load_adapter, load_base
 from ..trainer.config import computes_bf16
+from ..tuner.config import IGCConfig
 from .harm import harm
 from .progress import duration
 from .real_report import report_table
@@ -39,7 +39,7 @@ from .run import DemoResult, demo_config, hardware, replaced, unfinished
 from .settings import LANGUAGE_MODEL, LanguageModelSettings
 from .smollm2 import WEIGHTS
 from .stages import train_reading, train_results, written_rows
-from .text_sets import ANSWERED, answered, generated_sets, read
+from .text_sets import ANSWERED, answered, calibration_texts, generated_sets, read
 
 
 __all__ = ["run_language_model"]
@@ -82,10 +82,10 @@ def run_language_model(
         base, tokenizer = _loaded(folder, torch.device(device))
         sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, seed=0), **(more_sets or {})}
         sets |= {key: _short(items, settings) for key, items in measured_items(text).items()}
-        items = [one for key in ("bigbench", "held_out_phrasings", "six_to_twenty_digits") for one in sets[key]]
-        items += [one for one in sets.get("plain_requests", []) if one.get("igc_operator")]
+        items = [one for key in ANSWERED for one in sets.get(key) or () if one.get("igc_operator")]
         model, training = _train(base, tokenizer, items, text, work, seed, minutes, settings, say)
-        found = calibrate(model, tokenizer, _calibrating(text, settings), most_wrong=settings.most_wrong)
+        texts = _calibrating(text, model.peft_config["default"], settings)
+        found = calibrate(model, tokenizer, texts, most_wrong=settings.reading.most_wrong)
         save_calibration(found, work / "adapter", {"texts": "held out, generated" + " and GSM8K" * (text is not None)})
         say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}. Measuring.")
         fresh, tokenizer = load_base(folder, base.dtype)
@@ -131,16 +131,9 @@ def _short(items: Sequence[Mapping[str, Any]] | None, settings: LanguageModelSet
     return None if items is None else [one for one in items if len(one["prompt"]) <= settings.most_of_text]
 
 
-def _calibrating(text: Path | None, settings: LanguageModelSettings) -> list[dict[str, Any]]:
+def _calibrating(text: Path | None, config: IGCConfig, settings: LanguageModelSettings) -> list[dict[str, Any]]:
     """Held-out items: requests, texts without any, and people's questions of several steps."""
-    n = settings.calibration_items
-    asked = Mixture(none=0, overflow=0, undefined=0, inexact=0)
-    refused = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
-    items = []
-    for at, mixture in enumerate((asked, refused)):
-        # Another seed than that of the measured sets.
-        rows = ArithmeticRows(100 + at, num_digits=40, mixture=mixture, wording=HELD_OUT, conversational=False)
-        items += [{"prompt": row["prompt"], "target": row["igc_result"]} for row in rows.take(n)]
+    items = calibration_texts(settings.reading.calibration_items, config)
     return items + (_short(calibration_items(text), settings) or [])
 
 

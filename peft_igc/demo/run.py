@@ -27,6 +27,7 @@ import torch
 from peft import get_peft_model
 from transformers import set_seed
 
+from ..calibration.run import calibrate, save_calibration
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.dataset import Shuffled
@@ -42,6 +43,7 @@ from .progress import Progress, duration
 from .report import accuracy_table, card_record, draw, missed_targets, summary
 from .settings import SETTINGS, DemoSettings
 from .stages import train_reading, train_results, written_rows
+from .text_sets import calibration_texts
 from .training import made_trainer
 
 
@@ -215,6 +217,12 @@ def _train(
     # the flag PEFT (0.21) would ask the hub whether they were resized.
     model.peft_config["default"].base_model_name_or_path = loading.TINY
     model.save_pretrained(str(folder), save_embedding_layers=False)
+    if settings.calibration_items:
+        texts = calibration_texts(settings.calibration_items, model.peft_config["default"])
+        found = calibrate(model, tokenizer, texts, most_wrong=settings.most_wrong)
+        save_calibration(found, folder, {"texts": "held out, generated"})
+        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on held-out texts.")
+        record["calibration"] = found.as_dict()
     return {
         "seed": seed,
         "steps_planned": settings.steps,

@@ -73,6 +73,9 @@ class DemoSettings:
     reading_steps: int = 0  # first steps that train the reading alone
     writing: WritingSettings | None = None  # a stage of its own after `steps` of the reading; None: whole passes
     log_every: int = 100
+    # Calibration of `confidence`, on held-out texts; 0: none.
+    calibration_items: int = 0  # of each generated kind
+    most_wrong: float = 0.0  # share of these texts that may be answered wrongly
     # Measurements: items per subtask, in the test and in checks during the training, drawn with different seeds.
     per_group: int = 200
     test_seed: int = 0
@@ -115,6 +118,8 @@ SETTINGS = {
         weight_decay=0.3,
         writing_every=4,
         writing=WritingSettings(rows=4096, steps=190, batch_size=128, weight_decay=0.3),
+        calibration_items=1000,
+        most_wrong=0.002,
         target=0.999,
         target_per_operation=0.995,
         target_per_group=0.995,
@@ -128,9 +133,6 @@ class LanguageModelSettings:
 
     # The adapter, its rows, and the two stages of its training.
     reading: DemoSettings
-    # Calibration: share of the held-out texts that may be answered wrongly.
-    calibration_items: int = 300  # of each generated kind
-    most_wrong: float = 0.005
     # Measurements: items per subtask of BIG-bench, and in each other set.
     per_group: int = 100
     per_set: int = 300
@@ -156,5 +158,7 @@ LANGUAGE_MODEL = LanguageModelSettings(
         log_every=10,
         checks=0,
         writing=WritingSettings(rows=768, steps=100, batch_size=32),
+        calibration_items=300,
+        most_wrong=0.005,
     ),
 )

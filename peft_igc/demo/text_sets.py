@@ -20,9 +20,10 @@ from ..data.mixture import Mixture
 from ..data.wording.wording import HELD_OUT, TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens
+from ..tuner.config import IGCConfig
 
 
-__all__ = ["ANSWERED", "answered", "generated_sets", "judge", "read"]
+__all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "judge", "read"]
 
 Item = Mapping[str, Any]
 
@@ -56,6 +57,19 @@ def generated_sets(per_group: int, n: int, seed: int) -> dict[str, list[dict[str
         "six_to_twenty_digits": _items((row for row in long if _is_long(row)), n),
         "held_out_silent": _items((row for row in silent if row["igc_operator"] == "none"), 2 * n),
     }
+
+
+def calibration_texts(n: int, config: IGCConfig) -> list[dict[str, Any]]:
+    """Held-out items to calibrate with: `n` requests, and `n` texts of which most ask for nothing that is supported.
+
+    Their seeds are not those of the measured sets. `config` is the adapter's, which says what is supported.
+    """
+    items = []
+    limits = {name: getattr(config, name) for name in ("num_digits", "max_operands", "decimals")}
+    for seed, mixture in ((100, _ARITHMETIC), (101, _SILENT)):
+        rows = ArithmeticRows(seed, **limits, mixture=mixture, wording=HELD_OUT, conversational=False)
+        items += [{"prompt": row["prompt"], "target": row["igc_result"]} for row in rows.take(n)]
+    return items
 
 
 def _items(rows: Iterable[Item], n: int) -> list[dict[str, Any]]:

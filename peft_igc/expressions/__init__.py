@@ -4,7 +4,7 @@
 * `symbols`: the symbols of every token, saved with an adapter. `stream`: a text as one row of symbols.
 * `rules`: what an expression is, what may stand around it, and what a number in words is; rules become tables.
 * `brackets`: what has no bounded depth. `reading`: the expression at an anchor, or the reason for a refusal.
-* `literals`: the numbers of a request in words, with their signs.
+* `literals`: the numbers of a request in words, with their signs. `names`: the operations that a text names.
 * `items`: an expression as rows of numbers, operators and brackets.
 * `order`, `grammar`: which operator is reduced when, and the values of expressions.
 * `limbs`, `fixed_point`, `decimals`: natural numbers as limbs, exact decimals, and two decimals of a request in words.

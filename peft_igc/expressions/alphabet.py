@@ -132,7 +132,7 @@ CHARACTERS |= dict.fromkeys("<>≤≥≠≡→", Symbol.RELATION)
 CHARACTERS |= dict.fromkeys('"“”„`«»', Symbol.QUOTE)
 CHARACTERS |= dict.fromkeys("？", Symbol.QUESTION) | dict.fromkeys("。；", Symbol.SEMICOLON)
 CHARACTERS |= dict.fromkeys("\n\r\u2028\u2029\x0b\x0c\x85", Symbol.LINE)
-CHARACTERS |= dict.fromkeys("√∛∜∑∏∫∞‰‱⁄", Symbol.NUMERIC)  # U+2044 builds fractions: `1⁄2`
+CHARACTERS |= dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", Symbol.NUMERIC)  # U+2044 builds fractions: `1⁄2`
 
 _RUNS = {Symbol.SPACE, Symbol.LETTERS, Symbol.OTHER}  # repeated ones are a single symbol
 

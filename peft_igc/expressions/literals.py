@@ -18,6 +18,7 @@ from torch import Tensor
 from ..numbers.digits import PAD
 from .alphabet import Symbol
 from .brackets import with_list_marks
+from .names import Name, naming
 from .rules.in_words import VERDICT, Mark, Verdict
 from .stream import later, stream_of, symbols_in
 from .symbols import SymbolTokens
@@ -44,6 +45,11 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
+    names: Tensor  # [N, L, 6] bool, what words and formulas in this token name, by the bits of `names.Name`
+    assigned: Tensor  # [N, L] bool, an equals sign behind a variable, as in `x = 3`
+    formula: Tensor  # [N, L] int64, operators between two variables, as in `x + y`
+    joined: Tensor  # [N, L] bool, a number begins behind a word such as `plus`
+    relation: Tensor  # [N, L] bool, a symbol that compares, such as `<`
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
@@ -86,6 +92,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     odd = mark == int(Mark.STRANGE)  # the pieces of a word are one thing
     strange = ((started > 0) & ~literal) | (count(odd & ~later(odd, 1)) > 0) | unread
     rank, decimal = _places(digit, point, begins)
+    named = naming(stream.symbol, stream.named)
     start = torch.where(begins, torch.arange(width, device=ids.device), 0).cummax(1).values
     owner = torch.where(number, token.gather(1, start), length)  # the token in which a symbol's number begins
     kept = torch.cat([literal, literal.new_zeros(n, 1)], 1).gather(1, owner)
@@ -101,13 +108,10 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
         may_negate=literal & (count(verdict == int(Verdict.AFTER_OPERATOR)) > 0),
         scale=scale,
-        word=count((_LETTERS >> stream.symbol) & 1 > 0) > 0,
-        space=count(stream.symbol == int(Symbol.SPACE)) > 0,
-        difference=count(stream.symbol == int(Symbol.DIFFERENCE)) > 0,
-        operator=count(_joining(stream.symbol)) > 0,
-        negated=count(_negated(stream.symbol)) > 0,
-        link=count(stream.symbol == int(Symbol.LINK)) > 0,
-        control=count(stream.symbol == int(Symbol.CONTROL)) > 0,
+        **{name: count(there) > 0 for name, there in _marks(stream.symbol, begins).items()},
+        names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name], -1),
+        assigned=count(named.assigned) > 0,
+        formula=count(named.operator),
     )
 
 
@@ -136,6 +140,22 @@ def _joining(symbol: Tensor) -> Tensor:
     alone = (before != int(Symbol.LINE)) & (before != int(Symbol.STAR)) & (after != int(Symbol.STAR))
     signs = (symbol == int(Symbol.MINUS)) | (symbol == int(Symbol.SLASH))
     return ((_OPERATORS >> symbol) & 1 > 0) | (star & alone) | (signs & (after == int(Symbol.EQUALS)))
+
+
+def _marks(symbol: Tensor, begins: Tensor) -> dict[str, Tensor]:
+    """[N, S] bool each, for fields of `Literals` that say whether a symbol stands in a token."""
+    after_operator = later(symbol == int(Symbol.SPACE), 1) & later(symbol == int(Symbol.OPERATOR_WORD), 2)
+    return {
+        "word": (_LETTERS >> symbol) & 1 > 0,
+        "space": symbol == int(Symbol.SPACE),
+        "difference": symbol == int(Symbol.DIFFERENCE),
+        "link": symbol == int(Symbol.LINK),
+        "control": symbol == int(Symbol.CONTROL),
+        "relation": symbol == int(Symbol.RELATION),
+        "joined": begins & after_operator,
+        "operator": _joining(symbol),
+        "negated": _negated(symbol),
+    }
 
 
 def _negated(symbol: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ class Stream(NamedTuple):
     value: Tensor  # [N, W] int64, of a digit
     token: Tensor  # [N, W] int64, index of the token that holds the symbol
     unit: Tensor  # [N, W] int64, a number for each unit of measurement, 0 elsewhere
+    named: Tensor  # [N, W] int64, bits of `names.Name` where a listed word begins, 0 elsewhere
     cut: Tensor  # [N, 1] bool, the text has more symbols
 
 
@@ -52,8 +53,8 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     first = table.start[row] + size - end  # of a token's symbols in the table, less those of the text before it
     at = (first.gather(1, token) + slot).clamp(min=0)
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
-    symbol, unit = _with_words(table, symbol, at)
-    return Stream(symbol, table.value[at], token, unit, total > width)
+    symbol, unit, named = _with_words(table, symbol, at)
+    return Stream(symbol, table.value[at], token, unit, named, total > width)
 
 
 def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> int:
@@ -71,8 +72,8 @@ def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> i
     return min(most, max(int(longest), 1))
 
 
-def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
-    """The symbols [N, W], with those of listed words and of characters in several tokens, and the units.
+def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The symbols [N, W], with those of listed words and of characters in several tokens, units, and names.
 
     All pieces of a listed word get its symbol. A character's symbol stands at its first part.
     """
@@ -91,7 +92,8 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     known = member & (table.words[found] == code)
     unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
     meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
-    return meaning, torch.where(known & begins, table.unit[found], 0)
+    unit, named = (torch.where(known & begins, of_word[found], 0) for of_word in (table.unit, table.named))
+    return meaning, unit, named
 
 
 def later(x: Tensor, by: int) -> Tensor:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from ..numbers.vocabulary import special_tokens, token_bytes
 from .alphabet import Symbol, symbols_of_bytes
+from .names import NAMED
 from .rules.after import automaton
 from .rules.automaton import fake_like, is_fake
 from .rules.in_words import literal_automaton
@@ -172,6 +173,7 @@ class SymbolTensors(NamedTuple):
     words: Tensor  # [U] int64, hashes of the listed words, ascending
     meaning: Tensor  # [U] int64, their symbols
     unit: Tensor  # [U] int64, a number for each unit of measurement, from `FIRST_MONEY` on of money; else 0
+    named: Tensor  # [U] int64, bits of `names.Name`
     powers: Tensor  # [LONGEST_WORD + 1] int64
 
 
@@ -232,7 +234,12 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
         names = sorted({unit_of(word.casefold()) for word in classes.get(name, ())})
         units |= {unit: number for number, unit in enumerate(names, first)}
     words = sorted(
-        (letters_hash(word), int(meaning), units[unit_of(str(word))] if meaning is Symbol.MEASURE else 0)
+        (
+            letters_hash(word),
+            int(meaning),
+            units[unit_of(str(word))] if meaning is Symbol.MEASURE else 0,
+            int(NAMED.get(str(word), 0)),
+        )
         for word, meaning in table.words.symbols.items()
     )
     return SymbolTensors(
@@ -242,9 +249,10 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
         value=value,
         hash=hashes,
         length=lengths,
-        words=torch.tensor([code for code, _, _ in words], dtype=torch.int64, device="cpu"),
-        meaning=torch.tensor([meaning for _, meaning, _ in words], dtype=torch.int64, device="cpu"),
-        unit=torch.tensor([unit for _, _, unit in words], dtype=torch.int64, device="cpu"),
+        **{
+            name: torch.tensor([word[at] for word in words], dtype=torch.int64, device="cpu")
+            for at, name in enumerate(("words", "meaning", "unit", "named"))
+        },
         powers=torch.tensor(POWERS, dtype=torch.int64, device="cpu"),
     )
 

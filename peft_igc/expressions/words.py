@@ -141,6 +141,7 @@ _CLASSES: dict[str, Symbol] = {
     "sign": Symbol.SIGN_WORD,
     "minus": Symbol.MINUS_WORD,
     "difference": Symbol.DIFFERENCE,
+    "name": Symbol.LETTERS,  # names an operation, see `names`; elsewhere like a word that is in no list
 }
 
 _WORDS: dict[str, dict[str, str]] = {
@@ -181,6 +182,8 @@ _WORDS: dict[str, dict[str, str]] = {
             nickel nickels dime dimes""",
         "sign": "negative",
         "difference": "difference",
+        "name": """sum addition adding subtraction subtracting product multiplication multiplying quotient division
+            dividing increase increased decrease decreased smaller lower shorter younger lighter cheaper""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",

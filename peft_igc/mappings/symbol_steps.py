@@ -24,7 +24,8 @@ import torch
 
 from ..expressions.grammar import Evaluated, evaluate
 from ..expressions.items import Item
-from ..expressions.literals import literals
+from ..expressions.literals import Literals, literals
+from ..expressions.names import OPERATIONS, Name
 from ..expressions.reading import ExpressionReading, read_expressions
 from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
@@ -104,9 +105,11 @@ class Surroundings(NamedTuple):
         worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
-        contradicted: [B, A] bool, the text names another operation than the network.
-        unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first.
-        spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`.
+        contradicted: [B, A] bool, the text names another operation than the network, or its formula is no single one.
+        unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first, or its words
+            say that it is not below zero.
+        spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`, or a symbol
+            that compares them.
         negated: [B, A] bool, a bracket is negated by a word, as in `minus (3 plus 4)`.
         alone: [B, A] bool, letters stand between the two and every further number.
     """
@@ -155,7 +158,8 @@ def signed_by_rule(
     before = found.control & (place < chosen.amin(1, keepdim=True))
     turn = torch.where(before, place, -1).amax(1, keepdim=True)
     refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
-    refusing &= ~_excused(config, reading, read.shape[1])
+    temperature = 1.0 if reader.training else config.temperature
+    refusing &= ~_excused(config, reading, temperature, read.shape[1]) | found.joined
     culprit = torch.where(refusing, place, read.shape[1]).amin(1)
     culprit = torch.where(refusing.any(1), culprit, -1)
     culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)
@@ -164,10 +168,8 @@ def signed_by_rule(
     worded = (found.word & inner).any(1)
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
-    subtracts = choice.operator == (config.operations.index("-") if "-" in config.operations else -1)
-    named = found.difference.any(1)
-    contradicted, unordered = named & ~subtracts.flatten(), named & ~found.link.any(1)
-    spelled = worded & (found.operator & inner).any(1)
+    contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
+    spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
     left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
     numeric = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
@@ -181,13 +183,45 @@ def signed_by_rule(
     return choice._replace(signs=sign), around
 
 
-def _excused(config: Any, reading: Pointing, length: int) -> torch.Tensor:
-    """[N, length] bool, tokens of numbers that the network finds unrelated to the calculation that is asked."""
-    asked = 1 - reading.operator.softmax(-1)[..., -1:]  # [B, A, 1]
+def _excused(config: Any, reading: Pointing, temperature: float, length: int) -> torch.Tensor:
+    """[N, length] bool, tokens of numbers that the network finds unrelated to the calculation that is asked.
+
+    The temperature of `reading` is taken out: it calibrates `confidence`, and must not change what is excused.
+    """
+    asked = 1 - (reading.operator * temperature).softmax(-1)[..., -1:]  # [B, A, 1]
     unrelated = asked * reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)
     unrelated, positions = unrelated.flatten(0, 1), reading.positions.flatten(0, 1)  # [N, W]
     at = torch.where(unrelated & (positions >= 0), positions, length)  # an additional column collects the others
     return torch.zeros(len(at), length + 1, dtype=torch.bool, device=at.device).scatter(1, at, True)[:, :length]
+
+
+def _unlike(
+    config: Any, found: Literals, turn: torch.Tensor, operator: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whether the names of a text fit the operation of the network.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        found: the text.
+        turn: [N, n] bool, the tokens of the turn.
+        operator: [N] int64, the network's.
+
+    Returns:
+        [N] bool twice: `contradicted` and `unordered` of `Surroundings`.
+    """
+    bits = (found.names & turn[..., None]).any(1)  # [N, 6]
+    of_each = [bits[:, OPERATIONS.index(sign)] for sign in config.operations]
+    # The last column is that of "no arithmetic", of which nothing is asked.
+    allowed = torch.stack([*of_each, bits[:, 0]], 1).gather(1, operator[:, None]).squeeze(1)
+    named = bits[:, : len(OPERATIONS)].any(1)
+    # Variables ask for what a formula or a word says: one operation.
+    operators = torch.where(turn, found.formula, 0).sum(1)
+    assigned = (found.assigned & turn).any(1)
+    vague = (operators > 1) | (assigned & ~named)
+    subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
+    than, less = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS))
+    unordered = found.difference.any(1) & ~found.link.any(1)
+    return (named & ~allowed) | vague, unordered | (subtracts & than & ~less)
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:

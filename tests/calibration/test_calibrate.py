@@ -51,6 +51,19 @@ def test_results_are_those_of_whole_passes(random_model):
     assert any(found)
 
 
+def test_decimals_are_read_with_their_point():
+    base, tokenizer = tiny_base()
+    sizes = {"layer": 1, "reading_dim": 32, "num_heads": 2, "init_weights": False}
+    config = IGCConfig.from_tokenizer(tokenizer, **sizes, max_operands=8, decimals=True)
+    model = get_peft_model(base, config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("operator.bias"):
+                parameter[:-1] += 50.0
+    (found,) = read_prompts(model, tokenizer, ["1.25 + 3.5 ="])
+    assert (found.result, read_results(model, tokenizer, ["1.25 + 3.5 ="])) == ("4.75", ["4.75"])
+
+
 def test_no_layer_after_the_calculators_runs(random_model):
     model, tokenizer = random_model
     ran = []

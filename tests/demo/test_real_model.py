@@ -16,9 +16,9 @@ SMALL = dataclasses.replace(
     reading=dataclasses.replace(
         settings.LANGUAGE_MODEL.reading, reading_dim=32, reading_ffn=32, num_heads=2, writing_ffn=16, steps=2,
         batch_size=4, distinct_rows=60, warmup_steps=1, log_every=1,
-        writing=settings.WritingSettings(rows=8, steps=2, batch_size=4),
+        writing=settings.WritingSettings(rows=8, steps=2, batch_size=4), calibration_items=12,
     ),
-    calibration_items=12, per_set=3, base_per_group=1,
+    per_set=3, base_per_group=1,
     base_new_tokens=4, max_new_tokens=4, harm_prompts=2, harm_answers=1,
 )  # fmt: skip
 

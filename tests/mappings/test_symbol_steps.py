@@ -22,7 +22,7 @@ def tools():
     """The embedded tokenizer, a config and its input mapping."""
     base, tokenizer = tiny_base()
     config = IGCConfig.from_tokenizer(tokenizer, reading_dim=64, num_digits=12, num_heads=4)
-    return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0]
+    return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0].eval()
 
 
 def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedded=False, unrelated=(), **changed):
@@ -49,7 +49,7 @@ def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedde
     positions = torch.arange(ids.shape[1])[None, None]
     aside, excuses = torch.zeros(1, 1, dtype=torch.bool), torch.full((1, 1, ids.shape[1]), -5.0)
     excuses[..., [places[which] for which in unrelated]] = 4.6
-    reading = Pointing(scores, logits, runs.digits[:, None], positions, aside, excuses)
+    reading = Pointing(scores, logits, runs.digits[:, None], positions, aside, excuses).cooled(config.temperature)
     context = Context.of(ids, valid, anchors, since)
     legible = torch.ones(1, 1, dtype=torch.bool)
     result, said = result_of_step(config, reader, context, reading, reading.choose(), legible, by_rule=True)
@@ -84,6 +84,10 @@ def test_a_further_number_is_excused_where_the_network_is_sure_that_it_is_unrela
     assert answer(text, (1, 2), unrelated=[0], excuse_confidence=0.98)[0] == "8"
     assert answer(text, (1, 2), unrelated=[0], excuse_confidence=0.995)[0] == "NONE"
     assert answer(text, (1, 2), unrelated=[0], excuse_confidence=None)[0] == "NONE"
+    assert answer("Add 5 to 3. Plus 17.", (0, 1), unrelated=[2], excuse_confidence=0.9)[0] == "NONE"
+    assert answer("Add 5 to 3. See page 17.", (0, 1), unrelated=[2], excuse_confidence=0.9)[0] == "8"
+    # the temperature of `confidence` has no part in it
+    assert answer(text, (1, 2), unrelated=[0], excuse_confidence=0.98, temperature=8.0)[0] == "8"
     # another one is not excused with it, nor is what is numeric and not understood
     assert answer(f"My 7 friends: {text}", (2, 3), unrelated=[1], excuse_confidence=0.98)[0] == "NONE"
     assert answer(f"Half a day later: {text}", (1, 2), unrelated=[0], excuse_confidence=0.98)[0] == "NONE"
@@ -145,6 +149,40 @@ def test_the_network_excuses_a_further_number_beside_an_expression_in_symbols():
 
 def test_the_stars_of_a_list_are_no_operators():
     assert answer("* 12 apples\n* 5 pears\nAdd them.")[0] == "17"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "expected"),
+    [
+        ("Division: 3515 by 37", "-", "NONE"),
+        ("Division: 3515 by 37", "/", "95"),
+        ("Decrease 6107 by 2649 and write down the answer.", "*", "NONE"),
+        ("Decrease 6107 by 2649 and write down the answer.", "-", "3458"),
+        ("What must I add to 5 to get 12?", "*", "NONE"),
+        ("What is the product of 12 and 5?", "+", "NONE"),
+        ("What is the product of 12 and 5?", "*", "60"),
+        ("The sum is for a product: 12 and 5?", "+", "17"),  # each name is possible
+        ("A box has 12 pens, and another one 5. How many?", "+", "17"),  # nothing is named
+        ("How much larger is 84 than 2449?", "-", "NONE"),
+        ("How much larger is 2449 than 84?", "-", "2365"),
+        ("Which number is 12 smaller than 5?", "-", "7"),
+        ("x = 5, y = 12. What is y?", "-", "NONE"),
+        ("x = 5, y = 12. What is x + y?", "+", "17"),
+        ("x = 5, y = 12. What is x + y?", "*", "NONE"),
+        ("x = 5, y = 12. What is x + y - x?", "+", "NONE"),
+        ("x = 5, y = 12. Find the sum.", "+", "17"),
+        ("Compute: 52379 ± 43", "*", "NONE"),
+        ("Answer this: what is 728 < 1960?", "*", "NONE"),
+    ],
+)
+def test_an_operation_that_the_text_names_otherwise_is_silent(text, operator, expected):
+    assert answer(text, operator=operator)[0] == expected
+
+
+def test_the_names_of_an_earlier_turn_are_not_asked():
+    text = "<|user|>\nThe product of 3 and 4?</s>\n<|user|>\nA box has 12 pens, and another one 5. How many?"
+    assert answer(text, (2, 3))[0] == "17"
+    assert answer(text.replace("</s>\n<|user|>", ""), (2, 3))[0] == "NONE"
 
 
 def test_a_difference_below_zero_needs_a_word_for_the_order():
