@@ -210,10 +210,10 @@ def _unlike(
         [N] bool twice: `contradicted` and `unordered` of `Surroundings`.
     """
     bits = (found.names & turn[..., None]).any(1)  # [N, 6]
-    of_each = [bits[:, OPERATIONS.index(sign)] for sign in config.operations]
-    # The last column is that of "no arithmetic", of which nothing is asked.
-    allowed = torch.stack([*of_each, bits[:, 0]], 1).gather(1, operator[:, None]).squeeze(1)
     named = bits[:, : len(OPERATIONS)].any(1)
+    # Of operations that users add no names are known, and of "no arithmetic", the last class, nothing is asked.
+    of_each = [bits[:, OPERATIONS.index(sign)] if sign in OPERATIONS else named for sign in config.operations]
+    allowed = torch.stack([*of_each, named], 1).gather(1, operator[:, None]).squeeze(1)
     # Variables ask for what a formula or a word says: one operation.
     operators = torch.where(turn, found.formula, 0).sum(1)
     assigned = (found.assigned & turn).any(1)
