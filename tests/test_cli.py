@@ -44,6 +44,7 @@ SMALL = dataclasses.replace(
     check_per_group=1,
     checks=2,
     max_new_tokens=3,
+    calibration_items=10,
 )
 
 
@@ -216,6 +217,14 @@ def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tiny
             run_demo(output, settings=SMALL, say=lambda line: None)
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
     assert (tmp_path / "results.json").read_text() == "earlier"
+
+
+def test_the_adapter_has_the_confidence_that_was_fitted(outcome):
+    done, lines = outcome
+    found = done.results["training"]["calibration"]
+    assert any(f"confidence {found['confidence']:g}, fitted on held-out texts" in line for line in lines)
+    saved = json.loads((done.folder / "adapter" / "adapter_config.json").read_text())
+    assert (saved["confidence"], saved["temperature"]) == (found["confidence"], found["temperature"])
 
 
 def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):

@@ -6,7 +6,7 @@ from peft import get_peft_model
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.demo.harm import harm
-from peft_igc.demo.text_sets import generated_sets, judge, read
+from peft_igc.demo.text_sets import calibration_texts, generated_sets, judge, read
 
 
 def test_sets_have_their_sizes_and_their_targets():
@@ -18,6 +18,20 @@ def test_sets_have_their_sizes_and_their_targets():
         assert min(lengths) >= 6
         assert 6 < max(lengths) <= 20
     assert generated_sets(2, 5, 0) == sets
+
+
+def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
+    tokenizer = tiny_base()[1]
+    two, eight = (
+        calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most, decimals=most > 2))
+        for most in (2, 8)
+    )
+    assert len(two) == len(eight) == 80
+    assert [item["target"] is None for item in two[:40]] == [False] * 40
+    silent = [sum(item["target"] is None for item in items[40:]) for items in (two, eight)]
+    assert 40 >= silent[0] > silent[1] > 10  # rules answer some of what two integers cannot
+    measured = {item["prompt"] for items in generated_sets(2, 40, 0).values() for item in items}
+    assert not measured & {item["prompt"] for item in eight if item["target"] is not None}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from peft_igc.expressions.decimals import canonical
 from peft_igc.expressions.reasons import Reason
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.mappings.symbol_steps import Context
-from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, register_operation
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
 from peft_igc.tuner.build import make_mappings
@@ -177,6 +177,19 @@ def test_the_stars_of_a_list_are_no_operators():
 )
 def test_an_operation_that_the_text_names_otherwise_is_silent(text, operator, expected):
     assert answer(text, operator=operator)[0] == expected
+
+
+def test_names_say_nothing_of_an_operation_that_a_user_adds():
+    register_operation(Operation("larger", "max", _first, lambda a, b, division: max(a, b)))
+    try:
+        for operator, expected in (("max", "12"), ("+", "17"), ("-", "NONE")):
+            assert answer("Larger sum of 12 and 5?", operator=operator, operations=["-", "max", "+"])[0] == expected
+    finally:
+        del OPERATIONS["max"]
+
+
+def _first(a, b, division):
+    return OPERATIONS["+"].function(a, b._replace(digits=torch.zeros_like(b.digits)), division)
 
 
 def test_the_names_of_an_earlier_turn_are_not_asked():
