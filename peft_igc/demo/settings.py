@@ -119,7 +119,7 @@ SETTINGS = {
         writing_every=4,
         writing=WritingSettings(rows=4096, steps=190, batch_size=128, weight_decay=0.3),
         calibration_items=1000,
-        most_wrong=0.002,
+        most_wrong=0.004,
         target=0.999,
         target_per_operation=0.995,
         target_per_group=0.995,
