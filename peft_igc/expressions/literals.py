@@ -45,7 +45,7 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
-    names: Tensor  # [N, L, 6] bool, what words and formulas in this token name, by the bits of `names.Name`
+    names: Tensor  # [N, L, 10] bool, what words and formulas in this token name, by the bits of `names.Name`
     assigned: Tensor  # [N, L] bool, an equals sign behind a variable, as in `x = 3`
     formula: Tensor  # [N, L] int64, operators between two variables, as in `x + y`
     joined: Tensor  # [N, L] bool, a number begins behind a word such as `plus`
@@ -109,7 +109,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         may_negate=literal & (count(verdict == int(Verdict.AFTER_OPERATOR)) > 0),
         scale=scale,
         **{name: count(there) > 0 for name, there in _marks(stream.symbol, begins).items()},
-        names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name], -1),
+        names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name if bit != Name.TIMES], -1),
         assigned=count(named.assigned) > 0,
         formula=count(named.operator),
     )

@@ -24,14 +24,20 @@ OPERATIONS = "+-*/"  # the operation of each of the first bits of `Name`
 
 
 class Name(enum.IntFlag):
-    """What a word names, one bit each."""
+    """What a word says, one bit each."""
 
     ADDITION = 1
     SUBTRACTION = 2
     MULTIPLICATION = 4
     DIVISION = 8
-    THAN = 16
-    LESS = 32  # before `than`: the first number is the smaller one
+    # A word that may mean the operation, and something else as well: `minus 6 degrees`, `over the bridge`.
+    MAYBE_ADDITION = 16
+    MAYBE_SUBTRACTION = 32
+    MAYBE_MULTIPLICATION = 64
+    MAYBE_DIVISION = 128
+    THAN = 256
+    LESS = 512  # before `than`: the first number is the smaller one
+    TIMES = 1024  # `times`, which names an operation only before a number or a variable: not in `4 times a day`
 
 
 _SUM, _FACTOR = Name.ADDITION | Name.SUBTRACTION, Name.MULTIPLICATION | Name.DIVISION
@@ -44,12 +50,16 @@ NAMED: dict[str, Name] = {
     **dict.fromkeys(("quotient", "division"), Name.DIVISION),
     **dict.fromkeys(("plus", "add", "added", "adding", "subtract", "subtracted", "subtracting"), _SUM),
     **dict.fromkeys(("increase", "increased", "decrease", "decreased"), _SUM),
-    **dict.fromkeys(("times", "multiply", "multiplied", "multiplying", "divide", "divided", "dividing"), _FACTOR),
+    **dict.fromkeys(("multiply", "multiplied", "multiplying", "divide", "divided", "dividing"), _FACTOR),
+    "times": Name.TIMES,
+    **dict.fromkeys(("minus", "take", "away", "left"), Name.MAYBE_SUBTRACTION),
+    **dict.fromkeys(("over", "share", "shared", "split"), Name.MAYBE_DIVISION),
     "than": Name.THAN,
     **dict.fromkeys(("less", "fewer", "smaller", "lower", "shorter", "younger", "lighter", "cheaper"), Name.LESS),
 }
 
-_VARIABLES = 1 << Symbol.LONE_X | 1 << Symbol.SCALE_WORD | 1 << Symbol.PER  # words of one letter, `a` among `PER`
+_LETTER = 1 << Symbol.LONE_X | 1 << Symbol.SCALE_WORD  # words of one letter; `a` is among `PER`
+_VALUE = _LETTER | 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.MINUS
 _OF_SYMBOL = {
     Symbol.PLUS: Name.ADDITION,
     Symbol.MINUS: Name.SUBTRACTION,
@@ -77,7 +87,10 @@ def naming(symbol: Tensor, named: Tensor) -> Naming:
         symbol: [N, S] int64, of a stream.
         named: [N, S] int64, bits of `Name` where a listed word begins.
     """
-    variable = (_VARIABLES >> symbol) & 1 > 0
+    variable = ((_LETTER | 1 << Symbol.PER) >> symbol) & 1 > 0
+    value = (_VALUE >> symbol) & 1 > 0
+    near = _shifted(value, -1) | _shifted(value, -2) | _shifted(value, -3)  # a word may have two pieces
+    named = torch.where((named & Name.TIMES > 0) & near, int(_FACTOR), named)
     space = symbol == int(Symbol.SPACE)
     before = _shifted(variable, 1) | (_shifted(space, 1) & _shifted(variable, 2))
     after = _shifted(variable, -1) | (_shifted(space, -1) & _shifted(variable, -2))

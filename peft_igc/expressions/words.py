@@ -183,7 +183,8 @@ _WORDS: dict[str, dict[str, str]] = {
         "sign": "negative",
         "difference": "difference",
         "name": """sum addition adding subtraction subtracting product multiplication multiplying quotient division
-            dividing increase increased decrease decreased smaller lower shorter younger lighter cheaper""",
+            dividing increase increased decrease decreased away left share shared split smaller lower shorter younger
+            lighter cheaper""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",

@@ -209,15 +209,16 @@ def _unlike(
     Returns:
         [N] bool twice: `contradicted` and `unordered` of `Surroundings`.
     """
-    bits = (found.names & turn[..., None]).any(1)  # [N, 6]
-    named = bits[:, : len(OPERATIONS)].any(1)
+    bits = (found.names & turn[..., None]).any(1)  # [N, 10]
+    named, maybe = bits[:, :4], bits[:, 4:8]
+    possible, named = named | maybe, named.any(1)
     # Of operations that users add no names are known, and of "no arithmetic", the last class, nothing is asked.
-    of_each = [bits[:, OPERATIONS.index(sign)] if sign in OPERATIONS else named for sign in config.operations]
+    of_each = [possible[:, OPERATIONS.index(sign)] if sign in OPERATIONS else named for sign in config.operations]
     allowed = torch.stack([*of_each, named], 1).gather(1, operator[:, None]).squeeze(1)
     # Variables ask for what a formula or a word says: one operation.
     operators = torch.where(turn, found.formula, 0).sum(1)
     assigned = (found.assigned & turn).any(1)
-    vague = (operators > 1) | (assigned & ~named)
+    vague = (operators > 1) | (assigned & ~possible.any(1))
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     than, less = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS))
     unordered = found.difference.any(1) & ~found.link.any(1)
