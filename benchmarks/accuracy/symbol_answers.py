@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the texts (default: %(default)s)")
     arguments = parser.parse_args()
     names = [folder.name for folder in arguments.adapters]
-    settings = vars(arguments) | {"adapters": names, "output": arguments.output.name}
+    settings = {"n": arguments.n, "seed": arguments.seed}
     results: dict[str, Any] = {**facts(), "settings": settings, "runs": {}}
     texts = sets_of(arguments.n, arguments.seed)
     for name, folder in zip(names, arguments.adapters, strict=True):
