@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from ..numbers.digits import PAD
+from ..numbers.number_runs import shifted
 from .alphabet import Symbol
 from .brackets import with_list_marks
 from .names import Name, naming
 from .rules.in_words import VERDICT, Mark, Verdict
-from .stream import later, stream_of, symbols_in
+from .stream import Stream, later, stream_of, symbols_in
 from .symbols import SymbolTokens
 
 
@@ -29,6 +30,7 @@ __all__ = ["Literals", "literals"]
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
 _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERENCE
 _OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
+_VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
 
@@ -45,11 +47,14 @@ class Literals(NamedTuple):
     word: Tensor  # [N, L] bool, letters stand in this token
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
-    names: Tensor  # [N, L, 10] bool, what words and formulas in this token name, by the bits of `names.Name`
+    names: Tensor  # [N, L, 11] bool, what words and formulas in this token name, by the bits of `names.Name`
     assigned: Tensor  # [N, L] bool, an equals sign behind a variable, as in `x = 3`
     formula: Tensor  # [N, L] int64, operators between two variables, as in `x + y`
     joined: Tensor  # [N, L] bool, a number begins behind a word such as `plus`
-    relation: Tensor  # [N, L] bool, a symbol that compares, such as `<`
+    relation: Tensor  # [N, L] bool, a symbol that compares, such as `<`, or the equals sign of an equation: `3 = 5`
+    call: Tensor  # [N, L] bool, a bracket at the end of a word that names no operation: `max(`
+    unit: Tensor  # [N, L] int64, the unit behind the number that begins, see `symbols`; 0 for none
+    dated: Tensor  # [N, L] bool, a month stands behind the number that begins
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
@@ -98,6 +103,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     kept = torch.cat([literal, literal.new_zeros(n, 1)], 1).gather(1, owner)
     fits = digit & kept & (rank < num_digits)
     to = torch.where(fits, owner * num_digits + rank, length * num_digits)
+    unit, month = _behind(stream, number, owner, length)
     digits = ids.new_full((n, length * num_digits + 1), PAD).scatter(1, to, stream.value)
     scale = ids.new_zeros(n, length + 1).scatter_add(1, owner, (decimal & kept).long())[:, :length]
     return Literals(
@@ -108,7 +114,9 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         sign=(literal & (count(verdict == int(Verdict.NEGATIVE)) > 0)).long(),
         may_negate=literal & (count(verdict == int(Verdict.AFTER_OPERATOR)) > 0),
         scale=scale,
-        **{name: count(there) > 0 for name, there in _marks(stream.symbol, begins).items()},
+        **{name: count(there) > 0 for name, there in _marks(stream.symbol, stream.named, begins).items()},
+        unit=unit,
+        dated=month > 0,
         names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name if bit != Name.TIMES], -1),
         assigned=count(named.assigned) > 0,
         formula=count(named.operator),
@@ -142,16 +150,39 @@ def _joining(symbol: Tensor) -> Tensor:
     return ((_OPERATORS >> symbol) & 1 > 0) | (star & alone) | (signs & (after == int(Symbol.EQUALS)))
 
 
-def _marks(symbol: Tensor, begins: Tensor) -> dict[str, Tensor]:
+def _behind(stream: Stream, number: Tensor, owner: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """The unit and the month behind each number, both [N, L] int64, at the token in which it begins; 0 for none.
+
+    Args:
+        stream: The text.
+        number: [N, S] bool, symbols of numbers.
+        owner: [N, S] int64, the token in which a symbol's number begins.
+        length: L.
+    """
+    month = (stream.symbol == int(Symbol.MONTH)).long()
+    space = shifted(stream.symbol, -1) == int(Symbol.SPACE)
+    ends = number & ~shifted(number, -1)
+    room = month.new_zeros(month.shape[0], length + 1)
+    behind = (torch.where(ends, torch.where(space, shifted(x, -2), shifted(x, -1)), 0) for x in (stream.unit, month))
+    unit, month = (room.scatter_add(1, owner, x)[:, :length] for x in behind)
+    return unit, month
+
+
+def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
     """[N, S] bool each, for fields of `Literals` that say whether a symbol stands in a token."""
-    after_operator = later(symbol == int(Symbol.SPACE), 1) & later(symbol == int(Symbol.OPERATOR_WORD), 2)
+    space = later(symbol == int(Symbol.SPACE), 1)
+    after_operator = space & later(symbol == int(Symbol.OPERATOR_WORD), 2)
+    value = (_VALUES >> symbol) & 1 > 0
+    equation = (symbol == int(Symbol.EQUALS)) & (later(value, 1) | (space & later(value, 2)))
+    word = (symbol == int(Symbol.LETTERS)) & (named == 0)
     return {
         "word": (_LETTERS >> symbol) & 1 > 0,
         "space": symbol == int(Symbol.SPACE),
         "difference": symbol == int(Symbol.DIFFERENCE),
         "link": symbol == int(Symbol.LINK),
         "control": symbol == int(Symbol.CONTROL),
-        "relation": symbol == int(Symbol.RELATION),
+        "relation": (symbol == int(Symbol.RELATION)) | equation,
+        "call": (symbol == int(Symbol.OPEN)) & later(word, 1),
         "joined": begins & after_operator,
         "operator": _joining(symbol),
         "negated": _negated(symbol),

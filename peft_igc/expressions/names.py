@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..numbers.number_runs import shifted
 from .alphabet import Symbol
 
 
@@ -37,24 +38,26 @@ class Name(enum.IntFlag):
     MAYBE_DIVISION = 128
     THAN = 256
     LESS = 512  # before `than`: the first number is the smaller one
-    TIMES = 1024  # `times`, which names an operation only before a number or a variable: not in `4 times a day`
+    HOW = 1024  # `How much less is 3 than 5?` asks for the distance, `What is 3 less than 5?` does not
+    TIMES = 2048  # `times`, which names an operation only before a number or a variable: not in `4 times a day`
 
 
 _SUM, _FACTOR = Name.ADDITION | Name.SUBTRACTION, Name.MULTIPLICATION | Name.DIVISION
 
 # A verb names its inverse, too: `What must I add to 3 to get 8?`, `How many times does 3 go into 12?`
 NAMED: dict[str, Name] = {
-    **dict.fromkeys(("sum", "addition"), Name.ADDITION),
-    **dict.fromkeys(("subtraction", "difference"), Name.SUBTRACTION),
+    **dict.fromkeys(("sum", "addition", "plus"), Name.ADDITION),
+    **dict.fromkeys(("subtraction", "difference", "subtract", "subtracted", "subtracting"), Name.SUBTRACTION),
     **dict.fromkeys(("product", "multiplication"), Name.MULTIPLICATION),
     **dict.fromkeys(("quotient", "division"), Name.DIVISION),
-    **dict.fromkeys(("plus", "add", "added", "adding", "subtract", "subtracted", "subtracting"), _SUM),
+    **dict.fromkeys(("add", "added", "adding"), _SUM),
     **dict.fromkeys(("increase", "increased", "decrease", "decreased"), _SUM),
     **dict.fromkeys(("multiply", "multiplied", "multiplying", "divide", "divided", "dividing"), _FACTOR),
     "times": Name.TIMES,
     **dict.fromkeys(("minus", "take", "away", "left"), Name.MAYBE_SUBTRACTION),
     **dict.fromkeys(("over", "share", "shared", "split"), Name.MAYBE_DIVISION),
     "than": Name.THAN,
+    "how": Name.HOW,
     **dict.fromkeys(("less", "fewer", "smaller", "lower", "shorter", "younger", "lighter", "cheaper"), Name.LESS),
 }
 
@@ -85,23 +88,18 @@ def naming(symbol: Tensor, named: Tensor) -> Naming:
 
     Args:
         symbol: [N, S] int64, of a stream.
-        named: [N, S] int64, bits of `Name` where a listed word begins.
+        named: [N, S] int64, bits of `Name` of listed words.
     """
     variable = ((_LETTER | 1 << Symbol.PER) >> symbol) & 1 > 0
     value = (_VALUE >> symbol) & 1 > 0
-    near = _shifted(value, -1) | _shifted(value, -2) | _shifted(value, -3)  # a word may have two pieces
+    near = shifted(value, -1) | shifted(value, -2)
     named = torch.where((named & Name.TIMES > 0) & near, int(_FACTOR), named)
     space = symbol == int(Symbol.SPACE)
-    before = _shifted(variable, 1) | (_shifted(space, 1) & _shifted(variable, 2))
-    after = _shifted(variable, -1) | (_shifted(space, -1) & _shifted(variable, -2))
+    before = shifted(variable, 1) | (shifted(space, 1) & shifted(variable, 2))
+    after = shifted(variable, -1) | (shifted(space, -1) & shifted(variable, -2))
     names = torch.zeros_like(named)
     for sign, name in _OF_SYMBOL.items():
         names = torch.where(symbol == int(sign), int(name), names)
     operator = (names > 0) & before & after
     return Naming(named | torch.where(operator, names, 0), (symbol == int(Symbol.EQUALS)) & before, operator)
 
-
-def _shifted(x: Tensor, by: int) -> Tensor:
-    """[N, S], the value `by` places earlier, or later for a negative number; False beyond the ends."""
-    kept = x[:, : x.shape[1] - by] if by > 0 else x[:, -by:]
-    return torch.nn.functional.pad(kept, (max(by, 0), max(-by, 0)))[:, : x.shape[1]]

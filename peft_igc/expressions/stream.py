@@ -30,7 +30,7 @@ class Stream(NamedTuple):
     value: Tensor  # [N, W] int64, of a digit
     token: Tensor  # [N, W] int64, index of the token that holds the symbol
     unit: Tensor  # [N, W] int64, a number for each unit of measurement, 0 elsewhere
-    named: Tensor  # [N, W] int64, bits of `names.Name` where a listed word begins, 0 elsewhere
+    named: Tensor  # [N, W] int64, bits of `names.Name` of a listed word, at all of its pieces
     cut: Tensor  # [N, 1] bool, the text has more symbols
 
 
@@ -92,8 +92,8 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     known = member & (table.words[found] == code)
     unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
     meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
-    unit, named = (torch.where(known & begins, of_word[found], 0) for of_word in (table.unit, table.named))
-    return meaning, unit, named
+    unit = torch.where(known & begins, table.unit[found], 0)
+    return meaning, unit, torch.where(known, table.named[found], 0)
 
 
 def later(x: Tensor, by: int) -> Tensor:

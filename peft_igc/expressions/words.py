@@ -163,7 +163,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "operator_word": """plus times multiply multiplied divide divided over power percent percents
             point""",
         "link": "by than more less fewer add added subtract subtracted",
-        "function": "sqrt root log ln exp sin cos tan abs gcd lcm mod modulo",
+        "function": "sqrt root log ln exp sin cos tan abs gcd lcm mod modulo digit digits",
         "equal": "is equal equals make makes",
         "glue": """are was were be been being am has have had having the this that these those it its he she
             they we you i his her their our your my so then thus hence therefore because since as if when while will

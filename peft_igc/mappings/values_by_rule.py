@@ -17,7 +17,8 @@ import torch
 from ..expressions.decimals import canonical
 from ..expressions.reasons import Reason
 from ..expressions.symbols import SymbolTable, SymbolTokens
-from .symbol_steps import Context, ruling
+from .requests import Context
+from .symbol_steps import ruling
 
 
 __all__ = ["ValuesByRule"]

@@ -31,7 +31,7 @@ from torch import nn
 from transformers.cache_utils import Cache
 
 from ..mappings.readings import Pointing, Reading
-from ..mappings.symbol_steps import Context
+from ..mappings.requests import Context
 from ..numbers.calculator import Result, Status
 from ..numbers.spelling import continue_result, window_of
 from ..numbers.token_table import PADDING, UNSEEN

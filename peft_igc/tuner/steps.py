@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
-from ..mappings.symbol_steps import Context, Ruling, decided, ruling, signed_by_rule
+from ..mappings.requests import Context, signed_by_rule
+from ..mappings.symbol_steps import Ruling, decided, ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
 from .config import ONLY, IGCConfig

@@ -9,7 +9,7 @@ from peft_igc import IGCConfig, tiny_base
 from peft_igc.expressions.decimals import canonical
 from peft_igc.expressions.reasons import Reason
 from peft_igc.mappings.readings import NEVER, Pointing
-from peft_igc.mappings.symbol_steps import Context
+from peft_igc.mappings.requests import Context
 from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, register_operation
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
@@ -175,12 +175,32 @@ def test_the_stars_of_a_list_are_no_operators():
         ("I divided them. Take 12 away, then 5.", "+", "NONE"),
         ("Many times a day I ask. What do 5 and 12 make?", "+", "17"),
         ("x = 5, y = 12. Find the sum.", "+", "17"),
+        ("How much less is 12 than 5?", "-", "7"),
+        ("How much less is 5 than 12?", "-", "NONE"),
+        ("A book costs 5 dollars. Ann has 12 dollars. How many of them can she get?", "*", "NONE"),
+        ("A book costs 5 dollars. Ann has 12 dollars. How much more does she need?", "-", "-7"),
+        ("5 apples for 12 dollars each?", "*", "60"),
+        ("5 meters by 12 meters?", "*", "60"),
+        ("5 kilos minus 12 grams", "-", "NONE"),
+        ("5 kilos and 12 kilos", "+", "17"),
+        ("Book 5 seats for 12 June.", "+", "NONE"),
+        ("calculate max(5, 12)", "+", "NONE"),
+        ("calculate sum(5, 12)", "+", "17"),
+        ("the total (5 and 12)", "+", "17"),
+        ("Compute the sum of the digits of 5 and 12", "+", "NONE"),
+        ("5 = 12", "-", "NONE"),
         ("Compute: 52379 ± 43", "*", "NONE"),
         ("Answer this: what is 728 < 1960?", "*", "NONE"),
     ],
 )
 def test_an_operation_that_the_text_names_otherwise_is_silent(text, operator, expected):
     assert answer(text, operator=operator)[0] == expected
+
+
+def test_numbers_behind_the_same_word_are_excused_together_or_not_at_all():
+    text = "I have 5 pens. I have 12 pears. {} How many in all?"
+    for more, expected in (("I have 7 books.", "NONE"), ("It is 7 o'clock.", "17")):
+        assert answer(text.format(more), (0, 1), unrelated=[2], excuse_confidence=0.9)[0] == expected
 
 
 def test_names_say_nothing_of_an_operation_that_a_user_adds():

@@ -1,0 +1,227 @@
+"""Requests in words: what stands around the two numbers that the network chose, and whether it suits the operation.
+
+In: the text and the reading at each anchor. Out: the choice with the signs that the text has, and `Surroundings`:
+further numbers, names of other operations, units and words that contradict the choice. Nothing here is learned.
+Try it: `pytest tests/mappings/test_symbol_steps.py`
+
+Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places of a reading, K operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from ..expressions.literals import Literals, literals
+from ..expressions.names import OPERATIONS, Name
+from ..expressions.symbols import FIRST_MONEY
+from ..numbers.digits import PAD
+from ..numbers.number_runs import shifted
+from ..numbers.token_table import EMBEDDED
+from .readings import Choice, Pointing, two_places
+
+
+__all__ = ["Context", "Surroundings", "signed_by_rule"]
+
+
+class Context(NamedTuple):
+    """The text of B * A steps.
+
+    Attributes:
+        ids: [N, n] int64.
+        valid: [N, n] bool, False for padding.
+        anchor, since: [N] int64, indices of the last and the first token that each step reads.
+    """
+
+    ids: torch.Tensor
+    valid: torch.Tensor
+    anchor: torch.Tensor
+    since: torch.Tensor
+
+    @classmethod
+    def of(cls, ids: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> Context:
+        """From ids and valid [B, n], anchors and since [B, A]; an anchor of -1 reads nothing."""
+        ids, valid = (x.repeat_interleave(anchors.shape[1], 0) for x in (ids, valid))
+        return cls(ids, valid, anchors.flatten(), since.flatten())
+
+    @property
+    def read(self) -> torch.Tensor:
+        """[N, n] bool, tokens that the step reads."""
+        place = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return self.valid & (place <= self.anchor[:, None]) & (place >= self.since[:, None])
+
+    @property
+    def known(self) -> torch.Tensor:
+        """[N] bool, no token up to the anchor was given as an embedding, which may be a part of any number."""
+        place = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return ~((self.ids == EMBEDDED) & (place <= self.anchor[:, None])).any(1)
+
+
+class Surroundings(NamedTuple):
+    """What stands around the chosen numbers of [B, A] steps.
+
+    Attributes:
+        further: [B, A] int64, index of the first further number of the turn that is not excused, or of a chosen one
+            that is no literal; -1 for none.
+        strange: [B, A] bool, that number is not understood.
+        worded: [B, A] bool, letters stand between the two.
+        apart: [B, A] bool, a space precedes the later one of the two.
+        bare: [B, A] bool, the context has no letters.
+        contradicted: [B, A] bool, the text names another operation than the network, its formula is no single one, or
+            the units of its numbers do not suit the operation.
+        unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first, or its words
+            say that it is not below zero.
+        spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`, or a symbol
+            that compares them.
+        negated: [B, A] bool, a bracket is negated by a word, as in `minus (3 plus 4)`.
+        alone: [B, A] bool, letters stand between the two and every further number.
+    """
+
+    further: torch.Tensor
+    strange: torch.Tensor
+    worded: torch.Tensor
+    apart: torch.Tensor
+    bare: torch.Tensor
+    contradicted: torch.Tensor
+    unordered: torch.Tensor
+    spelled: torch.Tensor
+    negated: torch.Tensor
+    alone: torch.Tensor
+
+
+def signed_by_rule(
+    config: Any, reader: Any, context: Context, reading: Pointing, choice: Choice
+) -> tuple[Choice, Surroundings]:
+    """The choice with the signs that the text has, and where a further number refuses it.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        reader: the input mapping.
+        context: the text.
+        reading: the distributions.
+        choice: `reading.choose()`.
+
+    Returns:
+        The choice, and what stands around it.
+    """
+    read = context.read
+    found = literals(reader.symbols, context.ids, read, 1)
+    places = two_places(reading.scores)[0]  # [B, A, 2]
+    chosen = reading.positions.gather(2, places).flatten(0, 1).clamp(min=0)  # [N, 2]
+    # A word such as `minus` is a sign or the operation, which the network tells apart.
+    worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
+    sign = found.sign.gather(1, chosen).view(choice.signs.shape)
+    sign = sign | (choice.signs & worded_sign.long())
+    zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
+    sign = torch.where(zero, 0, sign)
+    unread = ~found.literal.gather(1, chosen)  # [N, 2]
+    # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does, and so
+    # does the network where it is sure (`In 2024 I had 3 apples`).
+    place = torch.arange(read.shape[1], device=read.device)
+    before = found.control & (place < chosen.amin(1, keepdim=True))
+    turn = torch.where(before, place, -1).amax(1, keepdim=True)
+    refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
+    temperature = 1.0 if reader.training else config.temperature
+    bound = found.joined | _parallel(context.ids, found, chosen)
+    refusing &= ~_excused(config, reading, temperature, read.shape[1]) | bound
+    culprit = torch.where(refusing, place, read.shape[1]).amin(1)
+    culprit = torch.where(refusing.any(1), culprit, -1)
+    culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)
+    strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
+    inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
+    worded = (found.word & inner).any(1)
+    apart = found.space | shifted(found.space, 1)
+    apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
+    contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
+    contradicted |= _unfit(config, found, chosen, choice.operator.flatten())
+    spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
+    words = found.word.cumsum(1)  # [N, n]
+    left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
+    numeric = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
+    alone = ~(numeric & (words >= left) & (words <= right)).any(1)
+    negated = found.negated.any(1)
+    stands = (
+        *(culprit, strange, worded, apart, ~found.word.any(1)),
+        *(contradicted, unordered, spelled, negated, alone),
+    )
+    around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
+    return choice._replace(signs=sign), around
+
+
+def _excused(config: Any, reading: Pointing, temperature: float, length: int) -> torch.Tensor:
+    """[N, length] bool, tokens of numbers that the network finds unrelated to the calculation that is asked.
+
+    The temperature of `reading` is taken out: it calibrates `confidence`, and must not change what is excused.
+    """
+    asked = 1 - (reading.operator * temperature).softmax(-1)[..., -1:]  # [B, A, 1]
+    unrelated = asked * reading.unrelated.sigmoid() >= (config.excuse_confidence or 2)
+    unrelated, positions = unrelated.flatten(0, 1), reading.positions.flatten(0, 1)  # [N, W]
+    at = torch.where(unrelated & (positions >= 0), positions, length)  # an additional column collects the others
+    return torch.zeros(len(at), length + 1, dtype=torch.bool, device=at.device).scatter(1, at, True)[:, :length]
+
+
+def _unlike(
+    config: Any, found: Literals, turn: torch.Tensor, operator: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whether the names of a text fit the operation of the network.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        found: the text.
+        turn: [N, n] bool, the tokens of the turn.
+        operator: [N] int64, the network's.
+
+    Returns:
+        [N] bool twice: `contradicted` and `unordered` of `Surroundings`.
+    """
+    bits = (found.names & turn[..., None]).any(1)  # [N, 11]
+    named, maybe = bits[:, :4], bits[:, 4:8]
+    possible, named = named | maybe, named.any(1)
+    # Of operations that users add no names are known, and of "no arithmetic", the last class, nothing is asked.
+    of_each = [possible[:, OPERATIONS.index(sign)] if sign in OPERATIONS else named for sign in config.operations]
+    allowed = torch.stack([*of_each, named], 1).gather(1, operator[:, None]).squeeze(1)
+    # Variables ask for what a formula or a word says: one operation.
+    operators = torch.where(turn, found.formula, 0).sum(1)
+    assigned = (found.assigned & turn).any(1)
+    vague = (operators > 1) | (assigned & ~possible.any(1))
+    subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
+    than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
+    unordered = found.difference.any(1) & ~found.link.any(1)
+    return (named & ~allowed) | vague, unordered | (subtracts & than & (how | ~less))
+
+
+def _unfit(config: Any, found: Literals, chosen: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:
+    """[N] bool, the chosen numbers [N, 2] cannot be operands of the network's operation [N], or are no operands.
+
+    Money is not multiplied by money, and what has different units is not added. A number before a month is a date, and
+    one in the brackets of `max(3, 5)` has another meaning.
+    """
+    unit = found.unit.gather(1, chosen)
+    differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
+    of = {sign: operator == at for at, sign in enumerate(config.operations)}
+    none = torch.zeros_like(differ)
+    product, total = of.get("*", none), of.get("+", none) | of.get("-", none)
+    words, first = found.word.cumsum(1), chosen.amin(1, keepdim=True)
+    place = torch.arange(words.shape[1], device=words.device)
+    call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
+    return ((unit >= FIRST_MONEY).all(1) & product) | (differ & total) | found.dated.gather(1, chosen).any(1) | call
+
+
+def _parallel(ids: torch.Tensor, found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+    """[N, n] bool, tokens behind the same two tokens as one of the chosen numbers: `I have 3 pens. I have 4 pears.`"""
+    place = torch.arange(ids.shape[1], device=ids.device)
+    last = torch.where(found.word, place, 0).cummax(1).values  # the last token with letters up to here
+    last = shifted(last, 1)  # and before here
+    there = (last > 0) & (last >= place - 2)
+    same = torch.ones_like(there)[..., None]
+    for token in (last, last - 1):
+        before = ids.gather(1, token.clamp(min=0))
+        same = same & (before[:, :, None] == before.gather(1, chosen)[:, None, :])  # [N, n, 2]
+    return (same & there[..., None] & there.gather(1, chosen)[:, None, :]).any(2)
+
+
+def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:
+    """[N, length] bool, True at the chosen [N, 2] tokens."""
+    place = torch.arange(length, device=chosen.device)
+    return (place == chosen[:, :1]) | (place == chosen[:, 1:])
