@@ -3,8 +3,8 @@
 In: a shape's name. Out: `Subject`s, all sharing the base's own tensors (so a copy costs nothing, and none of them has
 its weights better placed than another): the base without any PEFT, LoRA with about as many parameters as IGC, IGC in
 both interfaces, and for wide bases once more with the sizes of the demonstration's adapter. Weights are random but for
-`tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with `+` for
-an operator, or nothing at all. Nothing is timed here.
+`tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with the
+operator that it is told, or nothing at all. Nothing is timed here.
 
 Try it: `pytest tests/benchmarks/test_overhead.py`
 """
@@ -76,7 +76,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 FOR_TRAINING = SHAPES | {SMALL_LM: _SMOLLM2, SMALL_LM + HALF: _SMOLLM2}  # for `training_steps.py` only
 ROOM = 24 * 2**30  # bytes of GPU memory for the largest shape with its caches
-FORCED = 1000.0  # added to the logit of "no arithmetic"
+FORCED = 1000.0  # added to the logit of an operation, or of "no arithmetic"
 
 
 @dataclass
@@ -99,23 +99,22 @@ class Subject:
         return [module for module in self.model.modules() if isinstance(module, IGCLayer)]
 
     @contextmanager
-    def told(self, calculation: bool) -> Iterator[None]:
-        """Within, a forced reading in the hidden interface finds a calculation, or none. The token interface needs no
-        force for that: it finds none where there are no numbers."""
+    def told(self, operation: str | None) -> Iterator[None]:
+        """Within, a forced reading finds this operation, or no arithmetic. A text that names another silences it."""
         heads = [
-            layer.igc_input_mapping[name].operator_head.bias
+            (layer.igc_input_mapping[name].operator_head.bias, [*config.operations, None].index(operation))
             for layer in self.calculators
-            for name in layer.igc_config
-            if self.forced and not calculation
+            for name, config in layer.igc_config.items()
+            if self.forced
         ]
         with torch.no_grad():
-            for bias in heads:
-                bias[-1] += FORCED
+            for bias, at in heads:
+                bias[at] += FORCED
             try:
                 yield
             finally:
-                for bias in heads:
-                    bias[-1] -= FORCED
+                for bias, at in heads:
+                    bias[at] -= FORCED
 
 
 def missing(shape: str) -> str | None:

@@ -34,6 +34,7 @@ from benchmarks.common.measuring import Progress, alternating, facts, overhead, 
 from benchmarks.common.shapes import BASE, SHAPES, TINY, Subject, made_base, missing, subjects
 from benchmarks.cost.overhead_checks import (
     CALCULATION,
+    OPERATIONS,
     TEXTS,
     check_compiled,
     check_read,
@@ -230,7 +231,7 @@ def measured(
     def run(subject: Subject) -> dict[str, float]:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        with subject.told(kind == CALCULATION):
+        with subject.told(OPERATIONS[kind]):
             if mode == COMPILED and subject.method not in graphs:
                 graphs[subject.method] = CompiledDecoding(subject, ids, fed, mode="reduce-overhead")
             graph = graphs.get(subject.method)
@@ -297,7 +298,7 @@ def steps_of(made: list[Subject], tokenizer: Any) -> dict[str, Any]:
     for kind in TEXTS:
         ids = text_of(tokenizer, kind, 1, LOOKED_AT).to(device)
         for subject in made:
-            with subject.told(kind == CALCULATION):
+            with subject.told(OPERATIONS[kind]):
                 found.setdefault(kind, {})[subject.method] = operators(subject, ids, fed)
     return found
 

@@ -24,6 +24,7 @@ from peft_igc.tuner.steps import Step
 
 CALCULATION, PLAIN = "calculation", "plain"
 TEXTS = {CALCULATION: "What is 58 times 36?", PLAIN: "What is the name of it?"}
+OPERATIONS = {CALCULATION: "*", PLAIN: None}
 FILLER = "The house was old and it stood in a green garden near the river. "
 STEPS = 3  # decoding steps that are compared
 COMPILED_MOVES = {torch.float32: 1e-3, torch.bfloat16: 0.1}  # what another order of sums may move, of the largest
@@ -91,7 +92,7 @@ def checked(subject: Subject, base: Any, tokenizer: Any, length: int = 48) -> di
     for kind in TEXTS:
         ids = text_of(tokenizer, kind, 2, length).to(device)
         reference, whole = (logits_of(base, ids, fed, cached) for cached in (True, False))
-        with subject.told(kind == CALCULATION), statuses() as seen:
+        with subject.told(OPERATIONS[kind]), statuses() as seen:
             cached = logits_of(subject.model, ids, fed, True)
             steps = torch.cat(seen) if seen else torch.empty(0)
             uncached = logits_of(subject.model, ids, fed, False)

@@ -7,8 +7,7 @@ done as ever: every pass runs whole, its arg max is taken, the calculator reads,
 called (its call is found in the text, Python calculates, the reply becomes tokens in the same KV cache). Who calls the
 tool is the base alone, as if all that had been trained were merged into it: no tool use is cheaper. An answer that is
 not the target's text, whose tool was not called once, or whose calculator did not read once with the status ok, ends
-the run. A random reading is forced to `+`, so what the calculator writes is often another result; that takes the same
-operators. Says nothing about accuracy.
+the run. A random reading is forced to the operation of the question. Says nothing about accuracy.
 
     python -m benchmarks.methods.answer_times --output benchmarks/results/answer_times.json
 """
@@ -20,6 +19,7 @@ import json
 import random
 import statistics
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ import torch
 from benchmarks.common.answer_loop import answered, counted_passes
 from benchmarks.common.formatting import lines
 from benchmarks.common.measuring import Progress, facts, summary
-from benchmarks.common.shapes import LORA, SHAPES, made_base, missing, subjects
+from benchmarks.common.shapes import LORA, SHAPES, Subject, made_base, missing, subjects
 from benchmarks.cost.overhead_checks import statuses
 from benchmarks.methods.items import LONGER, TRAINED, Item, cells
 from benchmarks.methods.training import DIRECT, TOOL, TOOL_SPLICED, Form
@@ -71,7 +71,7 @@ class Contender:
     model: Any
     tokenizer: Any
     form: Form = DIRECT
-    reads: bool = False  # has a calculator
+    subject: Subject | None = None  # with a calculator
 
     def answer(self, item: Item) -> tuple[str, int]:
         """The visible answer to a question, from text to text, and how often the tool was called."""
@@ -82,6 +82,10 @@ class Contender:
         text = self.tokenizer.decode(made.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return self.form.visible(text), len(made.calls)
 
+    def reading(self, item: Item) -> AbstractContextManager[None]:
+        """Within, the calculator finds the operation of a question."""
+        return nullcontext() if self.subject is None else self.subject.told(item[COLUMNS[0]])
+
     def script(self, item: Item) -> list[int]:
         """The tokens of the right answer in this form, and the end."""
         pieces = self.form.pieces(item["target"], *(item[name] for name in COLUMNS))
@@ -90,14 +94,14 @@ class Contender:
 
     def checked(self, item: Item) -> int:
         """Passes of an answer; `SystemExit` if it is not what is to be timed."""
-        with counted_passes(self.model) as passes, statuses() as seen:
+        with self.reading(item), counted_passes(self.model) as passes, statuses() as seen:
             text, calls = self.answer(item)
         if text != item["target"]:
             raise SystemExit(f"{self.name}: the answer is {text!r} where {item['target']!r} was told.")
         if calls != (self.form.tool is not None):
             raise SystemExit(f"{self.name}: {item['prompt']!r} was answered with {calls} calls of a tool.")
         read = torch.cat(seen).tolist() if seen else []
-        if self.reads and read != [Status.OK]:
+        if self.subject is not None and read != [Status.OK]:
             raise SystemExit(f"{self.name}: {item['prompt']!r} was read with the statuses {read}, not once and ok.")
         return len(passes)
 
@@ -106,7 +110,7 @@ def contenders(shape: str, seed: int) -> list[Contender]:
     """The base, IGC in all its sizes, and the base with a tool."""
     base, tokenizer = made_base(shape, seed, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     made = [
-        Contender(subject.method, subject.model, tokenizer, reads=bool(subject.calculators))
+        Contender(subject.method, subject.model, tokenizer, subject=subject if subject.calculators else None)
         for subject in subjects(base, tokenizer, seed)
         if subject.method != LORA
     ]
@@ -130,11 +134,12 @@ def timed(made: list[Contender], items: list[Item], progress: Progress, what: st
     for item in items:
         for one in rng.sample(made, len(made)):
             passes[one.name].append(one.checked(item))  # also what is made once is made here
-            begin = time.perf_counter()
-            one.answer(item)
-            if one.model.device.type == "cuda":
-                torch.cuda.synchronize()
-            taken[one.name].append(time.perf_counter() - begin)
+            with one.reading(item):
+                begin = time.perf_counter()
+                one.answer(item)
+                if one.model.device.type == "cuda":
+                    torch.cuda.synchronize()
+                taken[one.name].append(time.perf_counter() - begin)
         progress.step(what)
     return {
         one.name: {

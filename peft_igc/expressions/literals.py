@@ -30,6 +30,8 @@ __all__ = ["Literals", "literals"]
 _LETTERS = sum(1 << symbol for symbol in range(Symbol.LETTERS, Symbol.LINK + 1) if symbol != Symbol.MINUS_SIGN)
 _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERENCE
 _OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
+_CLOSES = sum(1 << symbol for symbol in (Symbol.EDGE, Symbol.LINE, Symbol.CONTROL, Symbol.DOT, Symbol.QUESTION))
+_CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may end a part of a sentence
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -51,6 +53,7 @@ class Literals(NamedTuple):
     assigned: Tensor  # [N, L] bool, an equals sign behind a variable, as in `x = 3`
     formula: Tensor  # [N, L] int64, operators between two variables, as in `x + y`
     joined: Tensor  # [N, L] bool, a number begins behind a word such as `plus`
+    first: Tensor  # [N, L] bool, a number begins a line, a sentence or a part of one
     relation: Tensor  # [N, L] bool, a symbol that compares, such as `<`, or the equals sign of an equation: `3 = 5`
     call: Tensor  # [N, L] bool, a bracket at the end of a word that names no operation: `max(`
     unit: Tensor  # [N, L] int64, the unit behind the number that begins, see `symbols`; 0 for none
@@ -184,6 +187,7 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
         "relation": (symbol == int(Symbol.RELATION)) | equation,
         "call": (symbol == int(Symbol.OPEN)) & later(word, 1),
         "joined": begins & after_operator,
+        "first": begins & ((_CLOSES >> torch.where(space, later(symbol, 2), later(symbol, 1))) & 1 > 0),
         "operator": _joining(symbol),
         "negated": _negated(symbol),
     }

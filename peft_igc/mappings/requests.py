@@ -209,7 +209,11 @@ def _unfit(config: Any, found: Literals, chosen: torch.Tensor, operator: torch.T
 
 
 def _parallel(ids: torch.Tensor, found: Literals, chosen: torch.Tensor) -> torch.Tensor:
-    """[N, n] bool, tokens behind the same two tokens as one of the chosen numbers: `I have 3 pens. I have 4 pears.`"""
+    """[N, n] bool, numbers that stand as the chosen ones do.
+
+    They stand behind the same two tokens as one of them (`I have 3 pens. I have 4 pears.`), or each begins a part
+    of a sentence (`3 pens. 4 pears. 5 plums.`).
+    """
     place = torch.arange(ids.shape[1], device=ids.device)
     last = torch.where(found.word, place, 0).cummax(1).values  # the last token with letters up to here
     last = shifted(last, 1)  # and before here
@@ -218,7 +222,8 @@ def _parallel(ids: torch.Tensor, found: Literals, chosen: torch.Tensor) -> torch
     for token in (last, last - 1):
         before = ids.gather(1, token.clamp(min=0))
         same = same & (before[:, :, None] == before.gather(1, chosen)[:, None, :])  # [N, n, 2]
-    return (same & there[..., None] & there.gather(1, chosen)[:, None, :]).any(2)
+    behind = (same & there[..., None] & there.gather(1, chosen)[:, None, :]).any(2)
+    return behind | (found.first & found.first.gather(1, chosen).all(1, keepdim=True))
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:

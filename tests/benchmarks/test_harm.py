@@ -137,7 +137,7 @@ def test_what_is_told_of_a_kind():
 def test_a_prompt_changes_where_a_step_is_ok_and_nowhere_else(monkeypatch):
     monkeypatch.setattr(harm, "CONTROL_LEAST", 0.0)
     model, tokenizer = random_igc()
-    items = [Text("What about the road along the river?", "none"), Text("Why is 7 times 8 hard to remember?", "two")]
+    items = [Text("What about the road along the river?", "none"), Text("Why are 7 and 8 hard to remember?", "two")]
     quiet, asked = harm.outcomes("random", model, tokenizer, items, BESIDE)
     assert (quiet.activated, quiet.identical, quiet.change) == (False, True, {"own": 0.0})
     assert quiet.answer == quiet.base_answer

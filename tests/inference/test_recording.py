@@ -110,11 +110,11 @@ def test_the_second_most_probable_digit_of_the_hidden_interface_is_shown():
 
 def test_gate_and_size_are_those_of_the_update(made):
     model, _ = made
-    batch = batch_of(made[1], PROMPTS[:1])
+    batch = batch_of(made[1], PROMPTS[1:2])
     with igc_trace(*made) as trace, torch.no_grad():
         written = model(**batch, output_hidden_states=True).hidden_states[2]
         plain = model(**batch, output_hidden_states=True, igc_anchors=torch.tensor([[-1]])).hidden_states[2]
-        generate(*made, prompts=PROMPTS[:1])
+        generate(*made, prompts=PROMPTS[1:2])
     size = ((written - plain).norm(dim=-1) / plain.norm(dim=-1))[0, -1]
     first = trace.texts[-1].generated[0]
     assert size > 0.01

@@ -203,6 +203,15 @@ def test_numbers_behind_the_same_word_are_excused_together_or_not_at_all():
         assert answer(text.format(more), (0, 1), unrelated=[2], excuse_confidence=0.9)[0] == expected
 
 
+def test_numbers_that_begin_parts_of_sentences_are_excused_together_or_not_at_all():
+    for mark in (".", ",", ";", "\n"):
+        text = f"Here: 5 pens{mark} 12 pears{mark} {{}}. How many in all?"
+        for more, expected in (("7 books", "NONE"), ("It is 7 o'clock", "17")):
+            assert answer(text.format(more), (0, 1), unrelated=[2], excuse_confidence=0.9)[0] == expected
+    text = "2024 was good. We have 5 pens and 12 pears. How many in all?"
+    assert answer(text, (1, 2), unrelated=[0], excuse_confidence=0.9)[0] == "17"
+
+
 def test_names_say_nothing_of_an_operation_that_a_user_adds():
     register_operation(Operation("larger", "max", _first, lambda a, b, division: max(a, b)))
     try:
