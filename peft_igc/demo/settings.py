@@ -19,9 +19,10 @@ __all__ = ["LANGUAGE_MODEL", "SETTINGS", "DemoSettings", "LanguageModelSettings"
 class WritingSettings:
     """Hyperparameters of a stage that trains the writing alone, on prompts that the model reads once."""
 
-    rows: int  # half of them from the reading's, and half with longer numbers
+    rows: int  # half of them from the reading's, and half with longer numbers, but for `covering`
     steps: int
     batch_size: int
+    covering: int = 0  # rows whose results have all leading digits in turn
     max_digits: int = 20  # of the longer operands
     expressions: float = 0.4  # fraction of these rows with an expression, most of them with decimal places
     learning_rate: float = 3e-3
@@ -117,7 +118,7 @@ SETTINGS = {
         muon_learning_rate=1e-2,
         weight_decay=0.3,
         writing_every=4,
-        writing=WritingSettings(rows=4096, steps=190, batch_size=128, weight_decay=0.3),
+        writing=WritingSettings(rows=5632, covering=2560, steps=190, batch_size=128, weight_decay=0.3),
         calibration_items=1000,
         most_wrong=0.004,
         target=0.999,

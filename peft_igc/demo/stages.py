@@ -22,6 +22,7 @@ from ..data.wording.wording import TRAINING
 from ..inference.decoding import padding_token
 from ..trainer.config import IGCSFTConfig
 from .batches import has_number, tokenized
+from .leading_digits import covering_rows
 from .progress import Progress
 from .settings import DemoSettings
 from .training import made_trainer
@@ -73,7 +74,8 @@ def train_reading(
 def written_rows(
     rows: Sequence[dict[str, Any]], excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings
 ) -> list[dict[str, Any]]:
-    """Rows with a result for the writing: half are the first ones of the reading's, half have longer numbers.
+    """Rows with a result for the writing: the first ones of the reading's, as many with longer numbers, and some that
+    have all leading digits.
 
     Args:
         rows: Rows of the reading.
@@ -83,7 +85,8 @@ def written_rows(
     """
     stage = settings.writing
     assert stage is not None
-    found = [row for row in rows if has_number(row["igc_result"])][: stage.rows // 2]
+    half = (stage.rows - stage.covering) // 2
+    found = [row for row in rows if has_number(row["igc_result"])][:half]
     by_rule = settings.max_operands > 2
     silent = dict.fromkeys(("none", "overflow", "undefined", "inexact", "unsupported", "look_alikes"), 0.0)
     longer = ArithmeticRows(
@@ -97,7 +100,8 @@ def written_rows(
         max_operands=settings.max_operands,
         decimals=settings.decimals,
     )
-    return found + list(itertools.islice((row for row in longer if has_number(row["igc_result"])), stage.rows // 2))
+    found += itertools.islice((row for row in longer if has_number(row["igc_result"])), half)
+    return found + covering_rows(stage.covering, seed, settings.decimals)
 
 
 def train_results(

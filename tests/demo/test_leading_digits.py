@@ -1,0 +1,37 @@
+"""Promises of the rows that cover leading digits: every group is there, and the results are right."""
+
+from fractions import Fraction
+
+import pytest
+
+from peft_igc.data.columns import check_columns
+from peft_igc.data.exact_values import ValueLimits, work_out
+from peft_igc.demo.leading_digits import covering_rows
+from peft_igc.demo.run import demo_config
+from peft_igc.demo.settings import SETTINGS
+from peft_igc.inference.loading import tiny_base
+from peft_igc.trainer.collator import limits_of
+
+
+@pytest.mark.parametrize("decimals", [True, False])
+def test_every_group_stands_behind_a_sign_and_behind_a_point(decimals):
+    rows = covering_rows(2000, 0, decimals)
+    results = [row["igc_result"] for row in rows]
+    parts = [result.removeprefix("-").partition(".") for result in results]
+    leading = {number[:3] for number, _, _ in parts}
+    assert {str(group) for group in range(1000)} == leading
+    behind = {fraction[:3] for _, _, fraction in parts}
+    assert len(behind) > 600 if decimals else behind == {""}
+    signed = {number[:3] for (number, _, _), result in zip(parts, results, strict=True) if result.startswith("-")}
+    assert len(signed) == 999  # all but zero
+    assert covering_rows(2000, 1, decimals) != rows == covering_rows(2000, 0, decimals)
+
+
+def test_results_are_right_and_the_columns_are_checked():
+    config = demo_config(tiny_base()[1], SETTINGS["tokens"])
+    for row in covering_rows(300, 0, True):
+        check_columns(row, **limits_of(config))
+        worked = work_out(row["igc_expression"], ValueLimits.of(config))
+        assert worked.value == Fraction(row["igc_result"])
+        assert row["igc_expression"] in row["prompt"][0]["content"]
+        assert row["completion"][0]["content"] == row["igc_result"]
