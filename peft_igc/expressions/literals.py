@@ -47,10 +47,12 @@ class Literals(NamedTuple):
     may_negate: Tensor  # [N, L] bool, a word stands directly before the literal that may be its sign, such as `minus`
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
+    said: Tensor  # [N, L] bool, letters of another word than `and`
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
     names: Tensor  # [N, L, 11] bool, what words and formulas in this token name, by the bits of `names.Name`
     assigned: Tensor  # [N, L] bool, an equals sign behind a variable, as in `x = 3`
+    variable: Tensor  # [N, L] bool, a letter beside an operator in words, as in `times n`
     formula: Tensor  # [N, L] int64, operators between two variables, as in `x + y`
     joined: Tensor  # [N, L] bool, a number begins behind a word such as `plus`
     first: Tensor  # [N, L] bool, a number begins a line, a sentence or a part of one
@@ -58,6 +60,8 @@ class Literals(NamedTuple):
     call: Tensor  # [N, L] bool, a bracket at the end of a word that names no operation: `max(`
     unit: Tensor  # [N, L] int64, the unit behind the number that begins, see `symbols`; 0 for none
     dated: Tensor  # [N, L] bool, a month stands behind the number that begins
+    thing: Tensor  # [N, L] int64, `words.letters_hash` of a word behind it that is in no list; 0 for none
+    lead: Tensor  # [N, L, 2] int64, the same of the word before it and of the one before that, in a list or not
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
@@ -106,7 +110,10 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     kept = torch.cat([literal, literal.new_zeros(n, 1)], 1).gather(1, owner)
     fits = digit & kept & (rank < num_digits)
     to = torch.where(fits, owner * num_digits + rank, length * num_digits)
-    unit, month = _behind(stream, number, owner, length)
+    unit, month, thing = _behind(stream, number, owner, length)
+    room = ids.new_zeros(n, length + 1)
+    ahead = (torch.where(begins, _before(stream.symbol, x), 0) for x in (stream.code, stream.before))
+    lead = torch.stack([room.scatter_add(1, token, x)[:, :length] for x in ahead], -1)
     digits = ids.new_full((n, length * num_digits + 1), PAD).scatter(1, to, stream.value)
     scale = ids.new_zeros(n, length + 1).scatter_add(1, owner, (decimal & kept).long())[:, :length]
     return Literals(
@@ -120,8 +127,11 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         **{name: count(there) > 0 for name, there in _marks(stream.symbol, stream.named, begins).items()},
         unit=unit,
         dated=month > 0,
+        thing=thing,
+        lead=lead,
         names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name if bit != Name.TIMES], -1),
         assigned=count(named.assigned) > 0,
+        variable=count(named.variable) > 0,
         formula=count(named.operator),
     )
 
@@ -153,8 +163,13 @@ def _joining(symbol: Tensor) -> Tensor:
     return ((_OPERATORS >> symbol) & 1 > 0) | (star & alone) | (signs & (after == int(Symbol.EQUALS)))
 
 
-def _behind(stream: Stream, number: Tensor, owner: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """The unit and the month behind each number, both [N, L] int64, at the token in which it begins; 0 for none.
+def _before(symbol: Tensor, x: Tensor) -> Tensor:
+    """[N, S], what [N, S] says one place earlier, or two where a space stands between."""
+    return torch.where(later(symbol, 1) == int(Symbol.SPACE), later(x, 2), later(x, 1))
+
+
+def _behind(stream: Stream, number: Tensor, owner: Tensor, length: int) -> list[Tensor]:
+    """Unit, month and unlisted word behind each number, [N, L] int64, at the token in which it begins; 0 for none.
 
     Args:
         stream: The text.
@@ -166,9 +181,10 @@ def _behind(stream: Stream, number: Tensor, owner: Tensor, length: int) -> tuple
     space = shifted(stream.symbol, -1) == int(Symbol.SPACE)
     ends = number & ~shifted(number, -1)
     room = month.new_zeros(month.shape[0], length + 1)
-    behind = (torch.where(ends, torch.where(space, shifted(x, -2), shifted(x, -1)), 0) for x in (stream.unit, month))
-    unit, month = (room.scatter_add(1, owner, x)[:, :length] for x in behind)
-    return unit, month
+    thing = torch.where((stream.symbol == int(Symbol.LETTERS)) & (stream.named == 0), stream.code, 0)
+    marks = (stream.unit, month, thing)
+    behind = (torch.where(ends, torch.where(space, shifted(x, -2), shifted(x, -1)), 0) for x in marks)
+    return [room.scatter_add(1, owner, x)[:, :length] for x in behind]
 
 
 def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
@@ -180,6 +196,7 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
     word = (symbol == int(Symbol.LETTERS)) & (named == 0)
     return {
         "word": (_LETTERS >> symbol) & 1 > 0,
+        "said": ((_LETTERS & ~(1 << Symbol.AND)) >> symbol) & 1 > 0,
         "space": symbol == int(Symbol.SPACE),
         "difference": symbol == int(Symbol.DIFFERENCE),
         "link": symbol == int(Symbol.LINK),
@@ -187,7 +204,7 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
         "relation": (symbol == int(Symbol.RELATION)) | equation,
         "call": (symbol == int(Symbol.OPEN)) & later(word, 1),
         "joined": begins & after_operator,
-        "first": begins & ((_CLOSES >> torch.where(space, later(symbol, 2), later(symbol, 1))) & 1 > 0),
+        "first": begins & ((_CLOSES >> _before(symbol, symbol)) & 1 > 0),
         "operator": _joining(symbol),
         "negated": _negated(symbol),
     }

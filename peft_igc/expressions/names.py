@@ -81,6 +81,7 @@ class Naming(NamedTuple):
     names: Tensor  # [N, S] int64, bits of `Name`
     assigned: Tensor  # [N, S] bool, an equals sign behind a variable: `x = 3`
     operator: Tensor  # [N, S] bool, an operator between two variables: `x + y`
+    variable: Tensor  # [N, S] bool, a letter beside an operator in words: `times n`
 
 
 def naming(symbol: Tensor, named: Tensor) -> Naming:
@@ -101,5 +102,9 @@ def naming(symbol: Tensor, named: Tensor) -> Naming:
     for sign, name in _OF_SYMBOL.items():
         names = torch.where(symbol == int(sign), int(name), names)
     operator = (names > 0) & before & after
-    return Naming(named | torch.where(operator, names, 0), (symbol == int(Symbol.EQUALS)) & before, operator)
+    word = symbol == int(Symbol.OPERATOR_WORD)
+    near = (shifted(word, 2) & shifted(space, 1)) | (shifted(word, -2) & shifted(space, -1))
+    letter = (_LETTER >> symbol) & 1 > 0
+    assigned = (symbol == int(Symbol.EQUALS)) & before
+    return Naming(named | torch.where(operator, names, 0), assigned, operator, letter & near)
 

@@ -31,6 +31,8 @@ class Stream(NamedTuple):
     token: Tensor  # [N, W] int64, index of the token that holds the symbol
     unit: Tensor  # [N, W] int64, a number for each unit of measurement, 0 elsewhere
     named: Tensor  # [N, W] int64, bits of `names.Name` of a listed word, at all of its pieces
+    code: Tensor  # [N, W] int64, `words.letters_hash` of the word, at all of its pieces
+    before: Tensor  # [N, W] int64, the same of the word before it
     cut: Tensor  # [N, 1] bool, the text has more symbols
 
 
@@ -53,8 +55,8 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     first = table.start[row] + size - end  # of a token's symbols in the table, less those of the text before it
     at = (first.gather(1, token) + slot).clamp(min=0)
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
-    symbol, unit, named = _with_words(table, symbol, at)
-    return Stream(symbol, table.value[at], token, unit, named, total > width)
+    symbol, unit, named, code, before = _with_words(table, symbol, at)
+    return Stream(symbol, table.value[at], token, unit, named, code, before, total > width)
 
 
 def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> int:
@@ -72,8 +74,8 @@ def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> i
     return min(most, max(int(longest), 1))
 
 
-def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The symbols [N, W], with those of listed words and of characters in several tokens, units, and names.
+def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The symbols [N, W], with those of listed words and of characters in several tokens; and what words have.
 
     All pieces of a listed word get its symbol. A character's symbol stands at its first part.
     """
@@ -87,13 +89,15 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     first = room.scatter(1, torch.where(begins, word, 0), before).gather(1, word)
     moved = table.hash[at] * table.powers[(before - first).clamp(0, LONGEST_WORD)]
     member = letters | part | rest
-    code = room.scatter_add(1, word, torch.where(member, moved, 0)).gather(1, word)
+    codes = room.scatter_add(1, word, torch.where(member, moved, 0))
+    code = codes.gather(1, word)
     found = torch.searchsorted(table.words, code).clamp(max=len(table.words) - 1)
     known = member & (table.words[found] == code)
     unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
     meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
     unit = torch.where(known & begins, table.unit[found], 0)
-    return meaning, unit, torch.where(known, table.named[found], 0)
+    previous = torch.where(member, codes.gather(1, (word - 1).clamp(min=0)), 0)
+    return meaning, unit, torch.where(known, table.named[found], 0), torch.where(member, code, 0), previous
 
 
 def later(x: Tensor, by: int) -> Tensor:

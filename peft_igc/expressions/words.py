@@ -153,17 +153,17 @@ _WORDS: dict[str, dict[str, str]] = {
         "one": "one",
         "number_word": """zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
             sixteen seventeen eighteen nineteen twenty thirty forty fourty fifty sixty seventy eighty ninety hundred
-            hundreds thousand thousands million millions billion billions trillion trillions dozen dozens half halves
-            halved twice thrice double doubled triple tripled quadruple quadrupled third thirds fourth fourths quarter
-            quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths hundredth
-            hundredths thousandth thousandths squared cubed couple""",
+            hundreds thousand thousands million millions billion billions trillion trillions dozen dozens half halve
+            halves halved halving twice thrice double doubled triple tripled quadruple quadrupled third thirds fourth
+            fourths quarter quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth
+            tenths hundredth hundredths thousandth thousandths squared cubed couple""",
         "scale_word": """k m b bn mn mio tn lakh crore score gross bps cent pi π c d e f h j l n o p q r s t u v w y
             z""",
         "minus": "minus",
         "operator_word": """plus times multiply multiplied divide divided over power percent percents
             point""",
         "link": "by than more less fewer add added subtract subtracted",
-        "function": "sqrt root log ln exp sin cos tan abs gcd lcm mod modulo digit digits",
+        "function": "sqrt root log ln exp sin cos tan abs gcd lcm mod modulo digit digits bitwise xor",
         "equal": "is equal equals make makes",
         "glue": """are was were be been being am has have had having the this that these those it its he she
             they we you i his her their our your my so then thus hence therefore because since as if when while will

@@ -16,6 +16,7 @@ import torch
 from ..expressions.literals import Literals, literals
 from ..expressions.names import OPERATIONS, Name
 from ..expressions.symbols import FIRST_MONEY
+from ..expressions.words import letters_hash
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
 from ..numbers.token_table import EMBEDDED
@@ -23,6 +24,8 @@ from .readings import Choice, Pointing, two_places
 
 
 __all__ = ["Context", "Surroundings", "signed_by_rule"]
+
+_FROM, _TO = letters_hash("from"), letters_hash("to")
 
 
 class Context(NamedTuple):
@@ -123,7 +126,7 @@ def signed_by_rule(
     turn = torch.where(before, place, -1).amax(1, keepdim=True)
     refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
     temperature = 1.0 if reader.training else config.temperature
-    bound = found.joined | _parallel(context.ids, found, chosen)
+    bound = found.joined | _parallel(found, chosen)
     refusing &= ~_excused(config, reading, temperature, read.shape[1]) | bound
     culprit = torch.where(refusing, place, read.shape[1]).amin(1)
     culprit = torch.where(refusing.any(1), culprit, -1)
@@ -134,6 +137,7 @@ def signed_by_rule(
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
+    contradicted |= ~(found.said & (place > turn)).any(1)  # `3 and 5`
     contradicted |= _unfit(config, found, chosen, choice.operator.flatten())
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
@@ -184,7 +188,7 @@ def _unlike(
     # Variables ask for what a formula or a word says: one operation.
     operators = torch.where(turn, found.formula, 0).sum(1)
     assigned = (found.assigned & turn).any(1)
-    vague = (operators > 1) | (assigned & ~possible.any(1))
+    vague = (operators > 1) | (assigned & ~possible.any(1)) | ((found.variable & turn).any(1) & ~assigned)
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
     unordered = found.difference.any(1) & ~found.link.any(1)
@@ -194,35 +198,34 @@ def _unlike(
 def _unfit(config: Any, found: Literals, chosen: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:
     """[N] bool, the chosen numbers [N, 2] cannot be operands of the network's operation [N], or are no operands.
 
-    Money is not multiplied by money, and what has different units is not added. A number before a month is a date, and
-    one in the brackets of `max(3, 5)` has another meaning.
+    Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
+    a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a distance.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
+    thing = found.thing.gather(1, chosen)
+    alike = (unit >= FIRST_MONEY).all(1) | ((thing[:, 0] == thing[:, 1]) & (thing[:, 0] != 0))
     of = {sign: operator == at for at, sign in enumerate(config.operations)}
     none = torch.zeros_like(differ)
     product, total = of.get("*", none), of.get("+", none) | of.get("-", none)
+    lead = found.lead[..., 0].gather(1, chosen)
+    distance = (lead == _FROM).any(1) & (lead == _TO).any(1)
     words, first = found.word.cumsum(1), chosen.amin(1, keepdim=True)
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
-    return ((unit >= FIRST_MONEY).all(1) & product) | (differ & total) | found.dated.gather(1, chosen).any(1) | call
+    unfit = (alike & product) | (differ & total) | (distance & ~of.get("-", none))
+    return unfit | found.dated.gather(1, chosen).any(1) | call
 
 
-def _parallel(ids: torch.Tensor, found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+def _parallel(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
     """[N, n] bool, numbers that stand as the chosen ones do.
 
-    They stand behind the same two tokens as one of them (`I have 3 pens. I have 4 pears.`), or each begins a part
+    They stand behind the same two words as one of them (`I have 3 pens. I have 4 pears.`), or each begins a part
     of a sentence (`3 pens. 4 pears. 5 plums.`).
     """
-    place = torch.arange(ids.shape[1], device=ids.device)
-    last = torch.where(found.word, place, 0).cummax(1).values  # the last token with letters up to here
-    last = shifted(last, 1)  # and before here
-    there = (last > 0) & (last >= place - 2)
-    same = torch.ones_like(there)[..., None]
-    for token in (last, last - 1):
-        before = ids.gather(1, token.clamp(min=0))
-        same = same & (before[:, :, None] == before.gather(1, chosen)[:, None, :])  # [N, n, 2]
-    behind = (same & there[..., None] & there.gather(1, chosen)[:, None, :]).any(2)
+    leads = found.lead.gather(1, chosen[..., None].expand(-1, -1, 2))  # [N, 2, 2]
+    same = (found.lead[:, :, None] == leads[:, None]).all(3) & (leads[:, None, :, 0] != 0)  # [N, n, 2]
+    behind = same.any(2)
     return behind | (found.first & found.first.gather(1, chosen).all(1, keepdim=True))
 
 

@@ -189,6 +189,18 @@ def test_the_stars_of_a_list_are_no_operators():
         ("the total (5 and 12)", "+", "17"),
         ("Compute the sum of the digits of 5 and 12", "+", "NONE"),
         ("5 = 12", "-", "NONE"),
+        ("A factory makes 12 toys an hour. Tom needs 60 toys. How many hours?", "*", "NONE"),
+        ("A factory makes 12 toys an hour. Tom needs 60 toys. How many are missing?", "-", "-48"),
+        ("12 boxes with 60 toys", "*", "720"),
+        ("Give me the sum of the numbers from 12 to 60.", "+", "NONE"),
+        ("How far is it from 12 to 60?", "-", "-48"),
+        ("12 and 60", "+", "NONE"),
+        ("Sum: 12 and 60", "+", "72"),
+        ("What is 12 times n minus 60?", "*", "NONE"),
+        ("12 x plus (-60) y is", "+", "NONE"),
+        ("What is 12 bitwise and 60?", "+", "NONE"),
+        ("halve 12 and subtract 60", "-", "NONE"),
+        ("How much remains of -12 after removing -60?", "-", "48"),
         ("Compute: 52379 ± 43", "*", "NONE"),
         ("Answer this: what is 728 < 1960?", "*", "NONE"),
     ],
@@ -199,8 +211,9 @@ def test_an_operation_that_the_text_names_otherwise_is_silent(text, operator, ex
 
 def test_numbers_behind_the_same_word_are_excused_together_or_not_at_all():
     text = "I have 5 pens. I have 12 pears. {} How many in all?"
-    for more, expected in (("I have 7 books.", "NONE"), ("It is 7 o'clock.", "17")):
+    for more, expected in (("I have 7 books.", "NONE"), ("It is 7 o'clock.", "17"), ("You have 7 left.", "17")):
         assert answer(text.format(more), (0, 1), unrelated=[2], excuse_confidence=0.9)[0] == expected
+    assert answer(text.format("I have 7 books."), (1, 2), unrelated=[0], excuse_confidence=0.9)[0] == "NONE"
 
 
 def test_numbers_that_begin_parts_of_sentences_are_excused_together_or_not_at_all():

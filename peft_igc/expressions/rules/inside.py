@@ -360,6 +360,8 @@ def _unit(state: State, symbol: Symbol) -> Step:
     elif symbol is S.SPACE:
         return state._replace(flags=(False, single, False)), Label.NONE
     elif (symbol in _DIGITS and (measure or not within)) or (symbol in (S.PERCENT, *CLOSING) and not within):
+        if single and mode is not Mode.REACH:  # `what is left of 9 after -8` has a sign
+            return STRANGER, Label.NONE
         return wanted(State("wanted", mode), symbol)
     elif within and symbol in (S.SLASH, S.MINUS, S.APOSTROPHE):
         return State("unit joint", mode, state.number, (single,)), Label.NONE
