@@ -215,7 +215,8 @@ def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False
 
 def _readable(prompt: str) -> bool:
     """Whether all numbers of the last block are in one expression in symbols that has a value by itself."""
-    block = prompt.split("\n\n")[-1].replace(" x ", " * ")
+    blocks = [block for block in prompt.split("\n\n") if re.search("[0-9]", block)]
+    block = blocks[-1].replace(" x ", " * ") if blocks else ""
     runs = [run for run in _SYMBOLS.findall(block) if re.search("[0-9]", run)]
     value = reference.read(runs[0].strip(" .,"), max_operands=8, digits=_RESULT_DIGITS) if len(runs) == 1 else None
     return isinstance(value, Fraction)

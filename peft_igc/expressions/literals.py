@@ -23,6 +23,7 @@ from .names import Name, naming
 from .rules.in_words import VERDICT, Mark, Verdict
 from .stream import Stream, later, stream_of, symbols_in
 from .symbols import SymbolTokens
+from .words import letters_hash
 
 
 __all__ = ["Literals", "literals"]
@@ -32,6 +33,7 @@ _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERE
 _OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
 _CLOSES = sum(1 << symbol for symbol in (Symbol.EDGE, Symbol.LINE, Symbol.CONTROL, Symbol.DOT, Symbol.QUESTION))
 _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may end a part of a sentence
+_MAY = letters_hash("may")  # a month behind a number, a verb elsewhere
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -110,10 +112,6 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     kept = torch.cat([literal, literal.new_zeros(n, 1)], 1).gather(1, owner)
     fits = digit & kept & (rank < num_digits)
     to = torch.where(fits, owner * num_digits + rank, length * num_digits)
-    unit, month, thing = _behind(stream, number, owner, length)
-    room = ids.new_zeros(n, length + 1)
-    ahead = (torch.where(begins, _before(stream.symbol, x), 0) for x in (stream.code, stream.before))
-    lead = torch.stack([room.scatter_add(1, token, x)[:, :length] for x in ahead], -1)
     digits = ids.new_full((n, length * num_digits + 1), PAD).scatter(1, to, stream.value)
     scale = ids.new_zeros(n, length + 1).scatter_add(1, owner, (decimal & kept).long())[:, :length]
     return Literals(
@@ -125,10 +123,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         may_negate=literal & (count(verdict == int(Verdict.AFTER_OPERATOR)) > 0),
         scale=scale,
         **{name: count(there) > 0 for name, there in _marks(stream.symbol, stream.named, begins).items()},
-        unit=unit,
-        dated=month > 0,
-        thing=thing,
-        lead=lead,
+        **_beside(stream, number, owner, length),
         names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name if bit != Name.TIMES], -1),
         assigned=count(named.assigned) > 0,
         variable=count(named.variable) > 0,
@@ -168,8 +163,8 @@ def _before(symbol: Tensor, x: Tensor) -> Tensor:
     return torch.where(later(symbol, 1) == int(Symbol.SPACE), later(x, 2), later(x, 1))
 
 
-def _behind(stream: Stream, number: Tensor, owner: Tensor, length: int) -> list[Tensor]:
-    """Unit, month and unlisted word behind each number, [N, L] int64, at the token in which it begins; 0 for none.
+def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[str, Tensor]:
+    """Fields of `Literals` that say which words stand beside a number, at the token in which it begins; 0 for none.
 
     Args:
         stream: The text.
@@ -177,14 +172,16 @@ def _behind(stream: Stream, number: Tensor, owner: Tensor, length: int) -> list[
         owner: [N, S] int64, the token in which a symbol's number begins.
         length: L.
     """
-    month = (stream.symbol == int(Symbol.MONTH)).long()
+    month = ((stream.symbol == int(Symbol.MONTH)) | (stream.code == _MAY)).long()
     space = shifted(stream.symbol, -1) == int(Symbol.SPACE)
-    ends = number & ~shifted(number, -1)
+    begins, ends = number & ~later(number, 1), number & ~shifted(number, -1)
     room = month.new_zeros(month.shape[0], length + 1)
     thing = torch.where((stream.symbol == int(Symbol.LETTERS)) & (stream.named == 0), stream.code, 0)
-    marks = (stream.unit, month, thing)
-    behind = (torch.where(ends, torch.where(space, shifted(x, -2), shifted(x, -1)), 0) for x in marks)
-    return [room.scatter_add(1, owner, x)[:, :length] for x in behind]
+    behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, month, thing)]
+    ahead = [_before(stream.symbol, x) for x in (stream.code, stream.before)]
+    found = [torch.where(ends, x, 0) for x in behind] + [torch.where(begins, x, 0) for x in ahead]
+    unit, month, thing, *lead = (room.scatter_add(1, owner, x)[:, :length] for x in found)
+    return {"unit": unit, "dated": month > 0, "thing": thing, "lead": torch.stack(lead, -1)}
 
 
 def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:

@@ -184,6 +184,8 @@ def test_the_stars_of_a_list_are_no_operators():
         ("5 kilos minus 12 grams", "-", "NONE"),
         ("5 kilos and 12 kilos", "+", "17"),
         ("Book 5 seats for 12 June.", "+", "NONE"),
+        ("Book 5 seats for 12 May.", "+", "NONE"),
+        ("You may add 5 to 12.", "+", "17"),
         ("calculate max(5, 12)", "+", "NONE"),
         ("calculate sum(5, 12)", "+", "17"),
         ("the total (5 and 12)", "+", "17"),
