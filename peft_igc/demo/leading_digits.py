@@ -31,7 +31,7 @@ def covering_rows(n: int, seed: int, decimals: bool) -> list[dict[str, Any]]:
         n: Number of rows. The first 1,000 and the second have all groups behind a minus sign, and the third behind
             none; so do the next.
         seed: Of everything else.
-        decimals: Whether every other result has decimal places, whose groups also come in turn.
+        decimals: Whether three of four results have decimal places, whose groups also come in turn.
     """
     rng = random.Random(f"leading digits/{seed}")
     results = _results(rng, decimals)
@@ -43,7 +43,7 @@ def _results(rng: random.Random, decimals: bool) -> Iterator[Fraction]:
     after = _in_turn(rng)
     for index, group in enumerate(_in_turn(rng)):
         more = rng.randint(0, 9) if group >= 100 else 0
-        places = rng.choice((1, 2, 3, 3, 4, 5, 6)) if decimals and index % 2 else 0
+        places = rng.choice((1, 2, 3, 3, 3, 4, 5, 6)) if decimals and index % 4 else 0
         fraction = f"{next(after) if places else 0:03}{rng.randrange(1000):03}"[:places]
         sign = 1 if index // _GROUPS % 3 == 2 else -1
         yield sign * Fraction(f"{group * 10**more + rng.randrange(10**more)}.{fraction}")

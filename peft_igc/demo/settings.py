@@ -118,7 +118,7 @@ SETTINGS = {
         muon_learning_rate=1e-2,
         weight_decay=0.3,
         writing_every=4,
-        writing=WritingSettings(rows=5632, covering=2560, steps=190, batch_size=128, weight_decay=0.3),
+        writing=WritingSettings(rows=6144, covering=3072, steps=200, batch_size=128, weight_decay=0.3),
         calibration_items=1000,
         most_wrong=0.004,
         target=0.999,
