@@ -212,8 +212,10 @@ def _writing(target: str, answer: str, cut: bool, writes: Writes) -> tuple[str, 
     if stands or plain_number(answer) == plain_number(target):
         if answer.startswith(target) and gates[-1] >= LEAST_OPEN:  # the last position is that of the number's end
             return "overruled", f"the number is right, the answer goes on; its end was written with {gates[-1]:.3f}"
+        if plain_number(answer) != plain_number(target) and gates[0] >= LEAST_OPEN and not answer.startswith(target):
+            return "overruled", detail  # something else stands where the number was written
         return "formatting", "cut" if cut else ""
-    if writes.opened or min(gates) < LEAST_OPEN:
+    if writes.opened or (writes.opened is None and min(gates) < LEAST_OPEN):
         return "gate", detail + ("; right with open gates" if writes.opened else "")
     return "overruled", detail
 

@@ -48,6 +48,8 @@ CASES = {
     "half open gates": (ITEM, "27", [read()], Writes((0.7, 0.6), opened=True), "gate"),
     "overruled": (ITEM, "27", [read()], Writes((0.9, 0.8), opened=False), "overruled"),
     "the end is overruled": (ITEM, "22 or 7", [read()], Writes((0.9, 0.8), opened=False), "overruled"),
+    "no gate helps": (ITEM, "27", [read()], Writes((0.9, 0.1), opened=False), "overruled"),
+    "another token first": (ITEM, "7, no 22.", [read()], Writes((0.9, 0.9), opened=False), "overruled"),
     "a word behind": (ITEM, "22 clips", [read()], Writes((0.9, 0.1)), "formatting"),
     "words before": (ITEM, "It is 22.", [read()], Writes((0.1, 0.9)), "formatting"),
     "separators": (ITEM | {"target": "1,022"}, "1022", [read(result="1022")], OPEN, "formatting"),
