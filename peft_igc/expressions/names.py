@@ -81,7 +81,7 @@ class Naming(NamedTuple):
     names: Tensor  # [N, S] int64, bits of `Name`
     assigned: Tensor  # [N, S] bool, an equals sign behind a variable: `x = 3`
     operator: Tensor  # [N, S] bool, an operator between two variables: `x + y`
-    variable: Tensor  # [N, S] bool, a letter beside an operator in words: `times n`
+    variable: Tensor  # [N, S] bool, a letter or `what` beside an operator in words: `times n`, `what plus 5 is 8`
 
 
 def naming(symbol: Tensor, named: Tensor) -> Naming:
@@ -104,7 +104,7 @@ def naming(symbol: Tensor, named: Tensor) -> Naming:
     operator = (names > 0) & before & after
     word = symbol == int(Symbol.OPERATOR_WORD)
     near = (shifted(word, 2) & shifted(space, 1)) | (shifted(word, -2) & shifted(space, -1))
-    letter = (_LETTER >> symbol) & 1 > 0
+    letter = ((_LETTER | 1 << Symbol.REQUEST) >> symbol) & 1 > 0
     assigned = (symbol == int(Symbol.EQUALS)) & before
     return Naming(named | torch.where(operator, names, 0), assigned, operator, letter & near)
 

@@ -138,7 +138,8 @@ def signed_by_rule(
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
     contradicted |= ~(found.said & (place > turn)).any(1)  # `3 and 5`
-    contradicted |= _unfit(config, found, chosen, choice.operator.flatten())
+    unfit, distance = _unfit(config, found, chosen, choice.operator.flatten())
+    contradicted, unordered = contradicted | unfit, unordered | distance
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
     left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
@@ -195,11 +196,15 @@ def _unlike(
     return (named & ~allowed) | vague, unordered | (subtracts & than & (how | ~less))
 
 
-def _unfit(config: Any, found: Literals, chosen: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:
-    """[N] bool, the chosen numbers [N, 2] cannot be operands of the network's operation [N], or are no operands.
+def _unfit(
+    config: Any, found: Literals, chosen: torch.Tensor, operator: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whether the chosen numbers [N, 2] cannot be operands of the network's operation [N], and whether they are a
+    range as in `from 3 to 5`; both [N] bool.
 
     Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
-    a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a distance.
+    a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a range, or a
+    difference.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -209,12 +214,13 @@ def _unfit(config: Any, found: Literals, chosen: torch.Tensor, operator: torch.T
     none = torch.zeros_like(differ)
     product, total = of.get("*", none), of.get("+", none) | of.get("-", none)
     lead = found.lead[..., 0].gather(1, chosen)
-    distance = (lead == _FROM).any(1) & (lead == _TO).any(1)
+    to = (lead == _TO).any(1)
+    distance = (lead == _FROM).any(1) & to
     words, first = found.word.cumsum(1), chosen.amin(1, keepdim=True)
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
-    unfit = (alike & product) | (differ & total) | (distance & ~of.get("-", none))
-    return unfit | found.dated.gather(1, chosen).any(1) | call
+    unfit = ((alike | to) & product) | (differ & total) | (distance & ~of.get("-", none))
+    return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 
 
 def _parallel(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
