@@ -42,7 +42,7 @@ from safetensors.torch import load_file, save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import peft_igc
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import Progress, facts
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.inference.loading import load_adapter
 
@@ -320,7 +320,7 @@ def run(count: int, seed: int, say: Callable[[str], None] = print) -> dict[str, 
     """
     rng, counts = random.Random(seed), collections.Counter[tuple[str, str]]()
     unclean: list[dict[str, Any]] = []
-    slowest = 0.0
+    slowest, progress = 0.0, Progress(count)
     with tempfile.TemporaryDirectory() as name:
         good = good_folders(Path(name) / "good")
         state = base_model()
@@ -342,6 +342,7 @@ def run(count: int, seed: int, say: Callable[[str], None] = print) -> dict[str, 
             if outcome == "unclean":
                 unclean.append({"index": index, "change": what, "said": said[:300]})
                 say(f"{index}: {source.name}, {what}: {said[:200]}")
+            progress.step(f"{index + 1:,} folders, {len(unclean)} unclean")
             state = base_model() if outcome != "refused" or index % 20 == 0 else _clean(state)
     names = dict.fromkeys(kind.__name__ for kind in KINDS)
     kinds = {name: {outcome: counts[name, outcome] for outcome in OUTCOMES} for name in names}
