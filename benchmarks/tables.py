@@ -213,6 +213,32 @@ def symbol_answers(found: dict[str, Any]) -> str:
     return lines(["texts", "n", "an answer is due", "right", "silent", "wrong"], rows)
 
 
+def symbol_fuzz(found: dict[str, Any]) -> str:
+    """Generated expressions, read by rule."""
+    kinds = ("n", "right", "refused", "rightly_refused", "open_right", "open_refused", "wrong")
+    rows = [[name, *(f"{told[kind]:,}" for kind in kinds)] for name, told in found["tokenizers"].items()]
+    return lines(["tokenizer", *(kind.replace("_", " ") for kind in kinds)], rows)
+
+
+def symbols_gsm8k(found: dict[str, Any]) -> str:
+    """Calculations in GSM8K's solutions, read by rule."""
+    rows = []
+    for name, contexts in found["tokenizers"].items():
+        for context, told in contexts.items():
+            shares = [f"{100 * told[kind]:.2f}" for kind in ("right", "other", "refused")]
+            rows.append([name, context.replace("_", " "), f"{told['n']:,}", *shares])
+    return lines(["tokenizer", "read", "n", "right", "another value", "refused"], rows)
+
+
+def symbols_cost(found: dict[str, Any]) -> str:
+    """Milliseconds at an anchor."""
+    rows = []
+    for row in found["measured"]:
+        cells = [f"{row[part]['median']:.2f}" for part in ("lexer", "grammar", "learned")]
+        rows.append([row["expression"], str(row["tokens"]), str(row["rows"]), *cells])
+    return lines(["expression", "tokens", "rows", "lexer", "grammar", "learned reading and calculation"], rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -227,6 +253,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "overhead": overhead,
     "answer_times": answer_times.table,
     "symbol_answers": symbol_answers,
+    "symbol_fuzz": symbol_fuzz,
+    "symbols_cost": symbols_cost,
+    "symbols_gsm8k": symbols_gsm8k,
 }
 
 

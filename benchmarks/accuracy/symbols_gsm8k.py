@@ -29,7 +29,7 @@ from benchmarks.common.symbol_reader import EMBEDDED, Outcome, SymbolReader, loa
 
 
 DEVELOPMENT = 2000  # rows
-LISTED = 1000
+LISTED = 1000  # texts of each kind
 _MARK = re.compile(r"<<(.*?)>>")
 _END = re.compile(r"=[ $€£]*\Z")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
@@ -109,7 +109,7 @@ def judge(site: Site, outcome: Outcome) -> str:
     return "right" if Fraction(outcome.value) in site.values else "other"
 
 
-def measure(reader: SymbolReader, sites: Iterable[Site], whole: bool) -> dict[str, Any]:
+def measure(reader: SymbolReader, sites: Iterable[Site], whole: bool, listed: int = LISTED) -> dict[str, Any]:
     """Reads all sites; `whole`: each from the beginning of its solution."""
     known = list(sites)
     asked = [site for site in known if site.text is not None]
@@ -123,7 +123,7 @@ def measure(reader: SymbolReader, sites: Iterable[Site], whole: bool) -> dict[st
             rows = lists["other" if verdict == "other" else "refused"]
             text = str(site.text)[0 if whole else site.since :][-160:]
             row = {"row": site.row, "text": text, "annotation": site.written, "got": outcome.value or outcome.reason}
-            rows += [row] * (len(rows) < LISTED)
+            rows += [row] * (len(rows) < listed)
     n = len(known)
     return {
         "n": n,
@@ -144,6 +144,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help=f"the rows after the first {DEVELOPMENT:,}")
     parser.add_argument("--rows", type=int, help="only so many of them")
     parser.add_argument("--tokenizers", nargs="+", default=[EMBEDDED], choices=tokenizer_names(), metavar="NAME")
+    parser.add_argument("--listed", type=int, default=LISTED, help="texts of others that are kept (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     lines = arguments.data.read_text(encoding="utf-8").splitlines()
@@ -155,7 +156,7 @@ def main() -> None:
         reader = SymbolReader(load_tokenizer(name))
         found = results["tokenizers"][name] = {}
         for context, whole in (("since_the_equals_before", False), ("whole_solution", True)):
-            found[context] = part = measure(reader, sites, whole)
+            found[context] = part = measure(reader, sites, whole, arguments.listed)
             shown = {key: value for key, value in part.items() if not key.endswith("texts")}
             print(name, context, json.dumps(shown), flush=True)
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
