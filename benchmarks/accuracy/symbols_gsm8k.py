@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true", help=f"the rows after the first {DEVELOPMENT:,}")
     parser.add_argument("--rows", type=int, help="only so many of them")
     parser.add_argument("--tokenizers", nargs="+", default=[EMBEDDED], choices=tokenizer_names(), metavar="NAME")
-    parser.add_argument("--listed", type=int, default=LISTED, help="texts of others that are kept (default: %(default)s)")
+    parser.add_argument("--listed", type=int, default=LISTED, help="texts that are kept (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     lines = arguments.data.read_text(encoding="utf-8").splitlines()

@@ -211,7 +211,7 @@ def _report(
     del counts["mistakes"]  # the findings are these, and all of them
     causes = Counter(finding.cause for finding in findings)
     details = {name: Counter(one.detail for one in findings if one.cause == name and one.detail) for name in causes}
-    few = {name: dict(details[name].most_common()) for name in ("refused", "status") if details.get(name)}
+    few = {name: dict(details[name].most_common()) for name in ("refused", "unsure", "status") if details.get(name)}
     return {
         **counts,
         "without_anchor": sum(not answer.steps for answer in answers),
@@ -260,6 +260,7 @@ def _read_step(
     known = len(config.operations)
     status = Status(int(step.result.status[row, index]))
     ok = status == Status.OK
+    operands = step.choice.operand_chances[row, index].prod()
     result = decode(step.result.digits[row, index], step.result.sign[row, index])[0] if ok else None
     said: dict[str, Any] = {}
     if step.ruling is not None:
@@ -278,6 +279,7 @@ def _read_step(
         asked=int(step.reading.operator[row, index].argmax()) < known,
         status=status.name.lower(),
         result=result,
+        doubtful="operand" if operands < step.choice.operator_chance[row, index] else "operator",
         **said,
     )
 

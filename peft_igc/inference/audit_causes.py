@@ -31,7 +31,6 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?![\w]|\.\d)")
 # What these say depends on what the network has read.
 _AFTER_READING = (Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD, Reason.LOOK_ALIKE)
 _FEW = "fewer than two numbers, or a third one beside them that may be part of the calculation"
-_UNSURE = "the reading is less probable than `confidence`"
 
 
 class Cause(NamedTuple):
@@ -56,6 +55,10 @@ CAUSES: dict[str, Cause] = {
     "operator": Cause(
         "The operator was misread",
         "operator: `operator_head`, `marks`, `sentences`, second half of the encoder; or what the pointers use, too",
+    ),
+    "unsure": Cause(
+        "The reading was less probable than `confidence`",
+        "`confidence` of the config, or the parts of what is least probable: `operator` or `operand`",
     ),
     "misread": Cause("Something else was calculated", "the reading; the item does not say what was to be read"),
     "expression": Cause("Another expression was read in symbols", "the rules for what stands in symbols"),
@@ -87,6 +90,7 @@ class ReadStep:
         expression: the expression in symbols that the rules read; None if the network decides.
         reason: why the rules refused; `Reason.NONE` if they did not.
         culprit: the token that caused it, or None.
+        doubtful: the least probable part of the reading, `operator` or `operand`.
     """
 
     in_prompt: bool
@@ -98,6 +102,7 @@ class ReadStep:
     expression: str | None = None
     reason: Reason = Reason.NONE
     culprit: str | None = None
+    doubtful: str = "operator"
 
     def format(self) -> str:
         """The step in one line."""
@@ -210,7 +215,8 @@ def _writing(target: str, answer: str, cut: bool, writes: Writes) -> tuple[str, 
         return "gate", detail
     stands = re.search(rf"(?<![\d.,-]){re.escape(target)}(?![\d]|[.,]\d)", answer)
     if stands or plain_number(answer) == plain_number(target):
-        if answer.startswith(target) and gates[-1] >= LEAST_OPEN:  # the last position is that of the number's end
+        # The last position is that of the number's end. It is the gate that is too low only if open gates mend it.
+        if answer.startswith(target) and (gates[-1] >= LEAST_OPEN or writes.opened is False):
             return "overruled", f"the number is right, the answer goes on; its end was written with {gates[-1]:.3f}"
         if plain_number(answer) != plain_number(target) and gates[0] >= LEAST_OPEN and not answer.startswith(target):
             return "overruled", detail  # something else stands where the number was written
@@ -225,7 +231,7 @@ def _reading(step: ReadStep, expected: Expected | None, target: str) -> tuple[st
     said = step.format()
     if step.expression is not None:
         if step.status == "none":
-            return ("operator", f"taken for no arithmetic: {said}") if not step.asked else ("refused", _UNSURE)
+            return _unsure(step) if step.asked else ("operator", f"taken for no arithmetic: {said}")
         return ("expression" if step.status == "ok" else "status"), said
     refused = step.status == "none" and step.reason not in (Reason.NONE, Reason.NO_EXPRESSION)
     if refused and step.reason not in _AFTER_READING:
@@ -241,13 +247,18 @@ def _reading(step: ReadStep, expected: Expected | None, target: str) -> tuple[st
     if step.operator == NO_ARITHMETIC:
         return ("refused", _FEW) if step.asked else ("operator", "taken for no arithmetic")
     if step.status == "none":
-        return "refused", _UNSURE
+        return _unsure(step)
     if step.status != "ok":
         return "status", step.status
     if expected is None or expected.operands is None:
         return "misread", said
     wanted = evaluate_exactly(expected.operator, *expected.operands)
     return ("target", said) if wanted != target else ("sign", f"{said} instead of {wanted}")
+
+
+def _unsure(step: ReadStep) -> tuple[str, str]:
+    """The cause of a reading that `confidence` refused."""
+    return "unsure", f"least probable: the {step.doubtful}"
 
 
 def _misread(step: ReadStep, expected: Expected) -> str | None:

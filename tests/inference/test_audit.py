@@ -41,13 +41,14 @@ def matrices(module):
 
 # Each part of the interface, how it is damaged, and the causes whose part it is.
 # Not `sign_head`: rules take signs from the text, so damaging it causes almost no errors.
+READING = {"operand", "operator", "sign", "unsure"}
 DAMAGES = {
     "pointer": (lambda r, w: r.pointer.weight.data.neg_(), {"operand"}),
     "slots": (lambda r, w: r.slots.data[:2].copy_(r.slots.data[:2].flip(0)), {"operand"}),
     "operator_head": (lambda r, w: r.operator_head.weight.data.copy_(r.operator_head.weight.roll(1, 0)), {"operator"}),
     "operator_head, none": (lambda r, w: r.operator_head.bias.data[-1:].add_(100), {"operator"}),
     "marks": (lambda r, w: shuffled(r.marks), {"operator"}),
-    "second half of the encoder": (lambda r, w: matrices(r.encoder[1]), {"operator"}),
+    "second half of the encoder": (lambda r, w: matrices(r.encoder[1]), {"operator", "unsure"}),
     "gate_down, closed": (lambda r, w: w.gate_down.bias.data.sub_(100), {"gate"}),
     "gate_down": (lambda r, w: (w.gate_down.weight.data.neg_(), w.gate_down.bias.data.neg_()), {"gate"}),
     "write_down": (lambda r, w: shuffled(w.write_down.weight), {"overruled"}),
@@ -56,9 +57,9 @@ DAMAGES = {
     "context": (lambda r, w: shuffled(w.context.weight, 3), {"overruled"}),
     "end": (lambda r, w: shuffled(w.end, 3), {"overruled"}),
     # What several classifiers use: the cause is one of theirs, and not one of writing.
-    "compression": (lambda r, w: shuffled(r.embedded_compression.weight), {"operand", "operator", "sign"}),
-    "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), {"operand", "operator", "sign"}),
-    "reader": (lambda r, w: matrices(r.reader), {"operand", "operator", "sign"}),
+    "compression": (lambda r, w: shuffled(r.embedded_compression.weight), READING),
+    "first half of the encoder": (lambda r, w: matrices(r.encoder[0]), READING),
+    "reader": (lambda r, w: matrices(r.reader), READING),
 }
 QUICK = ("pointer", "gate_down", "write_down")
 
@@ -80,13 +81,8 @@ def test_the_damaged_part_is_named(part):
     assert hits == wrong, causes
 
 
-# The rules silence what a damaged reader misreads, so that it causes too few errors to count.
-FEW = pytest.mark.xfail(reason="two errors only, both named", strict=False)
-SLOW = [pytest.param(part, marks=FEW if part == "reader" else ()) for part in DAMAGES]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("part", SLOW)
+@pytest.mark.parametrize("part", DAMAGES)
 def test_every_damaged_part_is_named_in_nearly_all_errors(part):
     wrong, hits, causes = named(part, questions(6))
     assert wrong >= 5, causes
@@ -95,7 +91,7 @@ def test_every_damaged_part_is_named_in_nearly_all_errors(part):
 
 def test_a_calculator_that_is_not_silent_is_named():
     model, tokenizer = tiny_igc()
-    prompts = ["Repeat 58 and 36.", "Chapter 12 begins on page 345."]
+    prompts = ["Which page has 12 times 8?", "Print the text 12 plus 345."]
     with model.disable_adapter():
         base = generate_answers(model, tokenizer, prompts)
     items = [{"prompt": p, "target": t, "igc_operator": "none"} for p, t in zip(prompts, base, strict=True)]
@@ -103,7 +99,17 @@ def test_a_calculator_that_is_not_silent_is_named():
     layer.igc_input_mapping[name].operator_head.bias.data[-1:].sub_(1000)
     found = audit(model, tokenizer, items)
     assert found.report["causes"] == {"silent": found.report["wrong"]}
-    assert found.report["wrong"] >= 1
+    assert found.report["wrong"] == 2
+
+
+@pytest.mark.parametrize(("part", "said"), [("pointer", "operand"), ("operator_head", "operator")])
+def test_what_confidence_refuses_names_the_least_probable_part(part, said):
+    model, tokenizer = tiny_igc()
+    layer, name = active_layer(model)
+    getattr(layer.igc_input_mapping[name], part).weight.data.mul_(0.1)
+    found = audit(model, tokenizer, [{"prompt": "What is 58 taken from 936?", "target": "878"}])
+    assert found.report["causes"] == {"unsure": 1}
+    assert found.report["details"] == {"unsure": {f"least probable: the {said}": 1}}
 
 
 def test_its_numbers_are_those_of_eval():
