@@ -240,7 +240,7 @@ def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
 def test_no_calculation_of_the_test_set_is_trained(interface):
     """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""
     settings = SETTINGS[interface]
-    settings = dataclasses.replace(settings, distinct_rows=settings.distinct_rows and 5000)
+    settings = dataclasses.replace(settings, distinct_rows=settings.distinct_rows and 2500)
     items = demo.bigbench_test_set(settings.per_group, settings.test_seed)
     tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
 

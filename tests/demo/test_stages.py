@@ -17,7 +17,7 @@ from peft_igc.inference import loading
 SMALL = dataclasses.replace(
     SETTINGS["tokens"], reading_dim=16, reading_ffn=16, num_heads=2, writing_ffn=16, gate_dim=8, steps=3, batch_size=4,
     distinct_rows=48, warmup_steps=1, log_every=1, checks=2, per_group=1, check_per_group=1, max_new_tokens=2,
-    writing=WritingSettings(rows=8, steps=2, batch_size=4, warmup_steps=1),
+    calibration_items=10, writing=WritingSettings(rows=8, steps=2, batch_size=4, warmup_steps=1),
 )  # fmt: skip
 
 
