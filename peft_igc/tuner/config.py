@@ -156,8 +156,8 @@ class IGCConfig(PeftConfig):
             probability can be changed after training.
         temperature (`float`, *optional*, defaults to `1.0`):
             Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
-            probabilities; above 0. Above 1 they are closer to chance. The most probable reading stays the same. Set by
-            `peft-igc calibrate`.
+            probabilities; 0.001 to 1000. Above 1 they are closer to chance. The most probable reading stays the same.
+            Set by `peft-igc calibrate`.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
         max_distance (`int`, *optional*):
@@ -344,8 +344,10 @@ class IGCConfig(PeftConfig):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
             raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
         value = self.temperature
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
-            raise ValueError(f"`temperature={value!r}` is not above 0. Set `IGCConfig(temperature=...)`, 1 for none.")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-3 <= value <= 1e3:
+            raise ValueError(
+                f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
+            )
         excuse = self.excuse_confidence
         if excuse is None:
             return

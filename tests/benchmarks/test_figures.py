@@ -281,3 +281,18 @@ def test_a_training_step():
             assert [float(cell) for cell in cells[2].split(" to ")] == pytest.approx(
                 [beside["low"], beside["high"]], abs=0.0051
             )
+
+
+# ------------------------------------------------------------------------------------------------------------- serving
+def test_the_servers_figures_are_the_recorded_ones():
+    found = recorded("serving")
+    memory, latency = found["resident_mib"], found["latency"]
+    places = (memory[0], memory[len(memory) // 2], memory[-1])
+    assert rows_of(part_of("Serving"))[1] == [
+        f"{found['answers']:,}",
+        str(found["differ"]),
+        str(found["errors"]),
+        f"{math.floor(10 * found['answers_per_second']) / 10}",
+        f"{latency['p50']}, {latency['p99']}",
+        ", ".join(map(str, places)),
+    ]

@@ -164,7 +164,7 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_p
     assert "is not a share" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("value", [0, -1.0, True, "hot", float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [0, -1.0, True, "hot", float("nan"), float("inf"), 10**30, 1e-300])
 def test_a_faulty_temperature_is_refused(value):
     with pytest.raises(ValueError, match="`temperature="):
         IGCConfig(temperature=value)
