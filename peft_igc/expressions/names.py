@@ -96,8 +96,8 @@ def naming(symbol: Tensor, named: Tensor) -> Naming:
     near = shifted(value, -1) | shifted(value, -2)
     named = torch.where((named & Name.TIMES > 0) & near, int(_FACTOR), named)
     space = symbol == int(Symbol.SPACE)
-    before = shifted(variable, 1) | (shifted(space, 1) & shifted(variable, 2))
-    after = shifted(variable, -1) | (shifted(space, -1) & shifted(variable, -2))
+    gap = space | (symbol == int(Symbol.NOTHING))
+    before, after = _nearest(variable, gap), _nearest(variable.flip(1), gap.flip(1)).flip(1)
     names = torch.zeros_like(named)
     for sign, name in _OF_SYMBOL.items():
         names = torch.where(symbol == int(sign), int(name), names)
@@ -108,3 +108,9 @@ def naming(symbol: Tensor, named: Tensor) -> Naming:
     assigned = (symbol == int(Symbol.EQUALS)) & before
     return Naming(named | torch.where(operator, names, 0), assigned, operator, letter & near)
 
+
+def _nearest(x: Tensor, gap: Tensor) -> Tensor:
+    """[N, S] bool, what [N, S] bool says of the last symbol before each that is no gap; False if there is none."""
+    place = torch.arange(1, x.shape[1] + 1, device=x.device)
+    last = shifted(torch.where(gap, 0, place), 1).cummax(1).values
+    return torch.cat([torch.zeros_like(x[:, :1]), x], 1).gather(1, last)

@@ -48,6 +48,8 @@ def test_every_name_is_in_the_list_of_words(word):
         ("a=3 b=5 a*b", {Name.MULTIPLICATION}, 2, 1),
         ("What is x + y - x?", {Name.ADDITION, Name.SUBTRACTION}, 0, 2),
         ("What is x/y?", {Name.DIVISION}, 0, 1),
+        ("x = 3, y = 5, x × y", {Name.MULTIPLICATION}, 2, 1),  # some characters are several tokens
+        ("x÷y − x is", {Name.DIVISION, Name.SUBTRACTION}, 0, 2),
         ("3 + 5 = 8", set(), 0, 0),
         ("The well-known total = 5", set(), 0, 0),
         ("", set(), 0, 0),
