@@ -141,7 +141,7 @@ class LanguageModelSettings:
     base_new_tokens: int = 128  # asked for the number only
     most_of_text: int = 512  # characters; longer prompts are not measured, and not trained
     batch_size_of_test: int = 64
-    max_new_tokens: int = 32
+    max_new_tokens: int = 48  # more than the digits of a result
     harm_prompts: int = 100
     harm_answers: int = 32
     target: float = 0.999  # of BIG-bench
