@@ -239,6 +239,20 @@ def symbols_cost(found: dict[str, Any]) -> str:
     return lines(["expression", "tokens", "rows", "lexer", "grammar", "learned reading and calculation"], rows)
 
 
+def real_model(found: dict[str, Any]) -> str:
+    """What a real model answers, and the base alone."""
+    rows = []
+    for name, told in found["sets"].items():
+        if told is None or "right" not in told:  # texts that were not at hand; harm, which is no set of items
+            continue
+        base = found["base"].get(name)
+        beside = [percent(base[one]) for one in ("whole_answer", "number_only")] if base else ["", ""]
+        counts = [f"{told[one]:,}" for one in ("n", "right", "wrong", "silent")]
+        rows.append([name.replace("_", " "), *counts, *beside])
+    head = ["texts", "n", "right", "wrong", "silent", "base, whole answer, %", "base, asked for the number only, %"]
+    return lines(head, rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -252,6 +266,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "methods": methods,
     "overhead": overhead,
     "answer_times": answer_times.table,
+    "smollm2_seed_0": real_model,
+    "smollm2_seed_1": real_model,
     "symbol_answers": symbol_answers,
     "symbol_fuzz": symbol_fuzz,
     "symbols_cost": symbols_cost,

@@ -50,7 +50,7 @@ def _after_item_number(symbol: Tensor, opening: Tensor, closing: Tensor) -> Tens
     pause = (symbol == int(Symbol.EDGE)) | (symbol == int(Symbol.LINE)) | (symbol == int(Symbol.CONTROL))
     for mark in (Symbol.DOT, Symbol.QUESTION, Symbol.BANG, Symbol.COLON, Symbol.SEMICOLON, Symbol.COMMA):
         pause |= symbol == int(mark)
-    pause |= symbol >= int(Symbol.LETTERS)
+    pause |= (symbol >= int(Symbol.LETTERS)) & (symbol != int(Symbol.MINUS_SIGN))
     space = symbol == int(Symbol.SPACE)
     begins = opening & (back(pause, 1) | (back(space, 1) & back(pause, 2)))
     begins[:, 0] |= opening[:, 0]

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from peft_igc.expressions.alphabet import CHARACTERS, Symbol
+from peft_igc.expressions.alphabet import Symbol, symbol_of
 from peft_igc.expressions.brackets import mismatched, with_list_marks
 
 
@@ -13,7 +13,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def symbols(texts):
-    return torch.tensor([[CHARACTERS[char] for char in text] for text in texts])
+    return torch.tensor([[symbol_of(char) for char in text] for text in texts])
 
 
 def by_stack(text):
@@ -46,3 +46,13 @@ def test_brackets_outside_do_not_count():
 def test_closing_brackets_that_nothing_opens_are_marked(text, at):
     found = (with_list_marks(symbols([text]))[0] == Symbol.LIST_MARK).nonzero().flatten()
     assert found.tolist() == at
+
+
+@pytest.mark.parametrize("text", ["(1) -7=", "\n[11] -5", ": (3) -2", "7.(3) -2"])
+def test_a_number_in_brackets_before_a_sign_may_be_one_of_a_list(text):
+    assert Symbol.CLOSE not in with_list_marks(symbols([text]))
+
+
+@pytest.mark.parametrize("text", ["6-(1) -7=", "6−(1) -7=", "6×(11) -5", "(1)-7", "(1) - 7", "(111) -7"])
+def test_a_bracket_in_an_expression_or_before_a_difference_is_kept(text):
+    assert (with_list_marks(symbols([text])) == symbols([text])).all()
