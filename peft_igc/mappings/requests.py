@@ -25,7 +25,7 @@ from .readings import Choice, Pointing, two_places
 
 __all__ = ["Context", "Surroundings", "signed_by_rule"]
 
-_FROM, _TO = letters_hash("from"), letters_hash("to")
+_FROM, _TO, _OFF = (letters_hash(word) for word in ("from", "to", "off"))
 
 
 class Context(NamedTuple):
@@ -204,7 +204,7 @@ def _unfit(
 
     Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
     a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a range, or a
-    difference.
+    difference. What is taken off a number is not the number.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -219,7 +219,8 @@ def _unfit(
     words, first = found.word.cumsum(1), chosen.amin(1, keepdim=True)
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
-    unfit = ((alike | to) & product) | (differ & total) | (distance & ~of.get("-", none))
+    off = (lead[:, 1] == _OFF) & of.get("-", none)
+    unfit = ((alike | to) & product) | (differ & total) | (distance & ~of.get("-", none)) | off
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 
 

@@ -217,6 +217,11 @@ def test_an_operation_that_the_text_names_otherwise_is_silent(text, operator, ex
     assert answer(text, operator=operator)[0] == expected
 
 
+def test_what_is_taken_off_a_number_is_not_the_number():
+    assert answer("take 980 off 2750", (0, 1), "-")[0] == "NONE"
+    assert answer("take 980 off 2750", (1, 0), "-")[0] == "1770"
+
+
 def test_numbers_behind_the_same_word_are_excused_together_or_not_at_all():
     text = "I have 5 pens. I have 12 pears. {} How many in all?"
     for more, expected in (("I have 7 books.", "NONE"), ("It is 7 o'clock.", "17"), ("You have 7 left.", "17")):
