@@ -25,7 +25,7 @@ CASES = {
     "none instead of an operator": (ITEM, "7", [read(operator="none", result=None)], OPEN, "operator"),
     "a division that is none": (ITEM, "7", [read(operator="/", result=None, status="inexact")], OPEN, "operator"),
     "a third number beside": (ITEM, "7", [read(operator="none", result=None, asked=True)], OPEN, "refused"),
-    "less probable than confidence": (ITEM, "7", [read(result=None)], OPEN, "refused"),
+    "less probable than confidence": (ITEM, "7", [read(result=None)], OPEN, "unsure"),
     "a sign": (ITEM, "94", [read(b="-36", result="94")], OPEN, "sign"),
     "a rule": (ITEM, "7", [read(result=None, reason=Reason.MALFORMED)], OPEN, "refused"),
     "a rule about the chosen numbers": (ITEM, "7", [read(result=None, reason=Reason.OTHER_NUMBER)], OPEN, "refused"),
