@@ -67,7 +67,7 @@ def run_language_model(
         output: output folder, created if it does not exist. Earlier results in it are replaced at the end.
         name: of the model, for results.
         seed: of the adapter's initial weights and of the training rows. The test sets are the same for all seeds.
-        minutes: time limit of the reading's training.
+        minutes: time limit of the reading's training, in proportion to which the writing is shortened.
         settings: all other hyperparameters.
         device: where the model is trained and measured. A GPU computes in bf16.
         more_sets: further sets of items, by name; those in `text_sets.ANSWERED` are answered.
@@ -155,6 +155,7 @@ def _train(
     real = [row for row in training_refusals(text) if len(row["prompt"][0]["content"]) <= settings.most_of_text]
     stages = dataclasses.replace(settings.reading, bf16=base.dtype == torch.bfloat16)
     of_reading = train_reading(model, tokenizer, [*generated, *real], seed, minutes, stages, say)
+    stages = stages.shortened(of_reading["steps"])
     of_writing = train_results(model, tokenizer, written_rows(generated, items, seed, stages), seed, stages, say)
     model.save_pretrained(str(work / "adapter"), save_embedding_layers=False)
     say(f"Trained in {duration(of_reading['seconds'] + of_writing['seconds'])}; the adapter is saved.")

@@ -110,7 +110,8 @@ def run_demo(
     Args:
         output: Output folder, created if it does not exist. Earlier results in it are replaced at the end.
         seed: Seed of the adapter's initial weights and of the training rows. The test set is the same for all seeds.
-        minutes: Time limit of the training, which then stops early. None: no limit.
+        minutes: Time limit of the training, which then stops early; of two stages that of the reading, in proportion
+            to which the writing is shortened. None: no limit.
         settings: All other hyperparameters; see `settings.SETTINGS`.
         device: Where the model is trained and evaluated.
         say: Called with each line of progress.
@@ -211,8 +212,9 @@ def _train(
     else:
         assert isinstance(rows, Shuffled)
         reading = train_reading(model, tokenizer, rows.rows, seed, minutes, settings, say)
-        written = written_rows(rows.rows, [*items, *sample], seed, settings)
-        record = _joined(reading, train_results(model, tokenizer, written, seed, settings, say, measure))
+        short = settings.shortened(reading["steps"])
+        written = written_rows(rows.rows, [*items, *sample], seed, short)
+        record = _joined(reading, train_results(model, tokenizer, written, seed, short, say, measure))
     # The package's name of the base instead of its path on this machine. Embeddings are never trained here; without
     # the flag PEFT (0.21) would ask the hub whether they were resized.
     model.peft_config["default"].base_model_name_or_path = loading.TINY

@@ -7,6 +7,7 @@ Try it: `pytest tests/test_cli.py -k settings`
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ..data.mixture import TOKENS_MIXTURE, Mixture
@@ -89,6 +90,15 @@ class DemoSettings:
     target_per_operation: float = 0.97
     target_per_group: float = 0.0
     most_of_base: float = 0.35
+
+    def shortened(self, steps: int) -> DemoSettings:
+        """These settings with as much of the writing's steps and rows as a reading of `steps` has of its own."""
+        stage, part = self.writing, steps / self.steps
+        if stage is None or part >= 1:
+            return self
+        short = {name: math.ceil(part * getattr(stage, name)) for name in ("steps", "warmup_steps", "covering")}
+        rows = max(stage.batch_size, math.ceil(part * stage.rows))
+        return replace(self, writing=replace(stage, **short, rows=rows))
 
 
 SETTINGS = {

@@ -79,6 +79,16 @@ def test_the_demonstrations_record_has_both_stages(tmp_path):
     assert done.results["igc"]["n"] == 20
 
 
+def test_a_time_limit_shortens_the_writing_in_proportion(tmp_path):
+    done = run_demo(tmp_path / "out", seed=1, settings=SMALL, minutes=1e-6, say=lambda line: None)
+    training = done.results["training"]
+    assert (training["stopped_early"], training["steps"], training["writing"]["steps"]) == (True, 1, 1)
+    long = dataclasses.replace(SMALL, writing=WritingSettings(rows=300, steps=90, batch_size=8, covering=100))
+    short = long.shortened(1).writing
+    assert (short.rows, short.steps, short.covering, short.batch_size) == (100, 30, 34, 8)
+    assert long.shortened(3) is long
+
+
 def test_equal_seeds_give_equal_adapters_in_two_stages(tmp_path):
     files = []
     for name in ("one", "two"):
