@@ -106,7 +106,7 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
         default="tokens",
         help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
     )
-    demo.add_argument("--minutes", type=float, metavar="M", help="stop the reading's training after M minutes, and shorten the writing's")
+    demo.add_argument("--minutes", type=float, metavar="M", help="end the reading's training after M minutes")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
     demo.add_argument(
         "--device",
