@@ -72,10 +72,9 @@ def test_the_package_imports_in_an_empty_folder(fresh, tmp_path):
 
 @pytest.mark.slow
 def test_the_demonstration_runs_in_an_empty_folder(fresh, tmp_path):
-    command = (fresh / "bin" / "peft-igc", "demo", "--minutes", "0.5", "--output", "out")
+    command = (fresh / "bin" / "peft-igc", "demo", "--minutes", "0.5", "--per-group", "10", "--output", "out")
     done = subprocess.run(list(map(str, command)), cwd=tmp_path, env=environment(), capture_output=True, text=True)
-    # 1: targets were missed, as they must be after half a minute
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode == 0, done.stderr  # targets are not asked for behind a time limit
     assert "Stopped at the time limit" in done.stdout
     assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").is_file()
 
