@@ -36,6 +36,7 @@ STEP_METHODS = {
     "igc_tokens_all_logits": "IGC, logits at all positions",
     "lora_all_logits": "LoRA, logits at all positions",
 }
+SOLVERS = {"igc+lora": "LoRA and IGC", "lora": "LoRA alone"}
 PARTS_OF_A_PASS = {"prefill": "prefill", "first_token": "first token", "decode": "decode"}
 
 
@@ -253,6 +254,33 @@ def real_model(found: dict[str, Any]) -> str:
     return lines(head, rows)
 
 
+def gsm8k_solutions(found: dict[str, Any]) -> str:
+    """A LoRA with a calculator beside a LoRA alone, on GSM8K's solutions; several seeds one after the other."""
+    kinds = {kind: [run for name, run in found["runs"].items() if name.startswith(f"{kind},")] for kind in SOLVERS}
+    timed = [run for name, run in found["runs"].items() if name.startswith("token times")]
+
+    def counted(run: dict[str, Any], part: str, share: str) -> str:
+        of = run[part].get(f"{share}_n", run[part]["n"])
+        return f"{percent(run[part][share])} of {of:,}" if of else "-"
+
+    told: dict[str, Callable[[dict[str, Any]], str]] = {
+        "human solutions up to each `=`: the annotated number": lambda run: counted(run, "given", "right"),
+        "another number, although the step is `ok`": lambda run: f"{100 * run['given']['wrong_though_ok']:.2f}",
+        "own solutions: calculations with an `ok` step, true": lambda run: counted(run, "own", "true_though_ok"),
+        "all that can be checked": lambda run: counted(run, "own", "true"),
+        "`=` per solution (a number)": lambda run: f"{run['own']['equals_per_solution']:.2f}",
+        "final answers right": lambda run: counted(run, "own", "answers_right"),
+        "final answers right if every calculation were exact": lambda run: counted(run, "own", "plans_right"),
+        "weights (a number)": lambda run: f"{run['training']['parameters']:,}",
+        "training (minutes)": lambda run: f"{run['training']['seconds'] / 60:.1f}",
+    }
+    rows = [[name, *(", ".join(map(cell, runs)) for runs in kinds.values())] for name, cell in told.items()]
+    for size in timed[0] if timed else ():
+        cells = [", ".join(f"{one[size][kind]['median']:.1f}" for one in timed) for kind in SOLVERS]
+        rows.append([f"milliseconds per token, {size}", *cells])
+    return lines(["per cent, unless it says otherwise", *SOLVERS.values()], rows)
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
     "mixed_corpora": mixed_corpora,
@@ -261,6 +289,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "training_speed": training_speed,
     "training_step_135m": training_step_135m,
     "recipes": recipes,
+    "gsm8k_solutions": gsm8k_solutions,
     "harm": harm,
     "hostile_folders": hostile_folders,
     "methods": methods,

@@ -10,6 +10,8 @@ Out, for each seed and kind, on held-out questions:
 * `own`: solutions of its own: the calculations in them that are true as written, those with an ok step and all; `=`
   per solution; final answers that are right; and `replayed`: final answers that would be right if every calculation
   were exact, which is the share of right plans. What a calculator can bring lies between the two.
+* `token_times`: milliseconds per token of solutions of its own, the prompt included, alone and in batches of 16; both
+  kinds take turns.
 
 Truth is told by `benchmarks.common.written_calculations`, which shares nothing with the package's rules.
 
@@ -27,6 +29,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +39,7 @@ from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
 from benchmarks.accuracy.symbols_gsm8k import sites_of
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
@@ -53,6 +56,8 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"
 KINDS = ("igc+lora", "lora")
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
+PARTS = ("given", "own", "token_times")
+TIMED_BATCHES, TIMED_TOKENS, TIMED_ROUNDS = (1, 16), 96, 7
 _MARK = re.compile("<<.*?>>")
 _STATUSES = [status.name.lower() for status in Status]
 
@@ -294,6 +299,30 @@ def _own_report(counts: Counter[str], n: int) -> dict[str, Any]:
     }
 
 
+def token_times(models: dict[str, Any], tokenizer: Any, held: list[dict[str, Any]]) -> dict[str, Any]:
+    """Milliseconds per token, in turn, and how much longer the first model takes than the second one."""
+    first, second = models
+    found = {}
+    for size in TIMED_BATCHES:
+        texts = [asked(tokenizer, row["question"]) for row in held[:size]]
+        batch = tokenizer(texts, padding=True, padding_side="left", add_special_tokens=False, return_tensors="pt")
+
+        def timed(model: Any, batch: Any = batch) -> dict[str, float]:
+            settings = greedy(model, tokenizer, TIMED_TOKENS)
+            settings.min_new_tokens = TIMED_TOKENS
+            rows = batch.to(model.device)
+            with eval_mode(model), torch.no_grad():
+                took = seconds(lambda: model.generate(**rows, generation_config=settings), model.device)
+            return {"token": 1000 * took / TIMED_TOKENS}
+
+        times = alternating({kind: partial(timed, model) for kind, model in models.items()}, TIMED_ROUNDS)["token"]
+        found[f"batch {size}"] = {
+            **{kind: summary(values) for kind, values in times.items()},
+            "overhead": overhead(times[first], times[second]),
+        }
+    return found
+
+
 def measure(arguments: argparse.Namespace) -> None:
     """Trains and measures all seeds and kinds; results are written after each part."""
     if arguments.threads:
@@ -306,25 +335,34 @@ def measure(arguments: argparse.Namespace) -> None:
         lines = (folder / "data" / "held_out.jsonl").read_text(encoding="utf-8").splitlines()
         held = [json.loads(line) for line in lines]
         for seed in arguments.seeds:
+            models = {}
             for kind in arguments.kinds:
                 place = folder / f"{kind}-{seed}"
                 found = results["runs"][f"{kind}, seed {seed}"] = {}
                 found["training"] = train(kind, arguments, folder / "data" / "train.jsonl", place, seed)
                 base, tokenizer = load_base(arguments.base, arguments.dtype)
-                model = load_adapter(base.to(arguments.device), place).to(arguments.device)
+                models[kind] = model = load_adapter(base.to(arguments.device), place).to(arguments.device)
                 parts: dict[str, Any] = {
                     "given": lambda m, t: given_solutions(m, t, held[: arguments.given], arguments.batch_size),
                     "own": lambda m, t: own_solutions(m, t, held, arguments.batch_size, arguments.longest),
                 }
-                for part, function in parts.items():
+                for part in (one for one in parts if one in arguments.parts):
                     start = time.perf_counter()
-                    found[part] = function(model, tokenizer)
+                    found[part] = parts[part](model, tokenizer)
                     found[part]["seconds"] = round(time.perf_counter() - start, 1)
-                    shown = {key: value for key, value in found[part].items() if key != "examples"}
-                    print(kind, "seed", seed, part, json.dumps(shown), flush=True)
-                    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-                    text = json.dumps(results, indent=1, ensure_ascii=False)
-                    arguments.output.write_text(text + "\n", encoding="utf-8")
+                    _say_and_write(f"{kind}, seed {seed}, {part}", found[part], results, arguments.output)
+            if "token_times" in arguments.parts and len(models) < len(KINDS):
+                print(f"Token times are not measured: they need the kinds {' and '.join(KINDS)}.", flush=True)
+            elif "token_times" in arguments.parts:
+                found = results["runs"][f"token times, seed {seed}"] = token_times(models, tokenizer, held)
+                _say_and_write(f"token times, seed {seed}", found, results, arguments.output)
+
+
+def _say_and_write(what: str, found: dict[str, Any], results: dict[str, Any], output: Path) -> None:
+    """Prints what was measured last, and writes everything that was measured until now."""
+    print(what, json.dumps({key: value for key, value in found.items() if key != "examples"}), flush=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _plain(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -357,6 +395,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--rows", type=int, default=1200, help="training questions (default: %(default)s)")
         command.add_argument("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
+    measuring.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
     measuring.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="N")
     measuring.add_argument("--given", type=int, default=500, help="human solutions (default: %(default)s)")
     measuring.add_argument("--longest", type=int, default=240, help="tokens of a solution (default: %(default)s)")

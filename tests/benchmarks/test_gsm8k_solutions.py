@@ -152,9 +152,17 @@ def test_both_kinds_are_trained_and_measured_from_the_command_line(tmp_path, mon
     line += ["--held-out", "4", "--longest", "24", "--dtype", "float32", "--keep", str(tmp_path / "kept")]
     line += ["--set", *changed]
     monkeypatch.setattr(sys, "argv", ["gsm8k_solutions", *line])
+    monkeypatch.setattr(gsm8k_solutions, "TIMED_BATCHES", (1, 3))
+    monkeypatch.setattr(gsm8k_solutions, "TIMED_TOKENS", 8)
+    monkeypatch.setattr(gsm8k_solutions, "TIMED_ROUNDS", 2)
     gsm8k_solutions.main()
     found = json.loads((tmp_path / "out.json").read_text())
-    assert set(found["runs"]) == {"igc+lora, seed 0", "lora, seed 0"}
+    assert set(found["runs"]) == {"igc+lora, seed 0", "lora, seed 0", "token times, seed 0"}
+    times = found["runs"]["token times, seed 0"]
+    assert set(times) == {"batch 1", "batch 3"}
+    assert all(times["batch 3"][kind]["median"] > 0 for kind in ("igc+lora", "lora"))
+    # the overhead is that of the first over the second, round by round
+    assert times["batch 1"]["overhead"]["n"] == 2
     joint, alone = found["runs"]["igc+lora, seed 0"], found["runs"]["lora, seed 0"]
     assert joint["training"]["steps"] == alone["training"]["steps"] == 2
     assert abs(joint["training"]["parameters"] / alone["training"]["parameters"] - 1) < 0.02
