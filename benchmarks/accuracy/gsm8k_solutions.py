@@ -327,6 +327,7 @@ def measure(arguments: argparse.Namespace) -> None:
     """Trains and measures all seeds and kinds; results are written after each part."""
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
+    arguments.dtype = arguments.dtype or ("float32" if torch.device(arguments.device).type == "cpu" else "bfloat16")
     results: dict[str, Any] = {**facts(), "settings": _plain(arguments), "runs": {}}
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch)
@@ -392,7 +393,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--base", required=True, metavar="DIR_OR_ID")
         command.add_argument("--data", type=Path, required=True, metavar="FILE", help="GSM8K's training file")
         command.add_argument("--output", type=Path, required=True, metavar="PATH")
-        command.add_argument("--rows", type=int, default=1200, help="training questions (default: %(default)s)")
+        command.add_argument("--rows", type=int, default=800, help="training questions (default: %(default)s)")
         command.add_argument("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
     measuring.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
@@ -400,7 +401,7 @@ def build_parser() -> argparse.ArgumentParser:
     measuring.add_argument("--given", type=int, default=500, help="human solutions (default: %(default)s)")
     measuring.add_argument("--longest", type=int, default=240, help="tokens of a solution (default: %(default)s)")
     measuring.add_argument("--batch-size", type=int, default=32, metavar="N", help="texts (default: %(default)s)")
-    measuring.add_argument("--dtype", default="bfloat16", help="of the base in measurements (default: %(default)s)")
+    measuring.add_argument("--dtype", help="of the base in measurements (default: float32 on a CPU, else bfloat16)")
     measuring.add_argument("--threads", type=int, metavar="N")
     measuring.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     measuring.add_argument(
