@@ -1,7 +1,7 @@
 """A real model that writes its steps: is it right at every `=`, with a LoRA and a calculator, and with a LoRA alone?
 
 In: a base model and GSM8K's training file. Its questions are split by a hash of their text: held-out ones, and as many
-as asked for to train on. Both kinds of adapter are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows,
+as asked for to train on, beside generated solutions of longer numbers, from which the digits are learned. Both kinds of adapter are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows,
 steps and batches; the LoRA alone gets the rank at which it has as many parameters as calculator and LoRA together.
 Out, for each seed and kind, on held-out questions:
 
@@ -43,6 +43,7 @@ from benchmarks.common.measuring import alternating, facts, overhead, seconds, s
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
+from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_token
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.inference.loading import load_adapter, load_base
@@ -56,6 +57,7 @@ RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"
 KINDS = ("igc+lora", "lora")
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
+GENERATED_DIGITS = 10
 PARTS = ("given", "own", "token_times")
 TIMED_BATCHES, TIMED_TOKENS, TIMED_ROUNDS = (1, 16), 96, 7
 _MARK = re.compile("<<.*?>>")
@@ -100,6 +102,8 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     """Writes `train.jsonl` with operand columns and `held_out.jsonl` as it is; returns the report."""
     train, held = split(arguments.data.read_text(encoding="utf-8").splitlines(), arguments.held_out, arguments.rows)
     config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
+    generated = WorkedSolutions(seed=0, max_digits=GENERATED_DIGITS).take(arguments.generated)
+    train += [{key: row[key] for key in ("question", "answer")} for row in generated]
     converted = convert(train, tokenizer, config)
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in (("train", converted.rows), ("held_out", held)):
@@ -393,7 +397,10 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--base", required=True, metavar="DIR_OR_ID")
         command.add_argument("--data", type=Path, required=True, metavar="FILE", help="GSM8K's training file")
         command.add_argument("--output", type=Path, required=True, metavar="PATH")
-        command.add_argument("--rows", type=int, default=800, help="training questions (default: %(default)s)")
+        command.add_argument("--rows", type=int, default=600, help="training questions (default: %(default)s)")
+        command.add_argument(
+            "--generated", type=int, default=300, help="generated solutions to train on, too (default: %(default)s)"
+        )
         command.add_argument("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
     measuring.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")

@@ -57,6 +57,7 @@ class Continuation(NamedTuple):
     state: Tensor  # [B, T] int64, a `Spelled`; START where not active
     active: Tensor  # [B, T] bool, False in a number other than the result, after a wrong minus, and without a result
     complete: Tensor  # [B, T] bool, the result ends at this position
+    again: Tensor  # [B, T] bool, the result was complete before this position and before the number that it is part of
 
 
 def _token_of(tokens: NumberTokens, group: Tensor) -> Tensor:
@@ -166,7 +167,7 @@ def continue_result(
     state = _state(text, results, inside, leading, again, here)
     token = _next_token(tokens, text, results, inside, leading)
     token, state = torch.where(active, token, -1), torch.where(active, state, int(Spelled.START))
-    return Continuation(token, state, active, complete)
+    return Continuation(token, state, active, complete, again)
 
 
 def _results(tokens: NumberTokens, digits: Tensor, sign: Tensor, scale: Tensor | None, origin: Tensor) -> _Results:

@@ -116,6 +116,7 @@ class IGCArguments:
     igc_writing_dim: int | None = _same("writing_dim")
     igc_writing_ffn: int | None = _same("writing_ffn")
     igc_gate_dim: int | None = _same("gate_dim")
+    igc_write_again: bool | None = _same("write_again")
     igc_max_offset: int | None = _same("max_offset")
     igc_teacher_forcing: bool | None = _same("teacher_forcing")
     igc_detach_reading: bool | None = _same("detach_reading")

@@ -201,6 +201,10 @@ class IGCConfig(PeftConfig):
             the attended digits in the hidden interface, the next token's embedding in the token interface.
         gate_dim (`int`, *optional*, defaults to `128`):
             Hidden width of the MLP that computes the gate, at least 1.
+        write_again (`bool`, *optional*, defaults to `True`):
+            Token interface: whether the gate may write a result once more after the text has spelled it. With `False`
+            the output is the base model's from there to the next anchor, bit for bit, as suits worked solutions, where
+            every result stands behind its `=` once.
         max_offset (`int`, *optional*):
             Hidden interface: number of offsets after the anchor with an embedding of their own, at least 1; 64 if
             `None`. Positions farther away share the last one, so it should cover the tokens of an answer.
@@ -280,6 +284,7 @@ class IGCConfig(PeftConfig):
     writing_dim: int | None = field(default=None, metadata={"help": "width of the attention over the result's digits"})
     writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
+    write_again: bool = field(default=True, metadata={"help": "whether a result may be written more than once"})
     max_offset: int | None = field(default=None, metadata={"help": "number of offsets after the anchor"})
     shortcut: str | None = field(
         default=None, metadata={"help": "a connection past the calculator, one of " + ", ".join(SHORTCUTS)}
@@ -380,6 +385,8 @@ class IGCConfig(PeftConfig):
                 raise ValueError(
                     f"`{name}={value!r}` has no meaning for `interface={self.interface!r}`. Leave it out."
                 )
+        if self.interface == "hidden" and not self.write_again:
+            raise ValueError("`write_again=False` has no meaning for `interface='hidden'`. Leave it out.")
         if self.result_digits is None:
             self.result_digits = self.num_digits
         for name, least in MINIMA.items():

@@ -578,7 +578,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         of_step = (anchor, digits, steps.signs.gather(1, step), steps.completed_at.gather(1, step))
         scale = steps.scale.gather(1, step) if decimals else None
         more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first, scale=scale)
-        return *writer(h, self._embed(more.token).to(h.device), more.state), more.active, more.complete
+        possible = more.active if self.igc_config[name].write_again else more.active & ~more.again
+        return *writer(h, self._embed(more.token).to(h.device), more.state), possible, more.complete
 
     def _embed(self, ids: torch.Tensor) -> torch.Tensor:
         """The base model's token embeddings [B, T, embedding width] of ids [B, T], without gradient; -1 counts as 0.

@@ -1,4 +1,4 @@
-"""Writing ends with the turn: what follows is the base model's, in every kind of pass."""
+"""Writing ends with the turn, or with the result: what follows is the base model's, in every kind of pass."""
 
 import pytest
 import torch
@@ -51,16 +51,20 @@ def caches(model, length):
     return {"dynamic": DynamicCache(config=model.config), "static": static}
 
 
+def passed(model, ids, anchor, kind, whole):
+    """Positions that are written without a cache, or with one: in a whole pass, or by single tokens of the answer."""
+    length = ids.shape[1]
+    if kind == "none":
+        return written(model, ids, [length])
+    parts = [length] if whole else [anchor + 2, *[1] * (length - anchor - 2)]
+    return written(model, ids, parts, caches(model, length)[kind])
+
+
 @pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
 @pytest.mark.parametrize("whole", [True, False])
 def test_nothing_is_written_from_the_end_of_a_turn_on(chat, kind, whole):
     model, ids, anchor, end = chat
-    length = ids.shape[1]
-    if kind == "none":
-        parts, cache = [length], None
-    else:
-        parts, cache = [length] if whole else [anchor + 2, *[1] * (length - anchor - 2)], caches(model, length)[kind]
-    found = written(model, ids, parts, cache)
+    found = passed(model, ids, anchor, kind, whole)
     assert found == [at for at in range(anchor, end) if at in found]
     assert anchor in found or anchor + 1 in found
     assert all(at < end for at in found)
@@ -102,3 +106,30 @@ def test_the_tokens_come_from_the_tokenizer():
     assert IGCConfig.from_tokenizer(tokenizer, end_token_ids=[5]).end_token_ids == [5]
     with pytest.raises(ValueError, match="end_token_ids=3"):
         IGCConfig(end_token_ids=3)
+
+
+@pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_result_is_written_once_or_again(chat, kind, whole):
+    model, _, _, _ = chat
+    _, tokenizer = tiny_base()
+    question = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is 7 times 8?"}], add_generation_prompt=True, tokenize=False
+    )
+    before = len(tokenizer(question, add_special_tokens=False)["input_ids"])
+    ids = tokenizer(question + "It is 56, and 56 it is", add_special_tokens=False, return_tensors="pt")["input_ids"]
+    anchor, config = before - 1, config_of(model)
+    (complete, *later) = [at for at in range(before, ids.shape[1]) if tokenizer.decode(ids[0, at]).strip() == "56"]
+    assert later
+    config.write_again = False
+    try:
+        once = passed(model, ids, anchor, kind, whole)
+    finally:
+        config.write_again = True
+    assert once == list(range(anchor, complete + 1))  # up to the token at which the result ends
+    assert passed(model, ids, anchor, kind, whole) == list(range(anchor, ids.shape[1]))
+
+
+def test_writing_once_needs_the_token_interface():
+    with pytest.raises(ValueError, match="`write_again=False` has no meaning for `interface='hidden'`"):
+        IGCConfig(write_again=False)
