@@ -1,8 +1,9 @@
 """A real model that writes its steps: is it right at every `=`, with a LoRA and a calculator, and with a LoRA alone?
 
 In: a base model and GSM8K's training file. Its questions are split by a hash of their text: held-out ones, and as many
-as asked for to train on, beside generated solutions of longer numbers, from which the digits are learned. Both kinds of adapter are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows,
-steps and batches; the LoRA alone gets the rank at which it has as many parameters as calculator and LoRA together.
+as asked for to train on, beside generated solutions of longer numbers, from which the digits are learned. Both kinds
+of adapter are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets
+the rank at which it has as many parameters as calculator and LoRA together.
 Out, for each seed and kind, on held-out questions:
 
 * `given`: the human solution up to each annotated `=`, then the model writes greedily: is the first number the
