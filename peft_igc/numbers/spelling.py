@@ -167,7 +167,7 @@ def continue_result(
     state = _state(text, results, inside, leading, again, here)
     token = _next_token(tokens, text, results, inside, leading)
     token, state = torch.where(active, token, -1), torch.where(active, state, int(Spelled.START))
-    return Continuation(token, state, active, complete, again)
+    return Continuation(token, state, active, complete, active & again)
 
 
 def _results(tokens: NumberTokens, digits: Tensor, sign: Tensor, scale: Tensor | None, origin: Tensor) -> _Results:

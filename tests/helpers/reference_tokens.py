@@ -203,6 +203,7 @@ class Continued(NamedTuple):
     state: int
     active: bool
     complete: bool
+    again: bool
 
 
 def continue_text(
@@ -231,9 +232,10 @@ def continue_text(
             begins -= 1
         if "." in number and active and state in (MIDDLE, END, TOLD):
             begins = first_token(texts, number_at_end("".join(texts[anchor + 1 : t + 1])), t)
-        if active and any(found[p].complete and anchors[p] == anchor for p in range(begins)):
+        again = active and any(found[p].complete and anchors[p] == anchor for p in range(begins))
+        if again:
             state = {WAITING: AGAIN, MIDDLE: RESUMED, END: TOLD}.get(state, state)
-        found.append(Continued(token, state, active, complete))
+        found.append(Continued(token, state, active, complete, again))
     return found
 
 

@@ -65,8 +65,9 @@ def walk(text, number, anchor=0, words=WORDS, tokens=THREES):
     row = words.encode(text) if isinstance(text, str) else [words.texts.index(piece) for piece in text]
     found = continued(tokens, *batch_of([row]), [number], anchor=anchor)
     shown = []
-    for token, state, active, complete in zip(*(field[0].tolist() for field in found), strict=True):
+    for token, state, active, complete, again in zip(*(field[0].tolist() for field in found), strict=True):
         assert (state in ENDS) == complete == (active and token == -1)
+        assert (state in (Spelled.AGAIN, Spelled.RESUMED)) <= again <= active
         shown.append((words.texts[token] if token >= 0 else "end") if active else None)
     return shown
 
@@ -401,7 +402,7 @@ def test_it_never_looks_at_a_value():
         ids, digits = torch.zeros(3, 9, dtype=torch.int64), torch.zeros(3, 2, 5, dtype=torch.int64)
         at = ids[:, :2]
         found = continue_result(tokens, ids, ids == 0, at, digits, at, at, scale=at)
-        assert [tuple(field.shape) for field in found] == [(3, 2)] * 4
+        assert [tuple(field.shape) for field in found] == [(3, 2)] * 5
 
 
 @pytest.mark.parametrize("shape", [(0, 5, 2), (2, 0, 0), (2, 1, 1)])
@@ -410,7 +411,7 @@ def test_no_rows_and_no_positions(shape):
     ids, at = torch.zeros(rows, length, dtype=torch.int64), torch.zeros(rows, new, dtype=torch.int64)
     digits = torch.zeros(rows, new, 4, dtype=torch.int64)
     found = continue_result(THREES, ids, ids == 0, at, digits, at, untold(at), scale=at + 1)
-    assert [tuple(field.shape) for field in found] == [(rows, new)] * 4
+    assert [tuple(field.shape) for field in found] == [(rows, new)] * 5
     assert [field.dtype for field in found] == [torch.int64, torch.int64, torch.bool, torch.bool]
 
 
