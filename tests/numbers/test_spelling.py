@@ -396,7 +396,7 @@ def test_no_rows_and_no_positions(shape):
     digits = torch.zeros(rows, new, 4, dtype=torch.int64)
     found = continue_result(THREES, ids, ids == 0, at, digits, at, untold(at))
     assert [tuple(field.shape) for field in found] == [(rows, new)] * 5
-    assert [field.dtype for field in found] == [torch.int64, torch.int64, torch.bool, torch.bool]
+    assert [field.dtype for field in found] == [torch.int64, torch.int64, torch.bool, torch.bool, torch.bool]
 
 
 def compile_and_compare(backend):
