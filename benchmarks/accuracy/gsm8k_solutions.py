@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import torch
 import yaml
-from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME
+from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
 from benchmarks.accuracy.symbols_gsm8k import sites_of
@@ -147,8 +147,9 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
     from peft_igc.sft import run as sft  # TRL takes seconds to import
 
     settings = settings_of(kind, arguments, data, folder, seed)
-    if (folder / CONFIG_NAME).is_file():
-        found: dict[str, Any] = {"seconds": None}  # trained by an earlier run
+    record = folder / "training.json"
+    if record.is_file():  # trained by an earlier run
+        found: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
     else:
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "run.yaml"
@@ -159,6 +160,7 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
         read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]
         found = {"seconds": round(time.perf_counter() - start, 1), "steps": trainer.state.global_step}
         found |= {"last_loss": losses[-1:], "last_read_accuracy": read[-1:]}
+        record.write_text(json.dumps(found) + "\n", encoding="utf-8")
     paths = ("model_name_or_path", "output_dir", "dataset_name")
     shown = {key: value for key, value in settings.items() if key not in paths}
     count = parameters_in(folder) + (parameters_in(folder / LOW_RANK) if kind == KINDS[0] else 0)
