@@ -19,6 +19,7 @@ from torch import nn
 from ..numbers.digits import NUM_CLASSES, PAD
 from ..numbers.token_table import UNSEEN
 from .attention import Attention, Block, batches, float_logits, rms
+from .layer_mix import LayerMix
 from .readings import Reading
 
 
@@ -37,6 +38,7 @@ class HiddenInputMapping(nn.Module):
         num_heads: N_h.
         ffn: Hidden width of the feed-forward layers.
         max_distance: Number of distances to the anchor with an embedding; larger ones share the last.
+        layers_read: Number of decoder layers whose outputs `mix` makes one.
         shortcut: P, slots that are returned as vectors, without a classifier.
     """
 
@@ -51,10 +53,12 @@ class HiddenInputMapping(nn.Module):
         num_heads: int,
         ffn: int,
         max_distance: int,
+        layers_read: int = 1,
         shortcut: int = 0,
     ) -> None:
         super().__init__()
         self.num_digits, self.num_shortcuts = num_digits, shortcut
+        self.mix = LayerMix(layers_read) if layers_read > 1 else None
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim)
         num_slots = 2 * (num_digits + 1) + 3 + shortcut  # S: digits, two signs, operator, shortcut

@@ -24,6 +24,7 @@ from ..numbers.number_runs import NumberTokens, find_runs, numbers_aside, senten
 from ..numbers.spelling import ENDS, Spelled
 from ..numbers.token_table import EMBEDDED
 from .attention import Block, batches, float_logits, rms
+from .layer_mix import LayerMix
 from .readings import NEVER, Pointing, concatenate, two_places
 
 
@@ -43,6 +44,7 @@ class TokenInputMapping(nn.Module):
         num_heads: N_h.
         ffn: Hidden width of the feed-forward layers.
         max_distance: Maximum of W; earlier places are not read.
+        layers_read: Number of decoder layers whose outputs `mix` makes one.
         symbols: The symbol table for the rules that read expressions; None if the network alone reads.
         excuses: Whether it judges which further numbers are unrelated to the calculation.
         whole_sentences: Whether numbers before a context are aside if they are in its first sentence, for contexts
@@ -64,6 +66,7 @@ class TokenInputMapping(nn.Module):
         num_heads: int,
         ffn: int,
         max_distance: int,
+        layers_read: int = 1,
         symbols: SymbolTokens | None = None,
         excuses: bool = False,
         whole_sentences: bool = False,
@@ -71,6 +74,7 @@ class TokenInputMapping(nn.Module):
         super().__init__()
         self.tokens, self.symbols, self.num_digits = tokens, symbols, num_digits
         self.max_distance, self.whole_sentences = max_distance, whole_sentences
+        self.mix = LayerMix(layers_read) if layers_read > 1 else None
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.embedded_compression = nn.Linear(hidden_size, dim)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
@@ -104,7 +108,7 @@ class TokenInputMapping(nn.Module):
         """Compresses each token to [B, T, d] in h's dtype, kept with the KV cache for later anchors.
 
         Args:
-            h: [B, T, H], output of the decoder layer that is read.
+            h: [B, T, H], output of the decoder layer that is read, or of `mix`.
             embedded: [B, T, H], input of the first decoder layer.
         """
         states = self.compression(self.norm(h.to(self.compression.weight.dtype)))

@@ -37,6 +37,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         "num_heads": config.num_heads,
         "ffn": config.reading_ffn,
         "max_distance": config.max_distance,
+        "layers_read": len(config.layers_read),
     }
     if config.interface == "tokens":
         tokens = NumberTokens(TokenTable.from_json(config.number_tokens))

@@ -19,7 +19,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -110,6 +110,8 @@ class Call:
         report: losses and metrics, set once the adapter has run with targets.
         ran: name of the adapter that has run in this pass, or None.
         embedded: [B, T, H] input of the first decoder layer, which is the token embeddings; None before that layer.
+        outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index; None for
+            one that is the input of the calculator's layer and was left out of a copy (`remember_call`).
         without_grad: whether gradients were off when the adapter ran in training mode.
     """
 
@@ -126,6 +128,7 @@ class Call:
     report: Fields | None = None
     ran: str | None = None
     embedded: torch.Tensor | None = None
+    outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False
 
 
@@ -284,11 +287,14 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
             del _calls_by_storage[key]
         # The copy must not keep the storage alive, or it would never expire: it drops the report (a graph), the input
         # itself, and the KV cache. An empty cache in its place still shows that there was one.
-        same = call.embedded is not None and call.embedded.untyped_storage()._cdata == storage._cdata
+        def other(x: torch.Tensor | None) -> torch.Tensor | None:
+            return None if x is None or x.untyped_storage()._cdata == storage._cdata else x
+
         kept = replace(
             call,
             report=None,
-            embedded=None if same else call.embedded,
+            embedded=other(call.embedded),
+            outputs={index: other(output) for index, output in call.outputs.items()},
             cache=None if call.cache is None else Cache(layers=[]),
             generation=call.generation and call.generation.without_cache(),
         )
@@ -302,4 +308,6 @@ def recall_call(layer_input: torch.Tensor) -> Call | None:
     if entry is None or entry[0].expired():
         return None
     embedded = layer_input if entry[1].embedded is None else entry[1].embedded
-    return replace(entry[1], ran=None, embedded=embedded)
+    outputs: dict[int, torch.Tensor | None]
+    outputs = {index: layer_input if output is None else output for index, output in entry[1].outputs.items()}
+    return replace(entry[1], ran=None, embedded=embedded, outputs=outputs)

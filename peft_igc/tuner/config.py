@@ -46,6 +46,7 @@ IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPe
 DIVISIONS = ("exact", "floor", "trunc")
 INTERFACES = ("hidden", "tokens")
 PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
+ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
 BESIDE, ONLY = SHORTCUTS = ("beside", "only")
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
 
@@ -102,9 +103,14 @@ class IGCConfig(PeftConfig):
     > Where
 
         layer (`int`, *optional*, defaults to `1`):
-            Index of the decoder layer whose output is read and written, from 0 to the model's number of layers minus
-            1. The paper obtained its best results at early layers. Later layers have lost the digits of number tokens,
-            which the hidden interface needs, and make training steps that end after the reading slower.
+            Index of the decoder layer whose output is written, and read unless `read_from` names others, from 0 to the
+            model's number of layers minus 1. The paper obtained its best results at early layers. Later layers have
+            lost the digits of number tokens, which the hidden interface needs, and make training steps that end after
+            the reading slower.
+        read_from (`list[int]`, *optional*):
+            Indices of the decoder layers whose outputs are read, in ascending order, none of them above `layer`, where
+            the result is written. Several are mixed by learned weights. `None`: `layer` alone. The digits of a number
+            are known in early layers; what a text asks for is understood in middle ones. Every step waits for `layer`.
         anchor (`str`, *optional*):
             `"prompt_end"`: the last token of the prompt is an anchor; in a forward pass with `labels`, the token
             before each labelled span; without `labels`, the last real token of each row. `"tokens"`: only the token
@@ -243,7 +249,8 @@ class IGCConfig(PeftConfig):
 
     symbols: dict[str, Any] | None = field(default=None, metadata={"help": "what the tokens say in symbols"})
 
-    layer: int = field(default=1, metadata={"help": "index of the decoder layer that is read and written"})
+    layer: int = field(default=1, metadata={"help": "index of the decoder layer that is written, and read"})
+    read_from: list[int] | None = field(default=None, metadata={"help": "layers that are read instead of it"})
     anchor: str | None = field(default=None, metadata={"help": "one of " + ", ".join(ANCHORS)})
     anchor_token_ids: list[list[int]] | None = field(
         default=None, metadata={"help": "token sequences that begin a turn and end in an anchor"}
@@ -325,6 +332,7 @@ class IGCConfig(PeftConfig):
         self._check_interface()
         self._check_shortcut()
         self._set_sizes()
+        self._check_layers()
         self._check_choices()
         self._check_anchors()
         check_entries(self.trained_beside)
@@ -403,6 +411,25 @@ class IGCConfig(PeftConfig):
                 raise ValueError(
                     f"`{name}={value}` is not a multiple of `num_heads={self.num_heads}`. Change one of them."
                 )
+
+    def _check_layers(self) -> None:
+        """Validates `read_from`."""
+        chosen = self.read_from
+        if chosen is None:
+            return
+        if not isinstance(chosen, (list, tuple)) or not chosen or set(map(type, chosen)) != {int}:
+            raise ValueError(f"`read_from={chosen!r}` is not a list of layers such as `[1, 8]`. Leave it out.")
+        if list(chosen) != sorted(set(chosen)) or not 0 <= chosen[0] <= chosen[-1] <= self.layer:
+            raise ValueError(
+                f"`read_from={chosen!r}` must name different layers in ascending order, from 0 to "
+                f"`layer={self.layer}`, where the result is written. Change one of them."
+            )
+        self.read_from = list(chosen)
+
+    @property
+    def layers_read(self) -> tuple[int, ...]:
+        """Indices of the decoder layers whose outputs are read."""
+        return (self.layer,) if self.read_from is None else tuple(self.read_from)
 
     def _check_choices(self) -> None:
         """Validates `division` and `operations`; unknown operations are refused at injection."""
@@ -531,8 +558,7 @@ class IGCConfig(PeftConfig):
             ValueError: if `anchors` is given together with a field that it sets, if an anchor rule does not fit the
                 tokenizer (see `assistant_header`, `text_rule`), or if `interface="tokens"` does not.
         """
-        fields = ("anchor", "anchor_token_ids", "inline_token_ids")
-        given = [name for name in fields if name in overrides]
+        given = [name for name in ANCHOR_FIELDS if name in overrides]
         if anchors is not None and given:
             raise ValueError(f"`anchors` and `{given[0]}` both define the anchors. Pass one of them.")
         if anchors is None and not given:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -48,10 +49,19 @@ def install(model: nn.Module, first_layer: nn.Module) -> None:
             model.__dict__[name] = wrapper(model, model.__dict__.get(name))
 
 
+def capture(model: nn.Module, layers: nn.ModuleList, indices: Iterable[int]) -> None:
+    """Makes decoder layers of a causal LM, on which the hooks are installed, give their outputs to the calls."""
+    captured = model.__dict__.setdefault("_igc_captured", {})
+    for index in indices:
+        if index not in captured:
+            captured[index] = layers[index].register_forward_hook(_CaptureOutput(model, index))
+
+
 def uninstall(model: nn.Module) -> None:
     """Removes the hooks and restores the model's own methods."""
     model.__dict__.pop("_igc_layers", None)
-    for handle in model.__dict__.pop("_igc_handles", []):
+    captured = model.__dict__.pop("_igc_captured", {})
+    for handle in (*model.__dict__.pop("_igc_handles", []), *captured.values()):
         handle.remove()
     for name, kind in _WRAPPERS.items():
         wrapper = model.__dict__.get(name)
@@ -256,6 +266,18 @@ class _Capture:
         call = current_call(self.model)
         if call is not None:
             call.embedded = args[0] if args else kwargs["hidden_states"]
+
+
+class _CaptureOutput:
+    """Forward hook of a decoder layer: stores its output in the call, for calculators that read it at a later one."""
+
+    def __init__(self, model: nn.Module, index: int) -> None:
+        self.model, self.index = model, index
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        call = current_call(self.model)
+        if call is not None:
+            call.outputs[self.index] = output[0] if isinstance(output, tuple) else output
 
 
 class _Generate(_Wrapper):

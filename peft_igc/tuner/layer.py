@@ -190,11 +190,16 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         cache = None if checkpointed else find_cache(args, kwargs)
         h = output[0] if isinstance(output, tuple) else output
         if h.dim() == 4:  # Gemma 3n: several streams [streams, B, T, H], one of which becomes the logits
-            stream = self._base_model[0].config.get_text_config(decoder=True).altup_active_idx
+            stream = self._stream
             written = torch.cat([h[:stream], self._act(active[0], h[stream], call, cache)[None], h[stream + 1 :]])
         else:
             written = self._act(active[0], h, call, cache)
         return (written, *output[1:]) if isinstance(output, tuple) else written
+
+    @property
+    def _stream(self) -> int:
+        """Index of the stream that becomes the logits, in models with several."""
+        return int(self._base_model[0].config.get_text_config(decoder=True).altup_active_idx)
 
     def _call_of(self, layer_input: torch.Tensor) -> Call | None:
         """The call in progress, or the call that gradient checkpointing runs again in the backward pass.
@@ -325,12 +330,20 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         In h's dtype in training mode. Otherwise in two bytes per number, as they are stored with a KV cache, so that
         a pass with a cache and one without it read the same.
         """
-        inputs = [h] if call.embedded is None else [h, call.embedded.to(h.device)]
-        if self.igc_config[name].detach_reading:
-            inputs = [x.detach() for x in inputs]
+        config = self.igc_config[name]
+        states = [h if at == self.layer_index else self._output(at, call).to(h.device) for at in config.layers_read]
+        embedded = [] if call.embedded is None else [call.embedded.to(h.device)]
+        if config.detach_reading:
+            states, embedded = ([x.detach() for x in inputs] for inputs in (states, embedded))
         reader: Any = self.igc_input_mapping[name]
-        features = reader.compress(*inputs)
+        features = reader.compress(states[0] if reader.mix is None else reader.mix(states), *embedded)
         return features if self.training or features.dtype.itemsize <= 2 else features.to(torch.bfloat16)
+
+    def _output(self, index: int, call: Call) -> torch.Tensor:
+        """[B, T, H], the output of an earlier decoder layer in this call."""
+        output = call.outputs[index]
+        assert output is not None, "only a stored copy of a call lacks an output, and `recall_call` puts it back"
+        return output[self._stream] if output.dim() == 4 else output
 
     def _anchors(
         self, call: Call, rules: Rules, ids: torch.Tensor, start: Position, state: State

@@ -118,6 +118,7 @@ class IGCModel(BaseTuner):
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
         hooks.install(base, layers[0])
+        hooks.capture(base, layers, [index for index in peft_config.layers_read if index != peft_config.layer])
 
     def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
         """Compares whole paths: a suffix could match a layer of another stack, such as a vision tower."""

@@ -84,11 +84,16 @@ def same(found, wanted):
         torch.testing.assert_close(grad, want, atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("layer", [0, 1])
+# The second one is the input of the calculator's layer, which recomputation knows by its storage.
+PLACES = [(0, None), (1, None), (2, [0, 1]), (2, [0, 2])]
+
+
+@pytest.mark.parametrize(("layer", "read_from"), PLACES)
 @pytest.mark.parametrize("detach", [True, False])
-def test_checkpointing_changes_no_gradient(layer, detach):
+def test_checkpointing_changes_no_gradient(layer, read_from, detach):
     def model():
-        return adapted("llama", interface="tokens", layer=layer, detach_reading=detach).train()
+        fields = {"layer": layer, "read_from": read_from, "detach_reading": detach}
+        return adapted("llama", interface="tokens", **fields).train()
 
     wanted = gradients(model())
     assert [name for name, grad in wanted.items() if not grad.any() and "key_map.bias" not in name] == []
@@ -104,11 +109,11 @@ def test_checkpointing_changes_no_gradient(layer, detach):
     same(gradients(wrapped), wanted)
 
 
-@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize(("layer", "read_from"), PLACES)
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
-def test_no_call_outlives_its_pass(layer, given, backward):
-    model = adapted("llama", interface="tokens", layer=layer).train()
+def test_no_call_outlives_its_pass(layer, read_from, given, backward):
+    model = adapted("llama", interface="tokens", layer=layer, read_from=read_from).train()
     model.get_input_embeddings().weight.requires_grad_()  # a graph that reaches the layer's input
     _calls_by_storage.clear()
     for _ in range(2):

@@ -1,0 +1,106 @@
+"""Behind which layer is a request understood best? The reading of the demonstration on a real model, layer by layer.
+
+For each layer the reading alone is trained on the demonstration's rows, for the same steps; then everything that the
+real model's benchmark measures is read, not answered. Each set is counted at the threshold that the calibration
+chooses, and with no threshold. A deeper calculator costs nothing more at inference, but its reading is trained through
+more of the base.
+
+    PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.reading_layers --base .cache/smollm2/base \
+        --layers 1 6 12 --steps 200 --output benchmarks/results/reading_layers.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import get_peft_model
+from transformers import set_seed
+
+from benchmarks.accuracy.real_model import SHA256, changed, plain_requests
+from benchmarks.common.measuring import facts
+from peft_igc.calibration.run import calibrate
+from peft_igc.demo.real_model import generated_rows
+from peft_igc.demo.real_text import calibration_items, data_folder, measured_items, training_refusals
+from peft_igc.demo.run import demo_config
+from peft_igc.demo.settings import LANGUAGE_MODEL, LanguageModelSettings
+from peft_igc.demo.stages import train_reading
+from peft_igc.demo.text_sets import ANSWERED, calibration_texts, generated_sets, read
+from peft_igc.inference.loading import load_base
+from peft_igc.trainer.config import computes_bf16
+
+
+def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: int, device: str) -> dict[str, Any]:
+    """Trains the reading behind one layer, and reads all sets.
+
+    Args:
+        base: folder of the base model.
+        layer: index of the decoder layer.
+        settings: of the demonstration; their layer is not used.
+        seed: of the adapter's initial weights and of the rows.
+        device: where it is trained.
+
+    Returns:
+        Temperature, confidence, steps and seconds of the training, and by set the counts with and without a threshold.
+    """
+    folder = data_folder()
+    sets: dict[str, Any] = generated_sets(settings.per_group, settings.per_set, 0, settings.reading)
+    sets |= {name: plain_requests(name) for name in SHA256} | measured_items(folder)
+    sets = {name: [one for one in items or () if _is_short(one["prompt"], settings)] for name, items in sets.items()}
+    excluded = [one for name in ANSWERED for one in sets[name] if one.get("igc_operator")]
+    real = [row for row in training_refusals(folder) if _is_short(row["prompt"][0]["content"], settings)]
+
+    bf16 = device != "cpu" or computes_bf16()
+    model, tokenizer = load_base(base, "bfloat16" if bf16 else "float32")
+    model.set_attn_implementation("eager")  # faster in training on short rows
+    set_seed(seed)
+    stage = dataclasses.replace(settings.reading, layer=layer, bf16=bf16)
+    model = get_peft_model(model.to(device), demo_config(tokenizer, stage))
+    rows = [*generated_rows(excluded, seed, settings), *real]
+    training = train_reading(model, tokenizer, rows, seed, None, stage, print)
+    config = model.peft_config["default"]
+    texts = calibration_texts(stage.calibration_items, config)
+    texts += [one for one in calibration_items(folder) if _is_short(one["prompt"], settings)]
+    found = calibrate(model, tokenizer, texts, most_wrong=stage.most_wrong)
+
+    measured: dict[str, Any] = {}
+    for name, confidence in (("calibrated", found.confidence), ("no threshold", 0.0)):
+        config.temperature, config.confidence = found.temperature, confidence
+        for key, items in sets.items():
+            told = read(model, tokenizer, items, batch_size=settings.batch_size_of_test) if items else None
+            counts = told and {one: told[one] for one in ("n", "right", "wrong", "silent")}
+            measured.setdefault(key, {})[name] = counts
+            print(f"layer {layer}, {name}, {key}: {counts}", flush=True)
+    fitted = {"temperature": found.temperature, "confidence": found.confidence}
+    return {**fitted, "seconds": training["seconds"], "steps": training["steps"], "sets": measured}
+
+
+def _is_short(prompt: str, settings: LanguageModelSettings) -> bool:
+    return len(prompt) <= settings.most_of_text
+
+
+def main() -> None:
+    """Measures the layers and writes the results after each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--layers", type=int, nargs="+", default=[1, 6, 12], metavar="N")
+    parser.add_argument("--steps", type=int, default=200, metavar="N", help="of each layer (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
+    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="changes of the settings")
+    arguments = parser.parse_args()
+    settings = changed(LANGUAGE_MODEL, [f"reading.steps={arguments.steps}", *arguments.set])
+    results: dict[str, Any] = {**facts(), "base": arguments.base.name, "seed": arguments.seed, "layers": {}}
+    results["settings"] = dataclasses.asdict(settings)
+    for layer in arguments.layers:
+        results["layers"][str(layer)] = layer_read(arguments.base, layer, settings, arguments.seed, arguments.device)
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The benchmark of the reading's layer: sets are counted at both thresholds, behind the layers asked for."""
+
+import json
+import sys
+
+import pytest
+
+from benchmarks.accuracy import reading_layers
+from peft_igc import tiny_base
+
+
+@pytest.mark.slow
+def test_the_reading_is_measured_behind_each_layer(tmp_path, monkeypatch):
+    monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
+    base, tokenizer = tiny_base()
+    base.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    output = tmp_path / "layers.json"
+    small = ("per_group=1", "per_set=8", "reading.batch_size=8", "reading.distinct_rows=16")
+    call = ["", "--base", str(tmp_path / "base"), "--output", str(output), "--layers", "1", "2", "--steps", "2"]
+    monkeypatch.setattr(sys, "argv", [*call, "--device", "cpu", "--set", *small, "reading.calibration_items=30"])
+    trained = []
+    train = reading_layers.train_reading
+
+    def watched(model, *arguments):
+        trained.append(model.peft_config["default"].layer)
+        return train(model, *arguments)
+
+    monkeypatch.setattr(reading_layers, "train_reading", watched)
+    reading_layers.main()
+    found = json.loads(output.read_text())
+    assert list(found["layers"]) == ["1", "2"]
+    for layer in found["layers"].values():
+        assert layer["steps"] == 2
+        assert layer["sets"]["word_problems"] == {"calibrated": None, "no threshold": None}
+        for counts in layer["sets"]["plain_requests"].values():
+            assert counts["right"] + counts["wrong"] + counts["silent"] == counts["n"] == 300
+    assert trained == [1, 2]
