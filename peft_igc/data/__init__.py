@@ -4,7 +4,7 @@
 * `exact_values`: the value of an expression in a column; `text_reader`: the expression that rules read in a text.
 * `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
-* `chats`, `worked_solutions`: rows with several calculations.
+* `chats`, `worked_solutions`, `worked_calculations`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
 It imports `numbers`, `expressions`, torch and, inside the functions that make a dataset, `datasets`. No model and no

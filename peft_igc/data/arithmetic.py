@@ -219,7 +219,8 @@ class ArithmeticRows:
         result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
-        around = wording.in_context(text.text, rng, mixture)
+        typed = text.text if bigbench else wording.typed(text.text, rng, mixture)
+        around = wording.in_context(typed, rng, mixture)
         if isinstance(result, Status):
             completion, result = UNABLE, result.name.lower()
         else:
@@ -235,7 +236,10 @@ class ArithmeticRows:
             text = wording.look_alike(rng)
         else:
             text = wording.without_calculation(kind, lambda: str(self._short(rng)), rng, self.mixture)
-        around = wording.in_context(text.text, rng, self.mixture)
+        # What is to be copied stays as it is.
+        asks, typed = kind == "unsupported", text.text
+        typed = typed if text.kind == "copying" else wording.typed(typed, rng, self.mixture, asks)
+        around = wording.in_context(typed, rng, self.mixture)
         if kind == "unsupported" and self.max_operands > 2:
             read = self._read(around.text)
             if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
@@ -281,7 +285,7 @@ class ArithmeticRows:
             pair = worked.pair
             if pair is not None and (int(pair[1]), pair[0], int(pair[2])) in self.excluded:
                 continue
-            prompt = wording.expression(drawn.text, rng).text
+            prompt = wording.typed(wording.expression(drawn.text, rng).text, rng, self.mixture)
             around = wording.in_context(prompt, rng, self.mixture)
             if pair is not None and kind == "two":  # the network reads it, whatever is around it
                 return around, *self._columns(drawn.expression, worked)

@@ -17,7 +17,7 @@ class Mixture:
 
     `none`, `overflow`, `undefined`, `inexact`, `unsupported`, `expressions` and `look_alikes` are fractions of all
     rows; the rest of the rows is ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts`,
-    `sentences`, `expressions` and `look_alikes` need the wording `wording.TRAINING`.
+    `sentences`, `expressions`, `look_alikes` and `casual` need the wording `wording.TRAINING`.
 
     Args:
         none: Texts that ask for no calculation. With too few, the adapter activates on every number.
@@ -41,6 +41,8 @@ class Mixture:
         expressions: Expressions in symbols, bare (`12*34=`) and in sentences: of two integers, and with `max_operands`
             above 2 with more numbers, brackets, powers, decimals, per cent and money (none without all of `+ - * /`).
         look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
+        casual: Fraction of the requests in everyday words (`wording.everyday`), and of all texts that are typed
+            casually (`wording.casual`), but for those in the form of BIG-bench.
     """
 
     none: float = 0.10
@@ -58,6 +60,7 @@ class Mixture:
     sentences: float = 0.0
     expressions: float = 0.0
     look_alikes: float = 0.0
+    casual: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

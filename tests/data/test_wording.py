@@ -1,6 +1,7 @@
 """Promises of `wording` and its pools, `suites`, and rows in its texts: hundreds of texts, a clean split."""
 
 import collections
+import dataclasses
 import functools
 import hashlib
 import itertools
@@ -18,14 +19,15 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording import context_texts, plain_texts, requests
+from peft_igc.data.wording import casual, context_texts, everyday, plain_texts, requests
 from peft_igc.data.wording.grammar import Part, choose, drawn, expand, is_held_out, is_new, line_of, part_of
 from peft_igc.data.wording.requests import BIGBENCH
 from peft_igc.data.wording.stories import STORIES
 from peft_igc.data.wording.templates import Templates
 from peft_igc.data.wording.unsupported import KINDS, OTHER, TOUCHED, UNSUPPORTED
-from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING
+from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Wording
 from peft_igc.data.wording.words import CITIES, MONTHS, NUMBER_WORDS, OBJECTS, PEOPLE, UNABLE
+from peft_igc.expressions.names import NAMED
 from peft_igc.inference.loading import tiny_base
 from peft_igc.numbers.calculator import evaluate_exactly
 from peft_igc.numbers.digits import PAD
@@ -487,3 +489,110 @@ def test_calculations_of_suites_can_be_kept_out_of_training():
     careless, careful = calculations(rows_of(4000)), calculations(rows_of(4000, exclude=items))
     assert len(careless & held_out) > 3
     assert not careful & held_out
+
+
+# ------------------------------------------------------------------------------------------ casual writing
+def numbers_of(message):
+    return re.findall(r"[0-9][0-9,.]*[0-9]|[0-9]", message)
+
+
+# Of the first 50 rows before there were everyday words.
+BEFORE_CASUAL = "1202a9c1d22757ffde118717d9050ea5c394adc8f196d6a0fa483271b09f08ea"
+SIGNS = re.compile(r"[-+*/×÷·−^=%²³]|(?<=[0-9)])!")
+
+
+def test_a_casual_text_keeps_what_stands_from_its_first_number_to_its_last_one_and_the_names_of_operations():
+    rng, changed = random.Random(0), 0
+    for row in rows_of(3000, seed=7):
+        before = row["prompt"][-1]["content"]
+        after = casual.casual(before, TRAINING.around, rng)
+        changed += after != before
+        assert numbers_of(after) == numbers_of(before), (before, after)
+        assert SIGNS.findall(after) == SIGNS.findall(before), (before, after)
+        inner = re.search(r"[0-9].*[0-9]|[0-9]", before, re.DOTALL)
+        assert inner is None or inner[0].lower() in after.lower(), (before, after)
+        # leads and tails may have more names (`total`), none is lost
+        lost = collections.Counter(named_in(before)) - collections.Counter(named_in(after))
+        assert not lost, (before, after)
+    assert 0.4 < changed / 3000 < 1
+
+
+def named_in(message):
+    return [word for word in re.findall(r"[a-z]+", message.lower()) if word in NAMED and word not in ("how", "take")]
+
+
+@pytest.mark.parametrize(
+    "text", ["What is 7!", "Calculate (169 * 683)!", 'Repeat "4 + 5".', "max(3, 4)", "The sum is"]
+)
+def test_a_factorial_a_quotation_code_and_an_open_text_stay_as_they_are(text):
+    found = {casual.casual(text, TRAINING.around, random.Random(seed)) for seed in range(60)}
+    if text.endswith("!"):
+        assert all(re.search(r"[0-9)]!", one) for one in found)
+    else:
+        assert found == {text}
+
+
+def test_only_a_request_is_asked_for_again():
+    asking = {text.strip(" ,?.").lower() for line in casual.ASKING_TAILS for text in expand(line)}
+    story = "Ann has 5 pens and 3 pears."
+    texts = [casual.casual(story, TRAINING.around, random.Random(n), asks=False) for n in range(500)]
+    assert not [text for text in texts if text.lower().rstrip(" .?").endswith(tuple(asking))]
+    texts = [casual.casual("Add 5 and 3.", TRAINING.around, random.Random(n)) for n in range(500)]
+    assert [text for text in texts if text.lower().rstrip(" .?").endswith(tuple(asking))]
+
+
+def test_casual_leads_and_tails_have_no_numbers_and_are_split():
+    for line in (*casual.LEADS, *casual.TAILS, *casual.ASKING_TAILS):
+        assert all(not re.search(r"[0-9]|-\s*$|\bone\b", text) for text in expand(line))
+        parts = {part_of(text, line) for text in expand(line)}
+        assert parts == {Part.NEW} or {Part.TRAINED, Part.HELD_OUT} >= parts
+    drawn_by = [
+        {casual.casual("Say ok", wording.around, random.Random(seed)) for seed in range(800)}
+        for wording in (TRAINING, HELD_OUT)
+    ]
+    assert len(drawn_by[0] & drawn_by[1]) < 12  # those without a lead and a tail, in small or large letters
+
+
+def test_what_is_to_be_copied_is_never_typed_casually(monkeypatch):
+    typed, made, draw = [], [], Wording.without_calculation
+    monkeypatch.setattr(casual, "casual", lambda message, *rest: typed.append(message) or message)
+    monkeypatch.setattr(Wording, "without_calculation", lambda *given: made.append(draw(*given)) or made[-1])
+    rows_of(300, mixture=Mixture(**{**ORDINARY, "none": 1.0}, casual=1.0))
+    copied = {one.text for one in made if one.kind == "copying"}
+    others = {one.text for one in made} - copied
+    assert len(copied) > 40
+    assert set(typed) == others
+
+
+@pytest.mark.parametrize("operator", "+-*/")
+def test_requests_in_everyday_words_have_both_operands_and_no_other_number(operator):
+    seen = set()
+    for form, lines in everyday.EXPRESSIONS[operator].items():
+        for line in lines:
+            for text in expand(line):
+                assert sorted(re.findall(r"\{\w+\}", text)) == ["{a}", "{b}"], text
+                assert not re.search(r"[0-9]", text), text
+                if form != "symbols":  # a sign before a number would be its own
+                    assert not re.search(r"-\s*\{", text), text
+                seen.add(text)
+    assert len(seen) > 150
+    for frames in everyday.FRAMES.values():
+        for text in (one for line in frames for one in expand(line)):
+            assert len(re.findall(r"\{[xX]\}", text)) == 1, text
+            assert not re.search(r"[0-9]|-\s*\{", text), text
+
+
+def test_without_casual_the_rows_are_as_before_and_with_it_their_labels_hold():
+    digest = hashlib.sha256(json.dumps(rows_of(50)).encode()).hexdigest()
+    assert digest == BEFORE_CASUAL
+    casually = dataclasses.replace(TOKENS_MIXTURE, casual=0.6)
+    for row in rows_of(400, mixture=casually):
+        if row["igc_operands"] is not None:
+            shown = [number.replace(",", "") for number in numbers_of(text(row))]
+            assert {operand.lstrip("-") for operand in row["igc_operands"]} <= set(shown), row
+
+
+def test_the_form_of_bigbench_is_never_typed_casually():
+    mixture = Mixture(**ORDINARY, bigbench=1.0, casual=1.0)
+    found = {row["prompt"][-1]["content"] for row in rows_of(200, mixture=mixture)}
+    assert all(re.fullmatch(r"What is -?\d+ (plus|minus|times|divided by) -?\d+\?", one) for one in found)

@@ -16,14 +16,14 @@ from .grammar import Draft, Parts, drawn, line_of
 from .words import CITIES, COMMON, MONTHS, OBJECTS, OPERATING, PEOPLE
 
 
-__all__ = ["Surrounded", "sentence", "surround", "system"]
+__all__ = ["OPEN", "Surrounded", "sentence", "surround", "system"]
 
 _OFTEN = 0.35  # probability of each kind of text around a request
 _TWICE = 0.25  # probability of a second sentence
 _NONSENSE = 0.3  # fraction of the sentences that make no sense
 _MARKS = (".",) * 6 + ("?", "!", "!", ":", ";", "\n", "\n")
 # An answer continues such a text, so nothing may follow it.
-_OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
+OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
 
 
 class Surrounded(NamedTuple):
@@ -51,7 +51,7 @@ def surround(text: str, parts: Parts, rng: random.Random) -> Surrounded:
         draws[rng.randrange(4)] = 0.0
     greeting, before, item, after = (draw < _OFTEN for draw in draws)
     pieces = [(text, False)]  # with whether a piece is unrelated
-    if after and not _OPEN.search(text):
+    if after and not OPEN.search(text):
         pieces.append((_gap(text, rng) + _some(parts, rng, closing=True), True))
     if item and "\n" not in "".join(piece for piece, _ in pieces):
         pieces.insert(0, (_one_of(context_texts.LISTS, parts, rng), True))

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Mapping
 
-from . import plain_texts, requests
+from . import everyday, plain_texts, requests
 from .grammar import Draft, Part, choose, expand, line_of, part_of
 from .look_alikes import LOOK_ALIKES
 from .stories import STORIES
@@ -29,12 +29,16 @@ from .unsupported import (
 from .words import OBJECTS
 
 
-__all__ = ["all_phrasings", "frame", "look_alike", "silent", "supported", "unsupported"]
+__all__ = ["all_phrasings", "everyday_request", "frame", "look_alike", "silent", "supported", "unsupported"]
 
 Texts = tuple[str, ...]
 
 _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0.2}
 _FRAMES = {form: tuple(f for key, fs in requests.FRAMES.items() if form in key.split() for f in fs) for form in _FORMS}
+_EVERYDAY = {
+    form: fs + tuple(f for key, more in everyday.FRAMES.items() if form in key.split() for f in more)
+    for form, fs in _FRAMES.items()
+}
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
 
@@ -55,18 +59,26 @@ def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
     return line_of(requests.REQUESTS[operator] + requests.COUNTED[operator] * countable, rng)
 
 
-def unsupported(kind: str, rng: random.Random) -> Draft:
-    """Arithmetic that the calculator does not support; `kind` is a key of `unsupported.UNSUPPORTED`."""
-    draw = rng.random()
+def everyday_request(operator: str, rng: random.Random) -> Draft:
+    """A request in everyday words for one of the four operations; the operands are counts."""
+    return _framed(everyday.EXPRESSIONS[operator], rng, _EVERYDAY)
+
+
+def unsupported(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
+    """Arithmetic that the calculator does not support; `kind` is a key of `unsupported.UNSUPPORTED`.
+
+    With `everyday` its frames are also those of `everyday`, so that no frame tells what is supported.
+    """
+    draw, frames = rng.random(), _EVERYDAY if everyday else _FRAMES
     if kind == THREE and rng.random() < 0.6:
         return _listed(rng) if draw < 0.4 else _further(rng)
     if kind == THREE and draw < 0.2:
         return _told("third", rng)
     if kind in (THREE, "brackets") and draw < 0.45:
-        return _framed(_chains()[kind], rng)
+        return _framed(_chains()[kind], rng, frames)
     if kind != OTHER and draw < 0.7:
-        return _touched(kind, rng)
-    return _framed(UNSUPPORTED[kind], rng)
+        return _touched(kind, rng, frames)
+    return _framed(UNSUPPORTED[kind], rng, frames)
 
 
 def frame(rng: random.Random) -> Draft:
@@ -111,7 +123,7 @@ def _quoted(rng: random.Random) -> Draft:
 
 @functools.cache
 def all_phrasings(operator: str) -> Mapping[str, Part]:
-    """The part of each template that asks for one operation."""
+    """The part of each template that asks for one operation, but for those in everyday words."""
     made: list[tuple[str, ...]] = [(requests.BIGBENCH[operator],)]
     for form, expressions in requests.EXPRESSIONS[operator].items():
         for frame, expression in itertools.product(_FRAMES[form], expressions):
@@ -132,25 +144,25 @@ def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
     return Draft(" ".join(choose(line, rng) for line in lines), (story.setup,))
 
 
-def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
+def _framed(expressions: Mapping[str, Texts], rng: random.Random, frames: Mapping[str, Texts] = _FRAMES) -> Draft:
     """An expression in a frame, or one of the whole texts if there are any."""
     form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
     if form == "whole":
         return line_of(expressions[form], rng)
-    return _put(rng.choice(_FRAMES[form]), rng.choice(expressions[form]), rng)
+    return _put(rng.choice(frames[form]), rng.choice(expressions[form]), rng)
 
 
-def _touched(kind: str, rng: random.Random) -> Draft:
+def _touched(kind: str, rng: random.Random, frames: Mapping[str, Texts]) -> Draft:
     """A supported request with one or both operands replaced by something else, or with a third operand."""
     operator = rng.choice(tuple(STORIES))
     if kind == THREE and rng.random() < 0.5:
         verbs = requests.EXPRESSIONS[operator]["verbs"]
-        frame, expression, tail = rng.choice(_FRAMES["verbs"]), rng.choice(verbs), rng.choice(TAILS)
+        frame, expression, tail = rng.choice(frames["verbs"]), rng.choice(verbs), rng.choice(TAILS)
         return _put(frame, expression, rng, tail)
     if kind == "decimals" and rng.random() < 0.25:
         draft = _told("question", rng, operator)
     elif rng.random() < 0.7:
-        draft = _framed(requests.EXPRESSIONS[operator], rng)
+        draft = _framed(requests.EXPRESSIONS[operator], rng, frames)
     else:
         draft = line_of(requests.REQUESTS[operator], rng)
     template = draft.template

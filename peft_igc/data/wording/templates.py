@@ -289,6 +289,7 @@ class Templates:
 
     lacks: ClassVar[tuple[str, ...]] = (
         *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
+        "casual",
     )
     system_first: ClassVar[bool] = False
 
@@ -329,6 +330,10 @@ class Templates:
         values |= {"thing": rng.choice(THINGS), "city": rng.choice(CITIES)}
         prompt, completion = rng.choice(PLAIN)
         return Text(prompt.format(**values), completion.format(**values))
+
+    def typed(self, text: str, rng: random.Random, mixture: Mixture, asks: bool = True) -> str:
+        """The text as it is."""
+        return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> Surrounded:
         """The text as it is."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ..mixture import Mixture
-from . import context_texts, draw_context, draw_templates, look_alikes, plain_texts, unsupported
+from . import casual, context_texts, draw_context, draw_templates, look_alikes, plain_texts, unsupported
 from .grammar import Draft, Part, Parts, drawn
 from .requests import BIGBENCH, REQUESTS
 from .words import CITIES, MONTHS, NUMBER_WORDS, OBJECTS, PEOPLE, UNABLE, WORDS
@@ -85,7 +85,7 @@ class Wording:
         return replace(self, used=Counter())
 
     def phrasings(self, operator: str) -> tuple[str, ...]:
-        """All templates that ask for this operation."""
+        """All templates that ask for this operation, but for those in everyday words."""
         return tuple(text for text, part in draw_templates.all_phrasings(operator).items() if part in self.parts)
 
     def request(
@@ -104,7 +104,11 @@ class Wording:
             return Text(_fill(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
-        draft = drawn(lambda: draw_templates.supported(operator, countable, rng), self.parts, self.used)
+        everyday = countable and mixture.casual > 0 and rng.random() < mixture.casual
+        if everyday:
+            draft = drawn(lambda: draw_templates.everyday_request(operator, rng), self.parts, self.used)
+        else:
+            draft = drawn(lambda: draw_templates.supported(operator, countable, rng), self.parts, self.used)
         thing = rng.choice(OBJECTS)
         name, other = rng.sample(PEOPLE, 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
@@ -135,7 +139,8 @@ class Wording:
             kind: A key of `unsupported.UNSUPPORTED`. None: any.
         """
         wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
-        template = drawn(lambda: draw_templates.unsupported(wanted, rng), self.parts, self.used).template
+        everyday = mixture.casual > 0 and rng.random() < mixture.casual
+        template = drawn(lambda: draw_templates.unsupported(wanted, rng, everyday), self.parts, self.used).template
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
@@ -191,6 +196,12 @@ class Wording:
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
         return draw_context.system(self.around, rng)
+
+    def typed(self, text: str, rng: random.Random, mixture: Mixture, asks: bool = True) -> str:
+        """The text, in a fraction of the rows typed casually; `asks`: whether it asks for a calculation."""
+        if mixture.casual > 0 and rng.random() < mixture.casual:
+            return casual.casual(text, self.around, rng, asks)
+        return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> draw_context.Surrounded:
         """The text, in a fraction of the rows with other text around it, and which clauses are unrelated."""

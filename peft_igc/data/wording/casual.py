@@ -1,0 +1,133 @@
+"""Casual writing: how people type when they are in a hurry, as a change of any text with a request or without one.
+
+In: a text of the other pools. Out: the same text with some of a lead, a tail, small letters, no full stop, short
+spellings (`whats`, `pls`) and slips of the keyboard. What stands from the first number to the last one is left as it
+is, but for capitals, and so are names of operations: what is asked stays the same. Leads and tails have no numbers;
+they are split into trained and held-out ones as all other texts (`grammar`).
+Try it: `pytest tests/data/test_wording.py -k casual`
+"""
+
+import random
+import re
+from collections.abc import Callable
+
+from ...expressions.names import NAMED
+from .draw_context import OPEN
+from .grammar import Parts, choose, drawn, line_of
+
+
+__all__ = ["casual"]
+
+# fmt: off
+LEADS = (
+    "(hey|hi|hello|yo|heya|hiya|morning|evening)(,|!| there,| friend,|) ",
+    "(ok|okay|alright|right|well|um|uh|hmm|er|oh)(,| so| now|...|) ",
+    "(so|and|but|now|then|also|and this|next up|the last)(,|:|) ",
+    "(quick|simple|easy|dumb|silly|basic|random|small) (question|maths question|math problem|thing)(:|,) ",
+    "(sorry|excuse me|pardon|please|pls|help|help please|urgent)(,|:|!) ",
+    "(can|could) (you|someone|anybody|anyone) (help|help me|do this|check this)(?|:|,) ",
+    "(i forgot|i can't remember|i never know|i don't know|no idea|i wonder|just wondering|i was wondering)(,|:|) ",
+    "(math|maths|arithmetic|homework|calculator|calc|question|exercise)(:| time:| help:| please:) ",
+    "(my|our) (kid|son|daughter|mum|mom|dad|boss|teacher|neighbour|friend) (asks|wants to know|needs|asked me)(:|,|) ",
+    "(let's see|let me see|lemme see|for fun|just for fun|for a bet|for work|for school)(,|:) ",
+    "(i need|i want|we need|give me|gimme|get me|show me|tell me) (a number|the answer|this)(:|,) ",
+    "(do you know|any idea|anyone know|who knows|would you know)(,|:|) ",
+    "(mentally|exactly|in your head|without a calculator|by hand|on paper|off the top of your head)(,|:) ",
+    "(dear|good|smart|clever) (bot|assistant|computer|machine|ai|robot)(,|:) ",
+)
+# Behind any text.
+TAILS = (
+    " (please|pls|plz|thanks|thx|ty|thank you|cheers|ta|please and thank you)(!|!!|.|)",
+    "(,|) (no|skip the|without) (explanation|explanations|words|steps|working|fuss|text)( please| needed|)(.|)",
+    " (quick|quickly|fast|asap|right now|real quick|in a hurry)(!|.|)",
+    "(,|?|) (anyone|anybody|someone|help|go|ready|right|ok|you know)(?|!|)",
+    "(,|) i (forgot|forget|can't do it|can't remember|am stuck|keep getting it wrong|always mess it up|have no "
+    "clue)(.|)", "(,|) (my|the) (calculator|phone|battery) (is|died|broke|is dead|is broken)(.|)",
+    " (for me|for us|for my kid|for my class|for my homework|for the shop|for today)( please|)(.|)",
+    "(,|) (i think|i guess|i hope|i suppose|maybe) (it is easy|i know it|you know it|you can)(.|)",
+    "(,|) (hurry|quick|come on|let's go|i'm waiting|don't be shy|show me)(.|!|)",
+    "(,|) (without|and no) (rounding|commas|units|spaces|decimals|comment)( please|)(.|)",
+    " for (a|my|the) (time|unit|money|currency) (conversion|sheet|table)(.|)",
+    "(,|) (and nothing else|nothing more)(.|)",
+    " for my (taxes|budget|recipe|essay|kids|report|shopping|trip|notes)( please|)(.|)",
+    " (lol|haha|hehe|ok|okay|bro|man|mate|dude|buddy)(.|!|)",
+)
+# Behind a request only: behind `Ann has 5 pens and 3 pears` these would ask for a sum.
+ASKING_TAILS = (
+    "(,|) (just|only) the (number|answer|result|value|final number)( please| pls|)(.|)",
+    "(?|,) (what is it|what's that|what does that make|how much is that|what do i get|what do you get|do you "
+    "know)(?|)", "(,|) (exact|exactly|the exact number|precisely)( please|)(.|)",
+    "(,|) (in total|all in all|all told|overall|total)(?|.|)", " (answer|result|number|value) (only|please|is)(.|:|)",
+    " (in|as) (figures|a whole number)( please|)(.|)",
+)
+# fmt: on
+ENDS = ("", "", "", "??", " ?", "...", "!", "?!")
+BEHIND_NUMBERS = ENDS[:5]  # a sign of exclamation would be a factorial, and a point that of a decimal
+_SHORT = {
+    "what is": ("whats", "what's", "wats", "wat is"), "please": ("pls", "plz"), "you": ("ya", "yu"),
+    "calculate": ("calc", "calculate"), "tell me": ("tell me", "tellme"), "how much is": ("how much's", "hows much"),
+    "i am": ("im", "i'm"), "i would": ("id", "i'd"), "do not": ("dont", "don't"), "going to": ("gonna",),
+    "give me": ("gimme",), "want to": ("wanna",), "have to": ("gotta",), "let me": ("lemme",), "because": ("cuz",),
+    "could you": ("cud you", "cd you"), "would like": ("wud like",), "thanks": ("thx",), "answer": ("ans", "anser"),
+    "number": ("num", "nr"), "question": ("qn",), "together": ("togther",), "minutes": ("mins",),
+}  # fmt: skip
+_SHORTENED = re.compile(rf"\b({'|'.join(sorted(_SHORT, key=len, reverse=True))})\b", re.IGNORECASE)
+_WORD = re.compile(r"(?<![\w.'])[a-z]{5,}(?![\w.'])")
+_NUMBERS = re.compile(r"[-+(\[$€£]?[0-9].*[0-9][)\]%!²³]*|[0-9]", re.DOTALL)  # from the first one to the last one
+_KEPT = {*NAMED, "divided", "multiplied", "point", "percent", "squared", "cubed", "power", "negative", "equals"}
+_WHOLE = re.compile(r"[\n\"]|print\(|\w\(")  # code, quotations and forms stay as they are
+
+
+def casual(text: str, parts: Parts, rng: random.Random, asks: bool = True) -> str:
+    """The text, typed casually.
+
+    Args:
+        text: A text with a request, or without one.
+        parts: The parts whose leads and tails may be used.
+        rng: The row's generator.
+        asks: Whether it asks for a calculation, so that a tail may ask for it again.
+    """
+    if OPEN.search(text) or _WHOLE.search(text):
+        return text
+    if rng.random() < 0.5:
+        text = _around_numbers(text, lambda part: _SHORTENED.sub(lambda match: _shortened(match[0], rng), part))
+    if rng.random() < 0.25:
+        text = _around_numbers(text, lambda part: _slipped(part, rng))
+    if rng.random() < 0.6 and re.search(r"[^0-9)]!$|[.?]$", text):
+        text = text[:-1].rstrip()
+        text += rng.choice(BEHIND_NUMBERS if text[-1:].isdigit() or text[-1:] in ")]" else ENDS)
+    if rng.random() < 0.35:
+        tails = TAILS + ASKING_TAILS * 2 if asks else TAILS
+        tail = choose(drawn(lambda: line_of(tails, rng), parts).template, rng)
+        text = text.rstrip(" ?." if tail[0] in "?," else "") + tail
+    if rng.random() < 0.35:
+        lead = choose(drawn(lambda: line_of(LEADS, rng), parts).template, rng)
+        text = lead + (text[0].lower() + text[1:])
+    draw = rng.random()
+    if draw < 0.6:
+        return text.lower()
+    return text.upper() if draw < 0.63 else text
+
+
+def _around_numbers(text: str, change: Callable[[str], str]) -> str:
+    """The text with a change of what stands before its first number, and of what stands behind its last one."""
+    found = _NUMBERS.search(text)
+    if found is None:
+        return change(text)
+    return change(text[: found.start()]) + found[0] + change(text[found.end() :])
+
+
+def _shortened(words: str, rng: random.Random) -> str:
+    """A short spelling of words of `_SHORT`, or the words."""
+    return rng.choice(_SHORT[words.lower()]) if rng.random() < 0.6 else words
+
+
+def _slipped(text: str, rng: random.Random) -> str:
+    """The text with a slip of the keyboard in a word that names no operation."""
+    words = [match for match in _WORD.finditer(text) if match[0] not in _KEPT]
+    if not words:
+        return text
+    word = rng.choice(words)
+    at = word.start() + rng.randrange(1, len(word[0]) - 2)
+    pair = text[at : at + 2]
+    return text[:at] + rng.choice((pair[::-1], pair[0], pair[0] + pair)) + text[at + 2 :]
