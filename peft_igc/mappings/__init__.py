@@ -1,6 +1,6 @@
 """The learned modules: reading a calculation from a text (input mapping), writing its result (output mapping).
 
-* `attention`: the attention block of both, and the RMS of hidden states.
+* `attention`: the attention block of both, and the RMS of hidden states. `layer_mix`: several layers' states as one.
 * `readings`: the distributions that are read, the choice that is made from them, and their loss.
 * `hidden_interface`: the paper's mappings, which learn to read and write digits.
 * `token_interface`: mappings that know the digits from the token ids, and learn which numbers are operands.

@@ -25,7 +25,8 @@ from .readings import Choice, Pointing, two_places
 
 __all__ = ["Context", "Surroundings", "signed_by_rule"]
 
-_FROM, _TO, _OFF = (letters_hash(word) for word in ("from", "to", "off"))
+_FROM, _TO, _OFF, _LESS, _IN, _MINUS = map(letters_hash, ("from", "to", "off", "less", "in", "minus"))
+_BEING = tuple(letters_hash(word) for word in ("are", "is", "there", "fit"))
 
 
 class Context(NamedTuple):
@@ -139,7 +140,8 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
     contradicted |= ~(found.said & (place > turn)).any(1)  # `3 and 5`
     unfit, distance = _unfit(config, found, chosen, choice.operator.flatten())
-    contradicted, unordered = contradicted | unfit, unordered | distance
+    contradicted |= unfit | _only_signs(config, found, chosen, place > turn, choice.operator.flatten())
+    unordered |= distance
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
     left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
@@ -193,7 +195,26 @@ def _unlike(
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
     unordered = found.difference.any(1) & ~found.link.any(1)
-    return (named & ~allowed) | vague, unordered | (subtracts & than & (how | ~less))
+    # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
+    adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
+    return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
+
+
+def _only_signs(
+    config: Any, found: Literals, chosen: torch.Tensor, turn: torch.Tensor, operator: torch.Tensor
+) -> torch.Tensor:
+    """[N] bool, every word for the network's subtraction is the sign of a chosen number: `minus 35 from 140`.
+
+    The word cannot be both. Arguments as of `_unlike`, and the chosen numbers [N, 2].
+    """
+    subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
+    bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
+    named = found.names[..., bits].any(2) & turn
+    named = (named & ~shifted(named, 1)).sum(1)  # a word may have several tokens
+    sign, before = (found.lead[..., at].gather(1, chosen) == _MINUS for at in (0, 1))
+    signs = sign & (found.sign.gather(1, chosen) == 1)
+    twice = (signs & before).any(1)  # `8 minus minus 5`
+    return subtracts & (named > 0) & (named <= signs.sum(1)) & ~twice
 
 
 def _unfit(
@@ -204,7 +225,8 @@ def _unfit(
 
     Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
     a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a range, or a
-    difference. What is taken off a number is not the number.
+    difference. What is taken off a number is not the number: what stands behind `less` is taken off, and what stands
+    behind `off` and `from` is not. How often 5 are in 55 is no product.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -212,15 +234,19 @@ def _unfit(
     alike = (unit >= FIRST_MONEY).all(1) | ((thing[:, 0] == thing[:, 1]) & (thing[:, 0] != 0))
     of = {sign: operator == at for at, sign in enumerate(config.operations)}
     none = torch.zeros_like(differ)
-    product, total = of.get("*", none), of.get("+", none) | of.get("-", none)
-    lead = found.lead[..., 0].gather(1, chosen)
-    to = (lead == _TO).any(1)
+    product, difference = of.get("*", none), of.get("-", none)
+    total = of.get("+", none) | difference
+    lead, before = (found.lead[..., at].gather(1, chosen) for at in (0, 1))
+    to = torch.where(chosen[:, 0] < chosen[:, 1], lead[:, 1], lead[:, 0]) == _TO  # not `the answer to 3 times 5`
     distance = (lead == _FROM).any(1) & to
     words, first = found.word.cumsum(1), chosen.amin(1, keepdim=True)
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
-    off = (lead[:, 1] == _OFF) & of.get("-", none)
-    unfit = ((alike | to) & product) | (differ & total) | (distance & ~of.get("-", none)) | off
+    off = (lead[:, 0] == _LESS) | (lead[:, 1] == _OFF) | ((lead[:, 1] == _FROM) & ~to)
+    being = torch.stack([before == word for word in _BEING]).any(0)
+    inside = ((lead == _IN) & being).any(1)
+    off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
+    unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 
 

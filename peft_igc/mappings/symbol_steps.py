@@ -32,6 +32,7 @@ from .readings import Pointing
 from .requests import Context, Surroundings
 
 
+SURE = 0.98  # of the network that a calculation is asked, where numbers beside a slash might be a rate
 MOST_COMPILED = 2  # operands of an expression in a compiled graph
 _OPERATORS = {  # the items that need an operation
     "+": (Item.PLUS,),
@@ -97,6 +98,23 @@ def _is_plain(said: Ruling) -> torch.Tensor:
     return (said.value.operands == 2) & (items.scale.amax(1) == 0) & ~other.any(1)
 
 
+def _is_no_rate(said: Ruling, result: Result) -> torch.Tensor:
+    """[B, A] bool, for two numbers joined by a slash: the first one has three digits and more, and contains the other
+    one three times and more.
+
+    So it is no date, no score such as `95/100`, and hardly a pair of measures such as `120/80`. A sign between two
+    numbers without spaces stays a range whatever they are: `1914-18`, `747-400`, `555-0199`.
+
+    Args:
+        said: the ruling on N steps.
+        result: [B, A, ..] of the two numbers.
+    """
+    items = said.expression.items
+    divided = (items.kind == int(Item.DIVIDE)).any(1) & (items.digits[:, 0, 2] != PAD)
+    first, more = result.digits[..., 0], result.digits[..., 1:2].ne(PAD).any(-1)
+    return divided.view(first.shape) & (result.sign == 0) & (first != PAD) & (more | (first > 2))
+
+
 def decided(
     config: Any, said: Ruling, reading: Pointing, result: Result, legible: torch.Tensor, around: Surroundings
 ) -> tuple[Result, Ruling]:
@@ -119,7 +137,8 @@ def decided(
     digits, sign, scale = said.value.digits.view(*shape, -1), said.value.sign.view(shape), said.value.scale.view(shape)
     # What may be a date or a range needs a reading that finds the same by itself.
     same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign) & (scale == 0)
-    agreed = (reason == int(Reason.LOOK_ALIKE)) & around.apart
+    sure = 1 - chances[..., -1] >= max(SURE, config.confidence)
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (_is_no_rate(said, result) & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
     agreed &= plain & same & legible & (around.further < 0)

@@ -198,6 +198,7 @@ def test_the_stars_of_a_list_are_no_operators():
         ("How far is it from 12 to 60?", "-", "NONE"),
         ("How far is it from 60 to 12?", "-", "48"),
         ("12 to 60 is how many years?", "*", "NONE"),
+        ("What is the answer to 12 times 60?", "*", "720"),
         ("Add 12 to 60.", "+", "72"),
         ("What plus 12 is 60?", "+", "NONE"),
         ("12 times what is 60?", "*", "NONE"),
@@ -217,9 +218,26 @@ def test_an_operation_that_the_text_names_otherwise_is_silent(text, operator, ex
     assert answer(text, operator=operator)[0] == expected
 
 
-def test_what_is_taken_off_a_number_is_not_the_number():
-    assert answer("take 980 off 2750", (0, 1), "-")[0] == "NONE"
-    assert answer("take 980 off 2750", (1, 0), "-")[0] == "1770"
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("take 980 off 2750", (1, 0)),
+        ("2750 less 980 gives?", (0, 1)),
+        ("Subtract 980 from 2750.", (1, 0)),
+        ("From 2750, take away 980.", (0, 1)),
+    ],
+)
+def test_what_is_taken_off_a_number_is_not_the_number(text, order):
+    assert answer(text, order[::-1], "-")[0] == "NONE"
+    assert answer(text, order, "-")[0] == "1770"
+
+
+@pytest.mark.parametrize("verb", ["are", "are there", "fit"])
+def test_how_often_a_number_is_in_another_is_no_product(verb):
+    text = f"How many sets of 5 {verb} in 55?"
+    assert answer(text, (0, 1), "*")[0] == "NONE"
+    assert answer(text, (1, 0), "/")[0] == "11"
+    assert answer("How many pens are 5 pens in 55 boxes?", (0, 1), "*")[0] == "275"
 
 
 def test_numbers_behind_the_same_word_are_excused_together_or_not_at_all():
@@ -393,3 +411,69 @@ def test_a_text_with_tokens_that_were_given_as_embeddings_is_not_answered():
 @pytest.mark.parametrize("text", ["a 50/50 chance", "x = a[9-1]"])
 def test_numbers_joined_by_symbols_that_the_rules_refuse_are_no_request_in_words(text):
     assert answer(text, operator="-")[0] == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("4200/70 only the figure", "/", "60"),
+        ("we need 192/16", "/", "12"),
+        ("555/5 is all", "/", "111"),
+        # rates, scores, dates, pressures, what does not end, and equal numbers
+        ("95/100 on it", "/", "NONE"),
+        ("100/50 on it", "/", "NONE"),
+        ("24/7 in town", "/", "NONE"),
+        ("5/2024 on it", "/", "NONE"),
+        ("160/80 at rest", "/", "NONE"),
+        ("130/80 at rest", "/", "NONE"),
+        ("365/365 of them", "/", "NONE"),
+        # ranges, seasons, types and telephones
+        ("1990-2000 only", "-", "NONE"),
+        ("the war of 1914-18", "-", "NONE"),
+        ("the 2023-24 season", "-", "NONE"),
+        ("boeing 747-400", "-", "NONE"),
+        ("call 555-0199", "-", "NONE"),
+        ("7000-350 help", "-", "NONE"),
+        # the network reads something else
+        ("4200/70 only the figure", "*", "NONE"),
+    ],
+)
+def test_numbers_beside_a_slash_that_are_no_rate_need_a_network_that_is_sure(text, operator, wanted):
+    assert answer(text, operator=operator)[0] == wanted
+    assert answer(text, operator=operator, sure=False)[0] == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("minus 35 from 140", "NONE"),  # 105 for people, 175 if the word were a sign as well
+        ("minus 140 and 35", "NONE"),
+        ("140, and minus 35", "NONE"),
+        ("Minus the 35 from 140", "105"),
+        ("What is minus 140 minus 35?", "-175"),
+        ("subtract 35 from minus 140", "105"),  # the network says whether such a word is a sign; here it does not
+        ("What is 35 less than minus 140?", "NONE"),
+        ("What is left of -140 after -35?", "-105"),
+    ],
+)
+def test_a_word_is_not_both_the_sign_and_the_operation(text, wanted):
+    first = 0 if text.lower().find("140") < text.find("35") else 1
+    assert answer(text, operator="-", operands=(first, 1 - first))[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("by how much is 89 more than 45", "+", "NONE"),
+        ("How much is 89 more than 45?", "+", "NONE"),
+        ("What is 89 more than 45?", "+", "134"),
+        ("pls ad 45 to 712", "-", "NONE"),
+        ("How far is it from 45 to 712?", "-", "NONE"),  # below zero
+        ("What must I add to 45 to get 712?", "-", "-667"),
+        ("What is 45 minus 712?", "-", "-667"),
+        ("subtract 712 from 45", "-", "-667"),
+    ],
+)
+def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
+    first = 0 if text.find("45") < text.find("712") or operator == "+" else 1
+    assert answer(text, operator=operator, operands=(first, 1 - first))[0] == wanted
