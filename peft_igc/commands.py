@@ -44,11 +44,9 @@ def demo(arguments: argparse.Namespace) -> int:
 def _demo_on(arguments: argparse.Namespace) -> int:
     """`peft-igc demo --base` with a saved model."""
     from .demo.real_model import run_language_model
-    from .demo.settings import LANGUAGE_MODEL
+    from .demo.settings import LANGUAGE_MODELS
     from .demo.smollm2 import NAME, smollm2_base
 
-    if arguments.interface != "tokens":
-        raise ValueError("`--interface hidden` is for the embedded base. Leave it out with `--base`.")
     folder = smollm2_base(say=_say) if arguments.base == NAME else Path(arguments.base)
     changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
     outcome = run_language_model(
@@ -57,7 +55,7 @@ def _demo_on(arguments: argparse.Namespace) -> int:
         name=arguments.base,
         seed=arguments.seed,
         minutes=arguments.minutes,
-        settings=dataclasses.replace(LANGUAGE_MODEL, **changes),
+        settings=dataclasses.replace(LANGUAGE_MODELS[arguments.interface], **changes),
         device=_device(arguments.device),
         say=_say,
     )

@@ -1,7 +1,8 @@
 """A real language model: BIG-bench, plain requests by people, word problems, silence and harm, base beside IGC.
 
-The demonstration of `peft-igc demo --base`, and 300 plain requests that were written, and hashed, before their author
-saw the generator's phrasings. The baseline is the model without the adapter, asked as it is and for the number only.
+The demonstration of `peft-igc demo --base`, and 500 plain requests of two authors that were written, and hashed,
+before their authors saw the generator's phrasings. The baseline is the model without the adapter, asked as it is and
+for the number only.
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
         --output build/smollm2 --results benchmarks/results/smollm2.json
@@ -26,19 +27,24 @@ from peft_igc.demo.real_model import run_language_model
 from peft_igc.demo.settings import LANGUAGE_MODEL
 
 
-REQUESTS = Path(__file__).parent.parent / "data" / "plain_requests.jsonl"
-SHA256 = "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f"
+DATA = Path(__file__).parent.parent / "data"
+# Of two authors, the second one after rules had been written against mistakes in the first one's requests.
+SHA256 = {
+    "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
+    "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
+}
 
 
-def plain_requests(path: Path = REQUESTS) -> list[dict[str, Any]]:
-    """The plain requests as items with operand columns, so that their calculations are not trained.
+def plain_requests(name: str = "plain_requests", folder: Path = DATA) -> list[dict[str, Any]]:
+    """Plain requests as items with operand columns, so that their calculations are not trained.
 
     Raises:
         ValueError: the file is not the one that was hashed before the training.
     """
+    path = folder / f"{name}.jsonl"
     content = path.read_bytes()
-    if (found := hashlib.sha256(content).hexdigest()) != SHA256:
-        raise ValueError(f"`{path}` has the sha256 {found}, but {SHA256} was fixed before training. Restore the file.")
+    if (found := hashlib.sha256(content).hexdigest()) != (fixed := SHA256[name]):
+        raise ValueError(f"`{path}` has the sha256 {found}, but {fixed} was fixed before training. Restore the file.")
     rows = [json.loads(line) for line in content.decode().splitlines()]
     return [
         {
@@ -79,7 +85,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="changes of the settings")
     arguments = parser.parse_args()
-    sets = {"plain_requests": plain_requests()}
+    sets = {name: plain_requests(name) for name in SHA256}
     outcome = run_language_model(
         arguments.base,
         arguments.output,

@@ -80,8 +80,8 @@ def run_language_model(
     with unfinished(output) as work:
         start = time.perf_counter()
         base, tokenizer = _loaded(folder, torch.device(device))
-        sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, seed=0), **(more_sets or {})}
-        sets |= {key: _short(items, settings) for key, items in measured_items(text).items()}
+        sets: dict[str, Any] = generated_sets(settings.per_group, settings.per_set, 0, settings.reading)
+        sets |= {**(more_sets or {}), **{key: _short(one, settings) for key, one in measured_items(text).items()}}
         items = [one for key in ANSWERED for one in sets.get(key) or () if one.get("igc_operator")]
         model, training = _train(base, tokenizer, items, text, work, seed, minutes, settings, say)
         texts = _calibrating(text, model.peft_config["default"], settings)
@@ -178,6 +178,7 @@ def generated_rows(
     return ArithmeticRows(
         seed, max_digits=reading.max_digits, num_digits=reading.num_digits, result_digits=reading.result_digits,
         mixture=reading.mixture, exclude=items, wording=TRAINING, distinct=True,
+        max_operands=reading.max_operands, decimals=reading.decimals, unrelated=True,
     ).take(reading.distinct_rows or 0)  # fmt: skip
 
 

@@ -18,6 +18,7 @@ NOT_MEASURED = "not measured"
 _ROWS = {
     "bigbench": "BIG-bench arithmetic, whole answers",
     "plain_requests": "plain requests by people, whole answers",
+    "new_plain_requests": "plain requests of another author, whole answers",
     "held_out_phrasings": "held-out phrasings, whole answers",
     "six_to_twenty_digits": "6 to 20 digits, whole answers",
     "word_problems": "MAWPS with one step (held out)",

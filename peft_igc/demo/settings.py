@@ -1,7 +1,7 @@
 """All hyperparameters of the demonstrations, of which there is one per interface.
 
-`SETTINGS` maps an interface to its `DemoSettings`; `LANGUAGE_MODEL` is for any other saved model. No other module of
-the demonstration has hyperparameters of its own.
+`SETTINGS` maps an interface to its `DemoSettings`, `LANGUAGE_MODELS` to those for any other saved model. No other
+module of the demonstration has hyperparameters of its own.
 Try it: `pytest tests/test_cli.py -k settings`
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 
 
-__all__ = ["LANGUAGE_MODEL", "SETTINGS", "DemoSettings", "LanguageModelSettings", "WritingSettings"]
+__all__ = ["LANGUAGE_MODEL", "LANGUAGE_MODELS", "SETTINGS", "DemoSettings", "LanguageModelSettings", "WritingSettings"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class DemoSettings:
     max_operands: int = 2  # numbers of an expression in symbols
     decimals: bool = False
     layer: int = 1
+    read_from: list[int] | None = None
     reading_dim: int = 192
     reading_ffn: int = 384
     confidence: float = 0.0
@@ -162,14 +163,36 @@ LANGUAGE_MODEL = LanguageModelSettings(
         SETTINGS["tokens"],
         reading_dim=192,
         reading_ffn=384,
-        distinct_rows=10_000,
-        steps=260,
+        mixture=replace(TOKENS_MIXTURE, casual=0.45, contexts=0.45),
+        distinct_rows=24_000,
+        steps=750,
         batch_size=96,
         warmup_steps=30,
         log_every=10,
         checks=0,
         writing=WritingSettings(rows=768, steps=100, batch_size=32),
-        calibration_items=300,
-        most_wrong=0.005,
+        calibration_items=900,
+        most_wrong=0.01,
     ),
 )
+
+LANGUAGE_MODELS = {
+    "tokens": LANGUAGE_MODEL,
+    "hidden": replace(
+        LANGUAGE_MODEL,
+        reading=replace(
+            SETTINGS["hidden"],
+            mixture=Mixture(none=0.2, overflow=0.06, negative=0.1, bigbench=0.15, system=0.25, unsupported=0.1,
+                            special=0.06, contexts=0.2, casual=0.2),
+            distinct_rows=48_000,
+            steps=900,
+            warmup_steps=50,
+            log_every=10,
+            checks=0,
+            writing=WritingSettings(rows=1024, steps=160, batch_size=32),
+            calibration_items=900,
+            most_wrong=0.01,
+        ),
+        target=0.99,
+    ),
+}  # fmt: skip

@@ -21,40 +21,48 @@ from ..data.wording.wording import HELD_OUT, TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens
 from ..tuner.config import IGCConfig
+from .settings import DemoSettings
 
 
 __all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "judge", "read"]
 
 Item = Mapping[str, Any]
 
-# Answered by generation; all other sets are read only. `plain_requests` comes from outside of the package.
-ANSWERED = ("bigbench", "plain_requests", "held_out_phrasings", "six_to_twenty_digits")
+# Answered by generation; all other sets are read only. The plain requests come from outside of the package.
+ANSWERED = ("bigbench", "plain_requests", "new_plain_requests", "held_out_phrasings", "six_to_twenty_digits")
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 _LONGEST = 20  # digits
 _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
 
-def generated_sets(per_group: int, n: int, seed: int) -> dict[str, list[dict[str, Any]]]:
+def generated_sets(per_group: int, n: int, seed: int, reading: DemoSettings) -> dict[str, list[dict[str, Any]] | None]:
     """The sets that need no folder of texts, by name.
 
     Args:
         per_group: items in each of BIG-bench's 20 subtasks; one-digit division has fewer.
         n: items in each other set; twice as many silent ones.
         seed: of all sets.
+        reading: settings of the adapter, which say what is supported.
 
     Returns:
-        bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings;
-        held_out_silent, texts without a calculation, or with one that the calculator does not do.
+        bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings,
+        or None for an adapter of fewer digits; held_out_silent, texts without a calculation, or with one that the
+        calculator does not do.
     """
-    limits: dict[str, Any] = {"num_digits": 40, "conversational": False, "distinct": True}
-    phrasings = ArithmeticRows(seed, max_digits=6, mixture=_ARITHMETIC, wording=HELD_OUT, **limits)
-    long = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **limits)
-    silent = ArithmeticRows(seed, max_digits=6, mixture=_SILENT, wording=HELD_OUT, **limits)
+    limits: dict[str, Any] = {"num_digits": reading.num_digits, "conversational": False, "distinct": True}
+    shorter = {**limits, "max_digits": min(6, reading.num_digits)}
+    read: dict[str, Any] = {"max_operands": reading.max_operands, "decimals": reading.decimals}
+    phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, wording=HELD_OUT, **shorter)
+    silent = ArithmeticRows(seed, mixture=_SILENT, wording=HELD_OUT, **shorter, **read)
+    long = None
+    if reading.num_digits >= _LONGEST:
+        rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **limits)
+        long = _items((row for row in rows if _is_long(row)), n)
     return {
         "bigbench": bigbench_test_set(per_group, seed),
         "held_out_phrasings": _items(phrasings, n),
-        "six_to_twenty_digits": _items((row for row in long if _is_long(row)), n),
+        "six_to_twenty_digits": long,
         "held_out_silent": _items((row for row in silent if row["igc_operator"] == "none"), 2 * n),
     }
 

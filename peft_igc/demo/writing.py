@@ -1,10 +1,11 @@
 """Training of the writing alone, on prompts that the model reads once.
 
 In: a model whose reading is trained or frozen, and tokenized rows with results. Out: a trained output mapping. Nothing
-before an anchor depends on the writing: the prompt's keys and values are computed once, without gradients, and kept;
-a step then runs the few tokens from the anchor on. The gradients are those of whole passes over the rows
-(`pytest tests/demo/test_writing.py`), which take several times as long. Memory: the keys and values of `most_rows`
-prompts, for SmolLM2-135M in float32 46 KB per token.
+before a row's first anchor depends on the writing: the prompt's keys and values are computed once, without gradients
+and without the calculator, and kept; a step then runs the few tokens from the last anchor on. Of rows with one anchor
+the gradients are those of whole passes (`pytest tests/demo/test_writing.py`), which take several times as long; of
+rows with several, those of passes in which the base wrote what stands behind the earlier ones. Memory: the keys and
+values of `most_rows` prompts, for SmolLM2-135M in float32 46 KB per token.
 
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """
@@ -16,6 +17,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -59,8 +61,8 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     """Runs the prompts of a batch of rows without gradients, up to the token before the anchor.
 
     Args:
-        model: a causal LM with an IGC adapter whose anchors end a header.
-        rows: of `batches.tokenized`, each with one anchor.
+        model: a causal LM with an IGC adapter.
+        rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin.
         pad: a token for padding.
     """
     config = active_config(model)
@@ -77,7 +79,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     position = (mask.cumsum(1) - 1).clamp(min=0)
     prompts, rest, labels, mask, position = (x.to(device) for x in (prompts, rest, labels, mask, position))
     cache = DynamicCache(config=innermost_model(model).config)
-    with torch.no_grad():
+    with torch.no_grad(), _without_calculator(model):  # what is read of the prompt trains nothing here
         of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
         model(**of_prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
     sizes: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
@@ -86,6 +88,21 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     targets = {name: target.to(device) for name, target in targets.items()}
     places = {"attention_mask": mask, "position_ids": position[:, before:]}
     return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False})
+
+
+@contextmanager
+def _without_calculator(model: Any) -> Iterator[None]:
+    """Turns the calculators off. `disable_adapter` of PEFT (0.21) would make all their weights trainable again, and
+    turn off a LoRA beside them."""
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
+    before = [layer.disable_adapters for layer in layers]
+    try:
+        for layer in layers:
+            layer._disable_adapters = True
+        yield
+    finally:
+        for layer, was in zip(layers, before, strict=True):
+            layer._disable_adapters = was
 
 
 def train_writing(
@@ -165,18 +182,22 @@ def _batches(
 
 
 def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
-    """The position of each row's only anchor.
+    """The position of each row's last anchor.
 
     Raises:
-        ValueError: a row has none or several, or it is the first token.
+        ValueError: a row has none, it is the first token, or there are labels before it.
     """
     found = []
     for row in rows:
         ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
-        anchors = find_anchors(ids, torch.ones_like(ids), labels, config)[0]  # [A]
-        if anchors.numel() != 1 or int(anchors) < 1:
-            raise ValueError(f"A row has the anchors {anchors.tolist()}, but one is needed, after at least one token.")
-        found.append(int(anchors))
+        anchor = int(find_anchors(ids, torch.ones_like(ids), labels, config)[0].max())
+        if anchor < 1 or (labels[0, : anchor + 1] != -100).any():
+            where = "no anchor" if anchor < 0 else f"its last anchor at token {anchor}"
+            raise ValueError(
+                f"A row has {where}, but one is needed behind at least one token and before all labels. Cut the row "
+                "behind the result of one anchor."
+            )
+        found.append(anchor)
     return found
 
 

@@ -19,9 +19,11 @@ def test_a_setting_that_does_not_exist_is_refused(change):
         changed(LANGUAGE_MODEL, [change])
 
 
-def test_the_requests_are_those_that_were_hashed(tmp_path):
-    assert len(plain_requests()) == 300
-    other = tmp_path / "requests.jsonl"
-    other.write_text("{}\n")
+@pytest.mark.parametrize(("name", "n"), [("plain_requests", 300), ("new_plain_requests", 200)])
+def test_the_requests_are_those_that_were_hashed(name, n, tmp_path):
+    items = plain_requests(name)
+    assert len({item["prompt"] for item in items}) == n
+    assert all(item["target"] == item["igc_result"] for item in items)
+    (tmp_path / f"{name}.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match="was fixed before training"):
-        plain_requests(other)
+        plain_requests(name, tmp_path)

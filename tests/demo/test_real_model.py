@@ -11,24 +11,29 @@ from peft_igc.demo.real_report import report_table
 from peft_igc.inference.loading import TINY_FOLDER
 
 
-SMALL = dataclasses.replace(
-    settings.LANGUAGE_MODEL,
-    reading=dataclasses.replace(
-        settings.LANGUAGE_MODEL.reading, reading_dim=32, reading_ffn=32, num_heads=2, writing_ffn=16, steps=2,
-        batch_size=4, distinct_rows=60, warmup_steps=1, log_every=1,
-        writing=settings.WritingSettings(rows=8, steps=2, batch_size=4), calibration_items=12,
-    ),
-    per_set=3, base_per_group=1,
-    base_new_tokens=4, max_new_tokens=4, harm_prompts=2, harm_answers=1,
-)  # fmt: skip
+def small(interface):
+    """The settings of an interface, for a training of no consequence."""
+    whole = settings.LANGUAGE_MODELS[interface]
+    return dataclasses.replace(
+        whole,
+        reading=dataclasses.replace(
+            whole.reading, reading_dim=32, reading_ffn=32, num_heads=2, writing_ffn=16, steps=2,
+            batch_size=4, distinct_rows=60, warmup_steps=1, log_every=1,
+            writing=settings.WritingSettings(rows=8, steps=2, batch_size=4), calibration_items=12,
+        ),
+        per_set=3, base_per_group=1,
+        base_new_tokens=4, max_new_tokens=4, harm_prompts=2, harm_answers=1,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
-def test_a_folder_goes_through_the_whole_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(settings, "LANGUAGE_MODEL", SMALL)
+@pytest.mark.parametrize("interface", ["tokens", "hidden"])
+def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(settings.LANGUAGE_MODELS, interface, small(interface))
     monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
     output = tmp_path / "out"
-    code = main(["demo", "--base", str(TINY_FOLDER), "--output", str(output), "--per-group", "1"])
+    line = ["demo", "--base", str(TINY_FOLDER), "--output", str(output), "--per-group", "1"]
+    code = main([*line, "--interface", interface])
     said = capsys.readouterr().out
     assert code == 1  # two steps miss the target
     assert "not measured" in said
@@ -41,6 +46,7 @@ def test_a_folder_goes_through_the_whole_command(tmp_path, monkeypatch, capsys):
     assert results["base_model"]["weights"] is None
     saved = json.loads((output / "adapter" / "adapter_config.json").read_text())
     assert saved["temperature"] == results["calibration"]["temperature"]
+    assert saved["interface"] == interface
 
 
 def test_the_table_says_what_was_not_measured_and_which_weights():

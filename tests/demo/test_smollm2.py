@@ -52,11 +52,6 @@ def test_the_command_without_the_wheel_says_what_to_run(tmp_path, monkeypatch, c
     assert not (tmp_path / "out").exists()
 
 
-def test_the_hidden_interface_is_refused_with_another_base(capsys):
-    assert main(["demo", "--base", "anything", "--interface", "hidden"]) == 2
-    assert "`--interface hidden` is for the embedded base" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_the_conversion_gives_a_model_that_loads(tmp_path, monkeypatch):
     wheel = ROOT / CACHE / WHEEL

@@ -6,21 +6,32 @@ from peft import get_peft_model
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.demo.harm import harm
+from peft_igc.demo.settings import LANGUAGE_MODELS
 from peft_igc.demo.text_sets import calibration_texts, generated_sets, judge, read
 
 
 def test_sets_have_their_sizes_and_their_targets():
-    sets = generated_sets(2, 5, 0)
+    reading = LANGUAGE_MODELS["tokens"].reading
+    sets = generated_sets(2, 5, 0, reading)
     assert [len(items) for items in sets.values()] == [40, 5, 5, 10]
     assert all(item["target"] is None for item in sets["held_out_silent"])
     for item in sets["six_to_twenty_digits"]:
         lengths = [len(number.lstrip("-")) for number in item["igc_operands"]]
         assert min(lengths) >= 6
         assert 6 < max(lengths) <= 20
-    assert generated_sets(2, 5, 0) == sets
+    assert generated_sets(2, 5, 0, reading) == sets
+
+
+def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
+    reading = LANGUAGE_MODELS["hidden"].reading
+    sets = generated_sets(2, 40, 0, reading)
+    assert sets["six_to_twenty_digits"] is None
+    longest = max(len(n.lstrip("-")) for item in sets["held_out_phrasings"] for n in item["igc_operands"])
+    assert longest == reading.num_digits
 
 
 def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
+    reading = LANGUAGE_MODELS["tokens"].reading
     tokenizer = tiny_base()[1]
     two, eight = (
         calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most, decimals=most > 2))
@@ -30,7 +41,7 @@ def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
     assert [item["target"] is None for item in two[:40]] == [False] * 40
     silent = [sum(item["target"] is None for item in items[40:]) for items in (two, eight)]
     assert 40 >= silent[0] > silent[1] > 10  # rules answer some of what two integers cannot
-    measured = {item["prompt"] for items in generated_sets(2, 40, 0).values() for item in items}
+    measured = {item["prompt"] for items in generated_sets(2, 40, 0, reading).values() for item in items}
     assert not measured & {item["prompt"] for item in eight if item["target"] is not None}
 
 
