@@ -263,18 +263,30 @@ def gsm8k_solutions(found: dict[str, Any]) -> str:
         of = run[part].get(f"{share}_n", run[part]["n"])
         return f"{percent(run[part][share])} of {of:,}" if of else "-"
 
-    told: dict[str, Callable[[dict[str, Any]], str]] = {
-        "human solutions up to each `=`: the annotated number": lambda run: counted(run, "given", "right"),
-        "another number, although the step is `ok`": lambda run: f"{100 * run['given']['wrong_though_ok']:.2f}",
-        "own solutions: calculations with an `ok` step, true": lambda run: counted(run, "own", "true_though_ok"),
-        "all that can be checked": lambda run: counted(run, "own", "true"),
-        "`=` per solution (a number)": lambda run: f"{run['own']['equals_per_solution']:.2f}",
-        "final answers right": lambda run: counted(run, "own", "answers_right"),
-        "final answers right if every calculation were exact": lambda run: counted(run, "own", "plans_right"),
-        "weights (a number)": lambda run: f"{run['training']['parameters']:,}",
-        "training (minutes)": lambda run: f"{run['training']['seconds'] / 60:.1f}",
+    told: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+        "human solutions up to each `=`: the annotated number": ("given", lambda run: counted(run, "given", "right")),
+        "another number, although the step is `ok`": (
+            "given",
+            lambda run: f"{100 * run['given']['wrong_though_ok']:.2f}",
+        ),
+        "own solutions: calculations with an `ok` step, true": (
+            "own",
+            lambda run: counted(run, "own", "true_though_ok"),
+        ),
+        "all that can be checked": ("own", lambda run: counted(run, "own", "true")),
+        "`=` per solution (a number)": ("own", lambda run: f"{run['own']['equals_per_solution']:.2f}"),
+        "final answers right": ("own", lambda run: counted(run, "own", "answers_right")),
+        "final answers right if every calculation were exact": (
+            "own",
+            lambda run: counted(run, "own", "plans_right"),
+        ),
+        "weights (a number)": ("training", lambda run: f"{run['training']['parameters']:,}"),
+        "training (minutes)": ("training", lambda run: f"{run['training']['seconds'] / 60:.1f}"),
     }
-    rows = [[name, *(", ".join(map(cell, runs)) for runs in kinds.values())] for name, cell in told.items()]
+    rows = []
+    for name, (part, cell) in told.items():
+        cells = [", ".join(cell(run) for run in runs if part in run) for runs in kinds.values()]
+        rows.append([name, *(one or "not measured" for one in cells)])
     for size in timed[0] if timed else ():
         cells = [", ".join(f"{one[size][kind]['median']:.1f}" for one in timed) for kind in SOLVERS]
         rows.append([f"milliseconds per token, {size}", *cells])
@@ -297,6 +309,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "answer_times": answer_times.table,
     "smollm2_seed_0": real_model,
     "smollm2_seed_1": real_model,
+    "smollm2_seed_2": real_model,
     "symbol_answers": symbol_answers,
     "symbol_fuzz": symbol_fuzz,
     "symbols_cost": symbols_cost,

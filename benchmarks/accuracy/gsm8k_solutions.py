@@ -1,9 +1,12 @@
 """A real model that writes its steps: is it right at every `=`, with a LoRA and a calculator, and with a LoRA alone?
 
 In: a base model and GSM8K's training file. Its questions are split by a hash of their text: held-out ones, and as many
-as asked for to train on, beside generated solutions of longer numbers, from which the digits are learned. Both kinds
-of adapter are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets
-the rank at which it has as many parameters as calculator and LoRA together.
+as asked for to train on, beside generated solutions with longer numbers and lines of calculations whose results are
+zero, below zero or fractions, which people's solutions seldom have and the model's own often. Both kinds of adapter
+are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets the rank
+at which it has as many parameters as calculator and LoRA together. The calculator begins with the weights of the
+demonstration, which learned from generated prompts, and then learns to write and to read at the `=` of the solutions
+(`gsm8k_sites`); the LoRA begins with none.
 Out, for each seed and kind, on held-out questions:
 
 * `given`: the human solution up to each annotated `=`, then the model writes greedily: is the first number the
@@ -16,7 +19,8 @@ Out, for each seed and kind, on held-out questions:
 
 Truth is told by `benchmarks.common.written_calculations`, which shares nothing with the package's rules.
 
-    python -m benchmarks.accuracy.gsm8k_solutions prepare --base DIR --data gsm8k_train.jsonl --output build/gsm8k
+    python -m benchmarks.accuracy.gsm8k_solutions prepare --base DIR --data gsm8k_train.jsonl \
+        --calculator demo-smollm2/adapter --output build/gsm8k
     python -m benchmarks.accuracy.gsm8k_solutions measure --base DIR --data gsm8k_train.jsonl --output FILE.json
 """
 
@@ -39,11 +43,13 @@ import yaml
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
+from benchmarks.accuracy.gsm8k_sites import read_sites, train_sites
 from benchmarks.accuracy.symbols_gsm8k import sites_of
 from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
+from peft_igc.data.worked_calculations import WorkedCalculations
 from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_token
 from peft_igc.inference.evaluation import decode_answer
@@ -55,6 +61,7 @@ from peft_igc.tuner.steps import Step, Writing
 
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"
+CALCULATOR = Path("demo-smollm2/adapter")  # of `make demo-smollm2`
 KINDS = ("igc+lora", "lora")
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
@@ -81,29 +88,37 @@ class Solution(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------ data
-def split(lines: Sequence[str], held_out: int, rows: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def split(
+    lines: Sequence[str], held_out: int, rows: int, seen: int = 0
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows to train on, and held-out rows: by a hash of the question, so that no question is in both.
 
     Args:
         lines: JSON objects with `question` and `answer`.
         held_out, rows: numbers of questions.
+        seen: number of questions that are left out, because their results were read while the training was chosen.
 
     Raises:
         ValueError: there are fewer questions.
     """
     known = {row["question"].strip(): row for row in map(json.loads, lines)}
     order = sorted(known, key=lambda question: hashlib.sha256(question.encode()).hexdigest())
-    if len(order) < held_out + rows:
-        raise ValueError(f"{held_out} + {rows} questions are asked for, but there are {len(order)}. Ask for fewer.")
+    if len(order) < seen + held_out + rows:
+        wanted = f"{seen} + {held_out} + {rows} questions"
+        raise ValueError(f"{wanted} are asked for, but there are {len(order)}. Ask for fewer.")
     # From both ends: other numbers of held-out questions leave the training rows as they are.
-    return [known[q] for q in order[len(order) - rows :]], [known[q] for q in order[:held_out]]
+    return [known[q] for q in order[len(order) - rows :]], [known[q] for q in order[seen : seen + held_out]]
 
 
 def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict[str, Any]:
-    """Writes `train.jsonl` with operand columns and `held_out.jsonl` as it is; returns the report."""
-    train, held = split(arguments.data.read_text(encoding="utf-8").splitlines(), arguments.held_out, arguments.rows)
+    """Writes `train.jsonl` with operand columns, `held_out.jsonl` as it is, and unless it is there `calculator`, with
+    which training begins; returns the report of the conversion."""
+    lines = arguments.data.read_text(encoding="utf-8").splitlines()
+    train, held = split(lines, arguments.held_out, arguments.rows, arguments.seen)
     config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
-    generated = WorkedSolutions(seed=0, max_digits=GENERATED_DIGITS).take(arguments.generated)
+    half = arguments.generated // 2
+    generated = WorkedSolutions(seed=0, max_digits=GENERATED_DIGITS).take(arguments.generated - half)
+    generated += WorkedCalculations(seed=0).take(half)
     train += [{key: row[key] for key in ("question", "answer")} for row in generated]
     converted = convert(train, tokenizer, config)
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +126,21 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     print(converted.report.format(), flush=True)
-    return converted.report.as_dict()
+    record = converted.report.as_dict()
+    made, told = folder / "calculator", folder / "calculator.json"
+    sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
+    settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
+    settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
+    if not told.is_file():
+        where = {"base": arguments.base, "rows": converted.rows, "device": arguments.device}
+        trained = train_sites(calculator=arguments.calculator, output=made, **sizes, **where)
+        reading = read_sites(folder=made, steps=arguments.reading_steps, **where)
+        record_of = {"writing": trained, "reading": reading}
+        told.write_text(json.dumps({"settings": settings, "record": record_of}) + "\n", encoding="utf-8")
+    known = json.loads(told.read_text(encoding="utf-8"))
+    if known["settings"] != settings:
+        raise ValueError(f"`{made}` was made with {known['settings']}. Delete `{told}`, or name another folder.")
+    return record | {"calculator": known["record"]}
 
 
 # ------------------------------------------------------------------------------------------ training
@@ -121,6 +150,7 @@ def settings_of(kind: str, arguments: argparse.Namespace, data: Path, folder: Pa
     recipe |= {"model_name_or_path": str(arguments.base), "dataset_name": str(data), "output_dir": str(folder)}
     on_cpu = torch.device(arguments.device).type == "cpu"
     recipe |= {"seed": seed, "igc_adapter": kind, "igc_held_out": 0, "use_cpu": on_cpu, "bf16": not on_cpu}
+    recipe |= {"igc_init_from": str(data.parent / "calculator")}
     recipe |= dict(arguments.set or [])
     if kind == "lora":
         recipe = {key: value for key, value in recipe.items() if not key.startswith("igc_") or key == "igc_adapter"}
@@ -161,7 +191,7 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
         found = {"seconds": round(time.perf_counter() - start, 1), "steps": trainer.state.global_step}
         found |= {"last_loss": losses[-1:], "last_read_accuracy": read[-1:]}
         record.write_text(json.dumps(found) + "\n", encoding="utf-8")
-    paths = ("model_name_or_path", "output_dir", "dataset_name")
+    paths = ("model_name_or_path", "output_dir", "dataset_name", "igc_init_from")
     shown = {key: value for key, value in settings.items() if key not in paths}
     count = parameters_in(folder) + (parameters_in(folder / LOW_RANK) if kind == KINDS[0] else 0)
     return found | {"parameters": count, "settings": shown}
@@ -375,7 +405,7 @@ def _say_and_write(what: str, found: dict[str, Any], results: dict[str, Any], ou
 
 def _plain(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings without paths of this machine."""
-    left_out = ("base", "data", "output", "keep", "run", "set")
+    left_out = ("base", "calculator", "data", "output", "keep", "run", "set")
     return {key: value for key, value in vars(arguments).items() if key not in left_out} | {
         "base": Path(str(arguments.base)).name,
         "set": dict(arguments.set or []),
@@ -402,18 +432,25 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--output", type=Path, required=True, metavar="PATH")
         command.add_argument("--rows", type=int, default=600, help="training questions (default: %(default)s)")
         command.add_argument(
-            "--generated", type=int, default=300, help="generated solutions to train on, too (default: %(default)s)"
+            "--generated", type=int, default=400, help="generated rows to train on, too (default: %(default)s)"
         )
         command.add_argument("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")
+        command.add_argument("--seen", type=int, default=0, metavar="N", help="leave out the first N of them")
+        command.add_argument(
+            "--calculator", type=Path, default=CALCULATOR, metavar="DIR", help="of prompts (default: %(default)s)"
+        )
+        command.add_argument("--sites", type=int, default=512, help="results that its writing learns first")
+        command.add_argument("--site-steps", type=int, default=160, metavar="N", help="(default: %(default)s)")
+        command.add_argument("--reading-steps", type=int, default=80, metavar="N", help="(default: %(default)s)")
+        command.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
     measuring.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
     measuring.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="N")
     measuring.add_argument("--given", type=int, default=500, help="human solutions (default: %(default)s)")
     measuring.add_argument("--longest", type=int, default=240, help="tokens of a solution (default: %(default)s)")
-    measuring.add_argument("--batch-size", type=int, default=32, metavar="N", help="texts (default: %(default)s)")
+    measuring.add_argument("--batch-size", type=int, default=64, metavar="N", help="texts (default: %(default)s)")
     measuring.add_argument("--dtype", help="of the base in measurements (default: float32 on a CPU, else bfloat16)")
     measuring.add_argument("--threads", type=int, metavar="N")
-    measuring.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     measuring.add_argument(
         "--lora-rank", type=int, metavar="N", help="of the LoRA alone (default: with as many weights as both together)"
     )

@@ -23,6 +23,7 @@ __all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"
 
 ADAPTERS = ("igc", "lora", "igc+lora", "none")
 ASSISTANT_HEADER = "assistant_header"
+CONFIDENCE = 0.5  # a reading that is more probably wrong than right is not written
 
 # Fields of `IGCArguments` that are not fields of `IGCConfig`. All others are, without their prefix.
 _OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_generated_rows", "igc_generated_max_digits"}
@@ -51,7 +52,8 @@ class IGCArguments:
             Also train all weights of the base model. It is saved as a whole in the subfolder `base`.
         igc_init_from (`str`, *optional*):
             Folder of a saved calculator whose weights the training begins with, and those of the LoRA that was trained
-            beside it. Settings that are not given are the saved ones; given ones have to be the same, except
+            beside it; `tiny` is the one of the embedded base. Settings that are not given are the saved ones; given
+            ones have to be the same, except those that no weight depends on: `igc_anchors`, `igc_write_again`,
             `igc_confidence`, `igc_teacher_forcing` and `igc_detach_reading`. An interrupted run is continued with
             `resume_from_checkpoint` instead.
         igc_interface (`str`, *optional*, defaults to `"tokens"`):
@@ -70,6 +72,8 @@ class IGCArguments:
             Number of annotated rows that are held out of the training for the closing evaluation, at most a tenth of
             them. Rows of a test set are preferred, and generated rows are made in addition. `0`: none, and nothing is
             said about what was learned.
+        igc_confidence (`float`, *optional*):
+            As in [`IGCConfig`]. `None`: 0.5, or that of `igc_init_from`. `peft-igc calibrate` fits it to your texts.
         igc_layer, igc_reading_context, ..., igc_shortcut:
             As in [`IGCConfig`], which documents them and whose defaults apply.
     """
@@ -97,6 +101,7 @@ class IGCArguments:
     )
 
     igc_layer: int | None = _same("layer")
+    igc_read_from: list[int] | None = _same("read_from")
     igc_reading_context: str | None = _same("reading_context")
     igc_num_digits: int | None = _same("num_digits")
     igc_reading_dim: int | None = _same("reading_dim")
@@ -231,6 +236,7 @@ def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
         for f in dataclasses.fields(arguments)
         if f.name not in _OF_THE_RUN and getattr(arguments, f.name) is not None
     }
+    given.setdefault("confidence", CONFIDENCE)
     if str(context := given.get("reading_context", "")).isdecimal():
         given["reading_context"] = int(context)  # a number of tokens, among names such as "row"
     anchors: Any = arguments.igc_anchors or [ASSISTANT_HEADER]

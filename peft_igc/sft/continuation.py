@@ -18,18 +18,17 @@ from typing import Any
 
 from peft.utils import CONFIG_NAME
 
-from ..inference.loading import check_adapter_folder, load_adapter, read_config
+from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..tuner.config import IGCConfig
+from ..tuner.config import ANCHOR_FIELDS, IGCConfig
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, igc_config
 
 
 __all__ = ["attach_saved", "saved_config"]
 
-# Fields that may be changed after training, or that matter in training only.
-_FREE = {"confidence", "teacher_forcing", "detach_reading"}
-_ANCHORS = ("anchor", "anchor_token_ids", "inline_token_ids")
+# Fields that no weight depends on: they may be changed after training, or matter in training only.
+_FREE = {"confidence", "teacher_forcing", "detach_reading", "write_again"}
 # Fields of TRL's `ModelConfig` (1.16) by their names in `LoraConfig`.
 _LORA = {"r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
 _LORA |= {"target_modules": "lora_target_modules", "use_rslora": "use_rslora", "use_dora": "use_dora"}
@@ -49,7 +48,7 @@ def saved_config(arguments: IGCArguments, model_args: Any, tokenizer: Any) -> IG
         ValueError: It is not a calculator, was made for another tokenizer, or has other settings; the message names
             all that differ.
     """
-    folder = Path(str(arguments.igc_init_from)).expanduser()
+    folder = find_adapter(str(arguments.igc_init_from))
     check_adapter_folder(folder)
     saved = read_config(folder)
     if not isinstance(saved, IGCConfig):
@@ -62,11 +61,10 @@ def saved_config(arguments: IGCArguments, model_args: Any, tokenizer: Any) -> IG
         for f in dataclasses.fields(IGCArguments)
         if f.name.startswith("igc_") and getattr(arguments, f.name) is not None
     } & {f.name for f in dataclasses.fields(IGCConfig)}
-    for name in given & _FREE:
+    free = given & _FREE | (set(ANCHOR_FIELDS) if arguments.igc_anchors else set())
+    for name in free:
         setattr(saved, name, getattr(wanted, name))
-    different = {f"igc_{n}": getattr(saved, n) for n in given - _FREE if getattr(saved, n) != getattr(wanted, n)}
-    if arguments.igc_anchors and any(getattr(saved, name) != getattr(wanted, name) for name in _ANCHORS):
-        different["igc_anchors"] = {name: getattr(saved, name) for name in _ANCHORS}
+    different = {f"igc_{n}": getattr(saved, n) for n in given - free if getattr(saved, n) != getattr(wanted, n)}
     different |= _different_in_lora(folder, arguments, model_args)
     if different:
         listed = ", ".join(f"`{name}` (saved: {_short(value)})" for name, value in sorted(different.items()))

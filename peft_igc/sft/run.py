@@ -26,7 +26,7 @@ from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
 from ..data.label_summary import summarize
-from ..inference.loading import TINY, find_base
+from ..inference.loading import TINY, find_adapter, find_base
 from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
 from ..trainer.learning_rates import name_rates
@@ -226,7 +226,7 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
     if plugin is not None and plugin.zero_stage == 3 and not (model_args.load_in_4bit or model_args.load_in_8bit):
         options["autocast_adapter_dtype"] = False  # as in TRL (1.16): ZeRO-3 gathers parameters of one dtype only
     saved = igc_args.igc_init_from if config is not None else None
-    if igc_args.has_lora and not (saved and companions_in(Path(saved).expanduser())):
+    if igc_args.has_lora and not (saved and companions_in(find_adapter(saved))):
         model_args.use_peft = True
         lora = get_peft_config(model_args)
         assert isinstance(lora, LoraConfig)

@@ -90,7 +90,9 @@ def test_questions_are_split_so_that_none_is_on_both_sides():
     assert not {row["question"] for row in train} & {row["question"] for row in held}
     more, _ = gsm8k_solutions.split(lines, 10, 30)
     assert more == train  # whatever is held out
-    with pytest.raises(ValueError, match="20 \\+ 50 questions are asked for, but there are 60"):
+    _, later = gsm8k_solutions.split(lines, 10, 30, seen=10)
+    assert later == held[10:]
+    with pytest.raises(ValueError, match="0 \\+ 20 \\+ 50 questions are asked for, but there are 60"):
         gsm8k_solutions.split(lines, 20, 50)
 
 
@@ -150,6 +152,7 @@ def test_both_kinds_are_trained_and_measured_from_the_command_line(tmp_path, mon
     changed += ["dataloader_pin_memory=false"]
     line = ["measure", "--base", "tiny", "--data", str(data), "--output", str(tmp_path / "out.json"), "--rows", "16"]
     line += ["--held-out", "4", "--longest", "24", "--dtype", "float32", "--keep", str(tmp_path / "kept")]
+    line += ["--calculator", "tiny", "--sites", "8", "--site-steps", "2", "--reading-steps", "2"]
     line += ["--set", *changed]
     monkeypatch.setattr(sys, "argv", ["gsm8k_solutions", *line])
     monkeypatch.setattr(gsm8k_solutions, "TIMED_BATCHES", (1, 3))

@@ -13,8 +13,9 @@ from accelerate.commands.config.config_args import load_config_from_file
 from accelerate.commands.launch import launch_command_parser
 from peft import LoraConfig, get_peft_model
 from tiny_training import WARNINGS
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from peft_igc import tiny_base
+from peft_igc import IGCConfig, tiny_base
 from peft_igc.demo.settings import SETTINGS
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.inference.tracing import trace
@@ -78,6 +79,11 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, 
     if str(recipe.get("dataset_name", "")).startswith("build/"):  # made by another command of the header
         said = [{"prompt": row["messages"][:1], "completion": row["messages"][1:]} for row in CHATS]
         changed["dataset_name"] = write(tmp_path / "rows", said)
+    if str(recipe.get("igc_init_from", "")).startswith("build/"):
+        model, tokenizer = load_base(base)
+        calculator = get_peft_model(model, IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=64, num_heads=4))
+        calculator.save_pretrained(tmp_path / "calculator")
+        changed["igc_init_from"] = str(tmp_path / "calculator")
     line += [text for option, value in changed.items() for text in (f"--{option}", value)]
     assert sft.run(line) == 0
     trained = tmp_path / "out" / "base"  # of a recipe that trains all weights
@@ -103,17 +109,30 @@ def test_the_demonstration_and_its_recipes_have_the_same_numbers():
         assert compared >= 12
 
 
-def test_the_rank_of_the_lora_baseline_is_the_one_with_as_many_parameters():
+def smollm2_like():
+    """Two of the 30 layers of SmolLM2-135M, which decide how many parameters an adapter has in each."""
+    sizes = {"hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9, "num_key_value_heads": 3}
+    return LlamaForCausalLM(LlamaConfig(**sizes, vocab_size=3072, num_hidden_layers=2))
+
+
+@pytest.mark.parametrize(
+    ("baseline", "calculator", "made", "parts", "within"),
+    [
+        ("tiny_lora", "tiny_tokens", lambda: tiny_base()[0], 1, 0.02),
+        ("smollm2_135m_lora", "smollm2_135m", smollm2_like, 30 / 2, 0.05),  # a rank is a seventh of the parameters
+    ],
+)
+def test_the_rank_of_a_lora_baseline_is_the_one_with_as_many_parameters(baseline, calculator, made, parts, within):
     def count(config):
-        model = get_peft_model(tiny_base()[0], config)
+        model = get_peft_model(made(), config)
         return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
-    line = ["--config", str(ROOT / "recipes" / "tiny_tokens.yaml")]
+    line = ["--config", str(ROOT / "recipes" / f"{calculator}.yaml")]
     wanted = count(igc_config(sft.parse(line).arguments[4], tiny_base()[1]))
-    recipe = yaml.safe_load(TEXTS["tiny_lora.yaml"])
-    per_rank = count(LoraConfig(r=1, target_modules=recipe["lora_target_modules"]))
+    recipe = yaml.safe_load(TEXTS[f"{baseline}.yaml"])
+    per_rank = parts * count(LoraConfig(r=1, target_modules=recipe["lora_target_modules"]))
     assert recipe["lora_r"] == round(wanted / per_rank)
-    assert abs(recipe["lora_r"] * per_rank / wanted - 1) < 0.02
+    assert abs(recipe["lora_r"] * per_rank / wanted - 1) < within
 
 
 def test_the_numbers_of_the_demonstrations_are_those_recorded():

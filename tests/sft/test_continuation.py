@@ -123,10 +123,18 @@ def test_settings_that_may_change_do(base, saved, tmp_path):
     assert (config["confidence"], config["teacher_forcing"], config["num_digits"]) == (0.5, False, 4)
 
 
+def test_other_anchors_for_saved_weights(base, saved, tmp_path):
+    go_on(base, saved, tmp_path / "out", "igc", "--igc_anchors", "prompt_end", "=", "--igc_write_again", "false")
+    old, new = (json.loads((f / "adapter_config.json").read_text()) for f in (saved / "igc", tmp_path / "out"))
+    changed = {name for name in old if new[name] != old[name]}
+    assert changed == {"inline_token_ids", "write_again"}
+    assert (old["inline_token_ids"], new["write_again"]) == (None, False)
+    assert new["inline_token_ids"]
+
+
 REFUSED = {
     "layer": ("igc", ["--igc_layer", "2", "--igc_reading_dim", "64"], r"`igc_layer` \(saved: 1\), `igc_reading_dim`"),
     "interface": ("igc", ["--igc_interface", "hidden"], r"`igc_interface` \(saved: 'tokens'\)"),
-    "anchors": ("igc", ["--igc_anchors", "="], r"`igc_anchors` \(saved: .*prompt_end"),
     "LoRA": ("igc+lora", [*KINDS["igc+lora"], "--lora_r", "3"], r"`lora_r` \(saved: 16\)"),
     "modules": (
         "igc+lora",

@@ -197,7 +197,9 @@ def test_a_model_has_to_be_named(tmp_path):
 
 def test_what_is_not_set_is_left_to_the_config():
     tokenizer = make_tokenizer()
-    assert igc_config(IGCArguments(), tokenizer) == IGCConfig.from_tokenizer(tokenizer, interface="tokens")
+    wanted = IGCConfig.from_tokenizer(tokenizer, interface="tokens", confidence=0.5)
+    assert igc_config(IGCArguments(), tokenizer) == wanted
+    assert igc_config(IGCArguments(igc_confidence=0.0), tokenizer).confidence == 0
 
 
 def test_what_is_set_reaches_the_config():

@@ -1,0 +1,169 @@
+"""Teaches a calculator of prompts to work at the `=` of solutions, before a LoRA is trained beside it.
+
+In: the demonstration's calculator, which works at the assistant's header, and converted solutions. Out: the same
+calculator with anchors at every `=`. First its writing is trained on the results of some of them: each row is a
+solution up to the end of one result, and what stands before its `=` is read once, by the base alone
+(`peft_igc.demo.writing`), so that a step costs a few tokens per row; a whole pass over the solutions costs about a
+hundred times as many. Then its reading is trained on whole solutions, by passes that end behind its layer.
+Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from peft_igc import IGCConfig, assistant_header
+from peft_igc.data.columns import ALL_COLUMNS
+from peft_igc.demo.batches import has_number, tokenized
+from peft_igc.demo.settings import LANGUAGE_MODEL
+from peft_igc.demo.stages import train_reading
+from peft_igc.demo.writing import train_writing
+from peft_igc.inference.decoding import padding_token
+from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
+from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.tuner.anchors import find_anchors
+from peft_igc.tuner.config import ANCHOR_FIELDS
+
+
+__all__ = ["read_sites", "sites_of_rows", "train_sites"]
+
+LONGEST_RESULT = 24  # tokens, with what stands before it
+
+
+def sites_of_rows(
+    rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
+) -> list[dict[str, Any]]:
+    """Tokenized rows that end behind the result of one `=`, with one entry per operand column.
+
+    Args:
+        rows: of `annotation.gsm8k.convert`.
+        tokenizer: of the base model.
+        config: of the calculator, with anchors at `=`.
+        longest: tokens; longer ones are left out.
+    """
+    made = []
+    for row in tokenized(rows, tokenizer):
+        ids, labels = row["input_ids"], row["labels"]
+        tensor = torch.tensor([ids])
+        anchors = find_anchors(tensor, torch.ones_like(tensor), torch.tensor([labels]), config)[0].tolist()
+        for index, anchor in enumerate(anchors):
+            result = row["igc_result"][index]
+            end = None if not has_number(result) or labels[anchor] == -100 else _end(ids, anchor, result, tokenizer)
+            if end is not None and end <= longest:
+                columns = {name: row[name] and row[name][index] for name in ALL_COLUMNS}
+                trained = [-100] * (anchor + 1) + ids[anchor + 1 : end]
+                made.append({**row, **columns, "input_ids": ids[:end], "labels": trained})
+    return made
+
+
+def _end(ids: Sequence[int], anchor: int, result: str, tokenizer: Any) -> int | None:
+    """Behind the first token after a result, which ends its number; None if the text goes on with something else."""
+    for end in range(anchor + 2, min(anchor + LONGEST_RESULT, len(ids))):
+        said = tokenizer.decode(list(ids[anchor + 1 : end])).replace(",", "").strip(" $€£")
+        following = tokenizer.decode([ids[end]])
+        if "=" in following:  # the next anchor, or `= 24 = 24`
+            return None
+        if said == result and not following[:1].isdigit() and following[:1] not in ".,":
+            return end + 1
+        if said == result and following[:1] in ".,":  # `24. Then` ends it, `24.5` does not
+            after = tokenizer.decode(list(ids[end + 1 : end + 2]))
+            return None if after[:1].isdigit() else end + 1
+    return None
+
+
+def train_sites(
+    base: str | Path,
+    calculator: str | Path,
+    rows: Sequence[Mapping[str, Any]],
+    output: Path,
+    *,
+    sites: int = 512,
+    steps: int = 160,
+    batch_size: int = 32,
+    seed: int = 0,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Trains the writing of a calculator at `=`, and saves it with these anchors.
+
+    Args:
+        base: folder of the base model.
+        calculator: folder of the calculator.
+        rows: of `annotation.gsm8k.convert`.
+        output: folder of the new one.
+        sites: rows that are drawn.
+        steps, batch_size: of the training.
+        seed: of the drawing and of the order.
+        device: where it is trained.
+
+    Returns:
+        A record: the number of sites, steps, seconds, and the losses.
+    """
+    start = time.perf_counter()
+    model, tokenizer = load_base(base, "float32" if torch.device(device).type == "cpu" else "bfloat16")
+    config = read_config(find_adapter(calculator))
+    wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
+    for name in ANCHOR_FIELDS:
+        setattr(config, name, getattr(wanted, name))
+    config.write_again = False
+    found = sites_of_rows(rows, tokenizer, config)
+    chosen = random.Random(f"train_sites/{seed}").sample(found, min(sites, len(found)))
+    torch.manual_seed(seed)
+    model = load_adapter(model.to(device), calculator, config=config, is_trainable=True)
+    log = train_writing(
+        model,
+        chosen,
+        padding_token(model, tokenizer),
+        steps=steps,
+        batch_size=batch_size,
+        most_rows=len(chosen),
+        args=IGCSFTConfig(
+            str(output), learning_rate=2e-3, igc_muon_learning_rate=6e-3, weight_decay=0.1, adam_beta2=0.98,
+            warmup_steps=10, use_cpu=torch.device(device).type == "cpu", bf16=False, activation_checkpointing=False,
+        ),
+        seed=seed,
+        say=lambda line: print(line, flush=True),
+    )  # fmt: skip
+    model.save_pretrained(str(output), save_embedding_layers=False)
+    seconds = round(time.perf_counter() - start, 1)
+    return {"sites": len(chosen), "of": len(found), "steps": steps, "seconds": seconds, "log": log}
+
+
+def read_sites(
+    base: str | Path,
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    *,
+    steps: int = 80,
+    batch_size: int = 16,
+    seed: int = 0,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Trains the reading of a calculator on whole solutions, and saves it where it was.
+
+    Args:
+        base: folder of the base model.
+        folder: of the calculator, as `train_sites` writes it.
+        rows: of `annotation.gsm8k.convert`.
+        steps, batch_size: of the training; a batch has whole solutions.
+        seed: of the order.
+        device: where it is trained.
+
+    Returns:
+        A record: steps, seconds, and the losses.
+    """
+    model, tokenizer = load_base(base, "float32" if torch.device(device).type == "cpu" else "bfloat16")
+    model = load_adapter(model.to(device), folder, is_trainable=True)
+    settings = replace(
+        LANGUAGE_MODEL.reading, steps=steps, batch_size=batch_size, learning_rate=2e-3, muon_learning_rate=6e-3,
+        weight_decay=0.1, warmup_steps=8, log_every=10, bf16=torch.device(device).type != "cpu",
+    )  # fmt: skip
+    record = train_reading(model, tokenizer, rows, seed, None, settings, lambda line: print(line, flush=True))
+    model.save_pretrained(str(folder), save_embedding_layers=False)
+    return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}

@@ -1,0 +1,128 @@
+"""Sites of worked solutions: cut behind one result, with its columns, and learned without the reading."""
+
+import json
+
+import pytest
+import torch
+from peft import get_peft_model
+from safetensors.torch import load_file
+from tiny_training import WARNINGS
+
+from benchmarks.accuracy.gsm8k_sites import _end, read_sites, sites_of_rows, train_sites
+from peft_igc import IGCConfig, assistant_header, tiny_base
+from peft_igc.annotation import convert
+from peft_igc.data.worked_solutions import WorkedSolutions
+from peft_igc.demo.writing import after_prompts, training_only
+from peft_igc.inference.loading import TINY_ADAPTER_FOLDER
+from peft_igc.tuner.config import ANCHOR_FIELDS
+
+
+SOLVED = {
+    "question": "Ann had 48 clips, sold half, and bought one for $1.50 and one for $0.25 more. What is left?",
+    "answer": "She kept 48/2=<<48/2=24>>24.\nShe paid 1.50+.25=$<<1.50+.25=1.75>>1.75. Then she shared "
+    "10 / 4 = <<10/4=2.5>>2.5 each. They have 7*1,000=<<7*1000=7000>>7,000 in all.\n#### 24",
+}
+
+
+@pytest.fixture(scope="module")
+def tools():
+    tokenizer = tiny_base()[1]
+    config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
+    return tokenizer, config
+
+
+def test_a_site_ends_behind_the_token_after_its_result(tools):
+    tokenizer, config = tools
+    rows = convert([SOLVED], tokenizer, config).rows
+    found = sites_of_rows(rows, tokenizer, config)
+    labelled = [tokenizer.decode([one for one in row["labels"] if one != -100]) for row in found]
+    results = [row["igc_result"] for row in found]
+    assert results == ["24", "1.75", "2.5", "7000"]
+    for text, number in zip(labelled, ("24", "1.75", "2.5", "7000"), strict=True):
+        assert text.lstrip(" $").startswith(number)
+        assert len(tokenizer(text.lstrip(" $")[len(number) :], add_special_tokens=False)["input_ids"]) == 1
+    for row in found:
+        assert len(row["input_ids"]) == len(row["labels"])
+        last = max(place for place, label in enumerate(row["labels"]) if label == -100)
+        assert tokenizer.decode(row["input_ids"][last]).rstrip().endswith("=")
+        assert not isinstance(row["igc_operator"], list)
+    assert sites_of_rows(rows, tokenizer, config, longest=20) == []
+
+
+def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
+    rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
+    record = train_sites("tiny", "tiny", rows, tmp_path, sites=8, steps=6, batch_size=4)
+    assert record["sites"] == 8
+    assert record["log"][-1]["step"] == 6
+    before, after = (load_file(folder / "adapter_model.safetensors") for folder in (TINY_ADAPTER_FOLDER, tmp_path))
+    moved = {name for name in before if not torch.equal(before[name].float(), after[name].float())}
+    assert moved
+    assert all("igc_output_mapping" in name for name in moved)
+    saved = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert saved["inline_token_ids"] == tools[1].inline_token_ids
+    assert saved["write_again"] is False
+
+
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_the_reading_learns_on_whole_solutions_and_the_writing_stays(tools, tmp_path):
+    rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
+    train_sites("tiny", "tiny", rows, tmp_path, sites=4, steps=1, batch_size=4)
+    before = load_file(tmp_path / "adapter_model.safetensors")
+    record = read_sites("tiny", tmp_path, rows, steps=3, batch_size=4)
+    assert record["steps"] == 3
+    after = load_file(tmp_path / "adapter_model.safetensors")
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    assert all("igc_input_mapping" in name for name in moved)
+
+
+@pytest.mark.parametrize(
+    ("text", "result", "wanted"),
+    [
+        ("= 24 of", "24", "= 24 of"),
+        ("=24. Then", "24", "=24."),
+        ("=$1.75 each", "1.75", "=$1.75 each"),
+        ("=24=24.", "24", None),  # the next anchor
+        ("=24.5 of", "24", None),  # another number
+        ("=about 24.", "24", None),
+        ("=24", "24", None),  # nothing ends it
+    ],
+)
+def test_a_site_is_left_out_where_something_else_stands_behind_its_anchor(tools, text, result, wanted):
+    ids = tools[0](text, add_special_tokens=False)["input_ids"]
+    end = _end(ids, 0, result, tools[0])
+    assert (None if end is None else tools[0].decode(ids[:end])) == wanted
+
+
+def test_what_stands_before_a_site_is_read_by_the_base_alone(tools):
+    tokenizer, config = tools
+    row = sites_of_rows(convert([SOLVED], tokenizer, config).rows, tokenizer, config)[-1]
+    sizes = {"reading_dim": 32, "num_heads": 2, "init_weights": False}
+    fields = {name: getattr(config, name) for name in ANCHOR_FIELDS}
+    model = get_peft_model(tiny_base()[0], IGCConfig.from_tokenizer(tokenizer, **fields, **sizes)).train()
+    training_only(model, "igc_output_mapping")
+    trainable = [p.requires_grad for p in model.parameters()]
+    batch = after_prompts(model, [row], tokenizer.pad_token_id)
+    assert [p.requires_grad for p in model.parameters()] == trainable
+    ids = torch.tensor([row["input_ids"]])[:, : batch.cache.get_seq_length()]
+    assert (ids == config.inline_token_ids[0][0]).sum() > 1  # earlier anchors, at which the calculator would write
+    with torch.no_grad():
+        alone = tiny_base()[0](ids, use_cache=True).past_key_values
+        written = model(ids, use_cache=True).past_key_values
+    for layer in range(len(alone.layers)):
+        torch.testing.assert_close(batch.cache.layers[layer].keys, alone.layers[layer].keys)
+    assert not torch.allclose(batch.cache.layers[-1].keys, written.layers[-1].keys)
+
+
+def test_a_row_without_a_fitting_anchor_is_refused(tools):
+    tokenizer, config = tools
+    row = sites_of_rows(convert([SOLVED], tokenizer, config).rows, tokenizer, config)[0]
+    ids, labels = row["input_ids"], row["labels"]
+    fields = {name: getattr(config, name) for name in ANCHOR_FIELDS}
+    model = get_peft_model(tiny_base()[0], IGCConfig.from_tokenizer(tokenizer, **fields, reading_dim=32, num_heads=2))
+    for changed, message in (
+        ({"input_ids": tokenizer(" of", add_special_tokens=False)["input_ids"] * len(ids)}, "A row has no anchor"),
+        ({"labels": ids}, "A row has its last anchor at token [0-9]+, but one is needed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            after_prompts(model, [{**row, "labels": labels, **changed}], tokenizer.pad_token_id)
