@@ -431,6 +431,11 @@ class IGCConfig(PeftConfig):
         """Indices of the decoder layers whose outputs are read."""
         return (self.layer,) if self.read_from is None else tuple(self.read_from)
 
+    @property
+    def layers_captured(self) -> tuple[int, ...]:
+        """Those of `layers_read` whose outputs are kept until `layer` has run."""
+        return tuple(index for index in self.layers_read if index != self.layer)
+
     def _check_choices(self) -> None:
         """Validates `division` and `operations`; unknown operations are refused at injection."""
         if self.division not in DIVISIONS:

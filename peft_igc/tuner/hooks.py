@@ -57,11 +57,19 @@ def capture(model: nn.Module, layers: nn.ModuleList, indices: Iterable[int]) -> 
             captured[index] = layers[index].register_forward_hook(_CaptureOutput(model, index))
 
 
+def release(model: nn.Module, needed: Iterable[int]) -> None:
+    """Removes the hooks of `capture` but for those of the layers `needed`."""
+    captured = model.__dict__.get("_igc_captured", {})
+    for index in set(captured).difference(needed):
+        captured.pop(index).remove()
+
+
 def uninstall(model: nn.Module) -> None:
     """Removes the hooks and restores the model's own methods."""
+    release(model, ())
+    model.__dict__.pop("_igc_captured", None)
     model.__dict__.pop("_igc_layers", None)
-    captured = model.__dict__.pop("_igc_captured", {})
-    for handle in (*model.__dict__.pop("_igc_handles", []), *captured.values()):
+    for handle in model.__dict__.pop("_igc_handles", []):
         handle.remove()
     for name, kind in _WRAPPERS.items():
         wrapper = model.__dict__.get(name)

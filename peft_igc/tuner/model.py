@@ -118,7 +118,7 @@ class IGCModel(BaseTuner):
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
         hooks.install(base, layers[0])
-        hooks.capture(base, layers, [index for index in peft_config.layers_read if index != peft_config.layer])
+        hooks.capture(base, layers, peft_config.layers_captured)
 
     def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
         """Compares whole paths: a suffix could match a layer of another stack, such as a vision tower."""
@@ -158,10 +158,11 @@ class IGCModel(BaseTuner):
             )
         was_active = adapter_name in self.active_adapters
         super().delete_adapter(adapter_name)
+        left = {name: other for name, other in self.peft_config.items() if other.peft_type == IGC_PEFT_TYPE}
+        hooks.release(self._base[0], {index for other in left.values() for index in other.layers_captured})
         if was_active:
             # PEFT activates a remaining adapter on each layer by itself; across layers that may be several.
-            left = sorted(name for name, other in self.peft_config.items() if other.peft_type == IGC_PEFT_TYPE)
-            self.set_adapter(left[:1])
+            self.set_adapter(sorted(left)[:1])
 
     def set_adapter(self, adapter_name: str | list[str], inference_mode: bool = False) -> None:
         """Activates one adapter.

@@ -103,6 +103,24 @@ def test_an_adapter_returns_from_its_file_and_leaves_no_hook(arch, tmp_path):
     assert {name: len(module._forward_hooks) for name, module in unloaded.named_modules()} == hooks
 
 
+def test_a_deleted_adapter_leaves_no_hook_that_no_other_needs():
+    base = tiny_model("llama")
+    model = get_peft_model(base, small_config(interface="tokens", layer=2, read_from=[0, 1]), adapter_name="a")
+    model.add_adapter("b", small_config(interface="tokens", layer=2, read_from=[1]))
+    layers = base.model.layers
+
+    def captured():
+        return [any(isinstance(h, hooks._CaptureOutput) for h in layer._forward_hooks.values()) for layer in layers]
+
+    assert captured()[:3] == [True, True, False]
+    model.set_adapter("b")
+    model.delete_adapter("a")
+    assert captured()[:3] == [False, True, False]
+    reading(model, torch.arange(9)[None])  # `b` reads on
+    model.delete_adapter("b")
+    assert not any(captured())
+
+
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
