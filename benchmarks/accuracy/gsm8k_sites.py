@@ -4,7 +4,8 @@ In: the demonstration's calculator, which works at the assistant's header, and c
 calculator with anchors at every `=`. First its writing is trained on the results of some of them: each row is a
 solution up to the end of one result, and what stands before its `=` is read once, by the base alone
 (`peft_igc.demo.writing`), so that a step costs a few tokens per row; a whole pass over the solutions costs about a
-hundred times as many. Then its reading is trained on whole solutions, by passes that end behind its layer.
+hundred times as many. Then its reading is trained on whole solutions, by passes that end behind its layer. A LoRA that
+was trained beside a calculator stays as it is: after the joint training the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
 """
 
@@ -90,11 +91,11 @@ def train_sites(
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Trains the writing of a calculator at `=`, and saves it with these anchors.
+    """Trains the writing of a calculator at `=`, alone, and saves it with these anchors.
 
     Args:
         base: folder of the base model.
-        calculator: folder of the calculator.
+        calculator: folder of the calculator, with the adapters that were trained beside it, which are not trained.
         rows: of `annotation.gsm8k.convert`.
         output: folder of the new one.
         sites: rows that are drawn.
@@ -106,7 +107,7 @@ def train_sites(
         A record: the number of sites, steps, seconds, and the losses.
     """
     start = time.perf_counter()
-    model, tokenizer = load_base(base, "float32" if torch.device(device).type == "cpu" else "bfloat16")
+    model, tokenizer = _base(base, device)
     config = read_config(find_adapter(calculator))
     wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
     for name in ANCHOR_FIELDS:
@@ -115,7 +116,8 @@ def train_sites(
     found = sites_of_rows(rows, tokenizer, config)
     chosen = random.Random(f"train_sites/{seed}").sample(found, min(sites, len(found)))
     torch.manual_seed(seed)
-    model = load_adapter(model.to(device), calculator, config=config, is_trainable=True)
+    model = load_adapter(model, calculator, config=config, is_trainable=True)
+    model.requires_grad_(False)  # `train_writing` lets the writing be trained
     log = train_writing(
         model,
         chosen,
@@ -158,8 +160,8 @@ def read_sites(
     Returns:
         A record: steps, seconds, and the losses.
     """
-    model, tokenizer = load_base(base, "float32" if torch.device(device).type == "cpu" else "bfloat16")
-    model = load_adapter(model.to(device), folder, is_trainable=True)
+    model, tokenizer = _base(base, device)
+    model = load_adapter(model, folder, is_trainable=True)
     settings = replace(
         LANGUAGE_MODEL.reading, steps=steps, batch_size=batch_size, learning_rate=2e-3, muon_learning_rate=6e-3,
         weight_decay=0.1, warmup_steps=8, log_every=10, bf16=torch.device(device).type != "cpu",
@@ -167,3 +169,9 @@ def read_sites(
     record = train_reading(model, tokenizer, rows, seed, None, settings, lambda line: print(line, flush=True))
     model.save_pretrained(str(folder), save_embedding_layers=False)
     return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}
+
+
+def _base(base: str | Path, device: str) -> tuple[Any, Any]:
+    """The base model where it is trained, in the dtype that suits, and its tokenizer."""
+    model, tokenizer = load_base(base, "float32" if torch.device(device).type == "cpu" else "bfloat16")
+    return model.to(device), tokenizer

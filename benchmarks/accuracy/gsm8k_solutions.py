@@ -6,7 +6,8 @@ zero, below zero or fractions, which people's solutions seldom have and the mode
 are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets the rank
 at which it has as many parameters as calculator and LoRA together. The calculator begins with the weights of the
 demonstration, which learned from generated prompts, and then learns to write and to read at the `=` of the solutions
-(`gsm8k_sites`); the LoRA begins with none.
+(`gsm8k_sites`); the LoRA begins with none. After the joint training the writing alone learns for some steps more,
+because the LoRA has changed the states to which it writes.
 Out, for each seed and kind, on held-out questions:
 
 * `given`: the human solution up to each annotated `=`, then the model writes greedily: is the first number the
@@ -186,15 +187,27 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
             path.write_text(yaml.safe_dump(settings), encoding="utf-8")
             start = time.perf_counter()
             trainer = sft.main(*sft.parse(["--config", str(path)]).arguments)
+        trained = time.perf_counter() - start
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]
-        found = {"seconds": round(time.perf_counter() - start, 1), "steps": trainer.state.global_step}
+        found = {"seconds": round(trained, 1), "steps": trainer.state.global_step}
         found |= {"last_loss": losses[-1:], "last_read_accuracy": read[-1:]}
+        if kind == KINDS[0] and arguments.again_steps:
+            del trainer
+            found["writing_again"] = _write_again(arguments, data, folder, seed)
         record.write_text(json.dumps(found) + "\n", encoding="utf-8")
     paths = ("model_name_or_path", "output_dir", "dataset_name", "igc_init_from")
     shown = {key: value for key, value in settings.items() if key not in paths}
     count = parameters_in(folder) + (parameters_in(folder / LOW_RANK) if kind == KINDS[0] else 0)
     return found | {"parameters": count, "settings": shown}
+
+
+def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: int) -> dict[str, Any]:
+    """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
+    rows = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
+    where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
+    sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
+    return train_sites(**where, **sizes, seed=seed, device=arguments.device)
 
 
 # ------------------------------------------------------------------------------------------ generation
@@ -453,6 +466,9 @@ def build_parser() -> argparse.ArgumentParser:
     measuring.add_argument("--threads", type=int, metavar="N")
     measuring.add_argument(
         "--lora-rank", type=int, metavar="N", help="of the LoRA alone (default: with as many weights as both together)"
+    )
+    measuring.add_argument(
+        "--again-steps", type=int, default=100, metavar="N", help="of the writing, beside a LoRA (default: 100)"
     )
     measuring.add_argument("--keep", type=Path, metavar="DIR", help="keep adapters there; those there are not trained")
     measuring.add_argument("--set", type=_assignment, nargs="+", metavar="NAME=VALUE", help="changes of the recipe")

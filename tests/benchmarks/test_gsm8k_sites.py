@@ -4,17 +4,18 @@ import json
 
 import pytest
 import torch
-from peft import get_peft_model
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
-from tiny_training import WARNINGS
+from tiny_training import NESTED, WARNINGS
 
 from benchmarks.accuracy.gsm8k_sites import _end, read_sites, sites_of_rows, train_sites
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.annotation import convert
 from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.demo.writing import after_prompts, training_only
-from peft_igc.inference.loading import TINY_ADAPTER_FOLDER
+from peft_igc.inference.loading import TINY_ADAPTER_FOLDER, load_adapter
 from peft_igc.tuner.config import ANCHOR_FIELDS
+from peft_igc.tuner.saving.companions import active_adapters
 
 
 SOLVED = {
@@ -61,6 +62,26 @@ def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
     saved = json.loads((tmp_path / "adapter_config.json").read_text())
     assert saved["inline_token_ids"] == tools[1].inline_token_ids
     assert saved["write_again"] is False
+
+
+@pytest.mark.filterwarnings(*(f"ignore:{one.split(':')[1]}" for one in NESTED))
+def test_a_lora_beside_the_calculator_stays_as_it_is_and_loads_with_it(tools, tmp_path):
+    tokenizer, config = tools
+    lora = get_peft_model(tiny_base()[0], LoraConfig(r=2, init_lora_weights=False), adapter_name="low_rank")
+    fields = {name: getattr(config, name) for name in ANCHOR_FIELDS}
+    joint = get_peft_model(lora, IGCConfig.from_tokenizer(tokenizer, **fields, reading_dim=32, num_heads=2))
+    joint.save_pretrained(tmp_path)
+    files = [tmp_path / "low_rank" / "adapter_model.safetensors", tmp_path / "adapter_model.safetensors"]
+    before = [load_file(path) for path in files]
+    rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
+    train_sites("tiny", tmp_path, rows, tmp_path, sites=8, steps=3, batch_size=4)
+    after = [load_file(path) for path in files]
+    assert all(torch.equal(before[0][name], after[0][name]) for name in before[0])
+    moved = {name for name in before[1] if not torch.equal(before[1][name], after[1][name])}
+    assert moved
+    assert all("igc_output_mapping" in name for name in moved)
+    again = load_adapter(tiny_base()[0], tmp_path)
+    assert active_adapters(again) == {"default", "low_rank"}
 
 
 @pytest.mark.filterwarnings(*WARNINGS)
