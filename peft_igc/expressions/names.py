@@ -56,6 +56,7 @@ NAMED: dict[str, Name] = {
     "times": Name.TIMES,
     **dict.fromkeys(("minus", "take", "away", "left"), Name.MAYBE_SUBTRACTION),
     **dict.fromkeys(("over", "share", "shared", "split"), Name.MAYBE_DIVISION),
+    **dict.fromkeys(("apart", "gap"), Name.SUBTRACTION | Name.THAN | Name.HOW),  # a distance, as `how much more than`
     "than": Name.THAN,
     "how": Name.HOW,
     **dict.fromkeys(("less", "fewer", "smaller", "lower", "shorter", "younger", "lighter", "cheaper"), Name.LESS),

@@ -184,7 +184,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "difference": "difference",
         "name": """sum addition adding subtraction subtracting product multiplication multiplying quotient division
             dividing increase increased decrease decreased away left share shared split smaller lower shorter younger
-            lighter cheaper""",
+            lighter cheaper apart gap""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",

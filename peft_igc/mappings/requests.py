@@ -140,7 +140,8 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
     contradicted |= ~(found.said & (place > turn)).any(1)  # `3 and 5`
     unfit, distance = _unfit(config, found, chosen, choice.operator.flatten())
-    contradicted |= unfit | _only_signs(config, found, chosen, place > turn, choice.operator.flatten())
+    contradicted |= unfit
+    contradicted |= _only_signs(config, found, chosen, sign.flatten(0, 1), place > turn, choice.operator.flatten())
     unordered |= distance
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
@@ -201,20 +202,25 @@ def _unlike(
 
 
 def _only_signs(
-    config: Any, found: Literals, chosen: torch.Tensor, turn: torch.Tensor, operator: torch.Tensor
+    config: Any,
+    found: Literals,
+    chosen: torch.Tensor,
+    signs: torch.Tensor,
+    turn: torch.Tensor,
+    operator: torch.Tensor,
 ) -> torch.Tensor:
     """[N] bool, every word for the network's subtraction is the sign of a chosen number: `minus 35 from 140`.
 
-    The word cannot be both. Arguments as of `_unlike`, and the chosen numbers [N, 2].
+    The word cannot be both. Arguments as of `_unlike`, and the chosen numbers [N, 2] with their signs.
     """
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
     named = found.names[..., bits].any(2) & turn
     named = (named & ~shifted(named, 1)).sum(1)  # a word may have several tokens
-    sign, before = (found.lead[..., at].gather(1, chosen) == _MINUS for at in (0, 1))
-    signs = sign & (found.sign.gather(1, chosen) == 1)
-    twice = (signs & before).any(1)  # `8 minus minus 5`
-    return subtracts & (named > 0) & (named <= signs.sum(1)) & ~twice
+    word, before = (found.lead[..., at].gather(1, chosen) == _MINUS for at in (0, 1))
+    worded = word & (signs == 1)
+    twice = (worded & before).any(1)  # `8 minus minus 5`
+    return subtracts & (named > 0) & (named <= worded.sum(1)) & ~twice
 
 
 def _unfit(

@@ -461,6 +461,25 @@ def test_a_word_is_not_both_the_sign_and_the_operation(text, wanted):
     assert answer(text, operator="-", operands=(first, 1 - first))[0] == wanted
 
 
+def test_a_word_that_the_network_takes_for_a_sign_is_not_the_operation_as_well():
+    text = "Please minus 119 from 218"  # 337, as a real model read `minus 119 from 218`
+    assert answer(text, operator="-", operands=(1, 0), signs=(0, 1))[0] == "NONE"
+    assert answer(text, operator="-", operands=(1, 0))[0] == "99"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("how far apart are 475 and 830", "-", "NONE"),  # -355 on a real model
+        ("how far apart are 830 and 475", "-", "355"),
+        ("What is the gap between 475 and 830?", "-", "NONE"),
+        ("how far apart are 830 and 475", "+", "NONE"),
+    ],
+)
+def test_a_distance_is_a_difference_that_is_not_below_zero(text, operator, wanted):
+    assert answer(text, operator=operator)[0] == wanted
+
+
 @pytest.mark.parametrize(
     ("text", "operator", "wanted"),
     [
