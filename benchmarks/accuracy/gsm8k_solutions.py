@@ -50,6 +50,7 @@ from benchmarks.common.measuring import alternating, facts, overhead, seconds, s
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
+from peft_igc.data.files import read_rows
 from peft_igc.data.worked_calculations import WorkedCalculations
 from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_token
@@ -114,7 +115,7 @@ def split(
 def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict[str, Any]:
     """Writes `train.jsonl` with operand columns, `held_out.jsonl` as it is, and unless it is there `calculator`, with
     which training begins; returns the report of the conversion."""
-    lines = arguments.data.read_text(encoding="utf-8").splitlines()
+    lines = arguments.data.read_text(encoding="utf-8").strip().split("\n")
     train, held = split(lines, arguments.held_out, arguments.rows, arguments.seen)
     config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
     half = arguments.generated // 2
@@ -192,9 +193,9 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
         read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]
         found = {"seconds": round(trained, 1), "steps": trainer.state.global_step}
         found |= {"last_loss": losses[-1:], "last_read_accuracy": read[-1:]}
-        if kind == KINDS[0] and arguments.again_steps:
-            del trainer
-            found["writing_again"] = _write_again(arguments, data, folder, seed)
+        record.write_text(json.dumps(found) + "\n", encoding="utf-8")
+    if kind == KINDS[0] and arguments.again_steps and "writing_again" not in found:
+        found["writing_again"] = _write_again(arguments, data, folder, seed)
         record.write_text(json.dumps(found) + "\n", encoding="utf-8")
     paths = ("model_name_or_path", "output_dir", "dataset_name", "igc_init_from")
     shown = {key: value for key, value in settings.items() if key not in paths}
@@ -204,7 +205,7 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
 
 def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: int) -> dict[str, Any]:
     """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
-    rows = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(data, wanted="with operand columns")
     where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
     sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
     return train_sites(**where, **sizes, seed=seed, device=arguments.device)
@@ -383,8 +384,7 @@ def measure(arguments: argparse.Namespace) -> None:
         folder = arguments.keep or Path(scratch)
         _, tokenizer = load_base(arguments.base)
         results["conversion"] = prepare(arguments, tokenizer, folder / "data")
-        lines = (folder / "data" / "held_out.jsonl").read_text(encoding="utf-8").splitlines()
-        held = [json.loads(line) for line in lines]
+        held = read_rows(folder / "data" / "held_out.jsonl", wanted="with a solution")
         for seed in arguments.seeds:
             models = {}
             for kind in arguments.kinds:

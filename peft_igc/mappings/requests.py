@@ -117,8 +117,7 @@ def signed_by_rule(
     worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
     sign = sign | (choice.signs & worded_sign.long())
-    zero = (choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD)  # has no sign
-    sign = torch.where(zero, 0, sign)
+    sign = torch.where((choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD), 0, sign)  # zero has no sign
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
     # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does, and so
     # does the network where it is sure (`In 2024 I had 3 apples`).
@@ -137,11 +136,11 @@ def signed_by_rule(
     worded = (found.word & inner).any(1)
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
-    contradicted, unordered = _unlike(config, found, place > turn, choice.operator.flatten())
-    contradicted |= ~(found.said & (place > turn)).any(1)  # `3 and 5`
-    unfit, distance = _unfit(config, found, chosen, choice.operator.flatten())
-    contradicted |= unfit
-    contradicted |= _only_signs(config, found, chosen, sign.flatten(0, 1), place > turn, choice.operator.flatten())
+    operator, here = choice.operator.flatten(), place > turn
+    contradicted, unordered = _unlike(config, found, here, operator)
+    unfit, distance = _unfit(config, found, chosen, operator)
+    contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
+    contradicted |= ~(found.said & here).any(1)  # `3 and 5`
     unordered |= distance
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -191,3 +192,15 @@ def test_the_recipe_follows_the_device_and_a_lora_alone_may_get_its_rank(tmp_pat
     alone = settings("lora", "--device", "cpu", "--lora-rank", "5")
     assert (alone["lora_r"], alone["lora_alpha"]) == (5, 10)
     assert not [name for name in alone if name.startswith("igc_") and name != "igc_adapter"]
+
+
+def test_the_rows_for_the_writing_are_those_of_the_file_whatever_their_letters(tmp_path, monkeypatch):
+    rows = [{"question": "Ann sold\u2028two clips.", "answer": "1+1 = 2\x85"}, {"question": "So?", "answer": "2"}]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    given = {}
+    monkeypatch.setattr(gsm8k_solutions, "train_sites", lambda **arguments: given.update(arguments) or {"steps": 5})
+    arguments = argparse.Namespace(base="tiny", sites=3, again_steps=5, device="cpu")
+    assert gsm8k_solutions._write_again(arguments, path, tmp_path / "adapter", 1) == {"steps": 5}
+    assert given["rows"] == rows
+    assert (given["calculator"], given["output"]) == (tmp_path / "adapter",) * 2
