@@ -1,6 +1,6 @@
 """A real language model: BIG-bench, plain requests by people, word problems, silence and harm, base beside IGC.
 
-The demonstration of `peft-igc demo --base`, and 500 plain requests of two authors that were written, and hashed,
+The demonstration of `peft-igc demo --base`, and 700 plain requests of three authors that were written, and hashed,
 before their authors saw the generator's phrasings. The baseline is the model without the adapter, asked as it is and
 for the number only.
 
@@ -28,10 +28,12 @@ from peft_igc.demo.settings import LANGUAGE_MODEL
 
 
 DATA = Path(__file__).parent.parent / "data"
-# Of two authors, the second one after rules had been written against mistakes in the first one's requests.
+# Of three authors; the second and the third one wrote after rules had been written against mistakes in the requests of
+# those before them.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
+    "third_plain_requests": "eed645e0c17e6c05c6ecb91eea9a503e8c48c1de8f6b4dfb389e92dfbe81495c",
 }
 
 

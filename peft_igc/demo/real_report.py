@@ -19,6 +19,7 @@ _ROWS = {
     "bigbench": "BIG-bench arithmetic, whole answers",
     "plain_requests": "plain requests by people, whole answers",
     "new_plain_requests": "plain requests of another author, whole answers",
+    "third_plain_requests": "plain requests of a third author, whole answers",
     "held_out_phrasings": "held-out phrasings, whole answers",
     "six_to_twenty_digits": "6 to 20 digits, whole answers",
     "word_problems": "MAWPS with one step (held out)",

@@ -29,7 +29,10 @@ __all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "judge
 Item = Mapping[str, Any]
 
 # Answered by generation; all other sets are read only. The plain requests come from outside of the package.
-ANSWERED = ("bigbench", "plain_requests", "new_plain_requests", "held_out_phrasings", "six_to_twenty_digits")
+ANSWERED = (
+    *("bigbench", "plain_requests", "new_plain_requests", "third_plain_requests"),
+    *("held_out_phrasings", "six_to_twenty_digits"),
+)
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 _LONGEST = 20  # digits
 _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)

@@ -19,7 +19,9 @@ def test_a_setting_that_does_not_exist_is_refused(change):
         changed(LANGUAGE_MODEL, [change])
 
 
-@pytest.mark.parametrize(("name", "n"), [("plain_requests", 300), ("new_plain_requests", 200)])
+@pytest.mark.parametrize(
+    ("name", "n"), [("plain_requests", 300), ("new_plain_requests", 200), ("third_plain_requests", 200)]
+)
 def test_the_requests_are_those_that_were_hashed(name, n, tmp_path):
     items = plain_requests(name)
     assert len({item["prompt"] for item in items}) == n
