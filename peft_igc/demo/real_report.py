@@ -17,7 +17,7 @@ __all__ = ["NOT_MEASURED", "report_table"]
 NOT_MEASURED = "not measured"
 _ROWS = {
     "bigbench": "BIG-bench arithmetic, whole answers",
-    "plain_requests": "plain requests by people, whole answers",
+    "plain_requests": "plain requests, whole answers",
     "new_plain_requests": "plain requests of another author, whole answers",
     "third_plain_requests": "plain requests of a third author, whole answers",
     "held_out_phrasings": "held-out phrasings, whole answers",
