@@ -33,7 +33,7 @@ __all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens"]
 
 FIRST_MONEY = 1000  # number of the first unit of money
 FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
-_FOREIGN = 0x2545F4914F6CDD1D  # the hash of letters that are no piece of a listed word
+_FOREIGN = 0x2545F4914F6CDD1D  # of letters that are no piece of a listed word: each token has its own hash
 _LONGEST_TOKEN = 255  # symbols of a token; of a longer one the first and last are kept, with an unknown one between
 
 
@@ -168,7 +168,7 @@ class SymbolTensors(NamedTuple):
     size: Tensor  # [V + 1] int64, its number of symbols
     symbol: Tensor  # [F + 1] int64
     value: Tensor  # [F + 1] int64, of a digit
-    hash: Tensor  # [F + 1] int64, of letters or bytes
+    hash: Tensor  # [F + 1] int64, of letters or bytes; of letters in no listed word one for each token
     length: Tensor  # [F + 1] int64, number of letters or bytes, 0 for other symbols
     words: Tensor  # [U] int64, hashes of the listed words, ascending
     meaning: Tensor  # [U] int64, their symbols
@@ -224,7 +224,8 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
     value = torch.where(digit, codes - FIRST_DIGIT, 0)
     symbol = torch.where(digit, torch.where(value == 0, int(Symbol.ZERO), int(Symbol.DIGIT)), codes)
     joined = (symbol == int(Symbol.LETTERS)) | (symbol == int(Symbol.PART)) | (symbol == int(Symbol.REST))
-    hashes, lengths = torch.where(joined, _FOREIGN, 0), joined.long()
+    token = torch.arange(1, len(sizes) + 1, device="cpu").repeat_interleave(sizes)
+    hashes, lengths = torch.where(joined, _FOREIGN * token, 0), joined.long()
     for piece, places in table.pieces.items():
         at = torch.tensor(places, dtype=torch.int64, device="cpu")
         hashes[at], lengths[at] = letters_hash(piece), len(piece)

@@ -67,3 +67,9 @@ def test_copies_and_pickles_hold_only_the_table():
     tokens = SymbolTokens(table_of("+", "1"))
     assert pickle.loads(pickle.dumps(tokens)).table == tokens.table
     assert copy.deepcopy(tokens).table == tokens.table
+
+
+def test_letters_in_no_listed_word_have_a_hash_of_their_own_in_each_token():
+    tokens = SymbolTokens(table_of([" rows", " cards", "zqx", "5"])).on(torch.device("cpu"))
+    letters = [hash for hash, symbol in zip(tokens.hash.tolist(), tokens.symbol.tolist(), strict=True) if symbol == Symbol.LETTERS]
+    assert len(letters) == 3 == len(set(letters))

@@ -1,9 +1,10 @@
 """Casual writing: how people type when they are in a hurry, as a change of any text with a request or without one.
 
-In: a text of the other pools. Out: the same text with some of a lead, a tail, small letters, no full stop, short
-spellings (`whats`, `pls`) and slips of the keyboard. What stands from the first number to the last one is left as it
-is, but for capitals, and so are names of operations: what is asked stays the same. Leads and tails have no numbers;
-they are split into trained and held-out ones as all other texts (`grammar`).
+In: a text of the other pools. Out: the same text with some of a lead, a tail, a clause of common words without sense,
+small letters, no full stop, short spellings (`whats`, `pls`) and slips of the keyboard. What stands from the first
+number to the last one is left as it is, but for capitals and two letters that change places in the name of an
+operation (`minsu`): what is asked stays the same. Leads, tails and clauses have no numbers; they are split into
+trained and held-out ones as all other texts (`grammar`).
 Try it: `pytest tests/data/test_wording.py -k casual`
 """
 
@@ -13,7 +14,8 @@ from collections.abc import Callable
 
 from ...expressions.names import NAMED
 from .draw_context import OPEN
-from .grammar import Parts, choose, drawn, line_of
+from .grammar import Draft, Parts, choose, drawn, line_of
+from .words import COMMON
 
 
 __all__ = ["casual"]
@@ -34,6 +36,15 @@ LEADS = (
     "(do you know|any idea|anyone know|who knows|would you know)(,|:|) ",
     "(mentally|exactly|in your head|without a calculator|by hand|on paper|off the top of your head)(,|:) ",
     "(dear|good|smart|clever) (bot|assistant|computer|machine|ai|robot)(,|:) ",
+    "(good day|greetings|howdy|welcome back|long time no see)(,|!|.) (i would like|i'd like|please tell me|let me have) ",
+    "(here is|here's|i have|got|now) (something|a thing|a problem|a task|a sum|another) (easy|simple|for you|new)(:|,) ",
+    "(my|our) (head|brain|mind|memory) (is tired|is gone|hurts|fails me|is empty)( today| again| lol|)(,|:|...) ",
+    "(seems|looks like|turns out|apparently|honestly) (i can't|i cannot|nobody can|we can't) (do|work out) "
+    "this( in my head| alone|)(,|:|...) ",
+    "(i know|i guess|i think) (it's|its|this is|that is) (easy|silly|simple|basic) but (what is|whats|how much is|) ",
+    "(answer|reply|respond|write|return|output) (only|just|nothing but) (the|a) (number|result|value)(:|.|,) ",
+    "(keep it|be) (short|brief|quick|exact|precise)(:|.|,) ", "(where|since|as|because) (is my|i lost my|i can't find "
+    "my|i have no|there is no) (calculator|phone|pen|paper)(,|:|?) ",
 )
 # Behind any text.
 TAILS = (
@@ -52,6 +63,22 @@ TAILS = (
     " for my (taxes|budget|recipe|essay|kids|report|shopping|trip|notes)( please|)(.|)",
     " (lol|haha|hehe|ok|okay|bro|man|mate|dude|buddy)(.|!|)",
 )
+# What is to be done with an answer, behind a request only.
+FORMS = (
+    " (in|as) (bold|italics|plain text|digits|figures|numerals|raw text|a plain number|a bare number)(.|!|)( please|)",
+    "(,|) (no|without|skip the|avoid) (markdown|latex|formatting|code|units|symbols|preamble|introduction)( "
+    "please|)(.|)",
+    " (on|in) (its own line|a separate line|a new line|a line of its own|the next line|a single line)(.|)",
+    "(,| and) (don't|do not|never|please don't) (show|add|give|include|write|explain) (the steps|any steps|any text|any "
+    "explanation|your reasoning|the working|anything else)(.|)",
+    "(,| and) (give|write|show|put|return|print|say|format) (it|the answer|the result|your answer|the number) (in "
+    "bold|as text|on its own line|as digits|between brackets|in quotes|at the end|first)(.|)",
+    "(,| and) (nothing more|nothing else|no more words|that's it|that is all|leave it at that)(.|!|)",
+    "(,| and) (check|double check|make sure of|be careful with|verify) (it|the digits|the result)(.|)",
+    "(,|) if (you can|you know|possible|that's ok|it's not too much|you don't mind|you have time)(.|)",
+    "(,|?) (can|could) (you|somebody) (confirm|check|tell me|say)( it|)(?|)",
+    "(,|) (i|he|she|we|they) (got|get|think it is|believe it's|said) (something else|wrong|too much|less)(.|)",
+)
 # Behind a request only: behind `Ann has 5 pens and 3 pears` these would ask for a sum.
 ASKING_TAILS = (
     "(,|) (just|only) the (number|answer|result|value|final number)( please| pls|)(.|)",
@@ -63,6 +90,7 @@ ASKING_TAILS = (
 # fmt: on
 ENDS = ("", "", "", "??", " ?", "...", "!", "?!")
 BEHIND_NUMBERS = ENDS[:5]  # a sign of exclamation would be a factorial, and a point that of a decimal
+JOINTS = (", ", ", ", ": ", "... ", " so ", " but ", ". ", "; ", " and ")  # of a clause and what stands behind it
 _SHORT = {
     "what is": ("whats", "what's", "wats", "wat is"), "please": ("pls", "plz"), "you": ("ya", "yu"),
     "calculate": ("calc", "calculate"), "tell me": ("tell me", "tellme"), "how much is": ("how much's", "hows much"),
@@ -75,6 +103,8 @@ _SHORTENED = re.compile(rf"\b({'|'.join(sorted(_SHORT, key=len, reverse=True))})
 _WORD = re.compile(r"(?<![\w.'])[a-z]{5,}(?![\w.'])")
 _NUMBERS = re.compile(r"[-+(\[$€£]?[0-9].*[0-9][)\]%!²³]*|[0-9]", re.DOTALL)  # from the first one to the last one
 _KEPT = {*NAMED, "divided", "multiplied", "point", "percent", "squared", "cubed", "power", "negative", "equals"}
+_SWAPPED = re.compile(r"(?<= )(plus|minus|times|divided|multiplied|subtract)(?= )", re.IGNORECASE)
+_PLAIN = [word for word in COMMON if word not in _KEPT | {"all", "any", "each", "every", "both", "much", "many"}]
 _WHOLE = re.compile(r"[\n\"]|print\(|\w\(")  # code, quotations and forms stay as they are
 
 
@@ -93,20 +123,37 @@ def casual(text: str, parts: Parts, rng: random.Random, asks: bool = True) -> st
         text = _around_numbers(text, lambda part: _SHORTENED.sub(lambda match: _shortened(match[0], rng), part))
     if rng.random() < 0.25:
         text = _around_numbers(text, lambda part: _slipped(part, rng))
+    if asks and rng.random() < 0.06:
+        text = _SWAPPED.sub(lambda match: _swapped(match[0], rng), text, count=1)
     if rng.random() < 0.6 and re.search(r"[^0-9)]!$|[.?]$", text):
         text = text[:-1].rstrip()
         text += rng.choice(BEHIND_NUMBERS if text[-1:].isdigit() or text[-1:] in ")]" else ENDS)
     if rng.random() < 0.35:
-        tails = TAILS + ASKING_TAILS * 2 if asks else TAILS
+        tails = TAILS + FORMS + ASKING_TAILS * 2 if asks else TAILS
         tail = choose(drawn(lambda: line_of(tails, rng), parts).template, rng)
         text = text.rstrip(" ?." if tail[0] in "?," else "") + tail
+    elif rng.random() < 0.12:
+        text = text.rstrip(" .") + rng.choice(JOINTS[:-1]) + _clause(parts, rng)
     if rng.random() < 0.35:
         lead = choose(drawn(lambda: line_of(LEADS, rng), parts).template, rng)
         text = lead + (text[0].lower() + text[1:])
+    elif rng.random() < 0.18:
+        text = _clause(parts, rng) + rng.choice(JOINTS) + (text[0].lower() + text[1:])
     draw = rng.random()
     if draw < 0.6:
         return text.lower()
     return text.upper() if draw < 0.63 else text
+
+
+def _clause(parts: Parts, rng: random.Random) -> str:
+    """Two to seven common words without sense, none of which names an operation."""
+    return drawn(lambda: Draft(" ".join(rng.choices(_PLAIN, k=rng.randint(2, 7)))), parts).template
+
+
+def _swapped(name: str, rng: random.Random) -> str:
+    """The name of an operation, in which two letters have changed places."""
+    at = rng.randrange(1, len(name) - 2)
+    return name[:at] + name[at + 1] + name[at] + name[at + 2 :]
 
 
 def _around_numbers(text: str, change: Callable[[str], str]) -> str:
