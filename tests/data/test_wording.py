@@ -513,7 +513,8 @@ def test_a_casual_text_keeps_what_stands_from_its_first_number_to_its_last_one_a
         inner = re.search(r"[0-9].*[0-9]|[0-9]", before, re.DOTALL)
         if lost:  # two letters of one name have changed places
             swapped += 1
-            assert lost.total() == 1 and sorted(inner_of(after)) == sorted(inner[0].lower()), (before, after)
+            assert lost.total() == 1, (before, after)
+            assert sorted(inner_of(after)) == sorted(inner[0].lower()), (before, after)
         else:  # leads and tails may have more names (`total`)
             assert inner is None or inner[0].lower() in after.lower(), (before, after)
     assert 0.4 < changed / 3000 < 1
@@ -541,7 +542,8 @@ def test_a_factorial_a_quotation_code_and_an_open_text_stay_as_they_are(text):
 
 def test_the_letters_of_an_operation_change_places_in_a_request_only():
     def swapped(**settings):
-        texts = (casual.casual("What is 7 minus 5?", TRAINING.around, random.Random(n), **settings) for n in range(500))
+        rngs = map(random.Random, range(500))
+        texts = [casual.casual("What is 7 minus 5?", TRAINING.around, rng, **settings) for rng in rngs]
         return {word for text in texts for word in re.findall(r"7 (m\w+) 5", text.lower())}
 
     assert swapped() == {"minus", "mnius", "miuns", "minsu"} - {"minsu"}

@@ -36,8 +36,10 @@ LEADS = (
     "(do you know|any idea|anyone know|who knows|would you know)(,|:|) ",
     "(mentally|exactly|in your head|without a calculator|by hand|on paper|off the top of your head)(,|:) ",
     "(dear|good|smart|clever) (bot|assistant|computer|machine|ai|robot)(,|:) ",
-    "(good day|greetings|howdy|welcome back|long time no see)(,|!|.) (i would like|i'd like|please tell me|let me have) ",
-    "(here is|here's|i have|got|now) (something|a thing|a problem|a task|a sum|another) (easy|simple|for you|new)(:|,) ",
+    "(good day|greetings|howdy|welcome back|long time no see)(,|!|.) (i would like|i'd like|please tell me|let me "
+    "have) ",
+    "(here is|here's|i have|got|now) (something|a thing|a problem|a task|a sum|another) (easy|simple|for you|new)(:|,"
+    ") ",
     "(my|our) (head|brain|mind|memory) (is tired|is gone|hurts|fails me|is empty)( today| again| lol|)(,|:|...) ",
     "(seems|looks like|turns out|apparently|honestly) (i can't|i cannot|nobody can|we can't) (do|work out) "
     "this( in my head| alone|)(,|:|...) ",
@@ -69,8 +71,8 @@ FORMS = (
     "(,|) (no|without|skip the|avoid) (markdown|latex|formatting|code|units|symbols|preamble|introduction)( "
     "please|)(.|)",
     " (on|in) (its own line|a separate line|a new line|a line of its own|the next line|a single line)(.|)",
-    "(,| and) (don't|do not|never|please don't) (show|add|give|include|write|explain) (the steps|any steps|any text|any "
-    "explanation|your reasoning|the working|anything else)(.|)",
+    "(,| and) (don't|do not|never|please don't) (show|add|give|include|write|explain) (the steps|any steps|any "
+    "text|any explanation|your reasoning|the working|anything else)(.|)",
     "(,| and) (give|write|show|put|return|print|say|format) (it|the answer|the result|your answer|the number) (in "
     "bold|as text|on its own line|as digits|between brackets|in quotes|at the end|first)(.|)",
     "(,| and) (nothing more|nothing else|no more words|that's it|that is all|leave it at that)(.|!|)",
