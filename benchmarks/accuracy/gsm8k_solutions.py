@@ -307,7 +307,7 @@ def own_solutions(
     examples: dict[str, list[dict[str, Any]]] = {"untrue_though_ok": [], "untrue": [], "solutions": []}
     for row, solution in zip(held, made, strict=True):
         wanted = final_answer(row["answer"])
-        found = calculations(solution.text)
+        found = [one for one in calculations(solution.text) if not _is_cut_off(solution, one.place)]
         counts["equals"] += len(found)
         counts["cut"] += solution.cut
         counts["right"] += final_answer(solution.text) == wanted
@@ -324,6 +324,11 @@ def own_solutions(
         line = {"question": row["question"], "solution": solution.text, "answer": str(wanted)}
         examples["solutions"] += [line] * (len(examples["solutions"]) < SHOWN)
     return _own_report(counts, len(held)) | {"examples": examples}
+
+
+def _is_cut_off(solution: Solution, place: int) -> bool:
+    """Whether the limit of tokens ended a solution within the number behind this `=`: `= 1` of `= 146`."""
+    return solution.cut and not re.search(r"[^\s\d.,$€£%-]", solution.text[place + 1 :])
 
 
 def _own_report(counts: Counter[str], n: int) -> dict[str, Any]:

@@ -106,6 +106,19 @@ def test_shares_count_what_can_be_told():
     assert (found["answers_right"], found["plans_right"], found["equals_per_solution"]) == (0.2, 0.8, 3.1)
 
 
+@pytest.mark.parametrize(
+    ("text", "cut", "counted"),
+    [("73 + 73 = 1", True, 0), ("73 + 73 =", True, 0), ("73 + 73 = 1", False, 1), ("73 + 73 = 146 and", True, 1),
+     ("5 + 5 = 10\n73 + 73 = $1", True, 1)],
+)  # fmt: skip
+def test_a_number_that_the_limit_of_tokens_cut_is_not_counted(monkeypatch, text, cut, counted):
+    solution = gsm8k_solutions.Solution(text, cut, {})
+    monkeypatch.setattr(gsm8k_solutions, "written", lambda *_: [solution])
+    monkeypatch.setattr(gsm8k_solutions, "asked", lambda *_: "")
+    found = gsm8k_solutions.own_solutions(None, None, [{"question": "", "answer": "#### 146"}], 1, 9)
+    assert found["equals_per_solution"] == counted
+
+
 @pytest.mark.filterwarnings(f"ignore:{NESTED[0].split(':')[1]}", f"ignore:{NESTED[1].split(':')[1]}")
 def test_a_lora_alone_gets_as_many_weights(tmp_path):
     base, tokenizer = tiny_base()
