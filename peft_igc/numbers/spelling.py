@@ -56,7 +56,7 @@ class Continuation(NamedTuple):
     token: Tensor  # [B, T] int64, the next token of the result; -1 if it is complete and where not active
     state: Tensor  # [B, T] int64, a `Spelled`; START where not active
     active: Tensor  # [B, T] bool, False in a number other than the result, after a wrong minus, and without a result
-    complete: Tensor  # [B, T] bool, the result ends at this position
+    complete: Tensor  # [B, T] bool, the result ends at this position; with `once` another number, too
     again: Tensor  # [B, T] bool, the result was complete before this position and before the number that it is part of
 
 
@@ -120,6 +120,7 @@ def continue_result(
     completed_at: Tensor,
     start: int | Tensor = 0,
     scale: Tensor | None = None,
+    once: bool = False,
 ) -> Continuation:
     """The continuation of the result at each of the last T positions of a text.
 
@@ -138,6 +139,7 @@ def continue_result(
         scale: [B, T] int64 of at least 0, digits of that result after the point; None if all results are integers.
             Leading zeros may be absent: 0.05 is the digit 5 with scale 2. A decimal is not written if it has more than
             R digits with them, or if the table has no point.
+        once: The first number behind the anchor counts as the result, whatever it is.
     """
     new, width = digits.shape[1:]
     window = min(ids.shape[1], window_of(new, width, decimals=scale is not None))
@@ -157,6 +159,8 @@ def continue_result(
     waiting = (negative | ~text.minus) & (here >= origin)
     active = torch.where(inside, going, waiting) & (anchor >= 0) & (size > 0) & valid[:, window - new :]
     complete = active & inside & (text.spelled >= size)
+    if once:
+        complete = complete | (inside & ~going & (text.start > origin) & (anchor >= 0) & (size > 0))
     # Complete before this number: in this call (`earlier`) or in a previous one (`completed_at`).
     earlier = latest(F.pad(complete, (window - new, 0)))  # [B, window], 0 also if there is none
     limit = torch.where(inside, text.start, here)  # [B, T]

@@ -586,12 +586,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return *writer(h, steps.digits, steps.signs, step, offset, shortcut), everywhere, ~everywhere
         digits = steps.digits.gather(1, step[..., None].expand(-1, -1, steps.digits.shape[-1]))  # [B, T, R]
         tokens: Any = self.igc_input_mapping[name].tokens
-        decimals = self.igc_config[name].decimals
+        decimals, once = self.igc_config[name].decimals, not self.igc_config[name].write_again
         ids, first = state.recent(window_of(new, digits.shape[-1], decimals))
         of_step = (anchor, digits, steps.signs.gather(1, step), steps.completed_at.gather(1, step))
         scale = steps.scale.gather(1, step) if decimals else None
-        more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first, scale=scale)
-        possible = more.active if self.igc_config[name].write_again else more.active & ~more.again
+        more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first, scale=scale, once=once)
+        possible = more.active & ~more.again if once else more.active
         return *writer(h, self._embed(more.token).to(h.device), more.state), possible, more.complete
 
     def _embed(self, ids: torch.Tensor) -> torch.Tensor:

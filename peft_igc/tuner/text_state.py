@@ -59,7 +59,7 @@ class Steps(NamedTuple):
         status: [B, A] int64, a `calculator.Status` each.
         scale: [B, A] int64, number of digits after the point.
         completed_at: [B, A] int64, the first position at which the text spelled the whole result, also as the
-            beginning of a longer number; -1: not yet.
+            beginning of a longer number, and with `write_again=False` any other number; -1: not yet.
         ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet.
         shortcut: [B, A, V, d] vectors that bypass the calculator.
     """

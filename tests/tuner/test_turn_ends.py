@@ -130,6 +130,28 @@ def test_a_result_is_written_once_or_again(chat, kind, whole):
     assert passed(model, ids, anchor, kind, whole) == list(range(anchor, ids.shape[1]))
 
 
+@pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_another_number_ends_what_is_written_once(chat, kind, whole):
+    model, _, _, _ = chat
+    _, tokenizer = tiny_base()
+    question = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is 7 times 8?"}], add_generation_prompt=True, tokenize=False
+    )
+    before = len(tokenizer(question, add_special_tokens=False)["input_ids"])
+    ids = tokenizer(question + "It is 61 and so it is", add_special_tokens=False, return_tensors="pt")["input_ids"]
+    anchor, config = before - 1, config_of(model)
+    other = [at for at in range(before, ids.shape[1]) if tokenizer.decode(ids[0, at]).strip(" 61") == ""]
+    number = [at for at in other if tokenizer.decode(ids[0, at]).strip()]
+    config.write_again = False
+    try:
+        once = passed(model, ids, anchor, kind, whole)
+    finally:
+        config.write_again = True
+    assert once == list(range(anchor, number[0]))  # up to the token at which another number begins
+    assert passed(model, ids, anchor, kind, whole)[-1] == ids.shape[1] - 1
+
+
 def test_writing_once_needs_the_token_interface():
     with pytest.raises(ValueError, match="`write_again=False` has no meaning for `interface='hidden'`"):
         IGCConfig(write_again=False)
