@@ -56,14 +56,15 @@ def operating_curve(
     return points
 
 
-def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float) -> OperatingPoint:
-    """The first point whose wrong answers are at most this share of all prompts.
+def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float, least: float = 0.0) -> OperatingPoint:
+    """The first point from the threshold `least` on whose wrong answers are at most this share of all prompts.
 
     Wrong answers that no threshold silences do not count: they would drive it up in vain, and silence right ones.
     """
     total = curve[0].right + curve[0].wrong + curve[0].silent
     floor = curve[-1].wrong
-    return next(point for point in curve if point.wrong - floor <= most_wrong * total)
+    allowed = [point for point in curve if point.confidence >= min(least, curve[-1].confidence)]
+    return next(point for point in allowed if point.wrong - floor <= most_wrong * total)
 
 
 def draw_curve(curves: dict[str, Sequence[OperatingPoint]], chosen: float, path: Path) -> None:

@@ -70,7 +70,13 @@ def check_items(items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def calibrate(
-    model: Any, tokenizer: Any, items: Sequence[Mapping[str, Any]], *, most_wrong: float = 0.01, batch_size: int = 64
+    model: Any,
+    tokenizer: Any,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    most_wrong: float = 0.01,
+    least: float = 0.0,
+    batch_size: int = 64,
 ) -> Calibration:
     """Fits temperature and threshold of the active adapter; `save_calibration` puts them into its config.
 
@@ -79,6 +85,7 @@ def calibrate(
         tokenizer: its tokenizer.
         items: held-out prompts with targets, as `check_items` accepts. Every second one is fitted.
         most_wrong: share of all items that may be answered wrongly.
+        least: smallest threshold that may be chosen, for users' texts that are misread more often than these.
         batch_size: prompts per pass.
     """
     check_items(items)
@@ -88,7 +95,7 @@ def calibrate(
     fitted, tested = (
         operating_curve(readings[start::2], targets[start::2], temperature) for start in (0, 1)
     )
-    confidence = choose_confidence(fitted, most_wrong).confidence
+    confidence = choose_confidence(fitted, most_wrong, least).confidence
     return Calibration(temperature, confidence, fit, fitted, tested)
 
 

@@ -85,7 +85,8 @@ def run_language_model(
         items = [one for key in ANSWERED for one in sets.get(key) or () if one.get("igc_operator")]
         model, training = _train(base, tokenizer, items, text, work, seed, minutes, settings, say)
         texts = _calibrating(text, model.peft_config["default"], settings)
-        found = calibrate(model, tokenizer, texts, most_wrong=settings.reading.most_wrong)
+        limits = {"most_wrong": settings.reading.most_wrong, "least": settings.reading.least_confidence}
+        found = calibrate(model, tokenizer, texts, **limits)
         save_calibration(found, work / "adapter", {"texts": "held out, generated" + " and GSM8K" * (text is not None)})
         say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}. Measuring.")
         fresh, tokenizer = load_base(folder, base.dtype)

@@ -79,6 +79,7 @@ class DemoSettings:
     # Calibration of `confidence`, on held-out texts; 0: none.
     calibration_items: int = 0  # of each generated kind
     most_wrong: float = 0.0  # share of these texts that may be answered wrongly
+    least_confidence: float = 0.0  # smallest threshold that may be chosen
     # Measurements: items per subtask, in the test and in checks during the training, drawn with different seeds.
     per_group: int = 200
     test_seed: int = 0
@@ -173,6 +174,7 @@ LANGUAGE_MODEL = LanguageModelSettings(
         writing=WritingSettings(rows=768, steps=100, batch_size=32),
         calibration_items=900,
         most_wrong=0.01,
+        least_confidence=0.75,
     ),
 )
 
@@ -192,6 +194,7 @@ LANGUAGE_MODELS = {
             writing=WritingSettings(rows=1024, steps=160, batch_size=32),
             calibration_items=900,
             most_wrong=0.01,
+            least_confidence=0.75,
         ),
         target=0.99,
     ),

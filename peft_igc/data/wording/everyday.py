@@ -32,7 +32,8 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "{x} in (my head|one line) is hard(.|,|) what is it(?|)", "{x} (gives|makes|means) (me |)what(?|)",
     ),
     "verbs": (
-        "(say|suppose|imagine|let's say|assume) (I|you|we) {x}. (What's the answer|What comes out|How much is that)?",
+        "(say|suppose|imagine|let's say|assume) (I|you|we) {x}. (What's the answer|What comes out|How much is that|What's "
+        "the new number)?",
         "if (i|I|you|we|they) {x}, (what's the answer|how much is it|what comes out|what does it come to)(?|)",
         "(could|can|would) (you|someone|anybody) {x}( real quick| please| for us|)(?|)", "{x} (for me|please|now)",
         "(need|needs|got|have) to {x}(, help|, what is it|)", "when (i|I|you) {x}, (it is|I get|that makes|that is)",
@@ -92,7 +93,7 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "{a} minus {b} exactly",
         ),
         "verbs": (
-            "(knock|take|cut|shave|chop|strip) {b} (off|off of|from|out of) {a}",
+            "(decrease|reduce|lower|diminish) {a} by {b}", "(knock|take|cut|shave|chop|strip) {b} (off|off of|from|out of) {a}",
             "(drop|cut|shrink|trim|bring down) {a} by {b}",
             "(lose|spend|use|give away|hand out|pay) {b} (of|out of|from) {a}", "(deduct|withdraw) {b} from {a}",
             "(have|start with|own|begin with) {a} and (lose|spend|use up|give away|pay) {b}",
@@ -112,6 +113,7 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "(it|the bill|the price|the trip) (costs|was|is) {a} and I (have|gave|paid) {b}. How much (is "
             "missing|more do I need|is left to pay)?", "{a}, (now|then) (subtract|remove|take away) {b}(?|.|)",
             "how far is it from {b} to {a}(?|)",
+            "if {a} (falls|drops|sinks|decreases|goes down) by {b}, what (is the new number|is left|remains)(?|)",
             "{a} (goes|went|drops|fell) down (by |){b}, (now what|what is it now|new number)(?|)",
         ),
     },
@@ -172,6 +174,7 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "(quotient|divide|division)(:|) {a} (by|and|over) {b}(?|)", "how many (times |){b} in {a}(?|)",
             "{a} (for|between|among|split by|shared by|divided among) {b} (people|kids|friends|teams|of us), (how "
             "much|how many|what) (each|per person|for each|does each get)(?|)",
+            "how many times (can you fit|do you get|can I take) {b} (in|into|out of|from) {a}(?|)",
             "{b} into {a} (goes|is|goes how many times)(?|)",
             "(I|We) (have|got|need) {a} (for|to share among|to split between) {b} (people|kids|groups). (How many "
             "each|What does each get|How much per person)?",
