@@ -189,6 +189,13 @@ def _add_calibrate(calibrate: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="share of the texts that may be answered wrongly (default: %(default)s)",
     )
+    calibrate.add_argument(
+        "--least",
+        type=float,
+        default=0.0,
+        metavar="P",
+        help="smallest `confidence` that may be chosen (default: %(default)s)",
+    )
     calibrate.set_defaults(run=commands.calibrate)
 
 

@@ -83,10 +83,13 @@ def calibrate(arguments: argparse.Namespace) -> int:
 
     if not 0 <= arguments.wrong < 1:
         raise ValueError(f"`--wrong {arguments.wrong:g}` is not a share. Pass 0 or more, and less than 1.")
+    if not 0 <= arguments.least < 1:
+        raise ValueError(f"`--least {arguments.least:g}` is no threshold. Pass 0 or more, and less than 1.")
     items = read_rows(arguments.data, wanted='with "prompt" and "target"')
     model, tokenizer = _load(arguments)
-    found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong)
-    save_calibration(found, arguments.adapter, {"texts": Path(arguments.data).name, "wrong": arguments.wrong})
+    limits = {"wrong": arguments.wrong, "least": arguments.least}
+    found = calibrate(model, tokenizer, items, most_wrong=arguments.wrong, least=arguments.least)
+    save_calibration(found, arguments.adapter, {"texts": Path(arguments.data).name, **limits})
     _say(f"temperature {found.temperature:g}, confidence {found.confidence:g}; of the texts that were not fitted:")
     for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
         point = found.at(confidence, found.tested)

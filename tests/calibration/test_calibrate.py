@@ -126,6 +126,9 @@ def test_the_curve_counts_and_rules_are_never_silenced():
     assert curve[-1][1:] == (1, 0, 3)
     assert choose_confidence(curve, 0.25).confidence == 0.0
     assert choose_confidence(curve, 0.0).confidence == 0.85
+    assert choose_confidence(curve, 0.25, least=0.75).confidence == 0.75
+    assert choose_confidence(curve, 0.0, least=0.75).confidence == 0.85
+    assert choose_confidence(curve, 0.0, least=0.99999).confidence == THRESHOLDS[-1]
     always = [reading(0.9, result="13", by_rule=True)] * 3
     curve = operating_curve([*readings, *always], ["12", None, "12", "12", *["7"] * 3], 1.0)
     assert choose_confidence(curve, 0.0).confidence == 0.85
@@ -151,17 +154,20 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_p
     data = tmp_path / "texts.jsonl"
     lines = [{"prompt": f"What is {n} plus {n + 3}?", "target": None if n % 2 else "0"} for n in range(24)]
     data.write_text("\n".join(map(json.dumps, lines)))
-    assert main(["calibrate", "--base", "tiny", "--adapter", str(tmp_path / "adapter"), "--data", str(data)]) == 0
+    command = ["calibrate", "--base", "tiny", "--adapter", str(tmp_path / "adapter"), "--data", str(data)]
+    assert main([*command, "--wrong", "0.99", "--least", "0.9"]) == 0
     assert "temperature" in capsys.readouterr().out
     saved = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     record = json.loads((tmp_path / "adapter" / "calibration.json").read_text())
     assert saved["temperature"] == record["temperature"] in TEMPERATURES
-    assert saved["confidence"] == record["confidence"] in THRESHOLDS
+    assert saved["confidence"] == record["confidence"] == 0.9
     assert (tmp_path / "adapter" / "operating_curve.png").read_bytes().startswith(b"\x89PNG")
     loaded = load_adapter(tiny_base()[0], tmp_path / "adapter")
     assert loaded.peft_config["default"].temperature == saved["temperature"]
     assert main(["calibrate", "--base", "tiny", "--adapter", "none", "--data", str(data), "--wrong", "2"]) == 2
     assert "is not a share" in capsys.readouterr().err
+    assert main([*command, "--least", "1"]) == 2
+    assert "is no threshold" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", [0, -1.0, True, "hot", float("nan"), float("inf"), 10**30, 1e-300])

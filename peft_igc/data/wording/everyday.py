@@ -32,8 +32,8 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "{x} in (my head|one line) is hard(.|,|) what is it(?|)", "{x} (gives|makes|means) (me |)what(?|)",
     ),
     "verbs": (
-        "(say|suppose|imagine|let's say|assume) (I|you|we) {x}. (What's the answer|What comes out|How much is that|What's "
-        "the new number)?",
+        "(say|suppose|imagine|let's say|assume) (I|you|we) {x}. (What's the answer|What comes out|How much is that|"
+        "What's the new number)?",
         "if (i|I|you|we|they) {x}, (what's the answer|how much is it|what comes out|what does it come to)(?|)",
         "(could|can|would) (you|someone|anybody) {x}( real quick| please| for us|)(?|)", "{x} (for me|please|now)",
         "(need|needs|got|have) to {x}(, help|, what is it|)", "when (i|I|you) {x}, (it is|I get|that makes|that is)",
@@ -93,7 +93,8 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "{a} minus {b} exactly",
         ),
         "verbs": (
-            "(decrease|reduce|lower|diminish) {a} by {b}", "(knock|take|cut|shave|chop|strip) {b} (off|off of|from|out of) {a}",
+            "(decrease|reduce|lower|diminish) {a} by {b}",
+            "(knock|take|cut|shave|chop|strip) {b} (off|off of|from|out of) {a}",
             "(drop|cut|shrink|trim|bring down) {a} by {b}",
             "(lose|spend|use|give away|hand out|pay) {b} (of|out of|from) {a}", "(deduct|withdraw) {b} from {a}",
             "(have|start with|own|begin with) {a} and (lose|spend|use up|give away|pay) {b}",
