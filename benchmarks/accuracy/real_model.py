@@ -24,7 +24,7 @@ import yaml
 
 from benchmarks.common.measuring import facts
 from peft_igc.demo.real_model import run_language_model
-from peft_igc.demo.settings import LANGUAGE_MODEL
+from peft_igc.demo.settings import LANGUAGE_MODELS
 
 
 DATA = Path(__file__).parent.parent / "data"
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="of the model, in the results")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--results", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--interface", choices=LANGUAGE_MODELS, default="tokens", help="(default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="changes of the settings")
@@ -93,7 +94,7 @@ def main() -> None:
         arguments.output,
         name=arguments.name,
         seed=arguments.seed,
-        settings=changed(LANGUAGE_MODEL, arguments.set),
+        settings=changed(LANGUAGE_MODELS[arguments.interface], arguments.set),
         device=arguments.device,
         more_sets=sets,
     )
