@@ -256,8 +256,9 @@ def real_model(found: dict[str, Any]) -> str:
 
 def gsm8k_solutions(found: dict[str, Any]) -> str:
     """A LoRA with a calculator beside a LoRA alone, on GSM8K's solutions; several seeds one after the other."""
-    kinds = {kind: [run for name, run in found["runs"].items() if name.startswith(f"{kind},")] for kind in SOLVERS}
     timed = [run for name, run in found["runs"].items() if name.startswith("token times")]
+    runs_of = {kind: [run for name, run in found["runs"].items() if name.startswith(f"{kind},")] for kind in SOLVERS}
+    kinds = {kind: runs for kind, runs in runs_of.items() if runs}
 
     def counted(run: dict[str, Any], part: str, share: str) -> str:
         of = run[part].get(f"{share}_n", run[part]["n"])
@@ -288,9 +289,9 @@ def gsm8k_solutions(found: dict[str, Any]) -> str:
         cells = [", ".join(cell(run) for run in runs if part in run) for runs in kinds.values()]
         rows.append([name, *(one or "not measured" for one in cells)])
     for size in timed[0] if timed else ():
-        cells = [", ".join(f"{one[size][kind]['median']:.1f}" for one in timed) for kind in SOLVERS]
+        cells = [", ".join(f"{one[size][kind]['median']:.1f}" for one in timed) for kind in kinds]
         rows.append([f"milliseconds per token, {size}", *cells])
-    return lines(["per cent, unless it says otherwise", *SOLVERS.values()], rows)
+    return lines(["per cent, unless it says otherwise", *(SOLVERS[kind] for kind in kinds)], rows)
 
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -302,6 +303,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "training_step_135m": training_step_135m,
     "recipes": recipes,
     "gsm8k_solutions": gsm8k_solutions,
+    "gsm8k_lora": gsm8k_solutions,
     "harm": harm,
     "hostile_folders": hostile_folders,
     "methods": methods,
