@@ -84,9 +84,8 @@ def run_language_model(
         sets |= {**(more_sets or {}), **{key: _short(one, settings) for key, one in measured_items(text).items()}}
         items = [one for key in ANSWERED for one in sets.get(key) or () if one.get("igc_operator")]
         model, training = _train(base, tokenizer, items, text, work, seed, minutes, settings, say)
-        texts = _calibrating(text, model.peft_config["default"], settings)
-        limits = {"most_wrong": settings.reading.most_wrong, "least": settings.reading.least_confidence}
-        found = calibrate(model, tokenizer, texts, **limits)
+        texts, reading = _calibrating(text, model.peft_config["default"], settings), settings.reading
+        found = calibrate(model, tokenizer, texts, most_wrong=reading.most_wrong, least=reading.least_confidence)
         save_calibration(found, work / "adapter", {"texts": "held out, generated" + " and GSM8K" * (text is not None)})
         say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}. Measuring.")
         fresh, tokenizer = load_base(folder, base.dtype)

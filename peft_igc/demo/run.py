@@ -221,8 +221,8 @@ def _train(
     model.save_pretrained(str(folder), save_embedding_layers=False)
     if settings.calibration_items:
         texts = calibration_texts(settings.calibration_items, model.peft_config["default"])
-        limits = {"most_wrong": settings.most_wrong, "least": settings.least_confidence}
-        found = calibrate(model, tokenizer, texts, **limits)
+        least = settings.least_confidence
+        found = calibrate(model, tokenizer, texts, most_wrong=settings.most_wrong, least=least)
         save_calibration(found, folder, {"texts": "held out, generated"})
         say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on held-out texts.")
         record["calibration"] = found.as_dict()

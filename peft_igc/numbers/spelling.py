@@ -149,7 +149,6 @@ def continue_result(
     text = _progress(tokens, tokens.look_up(ids, valid), valid, results)
     here = torch.arange(window - new, window, device=ids.device)  # [T]
     size, negative, origin = results.size, results.negative, results.origin
-
     apart = ~text.joined | (text.start - 2 <= origin)  # not joined to a number after the anchor
     going = text.right & (text.signed == negative) & (text.start > origin) & apart
     inside, leading = text.numeric, None
@@ -159,8 +158,7 @@ def continue_result(
     waiting = (negative | ~text.minus) & (here >= origin)
     active = torch.where(inside, going, waiting) & (anchor >= 0) & (size > 0) & valid[:, window - new :]
     complete = active & inside & (text.spelled >= size)
-    if once:
-        complete = complete | (inside & ~going & (text.start > origin) & (anchor >= 0) & (size > 0))
+    complete |= inside & ~going & (text.start > origin) & (anchor >= 0) & once
     # Complete before this number: in this call (`earlier`) or in a previous one (`completed_at`).
     earlier = latest(F.pad(complete, (window - new, 0)))  # [B, window], 0 also if there is none
     limit = torch.where(inside, text.start, here)  # [B, T]
