@@ -313,6 +313,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "smollm2_seed_1": real_model,
     "smollm2_seed_2": real_model,
     "smollm2_everyday_seed_0": real_model,
+    "smollm2_casual_seed_0": real_model,
+    "smollm2_hidden_seed_0": real_model,
     "symbol_answers": symbol_answers,
     "symbol_fuzz": symbol_fuzz,
     "symbols_cost": symbols_cost,
