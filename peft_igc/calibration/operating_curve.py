@@ -60,10 +60,15 @@ def choose_confidence(curve: Sequence[OperatingPoint], most_wrong: float, least:
     """The first point from the threshold `least` on whose wrong answers are at most this share of all prompts.
 
     Wrong answers that no threshold silences do not count: they would drive it up in vain, and silence right ones.
+
+    Raises:
+        ValueError: `least` is above all thresholds.
     """
+    if least > (last := curve[-1].confidence):
+        raise ValueError(f"A least threshold of {least:g} is above {last:g}, the last one of the curve. Lower it.")
     total = curve[0].right + curve[0].wrong + curve[0].silent
     floor = curve[-1].wrong
-    allowed = [point for point in curve if point.confidence >= min(least, curve[-1].confidence)]
+    allowed = [point for point in curve if point.confidence >= least]
     return next(point for point in allowed if point.wrong - floor <= most_wrong * total)
 
 

@@ -149,6 +149,7 @@ def continue_result(
     text = _progress(tokens, tokens.look_up(ids, valid), valid, results)
     here = torch.arange(window - new, window, device=ids.device)  # [T]
     size, negative, origin = results.size, results.negative, results.origin
+
     apart = ~text.joined | (text.start - 2 <= origin)  # not joined to a number after the anchor
     going = text.right & (text.signed == negative) & (text.start > origin) & apart
     inside, leading = text.numeric, None
@@ -158,18 +159,30 @@ def continue_result(
     waiting = (negative | ~text.minus) & (here >= origin)
     active = torch.where(inside, going, waiting) & (anchor >= 0) & (size > 0) & valid[:, window - new :]
     complete = active & inside & (text.spelled >= size)
-    complete |= inside & ~going & (text.start > origin) & (anchor >= 0) & once
-    # Complete before this number: in this call (`earlier`) or in a previous one (`completed_at`).
-    earlier = latest(F.pad(complete, (window - new, 0)))  # [B, window], 0 also if there is none
+    if once:
+        complete = complete | (inside & ~going & (text.start > origin) & (anchor >= 0))
     limit = torch.where(inside, text.start, here)  # [B, T]
-    last_complete = earlier.gather(1, (limit - 1).clamp(min=0))
-    again = (last_complete > origin) & (last_complete >= window - new) & (limit > last_complete)
-    again |= (completed_at >= 0) & (completed_at - first < limit)
+    again = _completed_before(limit, complete, origin, window) | ((completed_at >= 0) & (completed_at - first < limit))
 
     state = _state(text, results, inside, leading, again, here)
     token = _next_token(tokens, text, results, inside, leading)
     token, state = torch.where(active, token, -1), torch.where(active, state, int(Spelled.START))
     return Continuation(token, state, active, complete, active & again)
+
+
+def _completed_before(limit: Tensor, complete: Tensor, origin: Tensor, window: int) -> Tensor:
+    """[B, T] bool, whether the result was complete in this call, behind its anchor and before an index.
+
+    Args:
+        limit: [B, T] int64, the index, in the window.
+        complete: [B, T] bool, the last T tokens of the window at which it was.
+        origin: [B, T] int64, index of the anchor.
+        window: number of tokens of the window.
+    """
+    since = window - complete.shape[1]
+    earlier = latest(F.pad(complete, (since, 0)))  # [B, window], 0 also if there is none
+    last = earlier.gather(1, (limit - 1).clamp(min=0))
+    return (last > origin) & (last >= since) & (limit > last)
 
 
 def _results(tokens: NumberTokens, digits: Tensor, sign: Tensor, scale: Tensor | None, origin: Tensor) -> _Results:

@@ -128,7 +128,8 @@ def test_the_curve_counts_and_rules_are_never_silenced():
     assert choose_confidence(curve, 0.0).confidence == 0.85
     assert choose_confidence(curve, 0.25, least=0.75).confidence == 0.75
     assert choose_confidence(curve, 0.0, least=0.75).confidence == 0.85
-    assert choose_confidence(curve, 0.0, least=0.99999).confidence == THRESHOLDS[-1]
+    with pytest.raises(ValueError, match="is above 0.9999, the last one"):
+        choose_confidence(curve, 0.0, least=0.99999)
     always = [reading(0.9, result="13", by_rule=True)] * 3
     curve = operating_curve([*readings, *always], ["12", None, "12", "12", *["7"] * 3], 1.0)
     assert choose_confidence(curve, 0.0).confidence == 0.85

@@ -546,7 +546,7 @@ def test_the_letters_of_an_operation_change_places_in_a_request_only():
         texts = [casual.casual("What is 7 minus 5?", TRAINING.around, rng, **settings) for rng in rngs]
         return {word for text in texts for word in re.findall(r"7 (m\w+) 5", text.lower())}
 
-    assert swapped() == {"minus", "mnius", "miuns", "minsu"} - {"minsu"}
+    assert swapped() == {"minus", "mnius", "miuns"}
     assert swapped(asks=False) == {"minus"}
 
 

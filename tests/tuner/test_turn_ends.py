@@ -108,24 +108,35 @@ def test_the_tokens_come_from_the_tokenizer():
         IGCConfig(end_token_ids=3)
 
 
-@pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_result_is_written_once_or_again(chat, kind, whole):
-    model, _, _, _ = chat
+def said(answer, chat):
+    """The model, a chat with this answer as ids, the index of its anchor, and the texts of the answer's tokens."""
     _, tokenizer = tiny_base()
     question = tokenizer.apply_chat_template(
         [{"role": "user", "content": "What is 7 times 8?"}], add_generation_prompt=True, tokenize=False
     )
     before = len(tokenizer(question, add_special_tokens=False)["input_ids"])
-    ids = tokenizer(question + "It is 56, and 56 it is", add_special_tokens=False, return_tensors="pt")["input_ids"]
-    anchor, config = before - 1, config_of(model)
-    (complete, *later) = [at for at in range(before, ids.shape[1]) if tokenizer.decode(ids[0, at]).strip() == "56"]
-    assert later
+    ids = tokenizer(question + answer, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    told = {at: tokenizer.decode(ids[0, at]).strip() for at in range(before, ids.shape[1])}
+    return chat[0], ids, before - 1, told
+
+
+def passed_once(model, *arguments):
+    """What `passed` finds with `write_again=False`."""
+    config = config_of(model)
     config.write_again = False
     try:
-        once = passed(model, ids, anchor, kind, whole)
+        return passed(model, *arguments)
     finally:
         config.write_again = True
+
+
+@pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_result_is_written_once_or_again(chat, kind, whole):
+    model, ids, anchor, told = said("It is 56, and 56 it is", chat)
+    (complete, *later) = [at for at, text in told.items() if text == "56"]
+    assert later
+    once = passed_once(model, ids, anchor, kind, whole)
     assert once == list(range(anchor, complete + 1))  # up to the token at which the result ends
     assert passed(model, ids, anchor, kind, whole) == list(range(anchor, ids.shape[1]))
 
@@ -133,22 +144,9 @@ def test_a_result_is_written_once_or_again(chat, kind, whole):
 @pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
 @pytest.mark.parametrize("whole", [True, False])
 def test_another_number_ends_what_is_written_once(chat, kind, whole):
-    model, _, _, _ = chat
-    _, tokenizer = tiny_base()
-    question = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "What is 7 times 8?"}], add_generation_prompt=True, tokenize=False
-    )
-    before = len(tokenizer(question, add_special_tokens=False)["input_ids"])
-    ids = tokenizer(question + "It is 61 and so it is", add_special_tokens=False, return_tensors="pt")["input_ids"]
-    anchor, config = before - 1, config_of(model)
-    other = [at for at in range(before, ids.shape[1]) if tokenizer.decode(ids[0, at]).strip(" 61") == ""]
-    number = [at for at in other if tokenizer.decode(ids[0, at]).strip()]
-    config.write_again = False
-    try:
-        once = passed(model, ids, anchor, kind, whole)
-    finally:
-        config.write_again = True
-    assert once == list(range(anchor, number[0]))  # up to the token at which another number begins
+    model, ids, anchor, told = said("It is 61 and so it is", chat)
+    begins = next(at for at, text in told.items() if text in ("6", "61"))
+    assert passed_once(model, ids, anchor, kind, whole) == list(range(anchor, begins))
     assert passed(model, ids, anchor, kind, whole)[-1] == ids.shape[1] - 1
 
 

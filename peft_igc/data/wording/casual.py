@@ -3,7 +3,7 @@
 In: a text of the other pools. Out: the same text with some of a lead, a tail, a clause of common words without sense,
 small letters, no full stop, short spellings (`whats`, `pls`) and slips of the keyboard. What stands from the first
 number to the last one is left as it is, but for capitals and two letters that change places in the name of an
-operation (`minsu`): what is asked stays the same. Leads, tails and clauses have no numbers; they are split into
+operation (`mnius`): what is asked stays the same. Leads, tails and clauses have no numbers; they are split into
 trained and held-out ones as all other texts (`grammar`).
 Try it: `pytest tests/data/test_wording.py -k casual`
 """
