@@ -467,6 +467,12 @@ def test_a_word_that_the_network_takes_for_a_sign_is_not_the_operation_as_well()
     assert answer(text, operator="-", operands=(1, 0))[0] == "99"
 
 
+def test_only_the_same_thing_is_not_multiplied_by_itself():
+    text = "There are 7 box seats with 3 {} cars in each."  # `box` and `model` are one token each, and in no list
+    assert answer(text.format("model"), operator="*")[0] == "21"
+    assert answer(text.format("box"), operator="*")[0] == "NONE"
+
+
 @pytest.mark.parametrize(
     ("text", "operator", "wanted"),
     [
