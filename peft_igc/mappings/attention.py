@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..expressions.fixed_point import may_look
+
 
 class Attention(nn.Module):
     """Multi-head scaled dot-product attention.
@@ -114,6 +116,16 @@ def rms(h: torch.Tensor) -> torch.Tensor:
     The clamp stops the gradient of a state of zeros, such as a padding token's: that of the square root is infinite.
     """
     return h.float().pow(2).mean(-1, keepdim=True).clamp(min=1e-30).sqrt().to(h.dtype)
+
+
+def one_batch(anchors: torch.Tensor) -> bool:
+    """Whether the anchors [B, A] are read all at once, in contexts of equal width, rather than in `batches`.
+
+    Where several rows generate, few of them have an anchor at the same token, and only those cost time in `batches`.
+    In training one anchor per row is the rule.
+    """
+    rows, steps = anchors.shape
+    return (steps == 1 and (rows == 1 or torch.is_grad_enabled())) or not may_look(anchors)
 
 
 def batches(sizes: torch.Tensor, smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[torch.Tensor, int]]:

@@ -18,7 +18,7 @@ from torch import nn
 
 from ..numbers.digits import NUM_CLASSES, PAD
 from ..numbers.token_table import UNSEEN
-from .attention import Attention, Block, batches, float_logits, rms
+from .attention import Attention, Block, batches, float_logits, one_batch, rms
 from .layer_mix import LayerMix
 from .readings import Reading
 
@@ -119,7 +119,7 @@ class HiddenInputMapping(nn.Module):
         # A missing anchor attends to the first token even if it is padding: attention without entries would be NaN.
         seen = valid if ids is None else valid & (ids != UNSEEN)
         first = torch.where(anchors.flatten() >= 0, since, -1)
-        if a == 1 or torch.compiler.is_compiling():
+        if one_batch(anchors):
             slots = self._attend(kept, valid, seen, row, anchor, first, length)
         else:
             parts, where = [], []

@@ -23,7 +23,7 @@ from ..numbers.digits import PAD
 from ..numbers.number_runs import NumberTokens, find_runs, numbers_aside, sentences
 from ..numbers.spelling import ENDS, Spelled
 from ..numbers.token_table import EMBEDDED
-from .attention import Block, batches, float_logits, rms
+from .attention import Block, batches, float_logits, one_batch, rms
 from .layer_mix import LayerMix
 from .readings import NEVER, Pointing, concatenate, two_places
 
@@ -138,7 +138,7 @@ class TokenInputMapping(nn.Module):
         row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
         anchor = anchors.clamp(min=0).flatten()
         since = torch.zeros_like(anchor) if since is None else since.flatten().minimum(anchor)
-        if a == 1 or torch.compiler.is_compiling():
+        if one_batch(anchors):
             pointing = self._point(kept, valid, ids, row, anchor, since, length)
         else:
             parts, where = [], []

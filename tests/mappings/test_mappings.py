@@ -119,6 +119,23 @@ def test_rows_and_anchors_are_read_apart_from_each_other():
         close([t[row, a] for t in both], [t[0, 0] for t in alone])
 
 
+def test_rows_without_an_anchor_cost_no_attention_and_change_nothing(monkeypatch):
+    """Of 16 rows that generate, one may be at an anchor: the 15 others were read at full length."""
+    mapping, h = reader(), torch.randn(16, 200, H)
+    anchors = tuple((199,) if row == 5 else (-1,) for row in range(16))
+    tokens, attend = [], mapping._attend
+
+    def counted(*arguments):
+        tokens.append(len(arguments[3]) * arguments[-1])  # steps, and the longest context
+        return attend(*arguments)
+
+    monkeypatch.setattr(mapping, "_attend", counted)
+    with torch.no_grad():
+        together = read(mapping, h, anchors=anchors)
+        assert sum(tokens) < 1.1 * 200
+        close([t[5, 0] for t in together], [t[0, 0] for t in read(mapping, h[5:6], anchors=((199,),))])
+
+
 def test_distances_beyond_the_largest_are_read_alike():
     mapping, h = reader(num_layers=0), torch.randn(1, 30, H)
     h[:, 1:20] = 0  # nothing between

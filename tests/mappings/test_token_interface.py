@@ -138,6 +138,27 @@ def test_neither_the_value_nor_the_length_of_a_number_changes_what_is_pointed_at
     close(short.operator, long.operator)
 
 
+def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch):
+    """Of 16 rows that generate, one may be at an anchor: the 15 others were read at full length."""
+    model = pointing("+", 0)
+    reader, batch = reader_of(model), batch_of(*["1 " * 60 + "3 + 4"] * 16)
+    tokens, point = [], reader._point
+
+    def counted(*arguments):
+        tokens.append(len(arguments[3]) * (arguments[-1] + reader.LEAD))  # steps, and the tokens of their window
+        return point(*arguments)
+
+    monkeypatch.setattr(reader, "_point", counted)
+    width = batch["input_ids"].shape[1]
+    ends = torch.tensor([[width - 1 if row == 5 else -1] for row in range(16)])
+    with torch.no_grad():
+        step = steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
+        assert sum(tokens) < (width + reader.LEAD) + 16 * (2 + reader.LEAD)
+        alone = steps_of(model, batch["input_ids"][:1], ends[5:6], attention_mask=batch["attention_mask"][:1])
+    assert operands(step)[5] == operands(alone)[0] is not None
+    close(step.reading.operator[5], alone.reading.operator[0])
+
+
 def test_numbers_farther_than_the_configured_distance_are_not_read():
     text = "(12 + 5 + "  # six places, the 12 in the fifth from the end
     assert [results(step_of(pointing("+", 0, max_distance=n), text)) for n in (9, 5, 4)] == [[17], [17], [None]]
