@@ -31,7 +31,7 @@ from peft_igc.demo.settings import LANGUAGE_MODEL, LanguageModelSettings
 from peft_igc.demo.stages import train_reading
 from peft_igc.demo.text_sets import ANSWERED, calibration_texts, generated_sets, read
 from peft_igc.inference.loading import load_base
-from peft_igc.trainer.config import computes_bf16
+from peft_igc.trainer.precision import computes_bf16
 
 
 def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: int, device: str) -> dict[str, Any]:

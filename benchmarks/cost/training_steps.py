@@ -41,8 +41,9 @@ from peft_igc.demo.progress import duration
 from peft_igc.demo.run import demo_config
 from peft_igc.demo.settings import SETTINGS
 from peft_igc.trainer import labels_only
-from peft_igc.trainer.config import IGCSFTConfig, computes_bf16
+from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels_only import score_labels_only
+from peft_igc.trainer.precision import computes_bf16
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.base_model import innermost_model
 

@@ -28,7 +28,7 @@ from ..data.wording.wording import TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, versions
 from ..inference.loading import load_adapter, load_base
-from ..trainer.config import computes_bf16
+from ..trainer.precision import computes_bf16
 from ..tuner.config import IGCConfig
 from .harm import harm
 from .progress import duration

@@ -36,7 +36,7 @@ from ..data.wording.wording import TRAINING
 from ..inference import loading
 from ..inference.evaluation import evaluate, versions
 from ..inference.loading import load_adapter
-from ..trainer.config import computes_bf16
+from ..trainer.precision import computes_bf16
 from ..tuner.config import IGCConfig
 from ..tuner.saving.model_card import write_card
 from .progress import Progress, duration

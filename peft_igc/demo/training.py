@@ -15,8 +15,9 @@ from datasets import IterableDataset
 from transformers import PrinterCallback
 
 from ..data.dataset import Shuffled
-from ..trainer.config import IGCSFTConfig, computes_bf16
+from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
+from ..trainer.precision import computes_bf16
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from .batches import tokenized, tokenized_rows

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import yaml
 
-from ..trainer.config import computes_bf16
+from ..trainer.precision import computes_bf16
 from ..tuner.config import ONLY
 from .arguments import IGCArguments
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-import torch
 from trl import SFTConfig
 
 
-__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig", "computes_bf16"]
+__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig"]
 
 TRL_RATE = next(f.default for f in fields(SFTConfig) if f.name == "learning_rate")
 CALCULATOR_RATE = 1e-3  # without any setting
@@ -141,11 +140,3 @@ class IGCSFTConfig(SFTConfig):
         if self.igc_learning_rate is not None:
             return self.igc_learning_rate
         return CALCULATOR_RATE if self.learning_rate == TRL_RATE else self.learning_rate
-
-
-def computes_bf16() -> bool:
-    """Whether this processor computes faster in bf16 than in fp32: with AMX.
-
-    With AVX512-BF16 alone a training step takes 1.4 times as long, and without either bf16 is emulated.
-    """
-    return bool(torch.cpu._is_amx_tile_supported())
