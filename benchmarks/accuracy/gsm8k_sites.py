@@ -29,11 +29,12 @@ from peft_igc.demo.writing import train_writing
 from peft_igc.inference.decoding import padding_token
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
 from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer.precision import computes_bf16
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.config import ANCHOR_FIELDS
 
 
-__all__ = ["read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["in_bf16", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
 
@@ -164,14 +165,19 @@ def read_sites(
     model = load_adapter(model, folder, is_trainable=True)
     settings = replace(
         LANGUAGE_MODEL.reading, steps=steps, batch_size=batch_size, learning_rate=2e-3, muon_learning_rate=6e-3,
-        weight_decay=0.1, warmup_steps=8, log_every=10, bf16=torch.device(device).type != "cpu",
+        weight_decay=0.1, warmup_steps=8, log_every=10, bf16=in_bf16(device),
     )  # fmt: skip
     record = train_reading(model, tokenizer, rows, seed, None, settings, lambda line: print(line, flush=True))
     model.save_pretrained(str(folder), save_embedding_layers=False)
     return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}
 
 
+def in_bf16(device: str) -> bool:
+    """Whether training and measuring on this device are in bf16: on a GPU, and on a processor that is faster in it."""
+    return torch.device(device).type != "cpu" or computes_bf16()
+
+
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:
     """The base model where it is trained, in the dtype that suits, and its tokenizer."""
-    model, tokenizer = load_base(base, "float32" if torch.device(device).type == "cpu" else "bfloat16")
+    model, tokenizer = load_base(base, "bfloat16" if in_bf16(device) else "float32")
     return model.to(device), tokenizer

@@ -44,7 +44,7 @@ import yaml
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
-from benchmarks.accuracy.gsm8k_sites import read_sites, train_sites
+from benchmarks.accuracy.gsm8k_sites import in_bf16, read_sites, train_sites
 from benchmarks.accuracy.symbols_gsm8k import sites_of
 from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
@@ -151,7 +151,8 @@ def settings_of(kind: str, arguments: argparse.Namespace, data: Path, folder: Pa
     recipe: dict[str, Any] = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
     recipe |= {"model_name_or_path": str(arguments.base), "dataset_name": str(data), "output_dir": str(folder)}
     on_cpu = torch.device(arguments.device).type == "cpu"
-    recipe |= {"seed": seed, "igc_adapter": kind, "igc_held_out": 0, "use_cpu": on_cpu, "bf16": not on_cpu}
+    recipe |= {"seed": seed, "igc_adapter": kind, "igc_held_out": 0}
+    recipe |= {"use_cpu": on_cpu, "bf16": in_bf16(arguments.device)}
     recipe |= {"igc_init_from": str(data.parent / "calculator")}
     recipe |= dict(arguments.set or [])
     if kind == "lora":
@@ -383,7 +384,7 @@ def measure(arguments: argparse.Namespace) -> None:
     """Trains and measures all seeds and kinds; results are written after each part."""
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    arguments.dtype = arguments.dtype or ("float32" if torch.device(arguments.device).type == "cpu" else "bfloat16")
+    arguments.dtype = arguments.dtype or ("bfloat16" if in_bf16(arguments.device) else "float32")
     results: dict[str, Any] = {**facts(), "settings": _plain(arguments), "runs": {}}
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch)
@@ -467,7 +468,7 @@ def build_parser() -> argparse.ArgumentParser:
     measuring.add_argument("--given", type=int, default=500, help="human solutions (default: %(default)s)")
     measuring.add_argument("--longest", type=int, default=240, help="tokens of a solution (default: %(default)s)")
     measuring.add_argument("--batch-size", type=int, default=64, metavar="N", help="texts (default: %(default)s)")
-    measuring.add_argument("--dtype", help="of the base in measurements (default: float32 on a CPU, else bfloat16)")
+    measuring.add_argument("--dtype", help="of the base in measurements (default: bfloat16 where it is faster)")
     measuring.add_argument("--threads", type=int, metavar="N")
     measuring.add_argument(
         "--lora-rank", type=int, metavar="N", help="of the LoRA alone (default: with as many weights as both together)"

@@ -13,7 +13,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from tiny_training import NESTED, WARNINGS
 
-from benchmarks.accuracy import gsm8k_solutions
+from benchmarks.accuracy import gsm8k_sites, gsm8k_solutions
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.data.worked_solutions import WorkedSolutions
@@ -191,7 +191,10 @@ def test_both_kinds_are_trained_and_measured_from_the_command_line(tmp_path, mon
     assert str(tmp_path) not in (tmp_path / "out.json").read_text()
 
 
-def test_the_recipe_follows_the_device_and_a_lora_alone_may_get_its_rank(tmp_path):
+@pytest.mark.parametrize("faster", [False, True])
+def test_the_recipe_follows_the_device_and_a_lora_alone_may_get_its_rank(tmp_path, monkeypatch, faster):
+    monkeypatch.setattr(gsm8k_sites, "computes_bf16", lambda: faster)
+
     def settings(kind, *line):
         arguments = gsm8k_solutions.build_parser().parse_args(
             ["measure", "--base", "base", "--data", "x.jsonl", "--output", "y.json", *line]
@@ -199,7 +202,7 @@ def test_the_recipe_follows_the_device_and_a_lora_alone_may_get_its_rank(tmp_pat
         return gsm8k_solutions.settings_of(kind, arguments, tmp_path, tmp_path / "lora-0", 0)
 
     joint = settings("igc+lora", "--device", "cpu")
-    assert (joint["use_cpu"], joint["bf16"]) == (True, False)
+    assert (joint["use_cpu"], joint["bf16"]) == (True, faster)
     joint = settings("igc+lora", "--device", "cuda", "--set", "num_train_epochs=7")
     assert (joint["use_cpu"], joint["bf16"], joint["num_train_epochs"]) == (False, True, 7)
     alone = settings("lora", "--device", "cpu", "--lora-rank", "5")

@@ -343,6 +343,26 @@ def test_each_position_sees_the_digits_of_its_own_step_alone():
         close((update[step == a], gate[step == a]), (alone[0][step == a], alone[1][step == a]))
 
 
+@pytest.mark.parametrize("heads", [1, 4])
+def test_a_fresh_mapping_looks_at_the_digit_with_the_number_of_the_offset(heads):
+    torch.manual_seed(0)
+    places = 6
+    mapping = HiddenOutputMapping(H, places, dim=48 * heads, num_heads=heads, ffn=32, gate_dim=8, max_offset=8)
+    found = []
+    mapping.attention.register_forward_hook(lambda module, inputs, output: found.append(output[0]))
+    offsets = torch.arange(places)[None]
+    number = torch.randint(0, 10, (1, 1, places))
+    for changed in range(-1, places):  # none, then each digit
+        digits = number.clone()
+        digits[0, 0, changed] = (digits[0, 0, changed] + 5) % 10 if changed >= 0 else digits[0, 0, changed]
+        write(mapping, torch.randn(1, places, H), digits, offset=offsets)
+    moved = torch.stack([(one - found[0]).norm(dim=1) for one in found[1:]])  # [digit, offset]
+    assert moved.argmax(0).tolist() == list(range(places))
+    assert (moved.diagonal() > 3 * moved.tril(-1).amax(0)).all()  # nothing of the digits that are due later
+    behind = moved.diagonal(1)  # the digit before, which is due behind a minus
+    assert bool((behind > 3 * moved.triu(2).amax(0)[1:]).all()) == (heads == 4)
+
+
 def test_a_closed_mapping_writes_nothing_and_still_learns():
     mapping, h = writer(), torch.randn(1, 3, H)
     mapping.close()

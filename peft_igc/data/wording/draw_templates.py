@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from . import everyday, plain_texts, requests
 from .grammar import Draft, Part, choose, expand, line_of, part_of
 from .look_alikes import LOOK_ALIKES
-from .stories import STORIES
+from .stories import CROSSED, STORIES, TRICKS
 from .symbol_expressions import BARE
 from .unsupported import (
     ENTRIES,
@@ -95,10 +95,14 @@ def look_alike(rng: random.Random) -> Draft:
     return line_of(LOOK_ALIKES[kind], rng)._replace(kind=kind)
 
 
-def silent(kind: str, rng: random.Random) -> Draft:
-    """A text that asks for no calculation, with its completion; `kind` is one of `plain_texts.KINDS`."""
+def silent(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
+    """A text that asks for no calculation, with its completion; `kind` is one of `plain_texts.KINDS`.
+
+    With `everyday` most stories look as if they asked for a calculation: `stories.CROSSED`, `stories.TRICKS`.
+    """
     if kind == "stories":
-        return _told("other", rng)
+        draw = rng.random() if everyday else 1.0
+        return _crossed(rng) if draw < 0.3 else line_of(TRICKS, rng) if draw < 0.65 else _told("other", rng)
     if kind == "copying" and rng.random() < 0.75:
         instruction = rng.choice(plain_texts.COPY)
         copied = _quoted(rng) if rng.random() < 0.35 else line_of(plain_texts.CONTENT, rng)
@@ -142,6 +146,13 @@ def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
     story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
     lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
     return Draft(" ".join(choose(line, rng) for line in lines), (story.setup,))
+
+
+def _crossed(rng: random.Random) -> Draft:
+    """The setup of one operation with the question of another one, which has no calculation as its answer."""
+    operator = rng.choice(tuple(CROSSED))
+    setup, asks = rng.choice(STORIES[operator]).setup, rng.choice(STORIES[rng.choice(CROSSED[operator])]).question
+    return Draft(f"{choose(setup, rng)} {choose(asks, rng)}", (setup,))
 
 
 def _framed(expressions: Mapping[str, Texts], rng: random.Random, frames: Mapping[str, Texts] = _FRAMES) -> Draft:

@@ -4,14 +4,16 @@ Each `Story` is one family of one operation, with alternatives as in `grammar`. 
 the calculator's order (`{a}` comes first in the text where that order does not matter). They are counts: not negative,
 no more is taken away than there is, nothing is divided by zero. The same setup also serves texts without a calculation
 of two numbers: `third`, between setup and question, adds a third number, and `other` replaces the question by one that
-needs no calculation. Fields: {a} {b} {c}, {name} {other} {thing}.
+needs no calculation. `CROSSED` says which operations' questions leave a setup of another operation without a
+calculation, and `TRICKS` are stories that look like a calculation of their two numbers and are none. Fields: {a} {b}
+{c}, {name} {other} {thing}.
 Only data, no logic. Try it: `pytest tests/data/test_wording.py -k stories`.
 """
 
 from typing import NamedTuple
 
 
-__all__ = ["STORIES", "Story"]
+__all__ = ["CROSSED", "STORIES", "TRICKS", "Story"]
 
 
 class Story(NamedTuple):
@@ -357,4 +359,71 @@ STORIES: dict[str, tuple[Story, ...]] = {
               "(What is packed?|How many are in a box?|Who packs them?)"),
     ),
 }
+
+# By the operation of a setup, those of questions that it leaves open, or answers with a number that it has. Sums and
+# differences may ask about the setups of each other, and `How many is that in all?` about products, too.
+CROSSED = {"+": "/", "-": "/", "*": "-/", "/": "*+-"}
+
+TRICKS = (
+    # The number asked for is in the text.
+    "(Each|Every one) of (the |){a} (friends|children|neighbours|cousins) (has|keeps|feeds) {b} {thing}. How many "
+    "(friends|children|neighbours|cousins) (have {thing}|are there|is that)?",
+    "{name} has {a} (boxes|bags|jars) of {b} {thing}. How many (boxes|bags|jars) (does {name} have|are there)?",
+    "{name} has {a} (boxes|bags|jars) of {b} {thing}. How many {thing} are in (one|each|a single) (box|bag|jar)?",
+    "(The|A) (hotel|house|school|ship) has {a} (floors|halls|decks) with {b} rooms (each|on each). How many "
+    "(floors|halls|decks) (does it have|are there)?",
+    "(The|A) (hotel|house|school|ship) has {a} (floors|halls|decks) with {b} rooms (each|on each). How many rooms "
+    "(are there |)on (each|one|every) (floor|deck)?",
+    "{name} (buys|orders|sells) {a} {thing} (at|for) {b} dollars each. (How much is one|What does a single one "
+    "cost|How many (does {name} (buy|order|sell)|are (bought|ordered|sold)))?",
+    "{a} {thing} (are shared|are divided|are split) (among|between) {b} (friends|children|teams). How many {thing} "
+    "are there (in all|altogether|in total|to begin with)?",
+    "{a} {thing} (are shared|are divided|are split) (among|between) {b} (friends|children|teams). How many "
+    "(friends|children|teams) (are there|share them|get {thing})?",
+    "{name} had {a} {thing} and {other} gave {name} {b} more. How many did {other} give( away| to {name}|)?",
+    "{name} had {a} {thing} and lost {b}. How many did {name} (lose|have at first|have before|start with)?",
+    "There are {a} {thing} and {b} (boxes|bags|jars). How many (boxes|bags|jars|{thing}) are there?",
+    "A (train|bus|boat) with {a} seats has {b} wheels. How many seats (does it have|are there)?",
+    # All of them, or none.
+    "{name} has {a} (boxes|bags|jars) of {b} {thing} and gives all of them (away|to {other}). How many {thing} does "
+    "{name} (have|have now|still have|keep)?",
+    "{name} has {a} {thing}, and {other} has {b}. {name} (loses|sells|gives away) all of (hers|his|them). How many "
+    "does {name} have (now|left|then)?",
+    "{name} had {a} {thing} and bought {b} more, but (lost|sold|gave away|broke) (everything|all of them|every one). "
+    "How many (are left|does {name} have now|remain)?",
+    "(A farmer|{name}|A shop|Our school) (has|had) {a} {thing}. All but {b} (are lost|are sold|break|are gone). How "
+    "many (are left|remain|are still there)?",
+    "All but {b} of (the|{name}'s) {a} {thing} (are|were) (sold|lost|eaten|broken). How many (are left|remain|were "
+    "not)?",
+    "{name} has {a} {thing} and keeps all but {b}. How many (are given away|does {name} give away|are not kept)?",
+    # A number that is not written counts, too.
+    "{b} (friends|sisters|brothers|colleagues) and (I|{name}|me) share {a} (euros|dollars|{thing}). How (much|many) "
+    "(does each (of us |)get|each|for each)?",
+    "{b} (friends|sisters|brothers|colleagues) and (I|{name}|me) share {a} (euros|dollars|{thing}), how (much|many) "
+    "each(?|)",
+    "{name} and {b} (friends|sisters|brothers) (split|share|divide) {a} {thing} (equally|evenly|fairly). How many "
+    "does each (one |)get?",
+    "{name}, {other} and {b} (others|more people|friends) share {a} {thing}. How many for each?",
+    "{name} plants {a} trees in a (row|line), {b} feet apart. How long is the (row|line)?",
+    "{name} cuts a (rope|log|board) of {a} feet every {b} feet. How many cuts (is that|are needed|does {name} make)?",
+    "There is a post every {b} feet along a (road|fence|path) of {a} feet. How many posts (are there|are needed)?",
+    "{name} reads from page {b} to page {a}. How many pages (is that|does {name} read)?",
+    "(Tickets|Seats|Rooms|Pages|Houses) {b} to {a} are (sold|taken|free|read|old). How many (are that|is that|are "
+    "these)?",
+    # Something else is needed, or said.
+    "{name} is {a} years old and {other} is {b}. (Who is older|How old will {name} be when {other} is grown up|When "
+    "is their birthday)?",
+    "{name} (walks|drives|rides) {a} miles to (school|work) and {a} miles back. How many (miles|hours) is that in "
+    "{b} (days|weeks)?",
+    "{name} has {a} {thing}, {b} fewer than {other} (thinks|says|wants). How many (should|would|could) it be?",
+    "{name} has twice as many as {a} {thing} and gives {b} away. How many are left?",
+    "Half of {a} {thing} are red, and {b} of those are (broken|lost). How many (red ones |)are (not|left)?",
+    "{name} (pays|paid) with a {a} dollar (note|bill) for {b} (tickets|coffees|books). What (change|is the change)( "
+    "does {name} get|)?",
+    "In a (race|queue|line) {name} is number {b} of {a}. How many are (behind {name}|in front of {name})?",
+    "If {a} (machines|cats|workers) make {a} {thing} in {b} (minutes|hours|days), how long does one (need|take)?",
+    "It takes {b} (workers|men|painters) {a} days. How long (does it take|do) (twice as many|half of them)?",
+    "A (plane|bus|train) with {a} people (crashes|leaves) at {b}. (What time is it|How late is it|How many leave at "
+    "{b})?",
+)
 # fmt: on
