@@ -46,7 +46,7 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
         width: W.
     """
     table = tokens.on(ids.device)
-    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
+    row = _rows(tokens, ids)
     size = torch.where(valid & (ids != PADDING), table.size[row], 0)
     end = size.cumsum(1)
     total = end[:, -1:]
@@ -69,9 +69,24 @@ def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> i
     measured = ids.device.type == "cpu" and type(ids) is Tensor and not torch.compiler.is_compiling()
     if not measured or ids.shape[0] == 0:
         return most
-    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
-    longest = torch.where(valid & (ids != PADDING), tokens.on(ids.device).size[row], 0).sum(1).max()
+    longest = torch.where(valid & (ids != PADDING), tokens.on(ids.device).size[_rows(tokens, ids)], 0).sum(1).max()
     return min(most, max(int(longest), 1))
+
+
+def _rows(tokens: SymbolTokens, ids: Tensor) -> Tensor:
+    """The row of each token [N, L] in the table: that of unknown ids for those outside, and in the header of a user's
+    message that of the control token with which it begins."""
+    header = tokens.header
+    row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
+    if len(header) > ids.shape[1] or not header:
+        return row
+    begins = torch.ones_like(ids[:, len(header) - 1 :], dtype=torch.bool)
+    for place, token in enumerate(header):
+        begins = begins & (ids[:, place : place + begins.shape[1]] == token)
+    within = torch.zeros_like(ids, dtype=torch.bool)
+    for place in range(len(header)):
+        within = within | torch.nn.functional.pad(begins, (place, len(header) - 1 - place))
+    return torch.where(within, header[0], row)
 
 
 def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

@@ -14,10 +14,11 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
+from jinja2 import TemplateError
 from torch import Tensor
 
 from ..numbers.vocabulary import special_tokens, token_bytes
@@ -34,6 +35,7 @@ __all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens"]
 FIRST_MONEY = 1000  # number of the first unit of money
 FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
 _FOREIGN = 0x2545F4914F6CDD1D  # of letters that are no piece of a listed word: each token has its own hash
+_MESSAGE = "\N{END OF PROOF}"  # in no template
 _LONGEST_TOKEN = 255  # symbols of a token; of a longer one the first and last are kept, with an unknown one between
 
 
@@ -46,6 +48,9 @@ class SymbolTable:
         sizes: V bytes, the number of symbols of each token.
         pieces: For letters that may be a piece of a listed word, and parts of characters: their places in `codes`.
         words: The words that are known.
+        header: Ids of the tokens that the chat template puts before a user's message, from the last control token on,
+            if text follows it, as in `<|im_start|>user\\n`. All of them count as control tokens: the name of a role is
+            no word of the message. Empty for templates without such text, and in tables of version 0.2 and older.
 
     Raises:
         ValueError: The fields contradict each other.
@@ -55,6 +60,7 @@ class SymbolTable:
     sizes: bytes
     pieces: Mapping[str | bytes, tuple[int, ...]]
     words: WordList
+    header: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if sum(self.sizes) != len(self.codes):
@@ -62,6 +68,8 @@ class SymbolTable:
         last = max((place for places in self.pieces.values() for place in places), default=-1)
         if last >= len(self.codes):
             raise ValueError(f"`pieces` names symbol {last}, but `codes` has {len(self.codes)}. {_CURE}")
+        if not all(0 <= token < len(self.sizes) for token in self.header):
+            raise ValueError(f"`header={self.header}` has ids that are not in 0..{len(self.sizes) - 1}. {_CURE}")
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, words: WordList | None = None) -> SymbolTable:
@@ -73,12 +81,13 @@ class SymbolTable:
         """
         unknown = tokenizer.unk_token_id
         ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        return cls.from_texts(
+        table = cls.from_texts(
             token_bytes(tokenizer),
             special_tokens(tokenizer),
             [] if unknown is None or unknown in ends else [unknown],
             words or WordList.of(),
         )
+        return replace(table, header=_user_header(tokenizer))
 
     @classmethod
     def from_texts(
@@ -124,6 +133,7 @@ class SymbolTable:
                 for piece, at in self.pieces.items()
             },
             "words": {name: list(words) for name, words in self.words.classes.items()},
+            "header": list(self.header),
         }
 
     @classmethod
@@ -133,8 +143,8 @@ class SymbolTable:
         Raises:
             ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
         """
-        names = {"codes", "sizes", "pieces", "words"}
-        if not isinstance(saved, Mapping) or set(saved) != names:
+        names = {"codes", "sizes", "pieces", "words", "header"}
+        if not isinstance(saved, Mapping) or {*saved, "header"} != names:
             got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
             raise ValueError(f"A symbol table has the keys {sorted(names)}, got {got}. {_CURE}")
         try:
@@ -146,9 +156,25 @@ class SymbolTable:
                 for piece, at in saved["pieces"].items()
             }
             words = WordList({name: tuple(words) for name, words in saved["words"].items()})
+            header = tuple(map(int, saved.get("header", ())))
         except (binascii.Error, zlib.error, AttributeError, TypeError) as error:
             raise ValueError(f"The symbol table is damaged ({error}). {_CURE}") from error
-        return cls(codes, sizes, pieces, words)
+        return cls(codes, sizes, pieces, words, header)
+
+
+def _user_header(tokenizer: Any) -> tuple[int, ...]:
+    """`SymbolTable.header` of a tokenizer's chat template; empty if it has none, or takes no message of a user."""
+    if not getattr(tokenizer, "chat_template", None):
+        return ()
+    try:
+        text = tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False)
+    except TemplateError:
+        return ()
+    before, message, _ = text.partition(_MESSAGE)
+    ids = tokenizer(before, add_special_tokens=False)["input_ids"] if message else []
+    control = special_tokens(tokenizer)
+    last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
+    return tuple(ids[last:]) if len(ids) - last > 1 else ()
 
 
 def _substrings(words: Iterable[str]) -> set[str]:
@@ -189,6 +215,7 @@ class SymbolTokens:
     def __init__(self, table: SymbolTable) -> None:
         self.table = table
         self.size = len(table.sizes)  # V
+        self.header = table.header
         self.rules = automaton()
         self.literal_rules = literal_automaton()
         self._host = _tensors_of(table)

@@ -23,6 +23,11 @@ from .layer_mix import LayerMix
 from .readings import Reading
 
 
+# Size of an offset's first embedding beside that of its digit's place: enough for tokens of single digits, and so
+# little that it is soon unlearned where a token has several.
+_LOOK = 0.3
+
+
 class HiddenInputMapping(nn.Module):
     """Reads the operands and the operator at each anchor from hidden states.
 
@@ -226,11 +231,11 @@ class HiddenOutputMapping(nn.Module):
         self.shortcut = None if shortcut is None else nn.Linear(shortcut, dim)
 
     def _look_at_digits_in_turn(self) -> None:
-        """Makes the heads begin at the digit with the offset's number, whatever the hidden state is.
+        """Makes the heads prefer the digit with the offset's number, whatever the hidden state is.
 
-        Of three heads or more, one begins at the digit before it, which is due behind a minus, and one at the sign.
-        From random weights a real model of 135 M parameters needs several times as many steps, because 16 pairs of an
-        offset and a place are to be learned at once.
+        Of three heads or more, one prefers the digit before it, which is due behind a minus, and one the sign. Each
+        head hands its part of a digit on at full size: from random weights, where it is small, a real model of 135 M
+        parameters needs several times as many steps.
         """
         heads, turns = self.attention.num_heads, min(len(self.offset.weight), len(self.place) - 1)
         shifts = [1] * heads if heads < 3 else [1] * (heads - 2) + [0, None]  # an offset's place, None: the sign's
@@ -238,9 +243,10 @@ class HiddenOutputMapping(nn.Module):
             offset, place = (x.unflatten(1, (heads, -1)) for x in (self.offset.weight, self.place))
             for head, shift in enumerate(shifts):
                 offset[:turns, head] = place[0, head] if shift is None else place[shift:][:turns, head]
+            self.offset.weight *= _LOOK
             attention = self.attention
             for linear in (attention.query_map, attention.key_map, attention.value_map, attention.output_map):
-                nn.init.eye_(linear.weight)  # so each head compares, and hands on, its own part
+                nn.init.eye_(linear.weight)  # each head compares, and hands on, its own part
             nn.init.zeros_(self.query.weight)
 
     def close(self) -> None:

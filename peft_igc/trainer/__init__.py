@@ -3,7 +3,8 @@
 * `config`, `trainer`: `IGCSFTConfig` and `IGCTrainer`; `collator`: batches with operand columns;
   `expression_check`: their expressions compared with the texts.
 * `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
-* `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest.
+* `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;
+  `precision`: whether bf16 is faster.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
 * `learning_rates`: names of two rates in the log; `learning_curves`: a plot; `model_card`: the record in a card.
 

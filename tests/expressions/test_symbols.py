@@ -9,6 +9,9 @@ import torch
 
 from peft_igc import tiny_base
 from peft_igc.expressions.alphabet import Symbol
+from peft_igc.expressions.reading import read_expressions
+from peft_igc.expressions.reasons import Reason
+from peft_igc.expressions.stream import stream_of
 from peft_igc.expressions.symbols import FIRST_DIGIT, SymbolTable, SymbolTokens
 from peft_igc.expressions.words import WordList
 
@@ -52,11 +55,17 @@ def test_a_table_survives_json():
         ({"sizes": table_of("1").to_json()["sizes"]}, "`sizes` has 1 symbols, but `codes` has 2"),
         ({"pieces": {"twe": [9]}}, "`pieces` names symbol 9, but `codes` has 2"),
         ({"words": {"nonsense": ["a"]}}, "`nonsense` is no class of words"),
+        ({"header": [0, 2]}, r"`header=\(0, 2\)` has ids that are not in 0..1"),
     ],
 )
 def test_a_damaged_table_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         SymbolTable.from_json(table_of("+", "1").to_json() | change)
+
+
+def test_a_table_of_an_earlier_version_has_no_header():
+    saved = table_of("+", "1").to_json()
+    assert SymbolTable.from_json({key: value for key, value in saved.items() if key != "header"}).header == ()
 
 
 def test_a_table_with_other_keys_is_refused():
@@ -74,3 +83,54 @@ def test_letters_in_no_listed_word_have_a_hash_of_their_own_in_each_token():
     tokens = SymbolTokens(table_of(" rows", " cards", "zqx", "5")).on(torch.device("cpu"))
     hashes = tokens.hash[tokens.symbol == int(Symbol.LETTERS)].tolist()
     assert len(hashes) == 3 == len(set(hashes))
+
+
+ROLES = "{% for m in messages %}<|user|>{{ m.role }}\n{{ m.content }}<|end|>{% endfor %}"
+
+
+def with_template(template):
+    tokenizer = copy.deepcopy(tiny_base()[1])
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def reasons(tokenizer, *messages):
+    tokens, found = SymbolTokens.from_tokenizer(tokenizer), []
+    for message in messages:
+        text = tokenizer.apply_chat_template([{"role": "user", "content": message}], tokenize=False)
+        ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+        end = torch.tensor([ids.shape[1] - 1])
+        read = read_expressions(tokens, ids, torch.ones_like(ids).bool(), end, 0 * end, num_digits=9)
+        found.append(Reason(int(read.reason)))
+    return found
+
+
+def test_the_name_of_a_role_in_a_header_is_no_word_of_the_message():
+    # two numbers alone are a request, and beside a word they may be a date, a score or a range
+    alone, beside = ["57/3", "99-66", "6 x 7"], ["Score\n57-3", "user\n57-3", "Score 57-3"]
+    for template in (None, ROLES):
+        tokenizer = tiny_base()[1] if template is None else with_template(template)
+        assert reasons(tokenizer, *alone) == [Reason.NONE] * 3
+        assert reasons(tokenizer, *beside) == [Reason.LOOK_ALIKE] * 3
+
+
+def test_the_header_begins_with_the_last_control_token_before_a_message():
+    tokenizer = with_template(ROLES)
+    header = SymbolTable.from_tokenizer(tokenizer).header
+    assert tokenizer.decode(header) == "<|user|>user\n"
+    assert SymbolTable.from_tokenizer(tiny_base()[1]).header == ()
+    assert SymbolTable.from_tokenizer(with_template(None)).header == ()
+    strict = with_template("{{ raise_exception('a system prompt is missing') }}")
+    assert SymbolTable.from_tokenizer(strict).header == ()
+
+
+def test_a_header_that_is_not_whole_is_text():
+    tokenizer = with_template(ROLES)
+    tokens = SymbolTokens.from_tokenizer(tokenizer)
+    control, role, line = tokens.header
+    ids = torch.tensor([[control, role, line, role], [control, role, role, line]])
+    is_control = stream_of(tokens, ids, torch.ones_like(ids).bool(), 4).symbol == int(Symbol.CONTROL)
+    assert is_control[0].tolist() == [True, True, True, False]
+    assert is_control[1].sum() == 1
+    short = stream_of(tokens, ids[:, :2], torch.ones(2, 2).bool(), 1).symbol
+    assert (short != int(Symbol.CONTROL)).all()
