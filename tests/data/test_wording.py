@@ -19,10 +19,10 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording import casual, context_texts, everyday, plain_texts, requests
+from peft_igc.data.wording import casual, context_texts, draw_templates, everyday, plain_texts, requests
 from peft_igc.data.wording.grammar import Part, choose, drawn, expand, is_held_out, is_new, line_of, part_of
 from peft_igc.data.wording.requests import BIGBENCH
-from peft_igc.data.wording.stories import STORIES
+from peft_igc.data.wording.stories import CROSSED, STORIES, TRICKS
 from peft_igc.data.wording.templates import Templates
 from peft_igc.data.wording.unsupported import KINDS, OTHER, TOUCHED, UNSUPPORTED
 from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Wording
@@ -608,6 +608,33 @@ def test_without_casual_the_rows_are_as_before_and_with_it_their_labels_hold():
         if row["igc_operands"] is not None:
             shown = [number.replace(",", "") for number in numbers_of(text(row))]
             assert {operand.lstrip("-") for operand in row["igc_operands"]} <= set(shown), row
+
+
+def test_stories_that_only_look_like_a_calculation_have_two_numbers_and_ask_for_none():
+    for text in itertools.chain.from_iterable(map(expand, TRICKS)):
+        assert set(re.findall(r"\{([a-c])\}", text)) == {"a", "b"}, text
+        assert not re.search(r"[0-9%]", text), text
+    assert all(operator not in others for operator, others in CROSSED.items())
+    rng = random.Random(0)
+    drawn_stories = [draw_templates.silent("stories", rng, everyday=True).template for _ in range(600)]
+    tricks = {text for line in TRICKS for text in expand(line)}
+    asked = {text for story in itertools.chain(*STORIES.values()) for text in expand(story.question)}
+    own = {f"{a} {b}" for stories in STORIES.values() for story in stories for a in expand(story.setup)
+           for b in expand(story.question)}  # fmt: skip
+    assert 150 < sum(text in tricks for text in drawn_stories) < 270
+    crossed = [text for text in drawn_stories if text not in tricks and any(text.endswith(one) for one in asked)]
+    assert len(crossed) > 120
+    assert not own & set(drawn_stories)  # no question of a story's own, which would be a calculation
+
+
+def test_a_fifth_more_of_the_plain_texts_are_stories_where_texts_are_casual():
+    def stories(mixture):
+        wording, rng = Wording(TRAINING.parts, TRAINING.around), random.Random(0)
+        kinds = [wording.plain_text(["9", "4", "3", "2", "1"], rng, mixture).kind for _ in range(600)]
+        return kinds.count("stories") / len(kinds)
+
+    assert stories(TOKENS_MIXTURE) < 0.14
+    assert 0.2 < stories(dataclasses.replace(TOKENS_MIXTURE, casual=0.5)) < 0.34
 
 
 def test_the_form_of_bigbench_is_never_typed_casually():
