@@ -241,15 +241,16 @@ def symbols_cost(found: dict[str, Any]) -> str:
 
 
 def real_model(found: dict[str, Any]) -> str:
-    """What a real model answers, and the base alone."""
+    """What a real model answers, and the base alone; one number per seed."""
+    runs = list(found["runs"].values())
     rows = []
-    for name, told in found["sets"].items():
+    for name, told in runs[0]["sets"].items():
         if told is None or "right" not in told:  # texts that were not at hand; harm, which is no set of items
             continue
-        base = found["base"].get(name)
+        base = runs[0]["base"].get(name)
         beside = [percent(base[one]) for one in ("whole_answer", "number_only")] if base else ["", ""]
-        counts = [f"{told[one]:,}" for one in ("n", "right", "wrong", "silent")]
-        rows.append([name.replace("_", " "), *counts, *beside])
+        counts = [", ".join(f"{run['sets'][name][one]:,}" for run in runs) for one in ("right", "wrong", "silent")]
+        rows.append([name.replace("_", " "), f"{told['n']:,}", *counts, *beside])
     head = ["texts", "n", "right", "wrong", "silent", "base, whole answer, %", "base, asked for the number only, %"]
     return lines(head, rows)
 
@@ -309,12 +310,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "methods": methods,
     "overhead": overhead,
     "answer_times": answer_times.table,
-    "smollm2_seed_0": real_model,
-    "smollm2_seed_1": real_model,
-    "smollm2_seed_2": real_model,
-    "smollm2_everyday_seed_0": real_model,
-    "smollm2_casual_seed_0": real_model,
-    "smollm2_hidden_seed_0": real_model,
+    "smollm2": real_model,
+    "smollm2_hidden": real_model,
     "symbol_answers": symbol_answers,
     "symbol_fuzz": symbol_fuzz,
     "symbols_cost": symbols_cost,
