@@ -44,11 +44,11 @@ def device_arguments(given: set[str]) -> list[str]:
     Args:
         given: Names of the arguments that the user gave.
     """
-    found = []
-    if not torch.accelerator.is_available() and not given & {"use_cpu", "no_cuda"}:
-        found.append("--use_cpu")
-        if not given & {"bf16", "fp16"} and not computes_bf16():
-            found += ["--bf16", "false"]
+    if torch.accelerator.is_available():
+        return []
+    found = [] if given & {"use_cpu", "no_cuda"} else ["--use_cpu"]
+    if not given & {"bf16", "fp16"} and not computes_bf16():
+        found += ["--bf16", "false"]
     return found
 
 

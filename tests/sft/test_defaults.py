@@ -109,6 +109,7 @@ def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monk
         monkeypatch.setattr(defaults, "computes_bf16", lambda supported=supported: supported)
         training = sft.parse(line).arguments[1]
         assert (training.use_cpu, training.bf16) == (True, supported)
+        assert sft.parse([*line, "--use_cpu"]).arguments[1].bf16 == supported
     assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).arguments[1].bf16
     monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: True)
     assert defaults.device_arguments(set()) == []
