@@ -17,12 +17,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+from peft.utils import CONFIG_NAME
+
 from benchmarks.accuracy.real_model import SHA256, plain_requests
 from benchmarks.common.measuring import facts
 from peft_igc.demo.settings import LANGUAGE_MODEL
 from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read
-from peft_igc.inference.loading import load_adapter, load_base
-from peft_igc.trainer.precision import computes_bf16
+from peft_igc.inference.loading import TINY, load_adapter, load_base
+from peft_igc.trainer.precision import in_bf16
+
+
+def is_calculator(adapter: Path) -> bool:
+    """Whether an adapter's folder is one of IGC."""
+    if str(adapter) == TINY:
+        return True
+    return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
 def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
@@ -39,9 +48,12 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
     settings = LANGUAGE_MODEL
     sets = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
     sets |= {name: plain_requests(name) for name in SHA256}
-    if unknown := [name for name in names if name not in sets]:
+    if unknown := [name for name in names if sets.get(name) is None]:
         raise ValueError(f"There are no sets {unknown}. The sets are {sorted(sets)}.")
-    model, tokenizer = load_base(base, "bfloat16" if computes_bf16() else "float32")
+    beside = [name for name in names if name not in ANSWERED]
+    if beside and not is_calculator(adapter):
+        raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
+    model, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
     model = load_adapter(model, adapter)
     sizes = {"batch_size": settings.batch_size_of_test}
     found = {}
@@ -62,7 +74,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", required=True, metavar="NAME")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {**facts(), "sets": arguments.sets, "runs": {}}
+    results: dict[str, Any] = {**facts(), "dtype": "bfloat16" if in_bf16("cpu") else "float32"}
+    results |= {"adapters": [one.name for one in arguments.adapters], "sets": arguments.sets, "runs": {}}
     for number, adapter in enumerate(arguments.adapters):
         found = measured(arguments.base, adapter, arguments.sets)
         results["runs"][str(number)] = {"sets": found, "base": {}}

@@ -29,12 +29,12 @@ from peft_igc.demo.writing import train_writing
 from peft_igc.inference.decoding import padding_token
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
 from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.trainer.precision import computes_bf16
+from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.config import ANCHOR_FIELDS
 
 
-__all__ = ["in_bf16", "read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
 
@@ -170,11 +170,6 @@ def read_sites(
     record = train_reading(model, tokenizer, rows, seed, None, settings, lambda line: print(line, flush=True))
     model.save_pretrained(str(folder), save_embedding_layers=False)
     return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}
-
-
-def in_bf16(device: str) -> bool:
-    """Whether training and measuring on this device are in bf16: on a GPU, and on a processor that is faster in it."""
-    return torch.device(device).type != "cpu" or computes_bf16()
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

@@ -44,7 +44,7 @@ import yaml
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
-from benchmarks.accuracy.gsm8k_sites import in_bf16, read_sites, train_sites
+from benchmarks.accuracy.gsm8k_sites import read_sites, train_sites
 from benchmarks.accuracy.symbols_gsm8k import sites_of
 from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
@@ -57,6 +57,7 @@ from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_t
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.numbers.calculator import Status
+from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.saving.beside import LOW_RANK
 from peft_igc.tuner.steps import Step, Writing

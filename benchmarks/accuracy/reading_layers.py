@@ -31,7 +31,7 @@ from peft_igc.demo.settings import LANGUAGE_MODEL, LanguageModelSettings
 from peft_igc.demo.stages import train_reading
 from peft_igc.demo.text_sets import ANSWERED, calibration_texts, generated_sets, read
 from peft_igc.inference.loading import load_base
-from peft_igc.trainer.precision import computes_bf16
+from peft_igc.trainer.precision import in_bf16
 
 
 def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: int, device: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: in
     excluded = [one for name in ANSWERED for one in sets[name] if one.get("igc_operator")]
     real = [row for row in training_refusals(folder) if _is_short(row["prompt"][0]["content"], settings)]
 
-    bf16 = device != "cpu" or computes_bf16()
+    bf16 = in_bf16(device)
     model, tokenizer = load_base(base, "bfloat16" if bf16 else "float32")
     model.set_attn_implementation("eager")  # faster in training on short rows
     set_seed(seed)

@@ -2,8 +2,7 @@
 
 The demonstration of `peft-igc demo --base`, 900 plain requests of four authors that were written, and hashed, before
 their authors saw the generator's phrasings, and 100 stories whose two numbers are no operands of what they ask. The
-baseline is the model without the adapter, asked as it is and
-for the number only.
+baseline is the model without the adapter, asked as it is and for the number only.
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
         --output build/smollm2 --results benchmarks/results/smollm2.json
@@ -101,7 +100,9 @@ def main() -> None:
         more_sets=sets,
     )
     print(outcome.table)
-    results = {**about, "runs": {str(arguments.seed): outcome.results}}
+    run = dict(outcome.results)
+    alike = {name: run.pop(name) for name in ("base_model", "system_prompt", "settings", "versions", "hardware")}
+    results = {**about, **alike, "runs": {str(arguments.seed): run}}
     arguments.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

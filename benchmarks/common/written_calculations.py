@@ -29,6 +29,7 @@ _WORDS = rf"{_WORD}(?:\s+{_WORD}){{0,3}}"
 # Units between a number and an operator or the end: `30 snakes * 3 birds/snake`, `$5 per hour`. Not a lone `x`.
 _UNIT = re.compile(rf"(?<=[\d)%])(?:\s+{_WORDS})?(?:\s*/\s*{_WORDS})?(?=\s*(?:[-+*/)=×÷\u2212\u2013]|x\b)|\s*$)")
 _OPERAND = rf"[\s({_CURRENCY}]*(?:-(?=[\d{_CURRENCY}.]))?[\s({_CURRENCY}]*(?:{_NUMBER})[\s)%]*"
+_OF = re.compile(rf"%\s+of\s+(?=[\s({_CURRENCY}]*(?:{_NUMBER}))")  # `10% of $5000/4`
 _EXPRESSION = re.compile(rf"{_OPERAND}(?:{_SIGN}{_OPERAND})+$")
 _BEGINNING = re.compile(rf"{_OPERAND}(?:{_SIGN}{_OPERAND})+")
 # Before an expression that is a part of more: `1 1/2`, `1 and 1/4`, `12:30`, `66(1/3)`, `M + 4 + 2`.
@@ -91,7 +92,7 @@ def calculations(text: str) -> list[Calculation]:
 
 def _left(text: str) -> str | None:
     """The longest expression at the end of a text, with at least one operator, in Python's signs."""
-    text = _UNIT.sub("", text.rstrip())
+    text = _UNIT.sub("", _OF.sub("% * ", text.rstrip()))
     match = _EXPRESSION.search(text)
     if match is None or _PART.search(text[: match.start()] + match[0][: len(match[0]) - len(match[0].lstrip())]):
         return None

@@ -42,7 +42,8 @@ class Mixture:
             above 2 with more numbers, brackets, powers, decimals, per cent and money (none without all of `+ - * /`).
         look_alikes: Signs between numbers that ask for nothing: dates, scores, ranges, versions, code.
         casual: Fraction of the requests in everyday words (`wording.everyday`), and of all texts that are typed
-            casually (`wording.casual`), but for those in the form of BIG-bench.
+            casually (`wording.casual`), but for those in the form of BIG-bench. Above 0, whatever it is, a fifth of
+            the texts without a calculation are stories besides, most of which only look like a calculation.
     """
 
     none: float = 0.10

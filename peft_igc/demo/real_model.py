@@ -28,7 +28,7 @@ from ..data.wording.wording import TRAINING
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, versions
 from ..inference.loading import load_adapter, load_base
-from ..trainer.precision import computes_bf16
+from ..trainer.precision import in_bf16
 from ..tuner.config import IGCConfig
 from .harm import harm
 from .progress import duration
@@ -116,12 +116,11 @@ def _loaded(folder: str | Path, device: torch.device) -> tuple[Any, Any]:
     Raises:
         ValueError: the tokenizer has no chat template.
     """
-    on_cpu = device.type == "cpu"
-    base, tokenizer = load_base(folder, "float32" if on_cpu and not computes_bf16() else "bfloat16")
+    base, tokenizer = load_base(folder, "bfloat16" if in_bf16(device) else "float32")
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
     base.to(device)
-    if on_cpu:
+    if device.type == "cpu":
         base.set_attn_implementation("eager")  # faster in training on short rows
     return base, tokenizer
 

@@ -17,7 +17,7 @@ from transformers import PrinterCallback
 from ..data.dataset import Shuffled
 from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
-from ..trainer.precision import computes_bf16
+from ..trainer.precision import in_bf16
 from ..trainer.trainer import IGCTrainer
 from ..tuner.base_model import innermost_model
 from .batches import tokenized, tokenized_rows
@@ -85,7 +85,7 @@ def made_trainer(
         seed=seed,
         max_length=None,
         activation_checkpointing=False,
-        bf16=settings.bf16 and (not on_cpu or computes_bf16()),
+        bf16=settings.bf16 and in_bf16(model.device),
         use_cpu=on_cpu,
         save_strategy="no",
         report_to="none",

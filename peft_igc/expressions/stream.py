@@ -74,8 +74,8 @@ def symbols_in(tokens: SymbolTokens, ids: Tensor, valid: Tensor, most: int) -> i
 
 
 def _rows(tokens: SymbolTokens, ids: Tensor) -> Tensor:
-    """The row of each token [N, L] in the table: that of unknown ids for those outside, and in the header of a user's
-    message that of the control token with which it begins."""
+    """The row of each token [N, L] in the table: that of unknown ids for those outside of it, and for the name of a
+    role that of the control token before it, see `SymbolTable.header`."""
     header = tokens.header
     row = torch.where((ids >= 0) & (ids < tokens.size), ids, tokens.size)
     if len(header) > ids.shape[1] or not header:

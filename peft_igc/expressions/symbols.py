@@ -48,9 +48,10 @@ class SymbolTable:
         sizes: V bytes, the number of symbols of each token.
         pieces: For letters that may be a piece of a listed word, and parts of characters: their places in `codes`.
         words: The words that are known.
-        header: Ids of the tokens that the chat template puts before a user's message, from the last control token on,
-            if text follows it, as in `<|im_start|>user\\n`. All of them count as control tokens: the name of a role is
-            no word of the message. Empty for templates without such text, and in tables of version 0.2 and older.
+        header: Ids of the tokens that name the role before a user's message, from the control token on, if the chat
+            template names it in words, as in `<|im_start|>user`. All of them count as control tokens, because the name
+            of a role is no word of the message; the line's end after them stays one. Empty for other templates, and
+            in tables that were saved without it.
 
     Raises:
         ValueError: The fields contradict each other.
@@ -156,10 +157,12 @@ class SymbolTable:
                 for piece, at in saved["pieces"].items()
             }
             words = WordList({name: tuple(words) for name, words in saved["words"].items()})
-            header = tuple(map(int, saved.get("header", ())))
+            header = saved.get("header", [])
+            if not isinstance(header, list) or not all(type(token) is int for token in header):
+                raise TypeError(f"`header` is {header!r}, not a list of ids")
         except (binascii.Error, zlib.error, AttributeError, TypeError) as error:
             raise ValueError(f"The symbol table is damaged ({error}). {_CURE}") from error
-        return cls(codes, sizes, pieces, words, header)
+        return cls(codes, sizes, pieces, words, tuple(header))
 
 
 def _user_header(tokenizer: Any) -> tuple[int, ...]:
@@ -168,10 +171,12 @@ def _user_header(tokenizer: Any) -> tuple[int, ...]:
         return ()
     try:
         text = tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False)
-    except TemplateError:
+    except (TemplateError, TypeError, ValueError):  # it wants a system prompt, parts of messages, or a name
         return ()
     before, message, _ = text.partition(_MESSAGE)
     ids = tokenizer(before, add_special_tokens=False)["input_ids"] if message else []
+    while ids and not tokenizer.decode(ids[-1:]).strip():
+        ids = ids[:-1]
     control = special_tokens(tokenizer)
     last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
     return tuple(ids[last:]) if len(ids) - last > 1 else ()

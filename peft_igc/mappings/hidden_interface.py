@@ -23,9 +23,9 @@ from .layer_mix import LayerMix
 from .readings import Reading
 
 
-# Size of an offset's first embedding beside that of its digit's place: enough for tokens of single digits, and so
+# Score of the place that an offset prefers at first, above those of others: enough for tokens of single digits, and so
 # little that it is soon unlearned where a token has several.
-_LOOK = 0.3
+_PREFERENCE = 2.0
 
 
 class HiddenInputMapping(nn.Module):
@@ -243,7 +243,7 @@ class HiddenOutputMapping(nn.Module):
             offset, place = (x.unflatten(1, (heads, -1)) for x in (self.offset.weight, self.place))
             for head, shift in enumerate(shifts):
                 offset[:turns, head] = place[0, head] if shift is None else place[shift:][:turns, head]
-            self.offset.weight *= _LOOK
+            self.offset.weight *= _PREFERENCE / place.shape[-1] ** 0.5
             attention = self.attention
             for linear in (attention.query_map, attention.key_map, attention.value_map, attention.output_map):
                 nn.init.eye_(linear.weight)  # each head compares, and hands on, its own part

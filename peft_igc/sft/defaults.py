@@ -44,9 +44,10 @@ def device_arguments(given: set[str]) -> list[str]:
     Args:
         given: Names of the arguments that the user gave.
     """
-    if torch.accelerator.is_available():
+    chosen = given & {"use_cpu", "no_cuda"}
+    if torch.accelerator.is_available() and not chosen:
         return []
-    found = [] if given & {"use_cpu", "no_cuda"} else ["--use_cpu"]
+    found = [] if chosen else ["--use_cpu"]
     if not given & {"bf16", "fp16"} and not computes_bf16():
         found += ["--bf16", "false"]
     return found

@@ -1,4 +1,4 @@
-"""Whether training on this processor is faster in bf16 than in fp32.
+"""Whether to compute in bf16: on an accelerator, and on a processor that is faster in it than in fp32.
 
 Instruction sets do not tell: with AVX512-BF16 alone one processor multiplies matrices five times as fast in bf16, and
 another one more slowly than in fp32. So a matrix product is timed, once per process.
@@ -13,17 +13,22 @@ from functools import cache
 import torch
 
 
-__all__ = ["computes_bf16"]
+__all__ = ["computes_bf16", "in_bf16"]
 
 _FASTER = 1.5  # a training step has more than products, and converts between both types
 _SIZES = (256, 576, 1536)  # rows, inputs and outputs of a product: a small layer, a few milliseconds
 _ROUNDS = 5
 
 
+def in_bf16(device: str | torch.device) -> bool:
+    """Whether to train and measure in bf16 on a device."""
+    return torch.device(device).type != "cpu" or computes_bf16()
+
+
 @cache
 def computes_bf16() -> bool:
     """Whether this processor computes clearly faster in bf16 than in fp32; False where bf16 is emulated."""
-    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
     return _seconds(torch.float32) > _FASTER * _seconds(torch.bfloat16)
 
@@ -31,7 +36,7 @@ def computes_bf16() -> bool:
 def _seconds(dtype: torch.dtype) -> float:
     """The shortest time of a matrix product. Other work on the machine makes single times too long."""
     rows, inputs, outputs = _SIZES
-    x, weight = torch.ones(rows, inputs, dtype=dtype), torch.ones(outputs, inputs, dtype=dtype)
+    x, weight = (torch.ones(n, inputs, dtype=dtype, device="cpu") for n in (rows, outputs))
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()

@@ -13,10 +13,11 @@ import torch
 from peft import LoraConfig, get_peft_model
 from tiny_training import NESTED, WARNINGS
 
-from benchmarks.accuracy import gsm8k_sites, gsm8k_solutions
+from benchmarks.accuracy import gsm8k_solutions
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.data.worked_solutions import WorkedSolutions
+from peft_igc.trainer import precision
 
 
 TRUE = [
@@ -28,6 +29,8 @@ TRUE = [
     "1,200 - 200 = 1,000",
     "10/3 = 3.33",
     "20% * 50 = 10",
+    "She gets 10% of $5000/4 = $125",
+    "90% of 80*90 = 6480",
     "100 - 95 = 5%",
     "5/100 = 5%",
     "(2+4)*2 = 6*2 = 12",
@@ -35,7 +38,7 @@ TRUE = [
     ".5 x 4 = 2",
     "12 – 4 = 8",
 ]
-UNTRUE = ["48/2 = 25", "7/2 = 3", "2+3 = 5.5", "10/3 = 3.35", "3 - 5 = 2", "(2+4)*2 = 6*3 = 18"]
+UNTRUE = ["48/2 = 25", "10% of 80*2 = 160", "7/2 = 3", "2+3 = 5.5", "10/3 = 3.35", "3 - 5 = 2", "(2+4)*2 = 6*3 = 18"]
 UNREADABLE = ["x = 5", "So the sum = 12", "1 1/2 * 4 = 6", "at 12:30 + 18 = 48", "66(1/3) = 22", "M + 4 + 2 = 8"]
 
 
@@ -193,7 +196,7 @@ def test_both_kinds_are_trained_and_measured_from_the_command_line(tmp_path, mon
 
 @pytest.mark.parametrize("faster", [False, True])
 def test_the_recipe_follows_the_device_and_a_lora_alone_may_get_its_rank(tmp_path, monkeypatch, faster):
-    monkeypatch.setattr(gsm8k_sites, "computes_bf16", lambda: faster)
+    monkeypatch.setattr(precision, "computes_bf16", lambda: faster)
 
     def settings(kind, *line):
         arguments = gsm8k_solutions.build_parser().parse_args(

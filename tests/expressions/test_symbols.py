@@ -56,6 +56,8 @@ def test_a_table_survives_json():
         ({"pieces": {"twe": [9]}}, "`pieces` names symbol 9, but `codes` has 2"),
         ({"words": {"nonsense": ["a"]}}, "`nonsense` is no class of words"),
         ({"header": [0, 2]}, r"`header=\(0, 2\)` has ids that are not in 0..1"),
+        ({"header": "12"}, "damaged .`header` is '12', not a list of ids"),
+        ({"header": [1.7, 0]}, "damaged .`header` is"),
     ],
 )
 def test_a_damaged_table_is_refused(change, message):
@@ -112,25 +114,30 @@ def test_the_name_of_a_role_in_a_header_is_no_word_of_the_message():
         tokenizer = tiny_base()[1] if template is None else with_template(template)
         assert reasons(tokenizer, *alone) == [Reason.NONE] * 3
         assert reasons(tokenizer, *beside) == [Reason.LOOK_ALIKE] * 3
+    # the line's end of the header stays: a dash behind it is the mark of a list, and the last turn is not read on
+    assert reasons(with_template(ROLES), "- 5 + 3", "+ 5 =", "- 12/4 + 2 =") == [Reason.MALFORMED] * 3
 
 
-def test_the_header_begins_with_the_last_control_token_before_a_message():
+def test_the_header_is_the_name_of_the_role_and_the_control_token_before_it():
     tokenizer = with_template(ROLES)
     header = SymbolTable.from_tokenizer(tokenizer).header
-    assert tokenizer.decode(header) == "<|user|>user\n"
+    assert tokenizer.decode(header) == "<|user|>user"
     assert SymbolTable.from_tokenizer(tiny_base()[1]).header == ()
     assert SymbolTable.from_tokenizer(with_template(None)).header == ()
-    strict = with_template("{{ raise_exception('a system prompt is missing') }}")
-    assert SymbolTable.from_tokenizer(strict).header == ()
+    assert SymbolTable.from_tokenizer(with_template("<|user|>\n\n{{ messages[0].content }}")).header == ()
+    for refusing in ("{{ raise_exception('a system prompt is missing') }}", {"tool_use": ROLES},
+                     "{{ messages[0].content + [] }}"):  # fmt: skip
+        assert SymbolTable.from_tokenizer(with_template(refusing)).header == ()
 
 
 def test_a_header_that_is_not_whole_is_text():
     tokenizer = with_template(ROLES)
     tokens = SymbolTokens.from_tokenizer(tokenizer)
-    control, role, line = tokens.header
-    ids = torch.tensor([[control, role, line, role], [control, role, role, line]])
+    control, role = tokens.header
+    ids = torch.tensor([[control, role, control, role], [role, role, control, control]])
     is_control = stream_of(tokens, ids, torch.ones_like(ids).bool(), 4).symbol == int(Symbol.CONTROL)
-    assert is_control[0].tolist() == [True, True, True, False]
-    assert is_control[1].sum() == 1
-    short = stream_of(tokens, ids[:, :2], torch.ones(2, 2).bool(), 1).symbol
+    assert is_control[0].all()
+    assert is_control[1, -2:].all()
+    assert is_control[1].sum() == 2
+    short = stream_of(tokens, ids[:, 1:2], torch.ones(2, 1).bool(), 1).symbol  # fewer tokens than the header has
     assert (short != int(Symbol.CONTROL)).all()

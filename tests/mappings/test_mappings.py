@@ -350,17 +350,23 @@ def test_a_fresh_mapping_looks_at_the_digit_with_the_number_of_the_offset(heads)
     mapping = HiddenOutputMapping(H, places, dim=48 * heads, num_heads=heads, ffn=32, gate_dim=8, max_offset=8)
     found = []
     mapping.attention.register_forward_hook(lambda module, inputs, output: found.append(output[0]))
-    offsets = torch.arange(places)[None]
+    offsets, h = torch.arange(places)[None], torch.randn(1, places, H)
     number = torch.randint(0, 10, (1, 1, places))
     for changed in range(-1, places):  # none, then each digit
         digits = number.clone()
         digits[0, 0, changed] = (digits[0, 0, changed] + 5) % 10 if changed >= 0 else digits[0, 0, changed]
-        write(mapping, torch.randn(1, places, H), digits, offset=offsets)
+        write(mapping, h, digits, offset=offsets)
     moved = torch.stack([(one - found[0]).norm(dim=1) for one in found[1:]])  # [digit, offset]
     later = moved[torch.ones_like(moved).tril(-1) > 0].mean()
     assert moved.diagonal().mean() > 2 * later
     before = moved.diagonal(1).mean()  # the digit before, which is due behind a minus
     assert bool(before > 1.5 * moved[torch.ones_like(moved).triu(2) > 0].mean()) == (heads == 4)
+    write(mapping, torch.randn(1, places, H), number, offset=offsets)
+    torch.testing.assert_close(found[-1], found[0])  # whatever the hidden state is
+    write(mapping, h, number, signs=torch.ones(1, 1, dtype=torch.int64), offset=offsets)
+    of_sign = (found[-1] - found[0]).norm(dim=1).mean()
+    assert bool(of_sign > 1.3 * later) == (heads == 4)
+    assert found[0].norm(dim=1).mean() > 0.3 * mapping.digit.weight.norm(dim=1).mean()  # handed on at full size
 
 
 def test_a_closed_mapping_writes_nothing_and_still_learns():

@@ -113,6 +113,7 @@ def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monk
     assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).arguments[1].bf16
     monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: True)
     assert defaults.device_arguments(set()) == []
+    assert defaults.device_arguments({"use_cpu"}) == ["--bf16", "false"]  # as the recipes for a processor
 
 
 def test_the_names_in_a_file_count_as_given(tmp_path):

@@ -40,6 +40,11 @@ _EVERYDAY = {
     for form, fs in _FRAMES.items()
 }
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
+# Questions that a hasty person may mean for another story, too: `20 players form groups of 4. How many is that?`
+_VAGUE = re.compile(
+    r"How (many|much|many dollars|high|far) (is|are) (that|these|it)\b|How much is left|dollars are left|"
+    r"[Ww]hat is (the total|it now|that)|does (a single )?one( of them)? cost|many (is it|are in each)"
+)
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
 
 
@@ -151,8 +156,10 @@ def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
 def _crossed(rng: random.Random) -> Draft:
     """The setup of one operation with the question of another one, which has no calculation as its answer."""
     operator = rng.choice(tuple(CROSSED))
-    setup, asks = rng.choice(STORIES[operator]).setup, rng.choice(STORIES[rng.choice(CROSSED[operator])]).question
-    return Draft(f"{choose(setup, rng)} {choose(asks, rng)}", (setup,))
+    setup = rng.choice(STORIES[operator]).setup
+    asks = [choose(story.question, rng) for other in CROSSED[operator] for story in STORIES[other]]
+    clear = [question for question in asks if not _VAGUE.search(question)]
+    return Draft(f"{choose(setup, rng)} {rng.choice(clear)}", (setup,))
 
 
 def _framed(expressions: Mapping[str, Texts], rng: random.Random, frames: Mapping[str, Texts] = _FRAMES) -> Draft:

@@ -415,12 +415,11 @@ TRICKS = (
     "is their birthday)?",
     "{name} (walks|drives|rides) {a} miles to (school|work) and {a} miles back. How many (miles|hours) is that in "
     "{b} (days|weeks)?",
-    "{name} has {a} {thing}, {b} fewer than {other} (thinks|says|wants). How many (should|would|could) it be?",
     "{name} has twice as many as {a} {thing} and gives {b} away. How many are left?",
     "Half of {a} {thing} are red, and {b} of those are (broken|lost). How many (red ones |)are (not|left)?",
     "{name} (pays|paid) with a {a} dollar (note|bill) for {b} (tickets|coffees|books). What (change|is the change)( "
     "does {name} get|)?",
-    "In a (race|queue|line) {name} is number {b} of {a}. How many are (behind {name}|in front of {name})?",
+    "In a (race|queue|line) {name} is number {b} of {a}. How many are in front of {name}?",
     "If {a} (machines|cats|workers) make {a} {thing} in {b} (minutes|hours|days), how long does one (need|take)?",
     "It takes {b} (workers|men|painters) {a} days. How long (does it take|do) (twice as many|half of them)?",
     "A (plane|bus|train) with {a} people (crashes|leaves) at {b}. (What time is it|How late is it|How many leave at "
