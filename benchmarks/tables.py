@@ -255,6 +255,21 @@ def real_model(found: dict[str, Any]) -> str:
     return lines(head, rows)
 
 
+def reading_layers(found: dict[str, Any]) -> str:
+    """What the reading at each layer gives, with the fitted threshold and without one: right, wrong and silent."""
+    layers = found["layers"]
+    ways = [(layer, way) for layer in layers for way in ("calibrated", "no threshold")]
+    head = ["texts", "n", *(f"layer {layer}, " + way.replace("calibrated", "fitted threshold") for layer, way in ways)]
+    rows = []
+    for name, told in layers[next(iter(layers))]["sets"].items():
+        if told["calibrated"] is None:
+            continue
+        cells = [layers[layer]["sets"][name][way] for layer, way in ways]
+        shown = [" / ".join(f"{cell[one]:,}" for one in ("right", "wrong", "silent")) for cell in cells]
+        rows.append([name.replace("_", " "), f"{told['calibrated']['n']:,}", *shown])
+    return lines(head, rows)
+
+
 def gsm8k_solutions(found: dict[str, Any]) -> str:
     """A LoRA with a calculator beside a LoRA alone, on GSM8K's solutions; several seeds one after the other."""
     timed = [run for name, run in found["runs"].items() if name.startswith("token times")]
@@ -312,6 +327,9 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "answer_times": answer_times.table,
     "smollm2": real_model,
     "smollm2_hidden": real_model,
+    "smollm2_lora": real_model,
+    "smollm2_new_texts": real_model,
+    "smollm2_reading_layers": reading_layers,
     "symbol_answers": symbol_answers,
     "symbol_fuzz": symbol_fuzz,
     "symbols_cost": symbols_cost,

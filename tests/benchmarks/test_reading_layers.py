@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from benchmarks.accuracy import reading_layers
+from benchmarks.tables import reading_layers as reading_layers_table
 from peft_igc import tiny_base
 
 
@@ -36,3 +37,14 @@ def test_the_reading_is_measured_behind_each_layer(tmp_path, monkeypatch):
         for counts in layer["sets"]["plain_requests"].values():
             assert counts["right"] + counts["wrong"] + counts["silent"] == counts["n"] == 300
     assert trained == [1, 2]
+
+
+def test_the_table_has_each_layer_with_and_without_a_threshold():
+    def told(right):
+        return {"n": 9, "right": right, "wrong": 1, "silent": 8 - right}
+
+    sets = {at: {"plain_requests": {"calibrated": told(at), "no threshold": told(at + 1)}} for at in (1, 6)}
+    layers = {str(at): {"sets": sets[at]} for at in sets}
+    table = reading_layers_table({"layers": layers}).splitlines()
+    assert table[0].count("layer") == 4
+    assert table[2] == "| plain requests | 9 | 1 / 1 / 7 | 2 / 1 / 6 | 6 / 1 / 2 | 7 / 1 / 1 |"
