@@ -326,6 +326,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "overhead": overhead,
     "answer_times": answer_times.table,
     "smollm2": real_model,
+    "smollm2_earlier": real_model,
     "smollm2_hidden": real_model,
     "smollm2_lora": real_model,
     "smollm2_new_texts": real_model,

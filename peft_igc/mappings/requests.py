@@ -210,7 +210,7 @@ def _only_signs(
 ) -> torch.Tensor:
     """[N] bool, every word for the network's subtraction is the sign of a chosen number: `minus 35 from 140`.
 
-    The word cannot be both. Arguments as of `_unlike`, and the chosen numbers [N, 2] with their signs.
+    The word cannot be both, also where another one may name the operation, too: `minus 35 from 140, what's left`. Arguments as of `_unlike`, and the chosen numbers [N, 2] with their signs.
     """
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
@@ -219,7 +219,9 @@ def _only_signs(
     word, before = (found.lead[..., at].gather(1, chosen) == _MINUS for at in (0, 1))
     worded = word & (signs == 1)
     twice = (worded & before).any(1)  # `8 minus minus 5`
-    return subtracts & (named > 0) & (named <= worded.sum(1)) & ~twice
+    is_sign = (named > 0) & (named <= worded.sum(1)) & ~twice
+    taken = (worded & (found.lead[..., 0].gather(1, chosen) == _FROM).flip(1)).any(1)
+    return subtracts & (is_sign | taken)
 
 
 def _unfit(

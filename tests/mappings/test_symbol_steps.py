@@ -465,6 +465,9 @@ def test_a_word_that_the_network_takes_for_a_sign_is_not_the_operation_as_well()
     text = "Please minus 119 from 218"  # 337, as a real model read `minus 119 from 218`
     assert answer(text, operator="-", operands=(1, 0), signs=(0, 1))[0] == "NONE"
     assert answer(text, operator="-", operands=(1, 0))[0] == "99"
+    left = "minus 44 from 90 whats left"  # 134 on a real model: `left` may name the operation, too
+    assert answer(left, operator="-", operands=(1, 0), signs=(0, 1))[0] == "NONE"
+    assert answer("What is 90 minus minus 44?", operator="-", signs=(0, 1))[0] == "134"
 
 
 def test_only_the_same_thing_is_not_multiplied_by_itself():
