@@ -210,7 +210,8 @@ def _only_signs(
 ) -> torch.Tensor:
     """[N] bool, every word for the network's subtraction is the sign of a chosen number: `minus 35 from 140`.
 
-    The word cannot be both, also where another one may name the operation, too: `minus 35 from 140, what's left`. Arguments as of `_unlike`, and the chosen numbers [N, 2] with their signs.
+    The word cannot be both, also where another one may name the operation, too: `minus 35 from 140, what's left`.
+    Arguments as of `_unlike`, and the chosen numbers [N, 2] with their signs.
     """
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
