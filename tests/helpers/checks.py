@@ -62,7 +62,7 @@ def telling(model: PeftModel, name: str = "default", seed: int = 0) -> PeftModel
                 for relative in reader.relative:  # without which two numbers look alike
                     relative.weight.copy_(3 * torch.randn(relative.weight.shape, generator=generator))
             else:
-                writer.digit.weight.mul_(5)
+                writer.digit.weight.mul_(1.5)
     return model
 
 
