@@ -204,7 +204,7 @@ def test_what_is_written_with_a_shortcut_depends_on_what_it_carries(shortcut):
         reader.slots[-SHORTCUT_VECTORS:] *= -1
     same = steps_of(model, ids, torch.tensor([[8]]))
     close(same.reading.digits, step.reading.digits)  # the digits that are read have nothing to do with it
-    assert (scored(model, ids, None) - want).abs()[:, -1].max() > 0.001
+    assert (scored(model, ids, None) - want).abs()[:, -1].max() > 0.01
 
 
 @pytest.mark.parametrize("detach", [True, False])
