@@ -25,6 +25,7 @@ class WritingSettings:
     batch_size: int
     covering: int = 0  # rows whose results have all leading digits in turn
     max_digits: int = 20  # of the longer operands
+    equal_lengths: bool = False  # the longer half has results of all lengths equally often
     expressions: float = 0.4  # fraction of these rows with an expression, most of them with decimal places
     learning_rate: float = 3e-3
     muon_learning_rate: float = 1e-2
@@ -191,7 +192,7 @@ LANGUAGE_MODELS = {
             warmup_steps=50,
             log_every=10,
             checks=0,
-            writing=WritingSettings(rows=2048, steps=220, batch_size=32),
+            writing=WritingSettings(rows=3072, steps=450, batch_size=32, equal_lengths=True),
             calibration_items=900,
             most_wrong=0.01,
             least_confidence=0.75,

@@ -12,7 +12,8 @@ import dataclasses
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,21 @@ def written_rows(
         max_operands=settings.max_operands,
         decimals=settings.decimals,
     )
-    found += itertools.islice((row for row in longer if has_number(row["igc_result"])), half)
+    numbers = (row for row in longer if has_number(row["igc_result"]))
+    if stage.equal_lengths:
+        numbers = _of_equal_lengths(numbers, -(-half // settings.result_digits))
+    found += itertools.islice(numbers, half)
     return found + covering_rows(stage.covering, seed, settings.decimals)
+
+
+def _of_equal_lengths(rows: Iterable[dict[str, Any]], most: int) -> Iterator[dict[str, Any]]:
+    """The rows, but of each length of the result at most `most`: products alone have the longest results."""
+    seen: Counter[int] = Counter()
+    for row in rows:
+        digits = sum(map(str.isdigit, row["igc_result"]))
+        seen[digits] += 1
+        if seen[digits] <= most:
+            yield row
 
 
 def train_results(

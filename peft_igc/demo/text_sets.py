@@ -53,7 +53,8 @@ def generated_sets(per_group: int, n: int, seed: int, reading: DemoSettings) -> 
         or None for an adapter of fewer digits; held_out_silent, texts without a calculation, or with one that the
         calculator does not do.
     """
-    limits: dict[str, Any] = {"num_digits": reading.num_digits, "conversational": False, "distinct": True}
+    digits: dict[str, Any] = {name: getattr(reading, name) for name in ("num_digits", "result_digits")}
+    limits: dict[str, Any] = {**digits, "conversational": False, "distinct": True}
     shorter = {**limits, "max_digits": min(6, reading.num_digits)}
     read: dict[str, Any] = {"max_operands": reading.max_operands, "decimals": reading.decimals}
     phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, wording=HELD_OUT, **shorter)
@@ -76,7 +77,7 @@ def calibration_texts(n: int, config: IGCConfig) -> list[dict[str, Any]]:
     Their seeds are not those of the measured sets. `config` is the adapter's, which says what is supported.
     """
     items = []
-    limits = {name: getattr(config, name) for name in ("num_digits", "max_operands", "decimals")}
+    limits = {name: getattr(config, name) for name in ("num_digits", "result_digits", "max_operands", "decimals")}
     for seed, mixture in ((100, _ARITHMETIC), (101, _SILENT)):
         rows = ArithmeticRows(seed, **limits, mixture=mixture, wording=HELD_OUT, conversational=False)
         items += [{"prompt": row["prompt"], "target": row["igc_result"]} for row in rows.take(n)]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections import Counter
 
 import pytest
 import torch
@@ -63,6 +64,13 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     again = written_rows(rows, excluded, 0, settings)
     long = {tuple(row["igc_operands"]) for row in excluded if max(map(len, row["igc_operands"])) > 2}
     assert not long & {tuple(row["igc_operands"]) for row in again[100:] if row["igc_operands"]}
+
+
+def test_longer_rows_can_have_results_of_all_lengths_equally_often():
+    writing = WritingSettings(rows=80, steps=1, batch_size=4, equal_lengths=True)
+    settings = dataclasses.replace(SETTINGS["hidden"], writing=writing)
+    made = written_rows([], [], 0, settings)
+    assert Counter(len(row["igc_result"].lstrip("-")) for row in made) == dict.fromkeys(range(1, 11), 4)
 
 
 def test_the_demonstrations_record_has_both_stages(tmp_path):

@@ -1,5 +1,7 @@
 """What a language model is measured on, the verdicts, and the comparison with the base."""
 
+import re
+
 import pytest
 import torch
 from peft import get_peft_model
@@ -28,6 +30,14 @@ def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
     assert sets["six_to_twenty_digits"] is None
     longest = max(len(n.lstrip("-")) for item in sets["held_out_phrasings"] for n in item["igc_operands"])
     assert longest == reading.num_digits
+
+
+def test_a_result_with_more_digits_than_an_operand_is_a_number():
+    reading = LANGUAGE_MODELS["hidden"].reading
+    config = IGCConfig(layer=1, num_digits=reading.num_digits, result_digits=reading.result_digits)
+    asked = [*generated_sets(2, 40, 0, reading)["held_out_phrasings"], *calibration_texts(40, config)[:40]]
+    assert all(re.fullmatch("-?[0-9]+", item["target"]) for item in asked)
+    assert max(len(item["target"].lstrip("-")) for item in asked) > reading.num_digits
 
 
 def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
