@@ -65,6 +65,7 @@ _LITERAL = re.compile(r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:[.][0-9]+)?|[
 _LOOK_ALIKE = re.compile(
     r"(?<![0-9.])(?:[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|[0-9]{3}-[0-9]{3}-[0-9]{4})(?![0-9])"
 )
+_LOOK_ALIKE_ALONE = re.compile(r"\s*(?:[0-9]{3}-[0-9]{4}|[0-9]{4}-0[0-9])\s*")  # unless a word asks for it
 
 
 class Refused(Exception):
@@ -123,6 +124,8 @@ def _expression(text: str) -> list[Piece]:
     body = body.rpartition("=")[2]
     if reaches:
         body = re.split(r"\n|(?<=[^\W\d])[.!?]\s|(?<=[0-9)%])[.!?]\s+(?=[A-Z])", body.strip())[-1]
+    if not reaches and _LOOK_ALIKE_ALONE.fullmatch(body):
+        raise Refused(NOT_UNDERSTOOD)
     body = re.sub(r"\A\s*(?:[0-9]+|[a-z])[.)]\s+", "", body)  # a list number
     pieces = _without_units(_without_words_before(_pieces(_LOOK_ALIKE.sub(UNKNOWN, body)), reaches))
     if any(piece.kind == "bad" for piece in pieces):

@@ -56,7 +56,11 @@ def _after_item_number(symbol: Tensor, opening: Tensor, closing: Tensor) -> Tens
     begins[:, 0] |= opening[:, 0]
     short = back(begins, 2) & back(digit, 1)
     long = back(begins, 3) & back(digit, 2) & back(digit, 1)
-    signed = ahead(space, 1) & ahead(symbol == int(Symbol.MINUS), 2) & ahead(digit, 3)
+    # A minus has up to three bytes, which may be tokens of their own.
+    rest = symbol == int(Symbol.NOTHING)
+    number = ahead(digit, 3) | (ahead(rest, 3) & (ahead(digit, 4) | (ahead(rest, 4) & ahead(digit, 5))))
+    minus = (symbol == int(Symbol.MINUS)) | (symbol == int(Symbol.MINUS_SIGN))
+    signed = ahead(space, 1) & ahead(minus, 2) & number
     return closing & (short | long) & signed
 
 

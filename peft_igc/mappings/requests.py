@@ -27,6 +27,9 @@ __all__ = ["Context", "Surroundings", "signed_by_rule"]
 
 _FROM, _TO, _OFF, _LESS, _IN, _MINUS = map(letters_hash, ("from", "to", "off", "less", "in", "minus"))
 _BEING = tuple(letters_hash(word) for word in ("are", "is", "there", "fit"))
+_AND = letters_hash("and")
+_PERSONS = tuple(map(letters_hash, "i me myself you yourself he him himself she her herself we us they them".split()))
+_OWN = tuple(map(letters_hash, "my your his her our their".split()))
 
 
 class Context(NamedTuple):
@@ -140,7 +143,10 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    contradicted |= ~(found.said & here).any(1)  # `3 and 5`
+    # `3 and 5`: of the words behind, those of later turns say nothing of it, and those of a header never do.
+    behind = found.control & (place > chosen.amax(1, keepdim=True))
+    ends = torch.where(behind, place, len(place)).amin(1, keepdim=True)
+    contradicted |= ~(found.said & here & (place < ends)).any(1)
     unordered |= distance
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
@@ -234,7 +240,7 @@ def _unfit(
     Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
     a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a range, or a
     difference. What is taken off a number is not the number: what stands behind `less` is taken off, and what stands
-    behind `off` and `from` is not. How often 5 are in 55 is no product.
+    behind `off` and `from` is not. How often 5 are in 55 is no product. `Me and 4 others` are five.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -251,10 +257,12 @@ def _unfit(
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
     off = (lead[:, 0] == _LESS) | (lead[:, 1] == _OFF) | ((lead[:, 1] == _FROM) & ~to)
-    being = torch.stack([before == word for word in _BEING]).any(0)
-    inside = ((lead == _IN) & being).any(1)
+    inside = ((lead == _IN) & _among(before, _BEING)).any(1)
     off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
+    company = (lead == _AND) & _among(before, _PERSONS) & (lead.flip(1) != before)  # not `give me 12 and 5`
+    company = (company | (_among(lead, _OWN) & (before == _AND))).any(1)
+    unfit |= company & (product | of.get("/", none))
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 
 
@@ -268,6 +276,11 @@ def _parallel(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
     same = (found.lead[:, :, None] == leads[:, None]).all(3) & (leads[:, None, :, 0] != 0)  # [N, n, 2]
     behind = same.any(2)
     return behind | (found.first & found.first.gather(1, chosen).all(1, keepdim=True))
+
+
+def _among(words: torch.Tensor, listed: tuple[int, ...]) -> torch.Tensor:
+    """Where hashes of words, of any shape, are among listed ones."""
+    return torch.stack([words == word for word in listed]).any(0)
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:

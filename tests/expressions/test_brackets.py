@@ -50,7 +50,14 @@ def test_closing_brackets_that_nothing_opens_are_marked(text, at):
 
 @pytest.mark.parametrize("text", ["(1) -7=", "\n[11] -5", ": (3) -2", "7.(3) -2"])
 def test_a_number_in_brackets_before_a_sign_may_be_one_of_a_list(text):
-    assert Symbol.CLOSE not in with_list_marks(symbols([text]))
+    found = with_list_marks(symbols([text]))
+    assert not {Symbol.CLOSE, Symbol.CLOSE_SQUARE} & set(found.flatten().tolist())
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_the_minus_behind_a_list_number_may_have_several_tokens(more):
+    begin, rest, end = symbols(["[30] \u2212"]), torch.full((1, more), int(Symbol.NOTHING)), symbols(["61+4352=?"])
+    assert Symbol.CLOSE_SQUARE not in with_list_marks(torch.cat([begin, rest, end], 1))
 
 
 @pytest.mark.parametrize("text", ["6-(1) -7=", "6−(1) -7=", "6×(11) -5", "(1)-7", "(1) - 7", "(111) -7"])

@@ -505,3 +505,26 @@ def test_a_distance_is_a_difference_that_is_not_below_zero(text, operator, wante
 def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
     first = 0 if text.find("45") < text.find("712") or operator == "+" else 1
     assert answer(text, operator=operator, operands=(first, 1 - first))[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "operands", "wanted"),
+    [
+        ("Split 100 between me and 4 others", "/", (0, 1), "NONE"),  # 25 on a real model
+        ("Me and my 3 friends each ate 4 pancakes. How many did we eat?", "*", (0, 1), "NONE"),  # 12 on a real model
+        ("Tom and his 4 friends share 20 apples. How many does each get?", "/", (1, 0), "NONE"),
+        ("She and 4 others share 20 apples. How many does each get?", "/", (1, 0), "NONE"),
+        ("Give me 12 and 5 multiplied", "*", (0, 1), "60"),
+        ("Split 100 between 4 others and not me", "/", (0, 1), "25"),
+        ("I have 3 pens, he and I found 4 more. How many in all?", "+", (0, 1), "7"),
+        ("He has 20 stamps and his 4 stamps from France. How many stamps?", "+", (0, 1), "24"),
+    ],
+)
+def test_a_number_of_companions_is_not_that_of_all(text, operator, operands, wanted):
+    assert answer(text, operator=operator, operands=operands)[0] == wanted
+
+
+def test_two_numbers_without_a_word_are_no_request_whatever_the_header_says():
+    for words, wanted in (("3 and 5", "NONE"), ("sum 3 and 5", "8")):
+        for role in ("", "assistant\n"):
+            assert answer(f"<|user|>{words}<|end|><|assistant|>{role}")[0] == wanted

@@ -53,6 +53,7 @@ class Chain(enum.IntEnum):
     MONTH_DAY = 4  # -05-17
     PHONE = 5  # -123-4567
     MONTH_YEAR = 6  # /05/2024
+    MONTH = 7  # -05
 
 
 class State(NamedTuple):

@@ -88,8 +88,8 @@ def _after_operator(mode: Mode, symbol: Symbol) -> Mode:
 def number_begins(mode: Mode, chain: Chain = Chain.NONE) -> Step:
     """The last digit of a number.
 
-    `number`: digits of the group, up to `_MANY`. Flags: separated, point seen, and for a separated one whether its
-    first digit so far is zero.
+    `number`: digits of the group, up to `_MANY`. Flags: separated, point seen, and whether its first digit so far is
+    zero.
     """
     return State("number", mode, 1, (False, False, False), chain), Label.DIGIT
 
@@ -101,7 +101,7 @@ def _number(state: State, symbol: Symbol) -> Step:
         if separated and state.number == 3:
             return STRANGER, Label.NONE
         number = min(state.number + 1, _MANY)
-        flags = (separated, point, separated and symbol is S.ZERO)
+        flags = (separated, point, symbol is S.ZERO)
         return State("number", state.mode, number, flags, state.chain), Label.DIGIT
     if symbol is S.COMMA:
         if state.number == 3:
@@ -114,9 +114,12 @@ def _number(state: State, symbol: Symbol) -> Step:
             return State("odd dot", state.mode), Label.NONE
         return State("point", state.mode), Label.POINT
     whole = not separated and not point
-    if whole and (state.chain, state.number) in _DATES:
+    chain, mode = (state.chain, state.number), state.mode
+    if whole and chain in _DATES:
         return Done(Reason.LOOK_ALIKE), Label.NONE
-    after, label = _beside_number(state.mode, symbol)
+    if whole and chain in _DATES_ALONE and mode is Mode.ALIKE_ALONE:
+        mode = Mode.ALIKE_CLEAN
+    after, label = _beside_number(mode, symbol)
     if whole and isinstance(after, State):
         after = after._replace(chain=_chained(state, symbol))
     return after, label
@@ -124,16 +127,20 @@ def _number(state: State, symbol: Symbol) -> Step:
 
 # The first number of a date or a phone number, by its digits: 2024-05-17, 555-123-4567, 17/05/2024
 _DATES = {(Chain.MONTH_DAY, 4), (Chain.PHONE, 3), (Chain.MONTH_YEAR, 1), (Chain.MONTH_YEAR, 2)}
+# The same, unless a word asks for it: 555-1234, 2024-05
+_DATES_ALONE = {(Chain.PHONE_END, 3), (Chain.MONTH, 4)}
 
 
 def _chained(state: State, symbol: Symbol) -> Chain:
     """What a number and the sign that touches it may be the end of."""
     size = state.number
     if symbol is S.MINUS:
-        if state.chain in (Chain.DAY, Chain.MONTH_DAY) and size <= 2:
+        if state.chain in (Chain.DAY, Chain.MONTH, Chain.MONTH_DAY) and size <= 2:
             return Chain.MONTH_DAY
         if state.chain is Chain.PHONE_END and size == 3:
             return Chain.PHONE
+        if size == 2 and state.flags[2]:
+            return Chain.MONTH
         return Chain.DAY if size <= 2 else Chain.PHONE_END if size == 4 else Chain.NONE
     if symbol is S.SLASH:
         if state.chain is Chain.YEAR and size <= 2:
