@@ -34,7 +34,7 @@ from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.config import ANCHOR_FIELDS
 
 
-__all__ = ["read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["drawn_sites", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
 
@@ -63,6 +63,16 @@ def sites_of_rows(
                 trained = [-100] * (anchor + 1) + ids[anchor + 1 : end]
                 made.append({**row, **columns, "input_ids": ids[:end], "labels": trained})
     return made
+
+
+def drawn_sites(found: Sequence[dict[str, Any]], sites: int, seed: int) -> list[dict[str, Any]]:
+    """`sites` of the rows, or all of them; a quarter has results below zero, if there are as many: people's solutions
+    have hardly any, and a LoRA writes 0 instead."""
+    rng = random.Random(f"train_sites/{seed}")
+    below = [row for row in found if row["igc_result"].startswith("-")]
+    others = [row for row in found if not row["igc_result"].startswith("-")]
+    chosen = rng.sample(below, min(sites // 4, len(below)))
+    return chosen + rng.sample(others, min(sites - len(chosen), len(others)))
 
 
 def _end(ids: Sequence[int], anchor: int, result: str, tokenizer: Any) -> int | None:
@@ -99,7 +109,7 @@ def train_sites(
         calculator: folder of the calculator, with the adapters that were trained beside it, which are not trained.
         rows: of `annotation.gsm8k.convert`.
         output: folder of the new one.
-        sites: rows that are drawn.
+        sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
         steps, batch_size: of the training.
         seed: of the drawing and of the order.
         device: where it is trained.
@@ -115,7 +125,7 @@ def train_sites(
         setattr(config, name, getattr(wanted, name))
     config.write_again = False
     found = sites_of_rows(rows, tokenizer, config)
-    chosen = random.Random(f"train_sites/{seed}").sample(found, min(sites, len(found)))
+    chosen = drawn_sites(found, sites, seed)
     torch.manual_seed(seed)
     model = load_adapter(model, calculator, config=config, is_trainable=True)
     model.requires_grad_(False)  # `train_writing` lets the writing be trained

@@ -73,7 +73,7 @@ class WorkedCalculations:
     def _calculation(self, rng: random.Random) -> tuple[list[str], list[str], Fraction]:
         """Numbers and operators, and a value with at most `_PLACES` decimals."""
         while True:
-            kind = rng.choice(("zero", "negative", "decimal", "decimal", "three", "any"))
+            kind = rng.choice(("zero", "negative", "negative", "decimal", "decimal", "three", "any"))
             first, second, third = (_number(rng, kind == "decimal") for _ in range(3))
             if kind == "zero":
                 pair = rng.choice(((first, "-", first), ("0", "*", first), (first, "*", "0"), ("0", "/", first)))

@@ -8,7 +8,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from tiny_training import NESTED, WARNINGS
 
-from benchmarks.accuracy.gsm8k_sites import _end, read_sites, sites_of_rows, train_sites
+from benchmarks.accuracy.gsm8k_sites import _end, drawn_sites, read_sites, sites_of_rows, train_sites
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.annotation import convert
 from peft_igc.data.worked_solutions import WorkedSolutions
@@ -147,3 +147,12 @@ def test_a_row_without_a_fitting_anchor_is_refused(tools):
     ):
         with pytest.raises(ValueError, match=message):
             after_prompts(model, [{**row, "labels": labels, **changed}], tokenizer.pad_token_id)
+
+
+def test_a_quarter_of_the_sites_has_results_below_zero_if_there_are_as_many():
+    found = [{"igc_result": str(number)} for number in range(-10, 90)]
+    for sites, below in ((20, 5), (60, 10), (200, 10)):
+        drawn = drawn_sites(found, sites, 0)
+        assert len({row["igc_result"] for row in drawn}) == len(drawn) == min(sites, len(found))
+        assert sum(row["igc_result"].startswith("-") for row in drawn) == below
+    assert drawn_sites(found, 20, 0) != drawn_sites(found, 20, 1)
