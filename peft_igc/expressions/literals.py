@@ -33,6 +33,7 @@ _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERE
 _OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
 _CLOSES = sum(1 << symbol for symbol in (Symbol.EDGE, Symbol.LINE, Symbol.CONTROL, Symbol.DOT, Symbol.QUESTION))
 _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may end a part of a sentence
+_IN, _DIGITS = letters_hash("in"), letters_hash("digits")
 _MAY = letters_hash("may")  # a month behind a number, a verb elsewhere
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
@@ -103,7 +104,8 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     started = count(begins)
     literal = (count(good) == 1) & (started == 1)
     unread = valid & (torch.arange(length, device=ids.device) < stream.token[:, :1]) & stream.cut
-    odd = mark == int(Mark.STRANGE)  # the pieces of a word are one thing
+    form = (stream.code == _DIGITS) & (stream.before == _IN)  # `in digits` says how to answer
+    odd = (mark == int(Mark.STRANGE)) & ~form  # the pieces of a word are one thing
     strange = ((started > 0) & ~literal) | (count(odd & ~later(odd, 1)) > 0) | unread
     rank, decimal = _places(digit, point, begins)
     named = naming(stream.symbol, stream.named)

@@ -528,3 +528,9 @@ def test_two_numbers_without_a_word_are_no_request_whatever_the_header_says():
     for words, wanted in (("3 and 5", "NONE"), ("sum 3 and 5", "8")):
         for role in ("", "assistant\n"):
             assert answer(f"<|user|>{words}<|end|><|assistant|>{role}")[0] == wanted
+
+
+def test_digits_are_a_form_of_the_answer_or_a_thing_that_is_asked_for():
+    assert answer("Tell me the result of 65536 / 256 in digits.", operator="/")[0] == "256"
+    assert answer("Please tell 672 divided by 16 in digits", operator="/")[0] == "42"
+    assert answer("How many digits has 672 divided by 16?", operator="/")[0] == "NONE"
