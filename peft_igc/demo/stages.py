@@ -101,7 +101,7 @@ def written_rows(
         max_operands=settings.max_operands,
         decimals=settings.decimals,
     )
-    numbers = (row for row in longer if has_number(row["igc_result"]))
+    numbers: Iterator[dict[str, Any]] = (row for row in longer if has_number(row["igc_result"]))
     if stage.equal_lengths:
         numbers = _of_equal_lengths(numbers, -(-half // settings.result_digits))
     found += itertools.islice(numbers, half)
