@@ -66,13 +66,12 @@ def sites_of_rows(
 
 
 def drawn_sites(found: Sequence[dict[str, Any]], sites: int, seed: int) -> list[dict[str, Any]]:
-    """`sites` of the rows, or all of them; a quarter has results below zero, if there are as many: people's solutions
-    have hardly any, and a LoRA writes 0 instead."""
-    rng = random.Random(f"train_sites/{seed}")
-    below = [row for row in found if row["igc_result"].startswith("-")]
-    others = [row for row in found if not row["igc_result"].startswith("-")]
-    chosen = rng.sample(below, min(sites // 4, len(below)))
-    return chosen + rng.sample(others, min(sites - len(chosen), len(others)))
+    """`sites` of the rows, or all of them; at least a quarter has results below zero, if there are as many: people's
+    solutions have hardly any, and a LoRA writes 0 instead."""
+    order = random.Random(f"train_sites/{seed}").sample(found, len(found))
+    below = [row for row in order if row["igc_result"].startswith("-")][: sites // 4]
+    kept = set(map(id, below))
+    return below + [row for row in order if id(row) not in kept][: sites - len(below)]
 
 
 def _end(ids: Sequence[int], anchor: int, result: str, tokenizer: Any) -> int | None:

@@ -63,9 +63,8 @@ _PIECE = re.compile(
 _LITERAL = re.compile(r"(?:(?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:[.][0-9]+)?|[.][0-9]+")
 # Numbers in the writing of a date or a telephone number, though each of them is also a sum or a quotient.
 _LOOK_ALIKE = re.compile(
-    r"(?<![0-9.])(?:[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|[0-9]{3}-[0-9]{3}-[0-9]{4})(?![0-9])"
+    r"(?<![0-9.])(?:[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{4}-0[0-9]|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|[0-9]{3}-[0-9]{3}-[0-9]{4})(?![0-9])"
 )
-_LOOK_ALIKE_ALONE = re.compile(r"\s*(?:[0-9]{3}-[0-9]{4}|[0-9]{4}-0[0-9])\s*")  # unless a word asks for it
 
 
 class Refused(Exception):
@@ -124,8 +123,6 @@ def _expression(text: str) -> list[Piece]:
     body = body.rpartition("=")[2]
     if reaches:
         body = re.split(r"\n|(?<=[^\W\d])[.!?]\s|(?<=[0-9)%])[.!?]\s+(?=[A-Z])", body.strip())[-1]
-    if not reaches and _LOOK_ALIKE_ALONE.fullmatch(body):
-        raise Refused(NOT_UNDERSTOOD)
     body = re.sub(r"\A\s*(?:[0-9]+|[a-z])[.)]\s+", "", body)  # a list number
     pieces = _without_units(_without_words_before(_pieces(_LOOK_ALIKE.sub(UNKNOWN, body)), reaches))
     if any(piece.kind == "bad" for piece in pieces):

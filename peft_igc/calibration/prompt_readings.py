@@ -16,6 +16,7 @@ import torch
 
 from ..expressions.decimals import canonical
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
+from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..tuner.call import observing
 from ..tuner.hooks import active_config
@@ -67,11 +68,13 @@ def read_prompts(
         ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.
     """
     found: dict[int, PromptReading] = {}
+    config = active_config(model)
+    odds = 1.0 if config is None else config.stated_odds
     # What rules alone decide is known by comparing: no confidence refuses it.
     settings = ((0.0, 1.0), (_CERTAIN, 1.0))
     for chosen, (free, certain) in _passes(model, tokenizer, prompts, batch_size, raw, settings):
         n = len(chosen)
-        rows = zip(chosen, _results(free, n), _results(certain, n), _chances(free, n), strict=True)
+        rows = zip(chosen, _results(free, n), _results(certain, n), _chances(free, n, odds), strict=True)
         for at, result, ruled, chances in rows:
             found[at] = PromptReading(result, ruled is not None, chances)
     return [found[at] for at in range(len(found))]
@@ -161,13 +164,21 @@ def _results(step: Step | None, rows: int) -> list[str | None]:
     return [next(found) if ok else None for ok in speaks.tolist()]
 
 
-def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:
-    """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`."""
+def _chances(step: Step | None, rows: int, odds: float) -> list[tuple[float, ...]]:
+    """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
+
+    The step was read at a temperature of 1; `odds` are `IGCConfig.stated_odds`, which no temperature changes.
+    """
     if step is None:
         return [(0.0,) * len(TEMPERATURES)] * rows
-    found = []
+    found, read = [], step.reading
+    stated = None if step.ruling is None else step.ruling.stated.view(step.anchors.shape)
+    if isinstance(read, Pointing) and stated is not None:
+        read = read.leaning(stated, 1 / odds)
     for temperature in TEMPERATURES:
-        reading = step.reading.cooled(temperature)
+        reading = read.cooled(temperature)
+        if isinstance(reading, Pointing) and stated is not None:
+            reading = reading.leaning(stated, odds)
         chance = reading.choose().probability  # [B, A]
         if step.ruling is not None:
             asked = 1 - reading.operator.softmax(-1)[..., -1]

@@ -103,19 +103,22 @@ def written_rows(
     )
     numbers: Iterator[dict[str, Any]] = (row for row in longer if has_number(row["igc_result"]))
     if stage.equal_lengths:
-        numbers = _of_equal_lengths(numbers, -(-half // settings.result_digits))
+        lengths = min(settings.result_digits, 2 * min(stage.max_digits, settings.num_digits))
+        numbers = _of_equal_lengths(numbers, lengths, -(-half // lengths))
     found += itertools.islice(numbers, half)
     return found + covering_rows(stage.covering, seed, settings.decimals)
 
 
-def _of_equal_lengths(rows: Iterable[dict[str, Any]], most: int) -> Iterator[dict[str, Any]]:
-    """The rows, but of each length of the result at most `most`: products alone have the longest results."""
+def _of_equal_lengths(rows: Iterable[dict[str, Any]], lengths: int, most: int) -> Iterator[dict[str, Any]]:
+    """`most` rows with results of each number of digits in 1..`lengths`, as they come; only products have the most."""
     seen: Counter[int] = Counter()
     for row in rows:
         digits = sum(map(str.isdigit, row["igc_result"]))
         seen[digits] += 1
         if seen[digits] <= most:
             yield row
+        if all(seen[length] >= most for length in range(1, lengths + 1)):
+            return
 
 
 def train_results(

@@ -38,7 +38,7 @@ def with_list_marks(symbol: Tensor) -> Tensor:
 
 
 def _after_item_number(symbol: Tensor, opening: Tensor, closing: Tensor) -> Tensor:
-    """[N, W] bool: closing brackets of `[11] -5`, a list number and a sign, or a difference: nobody can tell."""
+    """[N, W] bool: closing brackets of `[11] -5`, a list number and a sign, or a sum: nobody can tell."""
 
     def back(x: Tensor, steps: int) -> Tensor:
         return torch.nn.functional.pad(x, (steps, 0))[:, : x.shape[1]]
@@ -56,11 +56,11 @@ def _after_item_number(symbol: Tensor, opening: Tensor, closing: Tensor) -> Tens
     begins[:, 0] |= opening[:, 0]
     short = back(begins, 2) & back(digit, 1)
     long = back(begins, 3) & back(digit, 2) & back(digit, 1)
-    # A minus has up to three bytes, which may be tokens of their own.
-    rest = symbol == int(Symbol.NOTHING)
-    number = ahead(digit, 3) | (ahead(rest, 3) & (ahead(digit, 4) | (ahead(rest, 4) & ahead(digit, 5))))
-    minus = (symbol == int(Symbol.MINUS)) | (symbol == int(Symbol.MINUS_SIGN))
-    signed = ahead(space, 1) & ahead(minus, 2) & number
+    sign = torch.zeros_like(space)
+    for mark in (Symbol.MINUS, Symbol.MINUS_SIGN, Symbol.PLUS):
+        sign |= symbol == int(mark)
+    tight = sign & ~ahead(space, 1)
+    signed = ahead(space, 1) & (ahead(tight, 2) | (ahead(space, 2) & ahead(tight, 3)))
     return closing & (short | long) & signed
 
 

@@ -33,7 +33,8 @@ _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERE
 _OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
 _CLOSES = sum(1 << symbol for symbol in (Symbol.EDGE, Symbol.LINE, Symbol.CONTROL, Symbol.DOT, Symbol.QUESTION))
 _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may end a part of a sentence
-_IN, _DIGITS = letters_hash("in"), letters_hash("digits")
+_PERSONS = tuple(map(letters_hash, "i me myself you yourself he him himself she her herself we us they them".split()))
+_OWN = tuple(map(letters_hash, "my your his her our their".split()))
 _MAY = letters_hash("may")  # a month behind a number, a verb elsewhere
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
@@ -65,6 +66,7 @@ class Literals(NamedTuple):
     dated: Tensor  # [N, L] bool, a month stands behind the number that begins
     thing: Tensor  # [N, L] int64, `words.letters_hash` of a word behind it that is in no list; 0 for none
     lead: Tensor  # [N, L, 2] int64, the same of the word before it and of the one before that, in a list or not
+    company: Tensor  # [N, L] bool, a person and `and` stand before the number: `me and 4 others`, `I and my 4 dogs`
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
@@ -104,8 +106,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     started = count(begins)
     literal = (count(good) == 1) & (started == 1)
     unread = valid & (torch.arange(length, device=ids.device) < stream.token[:, :1]) & stream.cut
-    form = (stream.code == _DIGITS) & (stream.before == _IN)  # `in digits` says how to answer
-    odd = (mark == int(Mark.STRANGE)) & ~form  # the pieces of a word are one thing
+    odd = mark == int(Mark.STRANGE)  # the pieces of a word are one thing
     strange = ((started > 0) & ~literal) | (count(odd & ~later(odd, 1)) > 0) | unread
     rank, decimal = _places(digit, point, begins)
     named = naming(stream.symbol, stream.named)
@@ -180,10 +181,21 @@ def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[
     room = month.new_zeros(month.shape[0], length + 1)
     thing = torch.where((stream.symbol == int(Symbol.LETTERS)) & (stream.named == 0), stream.code, 0)
     behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, month, thing)]
-    ahead = [_before(stream.symbol, x) for x in (stream.code, stream.before)]
+    ahead = [_before(stream.symbol, x) for x in (stream.code, stream.before, _with_person(stream).long())]
     found = [torch.where(ends, x, 0) for x in behind] + [torch.where(begins, x, 0) for x in ahead]
-    unit, month, thing, *lead = (room.scatter_add(1, owner, x)[:, :length] for x in found)
-    return {"unit": unit, "dated": month > 0, "thing": thing, "lead": torch.stack(lead, -1)}
+    unit, month, thing, *lead, company = (room.scatter_add(1, owner, x)[:, :length] for x in found)
+    return {"unit": unit, "dated": month > 0, "thing": thing, "lead": torch.stack(lead, -1), "company": company > 0}
+
+
+def _with_person(stream: Stream) -> Tensor:
+    """[N, S] bool, `and` directly behind a person (`me and`), and a word such as `my` directly behind that."""
+
+    def after(x: Tensor) -> Tensor:
+        return later(stream.symbol == int(Symbol.SPACE), 1) & later(x, 2)
+
+    person, own = (torch.isin(stream.code, stream.code.new_tensor(words)) for words in (_PERSONS, _OWN))
+    both = (stream.symbol == int(Symbol.AND)) & after(person)
+    return both | (own & after(both))
 
 
 def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ K operations, W places that are read.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -147,6 +148,11 @@ class Pointing(NamedTuple):
             return self
         scores = (self.scores / temperature).flatten(-2).log_softmax(-1).view_as(self.scores)
         return self._replace(scores=scores, operator=self.operator / temperature)
+
+    def leaning(self, stated: torch.Tensor, odds: float) -> Pointing:
+        """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
+        none = torch.where(stated, self.operator[..., -1] - math.log(odds), self.operator[..., -1])
+        return self._replace(operator=torch.cat([self.operator[..., :-1], none[..., None]], -1))
 
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.

@@ -23,13 +23,11 @@ from ..numbers.token_table import EMBEDDED
 from .readings import Choice, Pointing, two_places
 
 
-__all__ = ["Context", "Surroundings", "signed_by_rule"]
+__all__ = ["Context", "Surroundings", "signed_by_rule", "states"]
 
 _FROM, _TO, _OFF, _LESS, _IN, _MINUS = map(letters_hash, ("from", "to", "off", "less", "in", "minus"))
+_ROLE_ENDS = 2  # tokens from a role to the anchor: line ends
 _BEING = tuple(letters_hash(word) for word in ("are", "is", "there", "fit"))
-_AND = letters_hash("and")
-_PERSONS = tuple(map(letters_hash, "i me myself you yourself he him himself she her herself we us they them".split()))
-_OWN = tuple(map(letters_hash, "my your his her our their".split()))
 
 
 class Context(NamedTuple):
@@ -97,8 +95,45 @@ class Surroundings(NamedTuple):
     alone: torch.Tensor
 
 
+def states(reader: Any, context: Context, reading: Pointing) -> tuple[torch.Tensor, Literals]:
+    """Whether the texts state a calculation in words, as in `Good day! 5280 divided by 12, please`.
+
+    They have no numbers but the two that the network chose, and nothing but the name of an operation between these.
+
+    Args:
+        reader: the input mapping.
+        context: the text.
+        reading: the distributions.
+
+    Returns:
+        [N] bool, and the literals of the text.
+    """
+    read = context.read
+    found, chosen = literals(reader.symbols, context.ids, read, 1), _chosen(reading)
+    place = torch.arange(read.shape[1], device=read.device)
+    others = (found.literal | found.strange) & ~_at(chosen, len(place)) & (place > _turn(found, chosen))
+    inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
+    name = found.names[..., : 2 * len(OPERATIONS)].any(-1)
+    only_names = (name & inner).any(1) & ~(found.word & ~name & ~found.link & inner).any(1)
+    pair = found.literal.gather(1, chosen).all(1) & (chosen[:, 0] != chosen[:, 1])
+    return pair & only_names & ~others.any(1), found
+
+
+def _chosen(reading: Pointing) -> torch.Tensor:
+    """[N, 2] int64, the tokens of the two most probable numbers."""
+    places = two_places(reading.scores)[0]  # [B, A, 2]
+    return reading.positions.gather(2, places).flatten(0, 1).clamp(min=0)
+
+
+def _turn(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+    """[N, 1] int64, the last control token before the chosen numbers, -1 for none."""
+    place = torch.arange(found.control.shape[1], device=chosen.device)
+    before = found.control & (place < chosen.amin(1, keepdim=True))
+    return torch.where(before, place, -1).amax(1, keepdim=True)
+
+
 def signed_by_rule(
-    config: Any, reader: Any, context: Context, reading: Pointing, choice: Choice
+    config: Any, reader: Any, context: Context, reading: Pointing, choice: Choice, found: Literals
 ) -> tuple[Choice, Surroundings]:
     """The choice with the signs that the text has, and where a further number refuses it.
 
@@ -108,14 +143,12 @@ def signed_by_rule(
         context: the text.
         reading: the distributions.
         choice: `reading.choose()`.
+        found: the literals of the text.
 
     Returns:
         The choice, and what stands around it.
     """
-    read = context.read
-    found = literals(reader.symbols, context.ids, read, 1)
-    places = two_places(reading.scores)[0]  # [B, A, 2]
-    chosen = reading.positions.gather(2, places).flatten(0, 1).clamp(min=0)  # [N, 2]
+    read, chosen = context.read, _chosen(reading)
     # A word such as `minus` is a sign or the operation, which the network tells apart.
     worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
@@ -124,9 +157,7 @@ def signed_by_rule(
     unread = ~found.literal.gather(1, chosen)  # [N, 2]
     # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does, and so
     # does the network where it is sure (`In 2024 I had 3 apples`).
-    place = torch.arange(read.shape[1], device=read.device)
-    before = found.control & (place < chosen.amin(1, keepdim=True))
-    turn = torch.where(before, place, -1).amax(1, keepdim=True)
+    place, turn = torch.arange(read.shape[1], device=read.device), _turn(found, chosen)
     refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
     temperature = 1.0 if reader.training else config.temperature
     bound = found.joined | _parallel(found, chosen)
@@ -143,10 +174,10 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    # `3 and 5`: of the words behind, those of later turns say nothing of it, and those of a header never do.
-    behind = found.control & (place > chosen.amax(1, keepdim=True))
-    ends = torch.where(behind, place, len(place)).amin(1, keepdim=True)
-    contradicted |= ~(found.said & here & (place < ends)).any(1)
+    # `3 and 5`: the role in the header of the answer says nothing. It has control tokens or the anchor beside it.
+    role = shifted(found.control, 1) & (place > chosen.amax(1, keepdim=True))
+    role &= shifted(found.control, -1) | (place >= context.anchor[:, None] - _ROLE_ENDS)
+    contradicted |= ~(found.said & here & ~role).any(1)
     unordered |= distance
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
@@ -257,12 +288,11 @@ def _unfit(
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
     off = (lead[:, 0] == _LESS) | (lead[:, 1] == _OFF) | ((lead[:, 1] == _FROM) & ~to)
-    inside = ((lead == _IN) & _among(before, _BEING)).any(1)
+    being = torch.stack([before == word for word in _BEING]).any(0)
+    inside = ((lead == _IN) & being).any(1)
     off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
-    company = (lead == _AND) & _among(before, _PERSONS) & (lead.flip(1) != before)  # not `give me 12 and 5`
-    company = (company | (_among(lead, _OWN) & (before == _AND))).any(1)
-    unfit |= company & (product | of.get("/", none))
+    unfit |= found.company.gather(1, chosen).any(1) & (product | of.get("/", none))
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 
 
@@ -276,11 +306,6 @@ def _parallel(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
     same = (found.lead[:, :, None] == leads[:, None]).all(3) & (leads[:, None, :, 0] != 0)  # [N, n, 2]
     behind = same.any(2)
     return behind | (found.first & found.first.gather(1, chosen).all(1, keepdim=True))
-
-
-def _among(words: torch.Tensor, listed: tuple[int, ...]) -> torch.Tensor:
-    """Where hashes of words, of any shape, are among listed ones."""
-    return torch.stack([words == word for word in listed]).any(0)
 
 
 def _at(chosen: torch.Tensor, length: int) -> torch.Tensor:

@@ -33,6 +33,7 @@ from .requests import Context, Surroundings
 
 
 SURE = 0.98  # of the network that a calculation is asked, where numbers beside a slash might be a rate
+LONG = 7  # digits: no date, score or size has as many, nor have both parts of a telephone number
 MOST_COMPILED = 2  # operands of an expression in a compiled graph
 _OPERATORS = {  # the items that need an operation
     "+": (Item.PLUS,),
@@ -51,6 +52,8 @@ class Ruling(NamedTuple):
         ruled: [N] bool, the rules decide operands and operators.
         reason: [N] int64, a `Reason`: why there is no result; `NO_EXPRESSION` where the network decides.
         culprit: [N] int64, index of the token that caused the refusal, -1 for none.
+        stated: [N] bool, the text states one calculation, in symbols or in words, so that it is likelier that one is
+            asked (`stated_odds`).
     """
 
     expression: ExpressionReading
@@ -58,6 +61,7 @@ class Ruling(NamedTuple):
     ruled: torch.Tensor
     reason: torch.Tensor
     culprit: torch.Tensor
+    stated: torch.Tensor
 
 
 def ruling(config: Any, reader: Any, context: Context) -> Ruling:
@@ -86,7 +90,7 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
     reason = torch.where(ruled, value.reason, reason)
     if not config.decimals:  # they are calculated, but the writing was not trained on them
         reason = torch.where(ruled & (reason == int(Reason.NONE)) & (value.scale > 0), int(Reason.INEXACT), reason)
-    return Ruling(expression, value, ruled, reason, culprit)
+    return Ruling(expression, value, ruled, reason, culprit, ruled)
 
 
 def _is_plain(said: Ruling) -> torch.Tensor:
@@ -103,7 +107,7 @@ def _is_no_rate(said: Ruling, result: Result) -> torch.Tensor:
     one three times and more.
 
     So it is no date, no score such as `95/100`, and hardly a pair of measures such as `120/80`. A sign between two
-    numbers without spaces stays a range whatever they are: `1914-18`, `747-400`, `555-0199`.
+    numbers without spaces stays a range unless both are long: `1914-18`, `747-400`, `555-0199`.
 
     Args:
         said: the ruling on N steps.
@@ -113,6 +117,13 @@ def _is_no_rate(said: Ruling, result: Result) -> torch.Tensor:
     divided = (items.kind == int(Item.DIVIDE)).any(1) & (items.digits[:, 0, 2] != PAD)
     first, more = result.digits[..., 0], result.digits[..., 1:2].ne(PAD).any(-1)
     return divided.view(first.shape) & (result.sign == 0) & (first != PAD) & (more | (first > 2))
+
+
+def _is_long(said: Ruling) -> torch.Tensor:
+    """[N] bool, all numbers have `LONG` digits and more, so that they are no date, score, size or measure."""
+    items = said.expression.items
+    long = items.digits[..., LONG - 1 :].ne(PAD).any(-1)  # False if numbers have fewer digits at most
+    return (long | (items.kind != int(Item.NUMBER))).all(1)
 
 
 def decided(
@@ -138,7 +149,8 @@ def decided(
     # What may be a date or a range needs a reading that finds the same by itself.
     same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign) & (scale == 0)
     sure = 1 - chances[..., -1] >= max(SURE, config.confidence)
-    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (_is_no_rate(said, result) & sure))
+    no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
     agreed &= plain & same & legible & (around.further < 0)

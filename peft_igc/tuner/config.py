@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import functools
 import logging
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +65,7 @@ SIZES: dict[str, dict[str, int]] = {
     },
     "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
 }
+STATED_ODDS = 20.0
 EXCUSE_CONFIDENCE = 0.9  # where rows of training tell which numbers are unrelated
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
@@ -160,6 +162,10 @@ class IGCConfig(PeftConfig):
             refuses the request.
             `None`: every further number does, and the adapter has no weights to judge it. Needs `symbols`. A
             probability can be changed after training.
+        stated_odds (`float`, *optional*, defaults to `20.0`):
+            Factor of the odds that arithmetic is asked, at least 1, where the text itself states one calculation of
+            its only numbers: in symbols, or as in `Good day! 5280 divided by 12, please`. Such texts seldom ask for
+            anything else. It needs `symbols`; 1 for none. It can be changed after training.
         temperature (`float`, *optional*, defaults to `1.0`):
             Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
             probabilities; 0.001 to 1000. Above 1 they are closer to chance. The most probable reading stays the same.
@@ -272,6 +278,9 @@ class IGCConfig(PeftConfig):
     excuse_confidence: float | None = field(
         default=None, metadata={"help": "minimum probability that a further number is unrelated"}
     )
+    stated_odds: float = field(
+        default=STATED_ODDS, metadata={"help": "factor of the odds that arithmetic is asked where a text states it"}
+    )
     temperature: float = field(default=1.0, metadata={"help": "divides the logits of a reading, to calibrate them"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
     max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
@@ -338,7 +347,7 @@ class IGCConfig(PeftConfig):
         check_entries(self.trained_beside)
 
     def _check_interface(self) -> None:
-        """Validates the interface, its token table, `confidence` and `temperature`."""
+        """Validates the interface, its token table, and the probabilities that a reading is compared with."""
         if self.interface not in INTERFACES:
             raise ValueError(f"`interface={self.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
         if (self.interface == "tokens") != (self.number_tokens is not None):
@@ -361,6 +370,11 @@ class IGCConfig(PeftConfig):
             raise ValueError(
                 f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
             )
+        odds = self.stated_odds
+        if isinstance(odds, bool) or not isinstance(odds, (int, float)) or not 1 <= odds < math.inf:
+            raise ValueError(f"`stated_odds={odds!r}` is not a number of at least 1. Set it to 1 for none.")
+        if self.symbols is None and odds not in (1, STATED_ODDS):
+            raise ValueError("`stated_odds` needs `symbols`: without rules no text states anything. Leave it out.")
         excuse = self.excuse_confidence
         if excuse is None:
             return

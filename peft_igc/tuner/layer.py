@@ -435,14 +435,13 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
         if not self.training:
             reading = reading.cooled(config.temperature)
-        choice = reading.choose()
         legible = anchors >= 0
         if config.interface == "hidden":  # the token interface counts unseen text as a number
             legible &= ~_any_unseen(ids, at, since)
         # In training correct results replace these, so that no rule is asked.
         forced = call.targets is not None and self.training and config.teacher_forcing
         text = Context.of(ids, ids != PADDING, at, since)
-        result, said = result_of_step(config, reader, text, reading, choice, legible, by_rule=not forced)
+        reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
         for observer in thread.observers:
             observer(Step(anchors, reading, choice, result, said, first, ids))
         if call.targets is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
-from ..mappings.requests import Context, signed_by_rule
+from ..mappings.requests import Context, signed_by_rule, states
 from ..mappings.symbol_steps import Ruling, decided, ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
@@ -91,29 +91,35 @@ def result_of_step(
     reader: Any,
     text: Context,
     reading: Reading | Pointing,
-    choice: Choice,
     legible: torch.Tensor,
     by_rule: bool,
-) -> tuple[Result, Ruling | None]:
+) -> tuple[Reading | Pointing, Choice, Result, Ruling | None]:
     """The results of [B, A] steps, by rule where the text says it in symbols.
 
     Args:
         config: the adapter's config.
         reader: its input mapping.
         text: the text of the steps.
-        reading, choice: what was read, and the operands and operator chosen from it.
+        reading: what was read.
         legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
         by_rule: whether rules are asked, if the adapter has them.
 
     Returns:
-        The results, and what the rules say; None if they were not asked.
+        The reading, with the odds of texts that state a calculation; the operands and operator chosen from it; the
+        results; and what the rules say, None if they were not asked.
     """
     if config.symbols is None or not by_rule or not isinstance(reading, Pointing):
-        return calculate_step(config, choice, legible), None
+        choice = reading.choose()
+        return reading, choice, calculate_step(config, choice, legible), None
     legible = legible & text.known.view(legible.shape)
-    choice, around = signed_by_rule(config, reader, text, reading, choice)
-    result = calculate_step(config, choice, legible)
-    return decided(config, ruling(config, reader, text), reading, result, legible, around)
+    said = ruling(config, reader, text)
+    stated, found = states(reader, text, reading)
+    said = said._replace(stated=said.stated | stated)
+    reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
+    choice = reading.choose()
+    signed, around = signed_by_rule(config, reader, text, reading, choice, found)
+    result = calculate_step(config, signed, legible)
+    return reading, choice, *decided(config, said, reading, result, legible, around)
 
 
 def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:

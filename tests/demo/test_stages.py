@@ -71,6 +71,9 @@ def test_longer_rows_can_have_results_of_all_lengths_equally_often():
     settings = dataclasses.replace(SETTINGS["hidden"], writing=writing)
     made = written_rows([], [], 0, settings)
     assert Counter(len(row["igc_result"].lstrip("-")) for row in made) == dict.fromkeys(range(1, 11), 4)
+    shorter = dataclasses.replace(settings, num_digits=4, max_digits=4)  # no product has ten digits
+    made = written_rows([], [], 0, shorter)
+    assert Counter(len(row["igc_result"].lstrip("-")) for row in made) == dict.fromkeys(range(1, 9), 5)
 
 
 def test_the_demonstrations_record_has_both_stages(tmp_path):

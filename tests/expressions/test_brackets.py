@@ -48,7 +48,9 @@ def test_closing_brackets_that_nothing_opens_are_marked(text, at):
     assert found.tolist() == at
 
 
-@pytest.mark.parametrize("text", ["(1) -7=", "\n[11] -5", ": (3) -2", "7.(3) -2"])
+@pytest.mark.parametrize(
+    "text", ["(1) -7=", "\n[11] -5", ": (3) -2", "7.(3) -2", "(3)  -5", "(3) +5", "(3) -.5", "[1] -$5"]
+)
 def test_a_number_in_brackets_before_a_sign_may_be_one_of_a_list(text):
     found = with_list_marks(symbols([text]))
     assert not {Symbol.CLOSE, Symbol.CLOSE_SQUARE} & set(found.flatten().tolist())

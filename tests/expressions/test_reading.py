@@ -101,9 +101,8 @@ REFUSED = {
     "Is it 5? 3 + 4 =": Reason.OTHER_NUMBER,
     "What does this mean: 9/12 was a Tuesday.": Reason.LOOK_ALIKE,
     "What is 3 + 4 in binary?": Reason.NOT_UNDERSTOOD,
-    "subtract 71 - 16": Reason.NOT_UNDERSTOOD,
-    "Square root: 16 + 9": Reason.NOT_UNDERSTOOD,
-    "Negative: 16 + 9": Reason.NOT_UNDERSTOOD,
+    "Add one: 3 + 4": Reason.NOT_UNDERSTOOD,
+    "Multiply by itself: 3 + 4": Reason.NOT_UNDERSTOOD,
     "\n- 5 + 3 =": Reason.MALFORMED,
 }
 

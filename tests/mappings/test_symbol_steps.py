@@ -1,6 +1,7 @@
 """Promises of the meeting of rules and network: symbols beat the reading, and what nothing excuses refuses."""
 
 import functools
+import math
 
 import pytest
 import torch
@@ -25,10 +26,13 @@ def tools():
     return tokenizer, config, make_mappings(config, 64, base.get_input_embeddings())[0].eval()
 
 
-def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedded=False, unrelated=(), **changed):
+def answer(
+    text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedded=False, unrelated=(), asked=None, **changed
+):
     """What becomes of a text whose reading points at two of its numbers (by order, with signs) with an operator.
 
-    It finds the numbers `unrelated` (by order) unrelated with a probability of 99%.
+    It finds the numbers `unrelated` (by order) unrelated with a probability of 99%, and arithmetic asked with one of
+    `asked`.
 
     Returns the number or the status, the reason, and the text of the token that caused it.
     """
@@ -46,13 +50,15 @@ def answer(text, operands=(0, 1), operator="+", sure=True, signs=(0, 0), embedde
         scores[0, 0, slot, places[min(which, len(places) - 1)], signs[slot]] = 0
     logits = torch.full((1, 1, len(config.operations) + 1), -10.0)
     logits[..., config.operations.index(operator) if operator in config.operations else -1] = 10.0 if sure else -9.9
+    if asked is not None:
+        logits[..., config.operations.index(operator)], logits[..., -1] = math.log(asked), math.log(1 - asked)
     positions = torch.arange(ids.shape[1])[None, None]
     aside, excuses = torch.zeros(1, 1, dtype=torch.bool), torch.full((1, 1, ids.shape[1]), -5.0)
     excuses[..., [places[which] for which in unrelated]] = 4.6
     reading = Pointing(scores, logits, runs.digits[:, None], positions, aside, excuses).cooled(config.temperature)
     context = Context.of(ids, valid, anchors, since)
     legible = torch.ones(1, 1, dtype=torch.bool)
-    result, said = result_of_step(config, reader, context, reading, reading.choose(), legible, by_rule=True)
+    _, _, result, said = result_of_step(config, reader, context, reading, legible, by_rule=True)
     status = Status(int(result.status[0, 0]))
     numbers = (x[0] for x in (result.digits, result.sign, result.scale))
     found = canonical(*numbers)[0] if status == Status.OK else status.name
@@ -304,7 +310,7 @@ def test_settings_of_decimals_that_would_be_ignored_are_refused(changed, message
 def test_the_network_decides_whether_an_expression_is_to_be_calculated():
     text = "What is 796 -229?"
     assert answer(text, operator="none")[0] == "NONE"
-    assert answer(text, sure=False, confidence=0.9)[0] == "NONE"
+    assert answer(text, sure=False, confidence=0.9, stated_odds=1)[0] == "NONE"
     assert answer(text, sure=False)[0] == "567"
     for text, expected in (("1 + 2 + 3", "6"), ("2^10 =", "1024"), ("0.5 * 8", "4"), ("796 -229", "567")):
         assert answer(text, operator="none")[0] == expected  # nothing else is said
@@ -512,25 +518,55 @@ def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
     [
         ("Split 100 between me and 4 others", "/", (0, 1), "NONE"),  # 25 on a real model
         ("Me and my 3 friends each ate 4 pancakes. How many did we eat?", "*", (0, 1), "NONE"),  # 12 on a real model
-        ("Tom and his 4 friends share 20 apples. How many does each get?", "/", (1, 0), "NONE"),
         ("She and 4 others share 20 apples. How many does each get?", "/", (1, 0), "NONE"),
         ("Give me 12 and 5 multiplied", "*", (0, 1), "60"),
-        ("Split 100 between 4 others and not me", "/", (0, 1), "25"),
-        ("I have 3 pens, he and I found 4 more. How many in all?", "+", (0, 1), "7"),
-        ("He has 20 stamps and his 4 stamps from France. How many stamps?", "+", (0, 1), "24"),
+        ("Times these together for me: 12 and 5", "*", (0, 1), "60"),
+        ("Can you help me? 12 and 5 multiplied", "*", (0, 1), "60"),
+        ("Thank you. And 12 times 5?", "*", (0, 1), "60"),
+        ("Multiply your 12 and my 5", "*", (0, 1), "60"),
+        ("I have 20 pencils and my 4 students share them. How many does each get?", "/", (0, 1), "5"),
     ],
 )
-def test_a_number_of_companions_is_not_that_of_all(text, operator, operands, wanted):
+def test_a_number_of_companions_is_neither_a_factor_nor_a_divisor(text, operator, operands, wanted):
     assert answer(text, operator=operator, operands=operands)[0] == wanted
 
 
 def test_two_numbers_without_a_word_are_no_request_whatever_the_header_says():
     for words, wanted in (("3 and 5", "NONE"), ("sum 3 and 5", "8")):
-        for role in ("", "assistant\n"):
-            assert answer(f"<|user|>{words}<|end|><|assistant|>{role}")[0] == wanted
+        for role in ("<|assistant|>", "<|assistant|>assistant\n", "<|user|>assistant<|assistant|>"):
+            assert answer(f"<|user|>{words}<|end|>{role}")[0] == wanted
+    # what is said in later turns counts
+    later = "<|user|>3 and 5<|end|><|assistant|>What is to be done with them?<|end|><|user|>Multiply them<|end|>"
+    assert answer(f"{later}<|assistant|>", operator="*")[0] == "15"
 
 
-def test_digits_are_a_form_of_the_answer_or_a_thing_that_is_asked_for():
-    assert answer("Tell me the result of 65536 / 256 in digits.", operator="/")[0] == "256"
-    assert answer("Please tell 672 divided by 16 in digits", operator="/")[0] == "42"
-    assert answer("How many digits has 672 divided by 16?", operator="/")[0] == "NONE"
+@pytest.mark.parametrize(
+    ("text", "operator", "stated"),
+    [
+        ("Good day! I would like 5280 divided by 12", "/", True),
+        ("ok, 45 minus 16", "-", True),
+        ("What is 5280 + 12, please?", "+", True),  # by rule
+        ("Do you know what 5280, divided by 12, is?", "/", True),
+        ("Divide 5280 by 12", "/", False),
+        ("I have 45 pens and 16 more", "+", False),
+        ("ok, 45 minus 16 and 7", "-", False),
+        ("In two days, 45 minus 16", "-", False),
+        ("45 pens minus 16", "-", False),
+    ],
+)
+def test_a_text_that_states_a_calculation_probably_asks_for_it(text, operator, stated):
+    for asked, odds, wanted in ((0.2, 20, True), (0.03, 20, False), (0.2, 1, False)):
+        found = answer(text, operator=operator, asked=asked, stated_odds=odds, confidence=0.75)[0]
+        assert (found != "NONE") == (wanted and stated), (asked, odds)
+    # more confidence needs more of the network
+    assert answer(text, operator=operator, asked=0.2, stated_odds=20, confidence=0.9)[0] == "NONE"
+
+
+def test_long_numbers_beside_a_sign_are_no_date_and_no_size():
+    for text in ("Work out {a}-{b} for me", "Let n = {a}×{b}. What is n?", "Would you give {a}/{b} to me?"):
+        operator = {"-": "-", "×": "*", "/": "/"}[text[text.index("}") + 1]]
+        long, short = text.format(a=9400000, b=4700000), text.format(a=940000, b=470000)
+        found = answer(long, operator=operator, result_digits=20)[0]
+        assert found == {"-": "4700000", "*": "44180000000000", "/": "2"}[operator]
+        assert answer(short, operator=operator)[0] == "NONE"
+        assert answer(long, operator=operator, asked=0.7)[0] == "NONE"

@@ -81,8 +81,6 @@ OPERATORS = {S.PLUS, S.TIMES, S.DIVIDE, S.CARET}
 
 # Words that change what an expression behind them means.
 _CHANGING = {S.OPERATOR_WORD, S.LINK, S.FUNCTION, S.MODIFIER, S.SIGN_WORD}
-_OPERATIONS = {S.OPERATOR_WORD, S.LINK}  # which need a number
-_PARTS = {S.DOT, S.QUESTION, S.BANG, S.COLON}  # which end a part that such a word belongs to
 _BREAKS = {S.DOT, S.QUESTION, S.BANG, S.SEMICOLON, S.RELATION}  # a request does not reach over them
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _MOST_LIST_DIGITS = 2
@@ -102,8 +100,8 @@ def leave(mode: Mode, symbol: Symbol, words: int = 0) -> State | Done:
     if mode is Mode.ALIKE_WORD:
         return Done(Reason.LOOK_ALIKE)
     need = mode is not Mode.SURE
-    # flags: a request must be found; the expression may be the whole message; within a word; a sentence has ended
-    return before_request(State("ask", mode, 0, (need, mode is Mode.ALIKE_ALONE, False, False)), symbol)
+    # flags: a request must be found; the expression may be the whole message; within a word
+    return before_request(State("ask", mode, 0, (need, mode is Mode.ALIKE_ALONE, False)), symbol)
 
 
 def outside(state: State, symbol: Symbol) -> State | Done:
@@ -168,7 +166,7 @@ def _closing(state: State, symbol: Symbol) -> State | Done:
 
 def before_request(state: State, symbol: Symbol) -> State | Done:
     """Phases `ask`, `ask line` (a line's end), `ask mark` (a mark as after a list number), `ask list` (its digits)."""
-    need, whole, within, ended = state.flags
+    need, whole, within = state.flags
     if symbol in (S.EDGE, S.CONTROL) or (symbol is S.LINE and state.phase == "ask line"):
         return Done(Reason.LOOK_ALIKE if need and not whole else Reason.NONE)
     if state.phase == "ask list":
@@ -176,14 +174,12 @@ def before_request(state: State, symbol: Symbol) -> State | Done:
     if symbol is S.LINE:
         return Done(Reason.LOOK_ALIKE) if need and not whole else state._replace(phase="ask line")
     if symbol is S.SPACE:
-        phase = "ask line" if state.phase == "ask line" else "ask"
-        return state._replace(phase=phase, flags=(need, whole, False, ended))
+        return state._replace(phase="ask line" if state.phase == "ask line" else "ask", flags=(need, whole, False))
     if symbol in (S.ZERO, S.DIGIT) and state.phase == "ask mark":
         return Done(Reason.LOOK_ALIKE) if need else state._replace(phase="ask list", number=1)
     if symbol in NUMBERS or symbol in STRANGE:
         return refused(symbol)
-    changing = _CHANGING - _OPERATIONS if ended else _CHANGING  # `Subtract: 71 - 16`
-    if symbol in OPERATORS or symbol is S.STAR or (state.number < 2 and symbol in changing):
+    if symbol in OPERATORS or symbol is S.STAR or (state.number < 2 and symbol in _CHANGING):
         return Done(Reason.NOT_UNDERSTOOD)
     if symbol is S.REQUEST:
         need = False
@@ -194,7 +190,7 @@ def before_request(state: State, symbol: Symbol) -> State | Done:
     if need and count > _MOST_REQUEST_WORDS:
         return Done(Reason.LOOK_ALIKE)
     phase = "ask mark" if symbol in (S.DOT, S.LIST_MARK) or symbol in CLOSING else "ask"
-    return State(phase, Mode.SURE, count, (need, False, word, ended or symbol in _PARTS))
+    return State(phase, Mode.SURE, count, (need, False, word))
 
 
 def _list_number(state: State, symbol: Symbol) -> State | Done:
@@ -202,7 +198,7 @@ def _list_number(state: State, symbol: Symbol) -> State | Done:
     if symbol in (S.ZERO, S.DIGIT) and state.number < _MOST_LIST_DIGITS:
         return state._replace(number=state.number + 1)
     if symbol is S.LINE:
-        return State("ask line", Mode.SURE, 0, (False, False, False, True))
+        return State("ask line", Mode.SURE, 0, (False, False, False))
     if symbol in OPENING or symbol is S.SPACE:
         return state._replace(number=_MOST_LIST_DIGITS)  # no more digits
     return Done(Reason.OTHER_NUMBER)

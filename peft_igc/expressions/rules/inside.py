@@ -114,21 +114,16 @@ def _number(state: State, symbol: Symbol) -> Step:
             return State("odd dot", state.mode), Label.NONE
         return State("point", state.mode), Label.POINT
     whole = not separated and not point
-    chain, mode = (state.chain, state.number), state.mode
-    if whole and chain in _DATES:
+    if whole and (state.chain, state.number) in _DATES:
         return Done(Reason.LOOK_ALIKE), Label.NONE
-    if whole and chain in _DATES_ALONE and mode is Mode.ALIKE_ALONE:
-        mode = Mode.ALIKE_CLEAN
-    after, label = _beside_number(mode, symbol)
+    after, label = _beside_number(state.mode, symbol)
     if whole and isinstance(after, State):
         after = after._replace(chain=_chained(state, symbol))
     return after, label
 
 
-# The first number of a date or a phone number, by its digits: 2024-05-17, 555-123-4567, 17/05/2024
-_DATES = {(Chain.MONTH_DAY, 4), (Chain.PHONE, 3), (Chain.MONTH_YEAR, 1), (Chain.MONTH_YEAR, 2)}
-# The same, unless a word asks for it: 555-1234, 2024-05
-_DATES_ALONE = {(Chain.PHONE_END, 3), (Chain.MONTH, 4)}
+# The first number of a date or a phone number, by its digits: 2024-05-17, 2024-05, 555-123-4567, 17/05/2024
+_DATES = {(Chain.MONTH_DAY, 4), (Chain.MONTH, 4), (Chain.PHONE, 3), (Chain.MONTH_YEAR, 1), (Chain.MONTH_YEAR, 2)}
 
 
 def _chained(state: State, symbol: Symbol) -> Chain:
