@@ -1,7 +1,7 @@
 """What a saved adapter answers of the real model's sets: a LoRA of equal size, or a calculator on texts written since.
 
-The sets are those of `benchmarks.accuracy.real_model`: BIG-bench's form, plain requests, held-out phrasings, and
-stories made to mislead. A LoRA has no reading: it is measured on sets of whole answers, and what is `silent` there is
+The sets are those of `benchmarks.accuracy.real_model`: BIG-bench's form, plain requests, held-out phrasings, stories
+made to mislead, and what people wrote, if `PEFT_IGC_DATA` names the texts. A LoRA has no reading: it is measured on sets of whole answers, and what is `silent` there is
 another answer. It is the baseline of a calculator if it is that of `recipes/smollm2_135m_lora.yaml`, with as many
 weights, rows of the same generator and as many whole steps.
 
@@ -21,6 +21,7 @@ from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.real_model import SHA256, plain_requests
 from benchmarks.common.measuring import facts
+from peft_igc.demo.real_text import data_folder, measured_items
 from peft_igc.demo.settings import LANGUAGE_MODEL
 from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read
 from peft_igc.inference.loading import TINY, load_adapter, load_base
@@ -48,8 +49,11 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
     settings = LANGUAGE_MODEL
     sets = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
     sets |= {name: plain_requests(name) for name in SHA256}
+    for name, items in measured_items(data_folder()).items():
+        sets[name] = items and [one for one in items if len(one["prompt"]) <= settings.most_of_text]
     if unknown := [name for name in names if sets.get(name) is None]:
-        raise ValueError(f"There are no sets {unknown}. The sets are {sorted(sets)}.")
+        known = sorted(name for name, items in sets.items() if items is not None)
+        raise ValueError(f"There are no sets {unknown}. The sets are {known}; more with `PEFT_IGC_DATA`.")
     beside = [name for name in names if name not in ANSWERED]
     if beside and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")

@@ -16,7 +16,6 @@ import torch
 
 from ..expressions.decimals import canonical
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
-from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..tuner.call import observing
 from ..tuner.hooks import active_config
@@ -173,11 +172,11 @@ def _chances(step: Step | None, rows: int, odds: float) -> list[tuple[float, ...
         return [(0.0,) * len(TEMPERATURES)] * rows
     found, read = [], step.reading
     stated = None if step.ruling is None else step.ruling.stated.view(step.anchors.shape)
-    if isinstance(read, Pointing) and stated is not None:
+    if stated is not None:
         read = read.leaning(stated, 1 / odds)
     for temperature in TEMPERATURES:
         reading = read.cooled(temperature)
-        if isinstance(reading, Pointing) and stated is not None:
+        if stated is not None:
             reading = reading.leaning(stated, odds)
         chance = reading.choose().probability  # [B, A]
         if step.ruling is not None:

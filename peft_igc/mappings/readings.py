@@ -98,6 +98,10 @@ class Reading(NamedTuple):
         """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
         return self if temperature == 1 else Reading(*(logits / temperature for logits in self))
 
+    def leaning(self, stated: torch.Tensor, odds: float) -> Reading:
+        """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
+        return self._replace(operator=_leaning(self.operator, stated, odds))
+
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the mean cross-entropy over the digits of an operand plus that of its sign, summed over operands."""
         loss = _cross_entropy(self.digits, targets.operands).mean(-1).sum(-1)
@@ -151,8 +155,7 @@ class Pointing(NamedTuple):
 
     def leaning(self, stated: torch.Tensor, odds: float) -> Pointing:
         """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
-        none = torch.where(stated, self.operator[..., -1] - math.log(odds), self.operator[..., -1])
-        return self._replace(operator=torch.cat([self.operator[..., :-1], none[..., None]], -1))
+        return self._replace(operator=_leaning(self.operator, stated, odds))
 
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.
@@ -266,6 +269,12 @@ def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     second = scores[..., 1, :, :].masked_fill(taken, float("-inf")).flatten(-2).argmax(-1)
     chosen = torch.stack([first, second], -1)
     return chosen // 2, chosen % 2
+
+
+def _leaning(operator: torch.Tensor, stated: torch.Tensor, odds: float) -> torch.Tensor:
+    """Operator logits [B, A, K + 1], the last one, of "no arithmetic", smaller at `stated`."""
+    none = torch.where(stated, operator[..., -1] - math.log(odds), operator[..., -1])
+    return torch.cat([operator[..., :-1], none[..., None]], -1)
 
 
 def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
