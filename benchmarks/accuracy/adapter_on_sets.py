@@ -1,9 +1,9 @@
 """What a saved adapter answers of the real model's sets: a LoRA of equal size, or a calculator on texts written since.
 
 The sets are those of `benchmarks.accuracy.real_model`: BIG-bench's form, plain requests, held-out phrasings, stories
-made to mislead, and what people wrote, if `PEFT_IGC_DATA` names the texts. A LoRA has no reading: it is measured on sets of whole answers, and what is `silent` there is
-another answer. It is the baseline of a calculator if it is that of `recipes/smollm2_135m_lora.yaml`, with as many
-weights, rows of the same generator and as many whole steps.
+made to mislead, and what people wrote, if `PEFT_IGC_DATA` names the texts. A LoRA has no reading: it is measured on
+sets of whole answers, and what is `silent` there is another answer. It is the baseline of a calculator if it is that
+of `recipes/smollm2_135m_lora.yaml`, with as many weights, rows of the same generator and as many whole steps.
 
     peft-igc sft --config recipes/smollm2_135m_lora.yaml
     python -m benchmarks.accuracy.adapter_on_sets --base .cache/smollm2/base --adapters build/smollm2-lora \

@@ -48,11 +48,11 @@ class Chain(enum.IntEnum):
 
     NONE = 0
     DAY = 1  # -17
-    PHONE_END = 2  # -4567
+    PHONE_END = 2  # -4567, or the year in -2024
     YEAR = 3  # /2024
     MONTH_DAY = 4  # -05-17
     PHONE = 5  # -123-4567
-    MONTH_YEAR = 6  # /05/2024
+    MONTH_YEAR = 6  # /05/2024, -05-2024
     MONTH = 7  # -05
 
 

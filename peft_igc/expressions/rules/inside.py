@@ -122,7 +122,7 @@ def _number(state: State, symbol: Symbol) -> Step:
     return after, label
 
 
-# The first number of a date or a phone number, by its digits: 2024-05-17, 2024-05, 555-123-4567, 17/05/2024
+# The first number of a date or a phone number, by its digits: 2024-05-17, 2024-05, 555-123-4567, 17/5/2024, 17-05-2024
 _DATES = {(Chain.MONTH_DAY, 4), (Chain.MONTH, 4), (Chain.PHONE, 3), (Chain.MONTH_YEAR, 1), (Chain.MONTH_YEAR, 2)}
 
 
@@ -132,8 +132,8 @@ def _chained(state: State, symbol: Symbol) -> Chain:
     if symbol is S.MINUS:
         if state.chain in (Chain.DAY, Chain.MONTH, Chain.MONTH_DAY) and size <= 2:
             return Chain.MONTH_DAY
-        if state.chain is Chain.PHONE_END and size == 3:
-            return Chain.PHONE
+        if state.chain is Chain.PHONE_END and size <= 3:
+            return Chain.PHONE if size == 3 else Chain.MONTH_YEAR
         if size == 2 and state.flags[2]:
             return Chain.MONTH
         return Chain.DAY if size <= 2 else Chain.PHONE_END if size == 4 else Chain.NONE
