@@ -178,7 +178,7 @@ def signed_by_rule(
     role = shifted(found.control, 1) & (place > chosen.amax(1, keepdim=True))
     role &= shifted(found.control, -1) | (place >= context.anchor[:, None] - _ROLE_ENDS)
     contradicted |= ~(found.said & here & ~role).any(1)
-    unordered |= distance
+    unordered |= distance | _named_behind(found, chosen, here)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
     left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
@@ -235,6 +235,18 @@ def _unlike(
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
+
+
+def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    """[N] bool, the words for a subtraction stand behind both numbers: `17 and 29, subtract the old from the new`.
+
+    Not where letters stand for the numbers: `x = 5, y = 12. What is x minus y?`
+    """
+    bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
+    named = found.names[..., bits].any(2) & turn
+    first = torch.where(named, torch.arange(named.shape[1], device=named.device), named.shape[1]).amin(1)
+    letters = ((found.assigned | found.variable | (found.formula > 0)) & turn).any(1)
+    return (first > chosen.amax(1)) & named.any(1) & ~letters
 
 
 def _only_signs(

@@ -570,3 +570,10 @@ def test_long_numbers_beside_a_sign_are_no_date_and_no_size():
         assert found == {"-": "4700000", "*": "44180000000000", "/": "2"}[operator]
         assert answer(short, operator=operator)[0] == "NONE"
         assert answer(long, operator=operator, asked=0.7)[0] == "NONE"
+
+
+def test_a_subtraction_named_behind_both_numbers_has_no_order_of_its_own():
+    text = "The old reading was 48213 and the new one is 49087, subtract the old from the new"  # -874 on a real model
+    assert answer(text, operator="-")[0] == "NONE"
+    assert answer(text, operator="-", operands=(1, 0))[0] == "874"
+    assert answer("What do I get if I subtract 49087 from 48213?", operator="-", operands=(1, 0))[0] == "-874"
