@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import get_peft_model
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import IGCConfig, tiny_base, tiny_igc
 from peft_igc.calibration.operating_curve import THRESHOLDS, OperatingPoint, choose_confidence, operating_curve
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
 from peft_igc.calibration.run import check_items
@@ -175,3 +175,33 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_p
 def test_a_faulty_temperature_is_refused(value):
     with pytest.raises(ValueError, match="`temperature="):
         IGCConfig(temperature=value)
+
+
+@pytest.mark.parametrize("value", [0, 0.5, True, "hot", float("nan"), float("inf")])
+def test_faulty_odds_are_refused(value):
+    with pytest.raises(ValueError, match="`stated_odds="):
+        IGCConfig(stated_odds=value)
+
+
+def test_odds_without_rules_are_refused():
+    with pytest.raises(ValueError, match="`stated_odds` needs `symbols`"):
+        IGCConfig(stated_odds=5)
+
+
+def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
+    model, tokenizer = tiny_igc()
+    config, prompts = model.peft_config["default"], ["Well, 5280 divided by 12", "Well, divide 5280 by 12"]
+    chances = [one.probabilities for one in read_prompts(model, tokenizer, prompts)]
+    for temperature in (0.5, 4.0):
+        config.temperature = temperature
+        for prompt, known in zip(prompts, chances, strict=True):
+            steps = []
+            message = [{"role": "user", "content": prompt}]
+            inputs = tokenizer.apply_chat_template(
+                message, add_generation_prompt=True, return_tensors="pt", return_dict=True
+            )
+            with observing(steps.append):
+                model(**inputs)
+            step = next(seen for seen in steps if isinstance(seen, Step))
+            found = float(step.choice.probability[0, -1])
+            assert found == pytest.approx(known[TEMPERATURES.index(temperature)], abs=1e-5)
