@@ -126,6 +126,40 @@ def _is_long(said: Ruling) -> torch.Tensor:
     return (long | (items.kind != int(Item.NUMBER))).all(1)
 
 
+def _asked(config: Any, said: Ruling, reading: Pointing) -> torch.Tensor:
+    """[B, A] bool, a calculation is asked: by the network, or as an expression that ends at the anchor and has another
+    form than those of training."""
+    chances = reading.operator.softmax(-1)  # [B, A, K + 1]
+    asked = (chances.argmax(-1) < len(config.operations)) & (1 - chances[..., -1] >= config.confidence)
+    return asked | (said.expression.reaches & ~_is_plain(said)).view(asked.shape)
+
+
+def _values(said: Ruling, shape: torch.Size) -> Result:
+    """The values of the expressions of [B, A] steps."""
+    status = torch.where(said.reason == int(Reason.INEXACT), int(Status.INEXACT), said.value.status)
+    digits, sign, scale = said.value.digits, said.value.sign, said.value.scale
+    return Result(digits.view(*shape, -1), sign.view(shape), status.view(shape), scale.view(shape))
+
+
+def _emptied(result: Result) -> Result:
+    """A result without digits, sign and scale where it is not `OK`."""
+    ok = result.status == int(Status.OK)
+    digits = torch.where(ok[..., None], result.digits, PAD)
+    return Result(digits, torch.where(ok, result.sign, 0), result.status, torch.where(ok, result.scale, 0))
+
+
+def decided_by_rule(config: Any, said: Ruling, reading: Pointing, legible: torch.Tensor) -> Result | None:
+    """The results of `decided`, if every step has an expression that is asked, so that no words around it count.
+
+    Costs a synchronization, and saves the search for them. None otherwise, and in a compiled graph. Arguments as of
+    `decided`.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    every = said.ruled.view(legible.shape) & legible & _asked(config, said, reading)
+    return _emptied(_values(said, legible.shape)) if bool(every.all()) else None
+
+
 def decided(
     config: Any, said: Ruling, reading: Pointing, result: Result, legible: torch.Tensor, around: Surroundings
 ) -> tuple[Result, Ruling]:
@@ -140,36 +174,30 @@ def decided(
         around: the second return value of `signed_by_rule`.
     """
     shape = legible.shape
-    chances = reading.operator.softmax(-1)  # [B, A, K + 1]
-    asked = chances.argmax(-1) < len(config.operations)
-    asked &= 1 - chances[..., -1] >= config.confidence
-    plain = _is_plain(said).view(shape)
-    ruled, reason, culprit, value = (x.view(shape) for x in (said.ruled, said.reason, said.culprit, said.value.status))
-    digits, sign, scale = said.value.digits.view(*shape, -1), said.value.sign.view(shape), said.value.scale.view(shape)
+    value = _values(said, shape)
+    ruled, reason, culprit = (x.view(shape) for x in (said.ruled, said.reason, said.culprit))
     # What may be a date or a range needs a reading that finds the same by itself.
-    same = (result.status == value) & (result.digits == digits).all(-1) & (result.sign == sign) & (scale == 0)
-    sure = 1 - chances[..., -1] >= max(SURE, config.confidence)
+    same = (result.status == value.status) & (result.sign == value.sign) & (value.scale == 0)
+    same &= (result.digits == value.digits).all(-1)
+    sure = 1 - reading.operator.softmax(-1)[..., -1] >= max(SURE, config.confidence)
     no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
     agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
-    agreed &= plain & same & legible & (around.further < 0)
-    status = torch.where(reason == int(Reason.INEXACT), int(Status.INEXACT), value)
-    reaches = said.expression.reaches.view(shape)
-    asked |= around.bare | (reaches & ~plain)  # adapters may be trained without such expressions
-    by_rule = torch.where(asked & legible, status, int(Status.NONE))
+    agreed &= _is_plain(said).view(shape) & same & legible & (around.further < 0)
+    asked = _asked(config, said, reading) | around.bare
+    by_rule = torch.where(asked & legible, value.status, int(Status.NONE))
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
     by_symbols = (reason == int(Reason.LOOK_ALIKE)) | (reason == int(Reason.OTHER_NUMBER))
-    learned = ~ruled & ~reaches & ~by_symbols & in_words
+    learned = ~ruled & ~said.expression.reaches.view(shape) & ~by_symbols & in_words
     # The difference between 3 and 5 is 2 for some, and -2 for others.
     unclear = around.contradicted | (around.unordered & (result.sign == 1)) | around.spelled | around.negated
     refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | unclear)
     status = torch.where((learned & ~refused) | agreed, result.status, int(Status.NONE))
     status = torch.where(ruled, by_rule, status)
-    ok = status == int(Status.OK)
-    digits = torch.where(ruled[..., None], digits, result.digits)
-    sign, scale = torch.where(ruled, sign, result.sign), torch.where(ruled & ok, scale, 0)
+    digits = torch.where(ruled[..., None], value.digits, result.digits)
+    sign, scale = torch.where(ruled, value.sign, result.sign), torch.where(ruled, value.scale, 0)
     reason = torch.where(learned | agreed, int(Reason.NO_EXPRESSION), reason)
     culprit = torch.where(learned | agreed, -1, culprit)
     vague = around.strange | (around.further < 0)
@@ -177,4 +205,4 @@ def decided(
     reason = torch.where(refused, why, reason)
     culprit = torch.where(refused, around.further, culprit)
     said = said._replace(reason=reason.flatten(), culprit=culprit.flatten())
-    return Result(torch.where(ok[..., None], digits, PAD), torch.where(ok, sign, 0), status, scale), said
+    return _emptied(Result(digits, sign, status, scale)), said

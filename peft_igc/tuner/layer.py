@@ -276,7 +276,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 earlier = state.write_from
                 state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
         # 4 Write: each position is governed by the latest anchor at or before it.
-        if state.write_from is not None:
+        if state.write_from is not None and not self._is_silent(name, state, new, call):
             skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
             if skipped < new:
                 h, *progress = self._write(name, h, state, skipped, reading, call)
@@ -429,6 +429,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if self._has_no_operands(name, state, anchors, since, longest, call):
             return None, Steps.silent(anchors, kinds, config.result_digits or 0, features), None
         kept, ids, first = state.readable(longest, features)
+        real, silent = state.real, Steps.silent(anchors, kinds, config.result_digits or 0, features)
+        rows = None if config.shortcut or not _is_lean(call) else _rows_with_anchors(anchors)
+        if rows is not None:  # in a batch each row has its anchors at other steps of the decoding
+            kept, ids, real, anchors, kinds, since = (x[rows] for x in (kept, ids, real, anchors, kinds, since))
         at = torch.where(anchors >= 0, anchors - first, -1)
         since = (since - first).clamp(min=0)
         read = reader(kept, ids != PADDING, at, ids, since)
@@ -452,9 +456,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             if self.training and config.teacher_forcing:
                 result = correct
         rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
-        ranks = state.real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
+        ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
         never = torch.full_like(at, -1)
         steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
+        steps = steps if rows is None else silent.replaced(rows, steps)
         return reading, steps, _first_to_write(config, call, anchors, result)
 
     def _has_no_operands(
@@ -468,13 +473,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     ) -> bool:
         """Whether no step of the token interface can have a result, because no context has two numbers.
 
-        Costs a synchronization, and saves the reading of most texts without arithmetic. Not asked in training, in a
-        compiled graph, with targets, or where somebody observes the reading.
+        Costs a synchronization, and saves the reading of most texts without arithmetic.
         """
-        observed = call.targets is not None or bool(thread.observers)
-        if self.igc_config[name].interface != "tokens" or observed or not longest:
-            return False
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if self.igc_config[name].interface != "tokens" or not longest or not _is_lean(call):
             return False
         tokens: Any = self.igc_input_mapping[name].tokens
         ids, first = state.recent(longest)
@@ -550,6 +551,22 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # compute in float32: only the finished update is cast to h's dtype.
         written = torch.where(active[..., None], h + update.to(h.dtype), h)  # Eq. 15
         return torch.cat([before, written], 1) if skipped else written, completed_at, ended_at
+
+    def _is_silent(self, name: str, state: State, new: int, call: Call) -> bool:
+        """Whether no step writes the only token of this call, because the text has gone on behind every result.
+
+        Saves the writing of most tokens behind a result, and costs a synchronization. So it is asked where a decoding
+        synchronizes anyway, to find anchors, and on the CPU.
+        """
+        config, steps = self.igc_config[name], state.steps
+        if new > 1 or isinstance(state, StaticText) or config.interface != "tokens" or not _is_lean(call):
+            return False
+        if config.write_again or config.shortcut or not (Rules.of(config).sequences or _is_on_host(steps.anchors)):
+            return False
+        step = steps.anchors.argmax(1, keepdim=True)  # [B, 1], as there is none behind the last token
+        governs = steps.anchors.gather(1, step) >= 0
+        ok = steps.status.gather(1, step) == int(Status.OK)
+        return not bool((governs & ok & (steps.completed_at.gather(1, step) < 0)).any())
 
     def _ends_turn(self, name: str, state: State, count: int) -> torch.Tensor:
         """[B, count] bool: which of the last tokens end a turn."""
@@ -629,6 +646,24 @@ def _first(known: torch.Tensor, found: torch.Tensor, position: torch.Tensor) -> 
     """
     first = torch.where(found, position, NO_POSITION).amin(1)  # [B, A]
     return torch.where((known < 0) & (first < NO_POSITION), first, known)
+
+
+def _is_lean(call: Call) -> bool:
+    """Whether a pass may leave out work that cannot change its output: not in training, in a compiled graph, with
+    targets, or where somebody observes the steps."""
+    watched = call.targets is not None or bool(thread.observers)
+    return not (watched or torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+
+def _is_on_host(x: torch.Tensor) -> bool:
+    """Whether a value of x can be read without waiting for a device."""
+    return x.device.type == "cpu"
+
+
+def _rows_with_anchors(anchors: torch.Tensor) -> torch.Tensor | None:
+    """[b] int64, the rows of anchors [B, A] that have any; None if all or none have. Costs a synchronization."""
+    rows = (anchors >= 0).any(1).nonzero().squeeze(1)
+    return rows if 0 < len(rows) < len(anchors) else None
 
 
 def _is_kept(call: Call, rules: Rules) -> bool:

@@ -16,7 +16,7 @@ import torch
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
 from ..mappings.requests import Context, signed_by_rule, states
-from ..mappings.symbol_steps import Ruling, decided, ruling
+from ..mappings.symbol_steps import Ruling, decided, decided_by_rule, ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
 from .config import ONLY, IGCConfig
@@ -113,6 +113,9 @@ def result_of_step(
         return reading, choice, calculate_step(config, choice, legible), None
     legible = legible & text.known.view(legible.shape)
     said = ruling(config, reader, text)
+    ruled = reading.leaning(said.ruled.view(legible.shape), config.stated_odds)
+    if (result := decided_by_rule(config, said, ruled, legible)) is not None:
+        return ruled, ruled.choose(), result, said
     stated, found = states(reader, text, reading)
     said = said._replace(stated=said.stated | stated)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)

@@ -100,6 +100,10 @@ class Steps(NamedTuple):
         """These steps and `more`, concatenated along A."""
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
+    def replaced(self, rows: torch.Tensor, other: Steps) -> Steps:
+        """These steps, with those of the `rows` [b] int64 from `other` [b, A]."""
+        return Steps(*(x.index_copy(0, rows, y) for x, y in zip(self, other, strict=True)))
+
     def cropped(self, length: torch.Tensor | int) -> Steps:
         """The steps of the first `length` tokens. Later anchors become -1, so earlier steps govern again."""
         return self._replace(

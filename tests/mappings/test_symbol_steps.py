@@ -2,6 +2,7 @@
 
 import functools
 import math
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from peft_igc.mappings.requests import Context
 from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, register_operation
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
+from peft_igc.tuner import steps
 from peft_igc.tuner.build import make_mappings
 from peft_igc.tuner.steps import result_of_step
 
@@ -59,6 +61,9 @@ def answer(
     context = Context.of(ids, valid, anchors, since)
     legible = torch.ones(1, 1, dtype=torch.bool)
     _, _, result, said = result_of_step(config, reader, context, reading, legible, by_rule=True)
+    with patch.object(steps, "decided_by_rule", return_value=None):  # the words are read although no rule needs them
+        *_, longer, all_said = result_of_step(config, reader, context, reading, legible, by_rule=True)
+    assert all(map(torch.equal, (*result, said.reason, said.culprit), (*longer, all_said.reason, all_said.culprit)))
     status = Status(int(result.status[0, 0]))
     numbers = (x[0] for x in (result.digits, result.sign, result.scale))
     found = canonical(*numbers)[0] if status == Status.OK else status.name

@@ -303,6 +303,29 @@ def test_every_text_goes_on_as_its_characters_do(name, data):
         assert got == expected[row][t], ([words.text(token) for token in ids[row, : t + 1].tolist()], numbers[row][t])
 
 
+@pytest.mark.parametrize("decimals", [False, True])
+@pytest.mark.parametrize("name", TOKENS)
+@properties
+@given(st.data())
+def test_behind_a_result_that_is_written_once_nothing_more_is_written(name, decimals, data):
+    """The layer relies on it: it does not run the writing there."""
+    ids, anchors, results = draw_answer(data, name)
+    ids, valid = batch_of([ids])
+    at, numbers = governing(ids, [(anchors, results)])
+    digits, sign = encode(numbers[0], 10)
+    scale = torch.tensor([[int(number) % 3 for number in numbers[0]]]) if decimals else None
+    told = {}
+    for t, anchor in enumerate(at[0].tolist()):
+        known = torch.tensor([[told.get(anchor, -1)]])
+        of_result = digits[None, t : t + 1], sign[None, t : t + 1], known
+        more = {"scale": scale[:, t : t + 1] if decimals else None, "once": True}
+        found = continue_result(TOKENS[name], ids[:, : t + 1], valid[:, : t + 1], at[:, t : t + 1], *of_result, **more)
+        if anchor in told:
+            assert not (found.active & ~found.again).any()
+        elif found.complete.any() and anchor >= 0:
+            told[anchor] = t
+
+
 def governing(ids, steps, left=0):
     """The anchor [N, L] and the result at each position of texts, of which `steps` has the anchors and results."""
     at, numbers = torch.full(ids.shape, -1), [["0"] * ids.shape[1] for _ in steps]

@@ -11,8 +11,10 @@ import pytest
 import torch
 from checks import adapted, generated, igc_layers, left_padded, state_of, telling_texts, watching
 from tiny_vocabulary import encode
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from peft_igc.tuner import layer as layer_module
+from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Writing
 
 
@@ -113,3 +115,58 @@ def test_with_gradients_everything_is_computed(model):
     with widths(model) as seen:
         model(**anchored_texts(), use_cache=True)
     assert seen == [anchored_texts()["input_ids"].shape[1]]
+
+
+class Written(LogitsProcessor):
+    """Makes each row write a text of its own."""
+
+    def __init__(self, width, texts):
+        self.width, self.texts = width, texts
+
+    def __call__(self, input_ids, scores):
+        chosen = [text[input_ids.shape[1] - self.width] for text in self.texts]
+        return torch.full_like(scores, -1e4).scatter(1, torch.tensor(chosen)[:, None], 0.0)
+
+
+def solutions(model):
+    """What `generate` makes of three prompts; each row has an `=` and a number behind it, at other steps."""
+    batch = left_padded([encode(row) for row in ("12 plus 45", "34 times 7", "90 plus 7 is")])
+    texts = [
+        "=7 ; the sum of what is the sum;",
+        " is what=58 ; the sum of the sum;",
+        " of the what sum=45 is the sum;",
+    ]
+    texts = [encode(text).tolist() for text in texts]
+    written = LogitsProcessorList([Written(batch["input_ids"].shape[1], texts)])
+    return generated(model, new=min(map(len, texts)), logits_processor=written, **batch)
+
+
+@pytest.fixture
+def writes_once():
+    """A model that writes each result once, and has one at every `=`."""
+    anchors = {"anchor": "tokens", "inline_token_ids": [ANCHOR]}
+    model = adapted(interface="tokens", result_digits=8, confidence=0.0, write_again=False, **anchors)
+    with torch.no_grad():
+        igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias[0] += NONE
+    return model
+
+
+def test_tokens_behind_all_results_are_not_written_to(writes_once, monkeypatch):
+    with widths(writes_once) as seen:
+        out = solutions(writes_once)
+    monkeypatch.setattr(IGCLayer, "_is_silent", lambda *args: False)
+    with widths(writes_once) as every:
+        everything = solutions(writes_once)
+    assert (len(seen), len(every)) == (6, len(out.logits) - 1)  # at three anchors, and at the number behind each
+    assert torch.equal(out.stacked, everything.stacked)
+
+
+def test_rows_without_an_anchor_are_not_read_beside_one_that_has_one(writes_once, monkeypatch):
+    rows = []
+    reader = igc_layers(writes_once)[0].igc_input_mapping["default"]
+    reader.register_forward_pre_hook(lambda module, args: rows.append(len(args[0])))
+    out = solutions(writes_once)
+    monkeypatch.setattr(layer_module, "_rows_with_anchors", lambda anchors: None)
+    everything = solutions(writes_once)
+    assert rows == [1, 1, 1, 3, 3, 3]
+    torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
