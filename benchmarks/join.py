@@ -1,7 +1,8 @@
 """Joins results of one benchmark that were measured apart: other seeds, other methods, equal in all else.
 
 In: JSON files that a command of this folder wrote. Out: one such file with all their runs. What is not a run (commit,
-versions, settings, the base model's scores) must be equal, and no run may be in two files with other numbers.
+versions, settings but for the lists of runs, the base model's scores) must be equal, and no run may be in two files with
+other numbers.
 
     python -m benchmarks.join seed_0.json seed_1.json --output benchmarks/results/mixed_corpora.json
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 
 RUNS = ("runs", "learning_rates")  # by seed, or by method and seed
+WHICH = ("kinds", "parts", "seeds")  # settings that say which runs there are
 
 
 def joined(files: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -22,6 +24,7 @@ def joined(files: dict[str, dict[str, Any]]) -> dict[str, Any]:
     (first, made), *others = files.items()
     made = dict(made)
     for name, other in others:
+        made, other = _alike(made, other), _alike(other, made)
         for key in (made.keys() | other.keys()) - set(RUNS):
             if made.get(key) != other.get(key):
                 raise SystemExit(
@@ -31,6 +34,15 @@ def joined(files: dict[str, dict[str, Any]]) -> dict[str, Any]:
             if key in made or key in other:
                 made[key] = merged(made.get(key, {}), other.get(key, {}), f"{key} of `{name}`")
     return made
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One result with the settings that say which runs there are of both."""
+    mine, others = (found.get("settings") for found in (one, other))
+    if not (isinstance(mine, dict) and isinstance(others, dict)):
+        return one
+    both = {key: sorted({*mine[key], *others[key]}) for key in WHICH if key in mine and key in others}
+    return one | {"settings": mine | both}
 
 
 def merged(one: dict[str, Any], other: dict[str, Any], where: str) -> dict[str, Any]:

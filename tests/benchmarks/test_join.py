@@ -17,6 +17,7 @@ META = {"commit": "a", "settings": {"steps": 3}, "base": {"exact_match": 0.1}}
 def join(tmp_path, *results):
     """Runs the command; the joined results, or what it said."""
     paths = []
+    tmp_path.mkdir(exist_ok=True)
     for number, made in enumerate(results):
         paths.append(str(tmp_path / f"{number}.json"))
         Path(paths[-1]).write_text(json.dumps(made))
@@ -44,6 +45,13 @@ def test_runs_by_method_and_seed_are_joined_with_what_was_searched(tmp_path):
         "shortcut": {"0": {"right": 4}},
     }
     assert made["learning_rates"] == {"lora": 0.1, "shortcut": 0.2}
+
+
+def test_the_lists_of_runs_in_the_settings_are_joined_too(tmp_path):
+    one = META | {"settings": {"steps": 3, "seeds": [0, 1], "kinds": ["lora"]}, "runs": {"0": {}, "1": {}}}
+    other = META | {"settings": {"steps": 3, "seeds": [2], "kinds": ["igc", "lora"]}, "runs": {"2": {}}}
+    assert join(tmp_path, one, other)["settings"] == {"steps": 3, "seeds": [0, 1, 2], "kinds": ["igc", "lora"]}
+    assert "were not made alike: 'settings'" in join(tmp_path / "odd", one, META | {"runs": {}})
 
 
 @pytest.mark.parametrize("key", sorted(META))
