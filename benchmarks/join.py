@@ -1,8 +1,8 @@
 """Joins results of one benchmark that were measured apart: other seeds, other methods, equal in all else.
 
 In: JSON files that a command of this folder wrote. Out: one such file with all their runs. What is not a run (commit,
-versions, settings but for the lists of runs, the base model's scores) must be equal, and no run may be in two files with
-other numbers.
+versions, settings but for the lists of runs, the base model's scores) must be equal, and no run may be in two files
+with other numbers.
 
     python -m benchmarks.join seed_0.json seed_1.json --output benchmarks/results/mixed_corpora.json
 """
