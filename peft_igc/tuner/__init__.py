@@ -2,7 +2,7 @@
 
 * `config`: every setting; `anchor_rules`: token sequences at which a step runs.
 * `layer`: one forward pass from beginning to end; `build`: its mappings from a config.
-* `anchors`: positions of the steps in a text; `steps`: from a reading to a result.
+* `anchors`: positions of the steps in a text; `steps`: from a text to results; `writing`: where these are written.
 * `text_state`: what is known of a text between passes.
 * `call`: context of one forward pass; `cache`: state that travels with the KV cache.
 * `hooks`, `outputs`: arguments into the model, losses out of it.

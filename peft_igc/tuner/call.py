@@ -131,6 +131,13 @@ class Call:
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False
 
+    @property
+    def is_lean(self) -> bool:
+        """Whether this pass may leave out work that cannot change its output: not in training, in a compiled graph,
+        with targets, or where somebody observes the steps."""
+        watched = self.targets is not None or bool(thread.observers)
+        return not (watched or torch.is_grad_enabled() or torch.compiler.is_compiling())
+
 
 class ReadingDone(Exception):  # noqa: N818 - not an error: it ends a forward pass after the reading
     """Ends a forward pass after the reading and carries its report (see `reading_alone`)."""

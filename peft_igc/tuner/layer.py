@@ -8,8 +8,9 @@ wrapping it. Therefore
 * recorded hidden states contain the update;
 * gradient checkpointing of transformers (5.23), which replays `forward` but not its hooks, runs the adapter once.
 
-No per-call state is kept on the layer: it is in `call`, and the state that travels with a KV cache is in `cache`. The
-weights and equations are in `mappings`, the arithmetic is in `numbers`.
+The stages are in `steps` and `writing`. No per-call state is kept on the layer: it is in `call`, and the
+state that travels with a KV cache is in `cache`. The weights and equations are in `mappings`, the arithmetic is in
+`numbers`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far (with this call's T), H hidden size, A anchors
 per row, R digits of a result, d mapping width, V shortcut vectors per step (0 without a shortcut).
@@ -25,38 +26,24 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from transformers.cache_utils import Cache
 
-from ..mappings.readings import Pointing, Reading
-from ..mappings.requests import Context
-from ..numbers.calculator import Result, Status
-from ..numbers.spelling import continue_result, window_of
-from ..numbers.token_table import PADDING, UNSEEN
-from .anchors import FEW, Position, Rules, anchors_of_call, context_starts, kinds_of
+from ..numbers.calculator import Status
+from .anchors import Position, Rules, anchors_of_call, kinds_of
 from .build import make_mappings, shortcut_vectors
 from .cache import State, States, find_cache, states_of
-from .call import (
-    Call,
-    ReadingDone,
-    check_mask,
-    current_call,
-    recall_call,
-    remember_call,
-    text_ids,
-    thread,
-)
-from .config import ROW, IGCConfig
+from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids
+from .config import IGCConfig
 from .saving.companions import warn_of_absent
-from .steps import Step, Writing, relative_size, result_of_step, supervise
+from .steps import read_and_calculate
 from .text_state import StaticText, Steps, TextState
+from .writing import first_to_write, is_silent, write
 
 
 logger = logging.getLogger(__name__)
 
-NO_POSITION = 2**62  # greater than every position
 # Names every adapter that this process makes, so that a text is not continued by another one of the same name.
 _PROCESS, _count = uuid.uuid4().hex, itertools.count()
 
@@ -248,7 +235,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def _run(self, name: str, h: torch.Tensor, call: Call, state: State) -> tuple[torch.Tensor, State]:
         """`_act`, given the state of the text before this call; also returns the state after it."""
-        rules = Rules.of(self.igc_config[name])
+        config = self.igc_config[name]
+        rules = Rules.of(config)
         new, kept = h.shape[1], _is_kept(call, rules)
         # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where
         # no later call reads them, only those are compressed that this call reads.
@@ -270,16 +258,19 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # 3 Read and calculate: one step per anchor. Later calls reuse the results on the state.
         reading = None
         if anchors is not None and kinds is not None and features is not None:
-            reading, steps, write_from = self._read_and_calculate(name, state, features, anchors, kinds, call)
-            state = state.with_steps(steps)
+            reader = self.igc_input_mapping[name]
+            reading, steps = read_and_calculate(config, reader, state, features, anchors, kinds, call)
+            state, write_from = state.with_steps(steps), first_to_write(config, call, steps)
             if write_from is not None:
                 earlier = state.write_from
                 state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
         # 4 Write: each position is governed by the latest anchor at or before it.
-        if state.write_from is not None and not self._is_silent(name, state, new, call):
+        if state.write_from is not None and not is_silent(config, state, new, call):
             skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
             if skipped < new:
-                h, *progress = self._write(name, h, state, skipped, reading, call)
+                tokens: Any = self.igc_input_mapping[name].tokens if config.interface == "tokens" else None
+                writer, table = self.igc_output_mapping[name], self._base_model[0].get_input_embeddings()
+                h, *progress = write(config, writer, tokens, table, h, state, skipped, reading, call)
                 state = state.with_progress(*progress)
         # 5 Keep what later calls need.
         if not kept:
@@ -397,230 +388,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return ids.new_full((ids.shape[0], 1), -1)
         return None
 
-    def _read_and_calculate(
-        self,
-        name: str,
-        state: State,
-        features: torch.Tensor,
-        anchors: torch.Tensor,
-        kinds: torch.Tensor,
-        call: Call,
-    ) -> tuple[Reading | Pointing | None, Steps, int | None]:
-        """Runs the steps of this call.
-
-        Args:
-            name: the active adapter.
-            state: the state of the text with this call's tokens, but with the steps of earlier calls only.
-            features: [B, T, d] of this call, for their dtype.
-            anchors: [B, A] int64 positions of this call's anchors, -1 for none.
-            kinds: [B, A] int64, of `anchors.kinds_of`.
-            call: receives the report if it has targets.
-
-        Returns:
-            The reading, None if no text has two numbers; the steps, whose results are the correct ones under teacher
-            forcing; and a lower bound of the positions that they may write, None if there are none.
-
-        Raises:
-            ReadingDone: inside of `reading_alone`, if the call has targets.
-        """
-        config, reader = self.igc_config[name], self.igc_input_mapping[name]
-        since = context_starts(config.reading_context, Rules.of(config), anchors, kinds, state.earlier_anchors())
-        longest = self._longest(name, state, anchors, since)
-        if self._has_no_operands(name, state, anchors, since, longest, call):
-            return None, Steps.silent(anchors, kinds, config.result_digits or 0, features), None
-        kept, ids, first = state.readable(longest, features)
-        real, silent = state.real, Steps.silent(anchors, kinds, config.result_digits or 0, features)
-        rows = None if config.shortcut or not _is_lean(call) else _rows_with_anchors(anchors)
-        if rows is not None:  # in a batch each row has its anchors at other steps of the decoding
-            kept, ids, real, anchors, kinds, since = (x[rows] for x in (kept, ids, real, anchors, kinds, since))
-        at = torch.where(anchors >= 0, anchors - first, -1)
-        since = (since - first).clamp(min=0)
-        read = reader(kept, ids != PADDING, at, ids, since)
-        reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
-        if not self.training:
-            reading = reading.cooled(config.temperature)
-        legible = anchors >= 0
-        if config.interface == "hidden":  # the token interface counts unseen text as a number
-            legible &= ~_any_unseen(ids, at, since)
-        # In training correct results replace these, so that no rule is asked.
-        forced = call.targets is not None and self.training and config.teacher_forcing
-        text = Context.of(ids, ids != PADDING, at, since)
-        reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
-        for observer in thread.observers:
-            observer(Step(anchors, reading, choice, result, said, first, ids))
-        if call.targets is not None:
-            correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
-            if thread.reading_alone:
-                raise ReadingDone(call.report)
-            # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
-            if self.training and config.teacher_forcing:
-                result = correct
-        rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
-        ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
-        never = torch.full_like(at, -1)
-        steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
-        steps = steps if rows is None else silent.replaced(rows, steps)
-        return reading, steps, _first_to_write(config, call, anchors, result)
-
-    def _has_no_operands(
-        self,
-        name: str,
-        state: State,
-        anchors: torch.Tensor,
-        since: torch.Tensor,
-        longest: int,
-        call: Call,
-    ) -> bool:
-        """Whether no step of the token interface can have a result, because no context has two numbers.
-
-        Costs a synchronization, and saves the reading of most texts without arithmetic.
-        """
-        if self.igc_config[name].interface != "tokens" or not longest or not _is_lean(call):
-            return False
-        tokens: Any = self.igc_input_mapping[name].tokens
-        ids, first = state.recent(longest)
-        numeric = F.pad((tokens.look_up(ids, ids >= 0).size > 0).cumsum(1), (1, 0))  # [B, n + 1], before each token
-        until, begin = ((x - first).clamp(0, longest) for x in (anchors + 1, since))
-        return not bool((numeric.gather(1, until) - numeric.gather(1, begin) >= 2).any())
-
-    def _longest(self, name: str, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
-        """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
-        reader: Any = self.igc_input_mapping[name]
-        config, lead = self.igc_config[name], reader.LEAD
-        context = config.reading_context
-        if isinstance(state, StaticText):
-            return 0  # it returns all of its memory
-        whole = context == ROW or (isinstance(context, str) and not Rules.of(config).sequences)
-        if whole or state.embedded:
-            return state.length
-        if state.length <= 2 * lead + FEW or torch.compiler.is_compiling():
-            return state.length
-        return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + lead
-
-    def _write(
-        self,
-        name: str,
-        h: torch.Tensor,
-        state: State,
-        skipped: int,
-        reading: Reading | Pointing | None,
-        call: Call,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Adds the update to the positions that a step with status `OK` governs (with a shortcut: any step).
-
-        What ends a turn also ends the writing: the texts of later turns are the base model's.
-
-        Args:
-            name: the active adapter.
-            h: [B, T, H].
-            state: the state of the text, this call's tokens and steps included; A counts all its steps.
-            skipped: number of this call's first positions that no step writes, and that are not computed.
-            reading: the reading of this call's steps, or None.
-            call: receives the mean gate if it has a report.
-
-        Returns:
-            h with updates [B, T, H], and the new `completed_at` and `ended_at`, both [B, A].
-        """
-        before, h = h[:, :skipped], h[:, skipped:]  # T' = T - skipped positions are computed
-        steps, position = state.steps, state.positions(h.shape[1])[:, None]  # [T', 1]
-        at = steps.anchors[:, None]  # [B, 1, A]
-        anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T'], the governing anchor and its index
-        ok = steps.status.gather(1, step) == int(Status.OK)  # `int`: `torch.compile` compares the enum wrongly
-        active = (anchor >= 0) if self.igc_config[name].shortcut else (anchor >= 0) & ok
-        update, gate, possible, complete = self._update(name, h, state, anchor, step)
-        governed = step[..., None] == torch.arange(at.shape[2], device=h.device)  # [B, T', A]
-        # The text up to here spells the whole result of this step.
-        completed_at = _first(steps.completed_at, (complete & ok)[..., None] & governed, position)
-        ends = self._ends_turn(name, state, h.shape[1]) & (position[:, 0] > anchor) & (anchor >= 0)  # [B, T']
-        ended_at = _first(steps.ended_at, ends[..., None] & governed, position)
-        ended = ended_at.gather(1, step)
-        active = active & possible & ~((ended >= 0) & (position[:, 0] >= ended))
-        if reading is not None and torch.is_grad_enabled():
-            # PEFT's tests and DDP expect a gradient, if only zero, for weights that only the reading loss trains. The
-            # zero is computed per row, so that a NaN in one row's reading does not spread to the others.
-            zero = 0.0 * torch.stack([x.flatten(1).sum(1) for x in reading.logits()]).sum(0)  # [B]
-            update = update + zero[:, None, None]
-        for observer in thread.observers:
-            start = int(position[0]) - skipped
-            seen = (active, gate, relative_size(update, h))
-            observer(Writing(start, *(F.pad(x, (skipped, 0)) for x in seen)))
-        if call.report is not None:
-            mean = (gate.detach().float() * active).sum() / active.sum().clamp(min=1)
-            call.report = call.report._replace(gate=mean)
-        # `where` instead of `h + active * update`, which would turn -0.0 into 0.0 and spread a NaN. The mappings may
-        # compute in float32: only the finished update is cast to h's dtype.
-        written = torch.where(active[..., None], h + update.to(h.dtype), h)  # Eq. 15
-        return torch.cat([before, written], 1) if skipped else written, completed_at, ended_at
-
-    def _is_silent(self, name: str, state: State, new: int, call: Call) -> bool:
-        """Whether no step writes the only token of this call, because the text has gone on behind every result.
-
-        Saves the writing of most tokens behind a result, and costs a synchronization. So it is asked where a decoding
-        synchronizes anyway, to find anchors, and on the CPU.
-        """
-        config, steps = self.igc_config[name], state.steps
-        if new > 1 or isinstance(state, StaticText) or config.interface != "tokens" or not _is_lean(call):
-            return False
-        if config.write_again or config.shortcut or not (Rules.of(config).sequences or _is_on_host(steps.anchors)):
-            return False
-        step = steps.anchors.argmax(1, keepdim=True)  # [B, 1], as there is none behind the last token
-        governs = steps.anchors.gather(1, step) >= 0
-        ok = steps.status.gather(1, step) == int(Status.OK)
-        return not bool((governs & ok & (steps.completed_at.gather(1, step) < 0)).any())
-
-    def _ends_turn(self, name: str, state: State, count: int) -> torch.Tensor:
-        """[B, count] bool: which of the last tokens end a turn."""
-        ids = state.recent(count)[0]
-        found = torch.zeros_like(ids, dtype=torch.bool)
-        for token in self.igc_config[name].end_token_ids or ():
-            found |= ids == token
-        return found
-
-    def _update(
-        self, name: str, h: torch.Tensor, state: State, anchor: torch.Tensor, step: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Runs the output mapping on every position, as if each one were written.
-
-        Args:
-            name: the active adapter.
-            h: [B, T, H], of the last T tokens.
-            state: the state of the text.
-            anchor: [B, T] int64, position of the governing anchor, -1 for none.
-            step: [B, T] int64, its index among the steps.
-
-        Returns:
-            The update [B, T, H]; the gate [B, T]; where a result can be written [B, T] bool, and where the text spells
-            the complete result [B, T] bool. The hidden interface does not track the spelling: always and never.
-        """
-        writer, steps, new = self.igc_output_mapping[name], state.steps, h.shape[1]
-        if self.igc_config[name].interface == "hidden":
-            real = (state.recent(new)[0] != PADDING).cumsum(1)
-            rank = state.real[:, None] - real[:, -1:] + real  # offsets count real tokens, so padding changes nothing
-            offset = rank - steps.ranks.gather(1, step)
-            everywhere = torch.ones_like(anchor, dtype=torch.bool)
-            shortcut = steps.shortcut if steps.shortcut.shape[2] else None
-            return *writer(h, steps.digits, steps.signs, step, offset, shortcut), everywhere, ~everywhere
-        digits = steps.digits.gather(1, step[..., None].expand(-1, -1, steps.digits.shape[-1]))  # [B, T, R]
-        tokens: Any = self.igc_input_mapping[name].tokens
-        decimals, once = self.igc_config[name].decimals, not self.igc_config[name].write_again
-        ids, first = state.recent(window_of(new, digits.shape[-1], decimals))
-        of_step = (anchor, digits, steps.signs.gather(1, step), steps.completed_at.gather(1, step))
-        scale = steps.scale.gather(1, step) if decimals else None
-        more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first, scale=scale, once=once)
-        possible = more.active & ~more.again if once else more.active
-        return *writer(h, self._embed(more.token).to(h.device), more.state), possible, more.complete
-
-    def _embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """The base model's token embeddings [B, T, embedding width] of ids [B, T], without gradient; -1 counts as 0.
-
-        The embedding module is called instead of indexing its `.weight`, so that offloaded, quantized and adapted
-        embeddings work.
-        """
-        table = self._base_model[0].get_input_embeddings()
-        device = next(table.parameters()).device  # may differ from the decoder layer's device
-        with torch.no_grad():
-            return table(ids.clamp(min=0).to(ids.device if device.type == "meta" else device)).detach()
-
 
 CANNOT_MERGE = (
     "IGC cannot be merged into the base model, because the calculator is not a linear map of its weights. "
@@ -634,36 +401,6 @@ def several_active(names: list[str]) -> str:
         f"IGC adapters {names} are active at once, but a text can have only one calculator. "
         "Activate one of them with `set_adapter(name)`."
     )
-
-
-def _first(known: torch.Tensor, found: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Positions [B, A] at which something was found first: `known`, or the first in found [B, T, A]; -1 for none.
-
-    Args:
-        known: [B, A] int64, from earlier calls.
-        found: [B, T, A] bool, of this call.
-        position: [T, 1] int64.
-    """
-    first = torch.where(found, position, NO_POSITION).amin(1)  # [B, A]
-    return torch.where((known < 0) & (first < NO_POSITION), first, known)
-
-
-def _is_lean(call: Call) -> bool:
-    """Whether a pass may leave out work that cannot change its output: not in training, in a compiled graph, with
-    targets, or where somebody observes the steps."""
-    watched = call.targets is not None or bool(thread.observers)
-    return not (watched or torch.is_grad_enabled() or torch.compiler.is_compiling())
-
-
-def _is_on_host(x: torch.Tensor) -> bool:
-    """Whether a value of x can be read without waiting for a device."""
-    return x.device.type == "cpu"
-
-
-def _rows_with_anchors(anchors: torch.Tensor) -> torch.Tensor | None:
-    """[b] int64, the rows of anchors [B, A] that have any; None if all or none have. Costs a synchronization."""
-    rows = (anchors >= 0).any(1).nonzero().squeeze(1)
-    return rows if 0 < len(rows) < len(anchors) else None
 
 
 def _is_kept(call: Call, rules: Rules) -> bool:
@@ -692,37 +429,3 @@ def _check_state(name: str, state: State, reader: str, rows: int) -> None:
             f"The KV cache holds texts of {len(state.steps.anchors)} rows, but this call has {rows}. Use a cache per "
             "batch, or change the rows of the cache with its own methods."
         )
-
-
-def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
-    """Whether a step reads past tokens that the adapter has not seen, [B, A] bool.
-
-    Args:
-        ids: [B, n] int64.
-        anchors, since: [B, A] int64, indices of the last and the first token that each step reads; -1 for no anchor.
-    """
-    unseen = F.pad((ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
-    return unseen.gather(1, anchors.clamp(min=-1) + 1) > unseen.gather(1, since)
-
-
-def _first_to_write(config: IGCConfig, call: Call, anchors: torch.Tensor, result: Result) -> int | None:
-    """Lower bound of the positions that the steps of a call may write; None if there are none.
-
-    It lets the writing skip positions. It is 0 (compute everything) in training, where weights must get a gradient
-    even if nothing is written, while a graph is compiled, and with targets, where all processes of a sharded model
-    must run the output mapping to gather its weights. Otherwise it costs a synchronization, once per anchor.
-
-    Args:
-        config: the adapter's config.
-        call: the forward pass.
-        anchors: [B, A] int64 of its steps, -1 for none.
-        result: results of its steps.
-    """
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or call.targets is not None:
-        return 0
-    writes = (anchors >= 0) if config.shortcut else (anchors >= 0) & (result.status == int(Status.OK))
-    first = int(torch.where(writes, anchors, NO_POSITION).min()) if anchors.numel() else NO_POSITION
-    if first == NO_POSITION:
-        return None
-    # A plain pass computes all positions, with and without targets: slicing would change the last bits.
-    return first if call.generation is not None or Rules.of(config).sequences else 0

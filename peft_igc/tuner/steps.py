@@ -1,11 +1,13 @@
-"""From a reading to a result: exact arithmetic with a status, and the comparison with the ground truth.
+"""The steps of a call: reading, exact arithmetic with a status, and the comparison with the ground truth.
 
-In: the readings at the anchors of a call. Out: the calculator's results, and for a call with targets the reading loss
-and metrics. `Step`, `Writing` and `Generated` are the events that an observer receives (see `call.observing`). There
-are no weights and no hidden states here.
+In: the state of a text with this call's tokens, and the call's anchors. Out: what was read, the calculator's results,
+and for a call with targets the reading loss and metrics. What cannot change a result is not computed: steps without
+two numbers, and rows without an anchor. `Step`, `Writing` and `Generated` are the events that an observer receives
+(see `call.observing`). The weights are in `mappings`.
 
-Shapes: B rows, T positions of this call, A anchors per row, D digits of an operand, R digits of a result.
-Try it: `pytest tests/tuner/test_layer.py`
+Shapes: B rows, T positions of this call, L tokens of the text so far, n of them that are read, A anchors per row, d
+mapping width, D digits of an operand, R digits of a result.
+Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 """
 
 from __future__ import annotations
@@ -13,14 +15,20 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
 from ..mappings.requests import Context, signed_by_rule, states
 from ..mappings.symbol_steps import Ruling, decided, decided_by_rule, ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
-from .config import ONLY, IGCConfig
+from ..numbers.token_table import PADDING, UNSEEN
+from .anchors import FEW, Rules, context_starts
+from .cache import State
+from .call import Call, ReadingDone, thread
+from .config import ONLY, ROW, IGCConfig
 from .outputs import Fields
+from .text_state import StaticText, Steps
 
 
 class Step(NamedTuple):
@@ -84,6 +92,120 @@ class Generated(NamedTuple):
 def relative_size(update: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
     """Euclidean norm of an update [B, T, H] divided by that of the hidden state h [B, T, H]: [B, T] float32."""
     return update.detach().float().norm(dim=-1) / h.detach().float().norm(dim=-1).clamp(min=1e-12)
+
+
+def read_and_calculate(
+    config: IGCConfig,
+    reader: Any,
+    state: State,
+    features: torch.Tensor,
+    anchors: torch.Tensor,
+    kinds: torch.Tensor,
+    call: Call,
+) -> tuple[Reading | Pointing | None, Steps]:
+    """Runs the steps of this call.
+
+    Args:
+        config: the adapter's config.
+        reader: its input mapping.
+        state: the state of the text with this call's tokens, but with the steps of earlier calls only.
+        features: [B, T, d] of this call, for their dtype.
+        anchors: [B, A] int64 positions of this call's anchors, -1 for none.
+        kinds: [B, A] int64, of `anchors.kinds_of`.
+        call: receives the report if it has targets.
+
+    Returns:
+        The reading, None if no text has two numbers, and the steps, with the correct results under teacher forcing.
+
+    Raises:
+        ReadingDone: inside of `reading_alone`, if the call has targets.
+    """
+    since = context_starts(config.reading_context, Rules.of(config), anchors, kinds, state.earlier_anchors())
+    longest = _longest(config, reader, state, anchors, since)
+    silent = Steps.silent(anchors, kinds, config.result_digits or 0, features)
+    if _has_no_operands(config, reader, state, anchors, since, longest, call):
+        return None, silent
+    (kept, ids, first), real = state.readable(longest, features), state.real
+    rows = None if config.shortcut or not call.is_lean else _rows_with_anchors(anchors)
+    if rows is not None:  # in a batch each row has its anchors at other steps of the decoding
+        kept, ids, real, anchors, kinds, since = (x[rows] for x in (kept, ids, real, anchors, kinds, since))
+    at = torch.where(anchors >= 0, anchors - first, -1)
+    since = (since - first).clamp(min=0)
+    read = reader(kept, ids != PADDING, at, ids, since)
+    reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
+    if not reader.training:
+        reading = reading.cooled(config.temperature)
+    legible = (anchors >= 0) & ~_any_unseen(ids, at, since) if config.interface == "hidden" else anchors >= 0
+    # In training correct results replace these, so that no rule is asked.
+    forced = call.targets is not None and reader.training and config.teacher_forcing
+    text = Context.of(ids, ids != PADDING, at, since)
+    reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
+    for observer in thread.observers:
+        observer(Step(anchors, reading, choice, result, said, first, ids))
+    if call.targets is not None:
+        correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
+        if thread.reading_alone:
+            raise ReadingDone(call.report)
+        # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
+        if reader.training and config.teacher_forcing:
+            result = correct
+    rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
+    ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
+    never = torch.full_like(at, -1)
+    steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
+    return reading, steps if rows is None else silent.replaced(rows, steps)
+
+
+def _has_no_operands(
+    config: IGCConfig,
+    reader: Any,
+    state: State,
+    anchors: torch.Tensor,
+    since: torch.Tensor,
+    longest: int,
+    call: Call,
+) -> bool:
+    """Whether no step of the token interface can have a result, because no context has two numbers.
+
+    Costs a synchronization, and saves the reading of most texts without arithmetic.
+    """
+    if config.interface != "tokens" or not longest or not call.is_lean:
+        return False
+    ids, first = state.recent(longest)
+    numeric = F.pad((reader.tokens.look_up(ids, ids >= 0).size > 0).cumsum(1), (1, 0))  # [B, n + 1], before each token
+    until, begin = ((x - first).clamp(0, longest) for x in (anchors + 1, since))
+    return not bool((numeric.gather(1, until) - numeric.gather(1, begin) >= 2).any())
+
+
+def _longest(config: IGCConfig, reader: Any, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
+    """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
+    lead, context = reader.LEAD, config.reading_context
+    if isinstance(state, StaticText):
+        return 0  # it returns all of its memory
+    whole = context == ROW or (isinstance(context, str) and not Rules.of(config).sequences)
+    if whole or state.embedded:
+        return state.length
+    if state.length <= 2 * lead + FEW or torch.compiler.is_compiling():
+        return state.length
+    return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + lead
+
+
+def _rows_with_anchors(anchors: torch.Tensor) -> torch.Tensor | None:
+    """[b] int64, the rows of anchors [B, A] that have any; None if all or none have. Costs a synchronization."""
+    rows = (anchors >= 0).any(1).nonzero().squeeze(1)
+    return rows if 0 < len(rows) < len(anchors) else None
+
+
+def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
+    """Whether a step reads past tokens that the adapter has not seen, [B, A] bool. For the hidden interface: the token
+    interface counts unseen text as a number.
+
+    Args:
+        ids: [B, n] int64.
+        anchors, since: [B, A] int64, indices of the last and the first token that each step reads; -1 for no anchor.
+    """
+    unseen = F.pad((ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
+    return unseen.gather(1, anchors.clamp(min=-1) + 1) > unseen.gather(1, since)
 
 
 def result_of_step(

@@ -18,7 +18,7 @@ from peft_igc import igc_trace
 from peft_igc.inference import trace_text
 from peft_igc.inference.decoding import greedy, prompt_tokens
 from peft_igc.inference.records import Pieces, token_texts
-from peft_igc.tuner import layer
+from peft_igc.tuner import steps, writing
 from peft_igc.tuner.call import thread
 
 
@@ -144,8 +144,8 @@ def test_nothing_is_computed_while_it_is_off(made, monkeypatch):
     def fail(*args):
         raise AssertionError("computed")
 
-    monkeypatch.setattr(layer, "relative_size", fail)
-    monkeypatch.setattr(layer, "Step", fail)
+    monkeypatch.setattr(writing, "relative_size", fail)
+    monkeypatch.setattr(steps, "Step", fail)
     generate(*made)
     with pytest.raises(AssertionError, match="computed"), igc_trace(*made):
         generate(*made)

@@ -18,6 +18,7 @@ from peft_igc.numbers.digits import encode as digits_of
 from peft_igc.numbers.number_runs import NumberTokens
 from peft_igc.numbers.spelling import Spelled, continue_result
 from peft_igc.tuner.steps import Writing
+from peft_igc.tuner.writing import embed
 
 
 OPERATIONS = {"+": 0, "-": 1, "*": 2, "/": 3, "none": 4}
@@ -371,13 +372,12 @@ def test_embeddings_of_another_adapter_are_what_is_written_and_learn_nothing_fro
     model = get_peft_model(base, small_config(interface="tokens"), adapter_name="math")
     lora = LoraConfig(target_modules=["embed_tokens"], init_lora_weights=False, ensure_weight_tying=tied)
     model = get_peft_model(model, lora, adapter_name="style")
-    layer = igc_layers(model)[0]
-    ids = encode("408")
-    written = layer._embed(ids[None])
+    ids, table = encode("408"), model.get_input_embeddings()
+    written = embed(table, ids[None])
     close(written, base.get_input_embeddings()(ids[None]))
     assert (written - tiny_model("llama").get_input_embeddings()(ids[None])).abs().max() > 1e-3
     assert not written.requires_grad
-    assert layer._embed(torch.tensor([[-1]])).shape == (1, 1, 32)  # nothing to look up: anything finite
+    assert embed(table, torch.tensor([[-1]])).shape == (1, 1, 32)  # nothing to look up: anything finite
 
 
 def test_embeddings_narrower_than_the_hidden_states_are_written_too():

@@ -25,7 +25,7 @@ from tiny_vocabulary import encode
 from transformers import CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList
 
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner import layer as layer_module
+from peft_igc.tuner import writing
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step, Writing
 
@@ -456,7 +456,7 @@ def test_a_cached_decode_step_never_waits_for_the_device(llama, monkeypatch):
         reached.append(True)
         return result
 
-    monkeypatch.setattr(layer_module, "_is_on_host", lambda x: False)  # as on an accelerator
+    monkeypatch.setattr(writing, "_is_on_host", lambda x: False)  # as on an accelerator
     layer._run_uncompiled = guarded
     try:
         with torch.no_grad():

@@ -13,8 +13,7 @@ from checks import adapted, generated, igc_layers, left_padded, state_of, tellin
 from tiny_vocabulary import encode
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from peft_igc.tuner import layer as layer_module
-from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner import layer, steps
 from peft_igc.tuner.steps import Writing
 
 
@@ -84,7 +83,7 @@ def test_what_is_written_is_what_a_layer_writes_that_computes_everything(model, 
     batch = texts_of(model)
     batch = {name: torch.cat([x, x], 1) for name, x in batch.items()}  # two steps, and padding between them
     out = generated(model, **batch)
-    monkeypatch.setattr(layer_module, "_first_to_write", lambda *args: 0)
+    monkeypatch.setattr(layer, "first_to_write", lambda *args: 0)
     everything = generated(model, **batch)
     assert torch.equal(out.sequences, everything.sequences)
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
@@ -154,7 +153,7 @@ def writes_once():
 def test_tokens_behind_all_results_are_not_written_to(writes_once, monkeypatch):
     with widths(writes_once) as seen:
         out = solutions(writes_once)
-    monkeypatch.setattr(IGCLayer, "_is_silent", lambda *args: False)
+    monkeypatch.setattr(layer, "is_silent", lambda *args: False)
     with widths(writes_once) as every:
         everything = solutions(writes_once)
     assert (len(seen), len(every)) == (6, len(out.logits) - 1)  # at three anchors, and at the number behind each
@@ -166,7 +165,7 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_one(writes_once
     reader = igc_layers(writes_once)[0].igc_input_mapping["default"]
     reader.register_forward_pre_hook(lambda module, args: rows.append(len(args[0])))
     out = solutions(writes_once)
-    monkeypatch.setattr(layer_module, "_rows_with_anchors", lambda anchors: None)
+    monkeypatch.setattr(steps, "_rows_with_anchors", lambda anchors: None)
     everything = solutions(writes_once)
     assert rows == [1, 1, 1, 3, 3, 3]
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
