@@ -2,9 +2,10 @@
 
 In: the demonstration's calculator, which works at the assistant's header, and converted solutions. Out: the same
 calculator with anchors at every `=`. First its writing is trained on the results of some of them: each row is a
-solution up to the end of one result, and what stands before its `=` is read once, by the base alone
-(`peft_igc.demo.writing`), so that a step costs a few tokens per row; a whole pass over the solutions costs about a
-hundred times as many. Then its reading is trained on whole solutions, by passes that end behind its layer. A LoRA that
+solution up to some tokens behind one result, and what stands before its `=` is read once, by the base alone
+(`peft_igc.demo.writing`), so that a step costs a few tokens per row; a whole pass over the solutions costs many times
+as many. The text behind a result is trained, too: what is written for the result stays in the states that later tokens
+attend to, and may keep the model from copying it (`= 20 miles.\n#### 20`). Then its reading is trained on whole solutions, by passes that end behind its layer. A LoRA that
 was trained beside a calculator stays as it is: after the joint training the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
 """
@@ -37,18 +38,24 @@ from peft_igc.tuner.config import ANCHOR_FIELDS
 __all__ = ["drawn_sites", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
+FOLLOWING = 24  # tokens behind a result that are trained, too
 
 
 def sites_of_rows(
-    rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: Any,
+    config: IGCConfig,
+    longest: int = 400,
+    following: int = FOLLOWING,
 ) -> list[dict[str, Any]]:
-    """Tokenized rows that end behind the result of one `=`, with one entry per operand column.
+    """Tokenized rows that end behind the result of one `=`, before the next one, with one entry per operand column.
 
     Args:
         rows: of `annotation.gsm8k.convert`.
         tokenizer: of the base model.
         config: of the calculator, with anchors at `=`.
         longest: tokens; longer ones are left out.
+        following: how many tokens of the solution follow the result at most.
     """
     made = []
     for row in tokenized(rows, tokenizer):
@@ -59,6 +66,8 @@ def sites_of_rows(
             result = row["igc_result"][index]
             end = None if not has_number(result) or labels[anchor] == -100 else _end(ids, anchor, result, tokenizer)
             if end is not None and end <= longest:
+                later = [at for at in anchors if at >= end]
+                end = max(end, min(end + following, longest, *later, len(ids)))
                 columns = {name: row[name] and row[name][index] for name in ALL_COLUMNS}
                 trained = [-100] * (anchor + 1) + ids[anchor + 1 : end]
                 made.append({**row, **columns, "input_ids": ids[:end], "labels": trained})

@@ -35,7 +35,7 @@ def tools():
 def test_a_site_ends_behind_the_token_after_its_result(tools):
     tokenizer, config = tools
     rows = convert([SOLVED], tokenizer, config).rows
-    found = sites_of_rows(rows, tokenizer, config)
+    found = sites_of_rows(rows, tokenizer, config, following=0)
     labelled = [tokenizer.decode([one for one in row["labels"] if one != -100]) for row in found]
     results = [row["igc_result"] for row in found]
     assert results == ["24", "1.75", "2.5", "7000"]
@@ -48,6 +48,17 @@ def test_a_site_ends_behind_the_token_after_its_result(tools):
         assert tokenizer.decode(row["input_ids"][last]).rstrip().endswith("=")
         assert not isinstance(row["igc_operator"], list)
     assert sites_of_rows(rows, tokenizer, config, longest=20) == []
+
+
+def test_a_site_goes_on_with_the_text_behind_its_result_up_to_the_next_anchor(tools):
+    rows = convert([SOLVED], *tools).rows
+    found = sites_of_rows(rows, *tools, following=40)
+    texts = [tools[0].decode([one for one in row["labels"] if one != -100]).strip(" $") for row in found]
+    assert texts[:3] == ["24.\nShe paid 1.50+.25", "1.75. Then she shared 10 / 4", "2.5 each. They have 7*1,000"]
+    assert texts[3] == "7000 in all.\n#### 24<|end|>"
+    shorter = sites_of_rows(rows, *tools, following=3)
+    ends = [len(row["input_ids"]) for row in sites_of_rows(rows, *tools, following=0)]
+    assert [len(row["input_ids"]) - end for row, end in zip(shorter, ends, strict=True)] == [3, 3, 3, 3]
 
 
 def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
