@@ -286,6 +286,7 @@ def gsm8k_solutions(found: dict[str, Any]) -> str:
             "given",
             lambda run: f"{100 * run['given']['wrong_though_ok']:.2f}",
         ),
+        "human solutions up to the final answer: that answer": ("copied", lambda run: counted(run, "copied", "right")),
         "own solutions: calculations with an `ok` step, true": (
             "own",
             lambda run: counted(run, "own", "true_though_ok"),
@@ -303,7 +304,8 @@ def gsm8k_solutions(found: dict[str, Any]) -> str:
     rows = []
     for name, (part, cell) in told.items():
         cells = [", ".join(cell(run) for run in runs if part in run) for runs in kinds.values()]
-        rows.append([name, *(one or "not measured" for one in cells)])
+        if any(cells):
+            rows.append([name, *(one or "not measured" for one in cells)])
     for size in timed[0] if timed else ():
         cells = [", ".join(f"{one[size][kind]['median']:.1f}" for one in timed) for kind in kinds]
         rows.append([f"milliseconds per token, {size}", *cells])
@@ -319,7 +321,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "training_step_135m": training_step_135m,
     "recipes": recipes,
     "gsm8k_solutions": gsm8k_solutions,
-    "gsm8k_lora": gsm8k_solutions,
+    "gsm8k_seeds": gsm8k_solutions,
+    "gsm8k_copied": gsm8k_solutions,
     "harm": harm,
     "hostile_folders": hostile_folders,
     "methods": methods,

@@ -12,6 +12,8 @@ Out, for each seed and kind, on held-out questions:
 
 * `given`: the human solution up to each annotated `=`, then the model writes greedily: is the first number the
   annotated one? With the status of the step, and `wrong_though_ok`.
+* `copied`: the human solution up to the final answer, then the model writes greedily: is the first number the answer,
+  which nearly always stands in the line before?
 * `own`: solutions of its own: the calculations in them that are true as written, those with an ok step and all; `=`
   per solution; final answers that are right; and `replayed`: final answers that would be right if every calculation
   were exact, which is the share of right plans. What a calculator can bring lies between the two.
@@ -69,7 +71,8 @@ KINDS = ("igc+lora", "lora")
 NUMBER_TOKENS = 16  # enough for the number after an `=` in single digits
 SHOWN = 20  # examples of each kind of mistake in the results
 GENERATED_DIGITS = 10
-PARTS = ("given", "own", "token_times")
+PARTS = ("given", "copied", "own", "token_times")
+BEFORE_ANSWER = "####"
 TIMED_BATCHES, TIMED_TOKENS, TIMED_ROUNDS = (1, 16), 96, 7
 _MARK = re.compile("<<.*?>>")
 _STATUSES = [status.name.lower() for status in Status]
@@ -300,6 +303,21 @@ def given_solutions(model: Any, tokenizer: Any, held: list[dict[str, Any]], batc
     }
 
 
+def copied_answers(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int) -> dict[str, Any]:
+    """The number that the model writes for the final answer of the human solutions."""
+    texts = [_MARK.sub("", row["answer"]).partition(BEFORE_ANSWER)[0] + BEFORE_ANSWER for row in held]
+    prompts = [asked(tokenizer, row["question"]) + text for row, text in zip(held, texts, strict=True)]
+    made = written(model, tokenizer, prompts, NUMBER_TOKENS, batch_size)
+    wrong = []
+    for row, text, solution in zip(held, texts, made, strict=True):
+        wanted = final_answer(row["answer"])
+        if first_number(solution.text) != wanted:
+            wrong.append({"text": text[-80:], "answer": str(wanted), "written": solution.text})
+    right = len(held) - len(wrong)
+    found = {"n": len(held), "right": right / max(len(held), 1), "right_interval": interval(right, len(held))}
+    return found | {"examples": {"wrong": wrong[:SHOWN]}}
+
+
 def own_solutions(
     model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int, longest: int
 ) -> dict[str, Any]:
@@ -402,6 +420,7 @@ def measure(arguments: argparse.Namespace) -> None:
                 models[kind] = model = load_adapter(base.to(arguments.device), place).to(arguments.device)
                 parts: dict[str, Any] = {
                     "given": lambda m, t: given_solutions(m, t, held[: arguments.given], arguments.batch_size),
+                    "copied": lambda m, t: copied_answers(m, t, held[: arguments.given], arguments.batch_size),
                     "own": lambda m, t: own_solutions(m, t, held, arguments.batch_size, arguments.longest),
                 }
                 for part in (one for one in parts if one in arguments.parts):

@@ -223,3 +223,19 @@ def test_the_rows_for_the_writing_are_those_of_the_file_whatever_their_letters(t
     assert gsm8k_solutions._write_again(arguments, path, tmp_path / "adapter", 1) == {"steps": 5}
     assert given["rows"] == rows
     assert (given["calculator"], given["output"]) == (tmp_path / "adapter",) * 2
+
+
+def test_a_final_answer_is_copied_if_the_first_number_written_is_it(monkeypatch):
+    asked = []
+
+    def written(model, tokenizer, prompts, *sizes):
+        asked.extend(prompts)
+        return [gsm8k_solutions.Solution(text, False, {}) for text in (" 24\n", " 2", "")]
+
+    monkeypatch.setattr(gsm8k_solutions, "written", written)
+    monkeypatch.setattr(gsm8k_solutions, "asked", lambda tokenizer, question: question)
+    rows = [{"question": "How many?", "answer": "48/2 = <<48/2=24>>24.\n#### 24"}] * 3
+    found = gsm8k_solutions.copied_answers(None, None, rows, 8)
+    assert asked == ["How many?48/2 = 24.\n####"] * 3
+    assert (found["n"], round(3 * found["right"])) == (3, 1)
+    assert [one["written"] for one in found["examples"]["wrong"]] == [" 2", ""]
