@@ -128,12 +128,13 @@ class Written(LogitsProcessor):
 
 
 def solutions(model):
-    """What `generate` makes of three prompts; each row has an `=` and a number behind it, at other steps."""
-    batch = left_padded([encode(row) for row in ("12 plus 45", "34 times 7", "90 plus 7 is")])
+    """What `generate` makes of four prompts; each has an `=` and a number behind it, the last two at the same step."""
+    batch = left_padded([encode(row) for row in ("12 plus 45", "34 times 7", "90 plus 7 is", "81 plus 12")])
     texts = [
         "=7 ; the sum of what is the sum;",
         " is what=58 ; the sum of the sum;",
         " of the what sum=45 is the sum;",
+        " of the what sum=34 is the sum;",
     ]
     texts = [encode(text).tolist() for text in texts]
     written = LogitsProcessorList([Written(batch["input_ids"].shape[1], texts)])
@@ -167,5 +168,5 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_one(writes_once
     out = solutions(writes_once)
     monkeypatch.setattr(steps, "_rows_with_anchors", lambda anchors: None)
     everything = solutions(writes_once)
-    assert rows == [1, 1, 1, 3, 3, 3]
+    assert rows == [1, 1, 2, 4, 4, 4]
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
