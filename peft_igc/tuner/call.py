@@ -133,7 +133,7 @@ class Call:
 
     @property
     def is_lean(self) -> bool:
-        """Whether this pass may leave out work that cannot change its output: not in training, in a compiled graph,
+        """Whether this pass may leave out work that cannot change its output: not with gradients, in a compiled graph,
         with targets, or where somebody observes the steps."""
         watched = self.targets is not None or bool(thread.observers)
         return not (watched or torch.is_grad_enabled() or torch.compiler.is_compiling())

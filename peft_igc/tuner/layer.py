@@ -98,8 +98,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             reader.read_two_digits()
         self.igc_config[adapter_name] = config
         self._readers[adapter_name] = f"{_PROCESS}:{next(_count)}"
-        self.igc_input_mapping[adapter_name] = reader
-        self.igc_output_mapping[adapter_name] = writer
+        # New modules are in training mode, and the model may not be: `model.eval()`, then `add_adapter`.
+        self.igc_input_mapping[adapter_name] = reader.train(self.training)
+        self.igc_output_mapping[adapter_name] = writer.train(self.training)
         self._move_adapter_to_device_of_base_layer(adapter_name)
         self.set_adapter(self.active_adapters, inference_mode=inference_mode)
 
@@ -260,7 +261,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if anchors is not None and kinds is not None and features is not None:
             reader = self.igc_input_mapping[name]
             reading, steps = read_and_calculate(config, reader, state, features, anchors, kinds, call)
-            state, write_from = state.with_steps(steps), first_to_write(config, call, steps)
+            state = state.with_steps(steps)
+            write_from = None if reading is None else first_to_write(config, call, steps)
             if write_from is not None:
                 earlier = state.write_from
                 state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))

@@ -192,6 +192,8 @@ def _longest(config: IGCConfig, reader: Any, state: State, anchors: torch.Tensor
 
 def _rows_with_anchors(anchors: torch.Tensor) -> torch.Tensor | None:
     """[b] int64, the rows of anchors [B, A] that have any; None if all or none have. Costs a synchronization."""
+    if len(anchors) < 2:
+        return None
     rows = (anchors >= 0).any(1).nonzero().squeeze(1)
     return rows if 0 < len(rows) < len(anchors) else None
 

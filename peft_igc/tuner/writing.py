@@ -95,7 +95,7 @@ def write(
 
 
 def is_silent(config: IGCConfig, state: State, new: int, call: Call) -> bool:
-    """Whether no step writes the only token of this call, because the text has gone on behind every result.
+    """Whether no step writes the only token of this call: each text has told its result, or ended its turn.
 
     Saves the writing of most tokens behind a result, and costs a synchronization. So it is asked where a decoding
     synchronizes anyway, to find anchors, and on the CPU.
@@ -108,7 +108,8 @@ def is_silent(config: IGCConfig, state: State, new: int, call: Call) -> bool:
     step = steps.anchors.argmax(1, keepdim=True)  # [B, 1], as there is none behind the last token
     governs = steps.anchors.gather(1, step) >= 0
     ok = steps.status.gather(1, step) == int(Status.OK)
-    return not bool((governs & ok & (steps.completed_at.gather(1, step) < 0)).any())
+    told = (steps.completed_at.gather(1, step) >= 0) | (steps.ended_at.gather(1, step) >= 0)
+    return not bool((governs & ok & ~told).any())
 
 
 def _ends_turn(config: IGCConfig, state: State, count: int) -> torch.Tensor:

@@ -89,6 +89,16 @@ def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operat
     assert (found, reason) == (expected, Reason.NONE)
 
 
+def test_words_are_not_looked_for_where_an_expression_is_asked(monkeypatch):
+    looked = []
+    states = steps.states
+    monkeypatch.setattr(steps, "states", lambda *args: looked.append(True) or states(*args))
+    assert answer("What is 3 + 4?")[0] == "7"
+    assert len(looked) == 1  # by the comparison in `answer`
+    answer("What is 3 plus 4?")
+    assert len(looked) == 3
+
+
 def test_a_further_number_is_excused_where_the_network_is_sure_that_it_is_unrelated():
     text = "In 2024 I had 3 apples and got 5 more. How many in all?"
     assert answer(text, (1, 2))[:2] == ("NONE", Reason.OTHER_NUMBER)

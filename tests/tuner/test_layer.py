@@ -162,6 +162,12 @@ def test_an_evaluation_is_never_given_the_answer(llama):
     assert out.igc_count == 3
 
 
+def test_an_adapter_added_in_eval_mode_is_not_given_the_answer_either(interface):
+    model = adapted("llama", interface=interface).eval()
+    model.add_adapter("second", small_config(interface=interface))
+    assert not any(module.training for module in igc_layers(model)[0].modules())
+
+
 def test_training_writes_the_right_result_and_unsupervised_rows_write_what_they_read(llama):
     model, ids, given = truth(llama)
     given["igc_operator"][1] = -100
@@ -457,6 +463,8 @@ def test_a_cached_decode_step_never_waits_for_the_device(llama, monkeypatch):
         return result
 
     monkeypatch.setattr(writing, "_is_on_host", lambda x: False)  # as on an accelerator
+    config = layer.igc_config["default"]
+    monkeypatch.setattr(config, "write_again", config.interface == "hidden")  # so that it might end with the result
     layer._run_uncompiled = guarded
     try:
         with torch.no_grad():
