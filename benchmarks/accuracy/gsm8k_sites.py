@@ -5,9 +5,9 @@ calculator with anchors at every `=`. First its writing is trained on the result
 solution up to some tokens behind one result, and what stands before its `=` is read once, by the base alone
 (`peft_igc.demo.writing`), so that a step costs a few tokens per row; a whole pass over the solutions costs many times
 as many. The text behind a result can be trained, too: what is written for the result stays in the states that later
-tokens attend to, and may keep the model from copying it (`#### 20` behind `= 20 miles`). Then its reading is trained on
-whole solutions, by passes that end behind its layer. A LoRA that was trained beside a calculator stays as it is: after
-the joint training the writing learns the states that it left.
+tokens attend to, and may keep the model from copying it (`#### 20` behind `= 20 miles`). Then its reading is trained
+on whole solutions, by passes that end behind its layer. A LoRA that was trained beside a calculator stays as it is:
+after the joint training the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
 """
 
