@@ -39,8 +39,6 @@ from peft_igc.tuner.config import ANCHOR_FIELDS
 __all__ = ["drawn_sites", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
-# Tokens behind a result that are trained, too. With 24 results are copied, but are themselves overruled more often.
-FOLLOWING = 0
 
 
 def sites_of_rows(
@@ -48,7 +46,7 @@ def sites_of_rows(
     tokenizer: Any,
     config: IGCConfig,
     longest: int = 400,
-    following: int = FOLLOWING,
+    following: int = 0,
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end behind the result of one `=`, before the next one, with one entry per operand column.
 
@@ -57,7 +55,7 @@ def sites_of_rows(
         tokenizer: of the base model.
         config: of the calculator, with anchors at `=`.
         longest: tokens; longer ones are left out.
-        following: how many tokens of the solution follow the result at most.
+        following: how many more tokens of the solution follow at most, as far as the next `=`.
     """
     made = []
     for row in tokenized(rows, tokenizer):
@@ -107,6 +105,7 @@ def train_sites(
     output: Path,
     *,
     sites: int = 512,
+    following: int = 0,
     steps: int = 160,
     batch_size: int = 32,
     seed: int = 0,
@@ -119,6 +118,7 @@ def train_sites(
         calculator: folder of the calculator, with the adapters that were trained beside it, which are not trained.
         rows: of `annotation.gsm8k.convert`.
         output: folder of the new one.
+        following: as of `sites_of_rows`. With 24 the model copies results, but overrules them more often.
         sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
         steps, batch_size: of the training.
         seed: of the drawing and of the order.
@@ -134,7 +134,7 @@ def train_sites(
     for name in ANCHOR_FIELDS:
         setattr(config, name, getattr(wanted, name))
     config.write_again = False
-    found = sites_of_rows(rows, tokenizer, config)
+    found = sites_of_rows(rows, tokenizer, config, following=following)
     chosen = drawn_sites(found, sites, seed)
     torch.manual_seed(seed)
     model = load_adapter(model, calculator, config=config, is_trainable=True)

@@ -135,6 +135,7 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     record = converted.report.as_dict()
     made, told = folder / "calculator", folder / "calculator.json"
     sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
+    sizes |= {"following": arguments.following} if arguments.following else {}
     settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
     settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
     if not told.is_file():
@@ -212,7 +213,7 @@ def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: 
     """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
     rows = read_rows(data, wanted="with operand columns")
     where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
-    sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
+    sizes = {"sites": arguments.sites, "steps": arguments.again_steps, "following": arguments.again_following}
     return train_sites(**where, **sizes, seed=seed, device=arguments.device)
 
 
@@ -480,6 +481,9 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_argument("--sites", type=int, default=512, help="results that its writing learns first")
         command.add_argument("--site-steps", type=int, default=160, metavar="N", help="(default: %(default)s)")
+        command.add_argument(
+            "--following", type=int, default=0, metavar="N", help="tokens of text behind each of them to learn, too"
+        )
         command.add_argument("--reading-steps", type=int, default=80, metavar="N", help="(default: %(default)s)")
         command.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
@@ -495,6 +499,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     measuring.add_argument(
         "--again-steps", type=int, default=100, metavar="N", help="of the writing, beside a LoRA (default: 100)"
+    )
+    measuring.add_argument(
+        "--again-following", type=int, default=0, metavar="N", help="tokens of text behind each result in these steps"
     )
     measuring.add_argument("--keep", type=Path, metavar="DIR", help="keep adapters there; those there are not trained")
     measuring.add_argument("--set", type=_assignment, nargs="+", metavar="NAME=VALUE", help="changes of the recipe")

@@ -39,7 +39,7 @@ from .config import IGCConfig
 from .saving.companions import warn_of_absent
 from .steps import read_and_calculate
 from .text_state import StaticText, Steps, TextState
-from .writing import first_to_write, is_silent, write
+from .writing import Writer, first_to_write, is_silent, write
 
 
 logger = logging.getLogger(__name__)
@@ -271,8 +271,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
             if skipped < new:
                 tokens: Any = self.igc_input_mapping[name].tokens if config.interface == "tokens" else None
-                writer, table = self.igc_output_mapping[name], self._base_model[0].get_input_embeddings()
-                h, *progress = write(config, writer, tokens, table, h, state, skipped, reading, call)
+                embeddings = self._base_model[0].get_input_embeddings()
+                writer = Writer(config, self.igc_output_mapping[name], tokens, embeddings)
+                h, *progress = write(writer, h, state, skipped, reading, call)
                 state = state.with_progress(*progress)
         # 5 Keep what later calls need.
         if not kept:

@@ -60,7 +60,7 @@ class Writing(NamedTuple):
         start: position in the text of the call's first token.
         active: [B, T] bool, positions that were written.
         gate: [B, T] float in 0..1, the gate of each position.
-        size: [B, T] float32, `relative_size` of the update of each position.
+        size: [B, T] float32, `writing.relative_size` of the update of each position.
     """
 
     start: int
@@ -87,11 +87,6 @@ class Generated(NamedTuple):
     prompt: int
     ends: tuple[int, ...]
     beams: int
-
-
-def relative_size(update: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-    """Euclidean norm of an update [B, T, H] divided by that of the hidden state h [B, T, H]: [B, T] float32."""
-    return update.detach().float().norm(dim=-1) / h.detach().float().norm(dim=-1).clamp(min=1e-12)
 
 
 def read_and_calculate(

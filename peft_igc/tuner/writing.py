@@ -9,7 +9,7 @@ Try it: `pytest tests/tuner/test_layer.py tests/tuner/test_silent_steps.py`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,20 +24,38 @@ from .anchors import Rules
 from .cache import State
 from .call import Call, thread
 from .config import IGCConfig
-from .steps import Writing, relative_size
+from .steps import Writing
 from .text_state import StaticText, Steps
 
 
-__all__ = ["embed", "first_to_write", "is_silent", "write"]
+__all__ = ["Writer", "embed", "first_to_write", "is_silent", "relative_size", "write"]
 
 NO_POSITION = 2**62  # greater than every position
 
 
+class Writer(NamedTuple):
+    """What an adapter writes with.
+
+    Attributes:
+        config: the adapter's config.
+        mapping: its output mapping.
+        tokens: the token table of its input mapping; None for the hidden interface.
+        embeddings: the base model's token embeddings.
+    """
+
+    config: IGCConfig
+    mapping: Any
+    tokens: NumberTokens | None
+    embeddings: nn.Module
+
+
+def relative_size(update: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    """Euclidean norm of an update [B, T, H] divided by that of the hidden state h [B, T, H]: [B, T] float32."""
+    return update.detach().float().norm(dim=-1) / h.detach().float().norm(dim=-1).clamp(min=1e-12)
+
+
 def write(
-    config: IGCConfig,
-    writer: Any,
-    tokens: NumberTokens | None,
-    table: nn.Module,
+    writer: Writer,
     h: torch.Tensor,
     state: State,
     skipped: int,
@@ -49,10 +67,7 @@ def write(
     What ends a turn also ends the writing: the texts of later turns are the base model's.
 
     Args:
-        config: the adapter's config.
-        writer: its output mapping.
-        tokens: the token table of its input mapping; None for the hidden interface.
-        table: the base model's token embeddings.
+        writer: what the adapter writes with.
         h: [B, T, H].
         state: the state of the text, this call's tokens and steps included; A counts all its steps.
         skipped: number of this call's first positions that no step writes, and that are not computed.
@@ -67,12 +82,12 @@ def write(
     at = steps.anchors[:, None]  # [B, 1, A]
     anchor, step = at.masked_fill(at > position, -1).max(-1)  # [B, T'], the governing anchor and its index
     ok = steps.status.gather(1, step) == int(Status.OK)  # `int`: `torch.compile` compares the enum wrongly
-    active = (anchor >= 0) if config.shortcut else (anchor >= 0) & ok
-    update, gate, possible, complete = _update(config, writer, tokens, table, h, state, anchor, step)
+    active = (anchor >= 0) if writer.config.shortcut else (anchor >= 0) & ok
+    update, gate, possible, complete = _update(writer, h, state, anchor, step)
     governed = step[..., None] == torch.arange(at.shape[2], device=h.device)  # [B, T', A]
     # The text up to here spells the whole result of this step.
     completed_at = _first(steps.completed_at, (complete & ok)[..., None] & governed, position)
-    ends = _ends_turn(config, state, h.shape[1]) & (position[:, 0] > anchor) & (anchor >= 0)  # [B, T']
+    ends = _ends_turn(writer.config, state, h.shape[1]) & (position[:, 0] > anchor) & (anchor >= 0)  # [B, T']
     ended_at = _first(steps.ended_at, ends[..., None] & governed, position)
     ended = ended_at.gather(1, step)
     active = active & possible & ~((ended >= 0) & (position[:, 0] >= ended))
@@ -122,19 +137,12 @@ def _ends_turn(config: IGCConfig, state: State, count: int) -> torch.Tensor:
 
 
 def _update(
-    config: IGCConfig,
-    writer: Any,
-    tokens: NumberTokens | None,
-    table: nn.Module,
-    h: torch.Tensor,
-    state: State,
-    anchor: torch.Tensor,
-    step: torch.Tensor,
+    writer: Writer, h: torch.Tensor, state: State, anchor: torch.Tensor, step: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Runs the output mapping on every position, as if each one were written.
 
     Args:
-        config, writer, tokens, table: as of `write`.
+        writer: what the adapter writes with.
         h: [B, T, H], of the last T tokens.
         state: the state of the text.
         anchor: [B, T] int64, position of the governing anchor, -1 for none.
@@ -144,6 +152,7 @@ def _update(
         The update [B, T, H]; the gate [B, T]; where a result can be written [B, T] bool, and where the text spells
         the complete result [B, T] bool. The hidden interface does not track the spelling: always and never.
     """
+    config, mapping, tokens, embeddings = writer
     steps, new = state.steps, h.shape[1]
     if tokens is None:
         real = (state.recent(new)[0] != PADDING).cumsum(1)
@@ -151,7 +160,7 @@ def _update(
         offset = rank - steps.ranks.gather(1, step)
         everywhere = torch.ones_like(anchor, dtype=torch.bool)
         shortcut = steps.shortcut if steps.shortcut.shape[2] else None
-        return *writer(h, steps.digits, steps.signs, step, offset, shortcut), everywhere, ~everywhere
+        return *mapping(h, steps.digits, steps.signs, step, offset, shortcut), everywhere, ~everywhere
     digits = steps.digits.gather(1, step[..., None].expand(-1, -1, steps.digits.shape[-1]))  # [B, T, R]
     decimals, once = config.decimals, not config.write_again
     ids, first = state.recent(window_of(new, digits.shape[-1], decimals))
@@ -159,7 +168,7 @@ def _update(
     scale = steps.scale.gather(1, step) if decimals else None
     more = continue_result(tokens, ids, ids != PADDING, *of_step, start=first, scale=scale, once=once)
     possible = more.active & ~more.again if once else more.active
-    return *writer(h, embed(table, more.token).to(h.device), more.state), possible, more.complete
+    return *mapping(h, embed(embeddings, more.token).to(h.device), more.state), possible, more.complete
 
 
 def embed(table: nn.Module, ids: torch.Tensor) -> torch.Tensor:
