@@ -27,6 +27,7 @@ __all__ = ["Context", "Surroundings", "signed_by_rule", "states"]
 
 _FROM, _TO, _OFF, _LESS, _IN, _MINUS = map(letters_hash, ("from", "to", "off", "less", "in", "minus"))
 _ROLE_ENDS = 2  # tokens from a role to the anchor: line ends
+_NAMED = tuple(map(letters_hash, "room bus flight page chapter gate highway apartment channel".split()))
 _BEING = tuple(letters_hash(word) for word in ("are", "is", "there", "fit"))
 
 
@@ -281,9 +282,10 @@ def _unfit(
     range as in `from 3 to 5`; both [N] bool.
 
     Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
-    a month is a date, and one in the brackets of `max(3, 5)` has another meaning. From one to another is a range, or a
-    difference. What is taken off a number is not the number: what stands behind `less` is taken off, and what stands
-    behind `off` and `from` is not. How often 5 are in 55 is no product. `Me and 4 others` are five.
+    a month is a date, one in the brackets of `max(3, 5)` has another meaning, and `Room 12` is a name. From one to
+    another is a range, or a difference. What is taken off a number is not the number: what stands behind `less` is
+    taken off, and what stands behind `off` and `from` is not. How often 5 are in 55 is no product. `Me and 4 others`
+    are five.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -304,6 +306,7 @@ def _unfit(
     inside = ((lead == _IN) & being).any(1)
     off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
+    unfit |= torch.stack([lead == word for word in _NAMED]).any(0).any(1)
     unfit |= found.company.gather(1, chosen).any(1) & (product | of.get("/", none))
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 

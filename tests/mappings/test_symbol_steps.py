@@ -89,6 +89,12 @@ def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operat
     assert (found, reason) == (expected, Reason.NONE)
 
 
+def test_a_number_that_names_a_room_or_a_page_is_no_operand():
+    assert answer("Room 12 plus 3 guests")[0] == "NONE"  # 15 on a real model
+    assert answer("What is 3 plus page 12?")[0] == "NONE"
+    assert answer("12 plus 3 guests")[0] == "15"
+
+
 def test_words_are_not_looked_for_where_an_expression_is_asked(monkeypatch):
     looked = []
     states = steps.states
