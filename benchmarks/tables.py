@@ -323,6 +323,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "gsm8k_solutions": gsm8k_solutions,
     "gsm8k_seeds": gsm8k_solutions,
     "gsm8k_copied": gsm8k_solutions,
+    "gsm8k_following": gsm8k_solutions,
     "harm": harm,
     "hostile_folders": hostile_folders,
     "methods": methods,
