@@ -277,7 +277,10 @@ class _Capture:
 
 
 class _CaptureOutput:
-    """Forward hook of a decoder layer: stores its output in the call, for calculators that read it at a later one."""
+    """Forward hook of a decoder layer: stores its output in the call, for calculators that read it at a later one.
+
+    A pass for the reading alone ends here if this is the last layer that the calculator reads.
+    """
 
     def __init__(self, model: nn.Module, index: int) -> None:
         self.model, self.index = model, index
@@ -286,6 +289,9 @@ class _CaptureOutput:
         call = current_call(self.model)
         if call is not None:
             call.outputs[self.index] = output[0] if isinstance(output, tuple) else output
+            reader, name = active_layer(self.model) if thread.reading_alone else (None, "")
+            if reader is not None and self.index == reader.igc_config[name].layers_read[-1]:
+                reader.read_early(name, call)
 
 
 class _Generate(_Wrapper):

@@ -211,6 +211,16 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             )
         return call
 
+    def read_early(self, name: str, call: Call) -> None:
+        """Ends a pass inside of `reading_alone` as soon as all layers that the adapter reads have run.
+
+        Raises:
+            ReadingDone: if the call has targets.
+        """
+        if call.targets is not None:
+            last = self._output(self.igc_config[name].layers_read[-1], call)
+            self._act(name, last.to(next(self.igc_input_mapping[name].parameters()).device), call, None)
+
     def _act(self, name: str, h: torch.Tensor, call: Call, cache: Cache | None) -> torch.Tensor:
         """One forward pass of the adapter: remember the text, find anchors, read, calculate, write.
 

@@ -59,6 +59,29 @@ def test_the_reading_learns_as_in_a_whole_pass_and_the_writing_does_not(tmp_path
         torch.testing.assert_close(p.grad, alone[name])
 
 
+@pytest.mark.parametrize("arch", ["llama", "bloom"])
+@pytest.mark.parametrize("read_from", [[0], [0, 1]])
+def test_layers_between_the_last_one_read_and_the_calculators_do_not_run(tmp_path, arch, read_from):
+    made = trainer(tmp_path, model=igc_model(arch=arch, layer=2, read_from=read_from))
+    model, batch = made.model.train(), batch_of(made)
+    reading = {name: p for name, p in model.named_parameters() if "input_mapping" in name}
+    keys = [name for name in batch if name != "labels"]
+    whole = model(**{name: batch[name] for name in keys})
+    whole.igc_loss.backward()
+    wanted = {name: p.grad.clone() for name, p in reading.items()}
+    model.zero_grad()
+    ran = []
+    layers = next(module for module in model.modules() if isinstance(module, torch.nn.ModuleList) and len(module) == 3)
+    for index, layer in enumerate(layers):
+        layer.register_forward_pre_hook(lambda *_, index=index: ran.append(index))
+    report = read_alone(model, batch)
+    assert ran == list(range(read_from[-1] + 1))
+    assert torch.equal(whole.igc_loss, report.loss)
+    report.loss.backward()
+    for name, p in reading.items():
+        torch.testing.assert_close(p.grad, wanted[name])
+
+
 def test_only_the_reading_changes_in_a_step_of_its_own(tmp_path):
     model = igc_model()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
