@@ -1,13 +1,14 @@
 """Teaches a calculator of prompts to work at the `=` of solutions, before a LoRA is trained beside it.
 
 In: the demonstration's calculator, which works at the assistant's header, and converted solutions. Out: the same
-calculator with anchors at every `=`. First its writing is trained on the results of some of them: each row is a
-solution up to some tokens behind one result, and what stands before its `=` is read once, by the base alone
-(`peft_igc.demo.writing`), so that a step costs a few tokens per row; a whole pass over the solutions costs many times
-as many. The text behind a result can be trained, too: what is written for the result stays in the states that later
-tokens attend to, and may keep the model from copying it (`#### 20` behind `= 20 miles`). Then its reading is trained
-on whole solutions, by passes that end behind its layer. A LoRA that was trained beside a calculator stays as it is:
-after the joint training the writing learns the states that it left.
+calculator with anchors at every `=`, which reads where it did and writes at another layer. What is written at an early
+layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
+lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
+First the writing is trained on the results of some solutions: each row is a solution up to the token behind one
+result, and what stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step costs
+a few tokens per row; a whole pass over the solutions costs many times as many. Then the reading is trained on whole
+solutions, by passes that end behind the layer that is read. A LoRA that was trained beside a calculator stays as it
+is: after the joint training the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
 """
 
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft import get_peft_model
 
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS
@@ -33,7 +35,9 @@ from peft_igc.inference.loading import find_adapter, load_adapter, load_base, re
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.anchors import find_anchors
+from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.config import ANCHOR_FIELDS
+from peft_igc.tuner.hooks import active_layer
 
 
 __all__ = ["drawn_sites", "read_sites", "sites_of_rows", "train_sites"]
@@ -42,20 +46,15 @@ LONGEST_RESULT = 24  # tokens, with what stands before it
 
 
 def sites_of_rows(
-    rows: Sequence[Mapping[str, Any]],
-    tokenizer: Any,
-    config: IGCConfig,
-    longest: int = 400,
-    following: int = 0,
+    rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
 ) -> list[dict[str, Any]]:
-    """Tokenized rows that end behind the result of one `=`, before the next one, with one entry per operand column.
+    """Tokenized rows that end behind the result of one `=`, with one entry per operand column.
 
     Args:
         rows: of `annotation.gsm8k.convert`.
         tokenizer: of the base model.
         config: of the calculator, with anchors at `=`.
         longest: tokens; longer ones are left out.
-        following: how many more tokens of the solution follow at most, as far as the next `=`.
     """
     made = []
     for row in tokenized(rows, tokenizer):
@@ -66,8 +65,6 @@ def sites_of_rows(
             result = row["igc_result"][index]
             end = None if not has_number(result) or labels[anchor] == -100 else _end(ids, anchor, result, tokenizer)
             if end is not None and end <= longest:
-                later = [at for at in anchors if at >= end]
-                end = max(end, min(end + following, longest, *later, len(ids)))
                 columns = {name: row[name] and row[name][index] for name in ALL_COLUMNS}
                 trained = [-100] * (anchor + 1) + ids[anchor + 1 : end]
                 made.append({**row, **columns, "input_ids": ids[:end], "labels": trained})
@@ -104,8 +101,8 @@ def train_sites(
     rows: Sequence[Mapping[str, Any]],
     output: Path,
     *,
+    layer: int | None = None,
     sites: int = 512,
-    following: int = 0,
     steps: int = 160,
     batch_size: int = 32,
     seed: int = 0,
@@ -118,7 +115,8 @@ def train_sites(
         calculator: folder of the calculator, with the adapters that were trained beside it, which are not trained.
         rows: of `annotation.gsm8k.convert`.
         output: folder of the new one.
-        following: as of `sites_of_rows`. With 24 the model copies results, but overrules them more often.
+        layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
+            calculator's, the writing begins with new weights. None: the calculator's.
         sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
         steps, batch_size: of the training.
         seed: of the drawing and of the order.
@@ -134,10 +132,15 @@ def train_sites(
     for name in ANCHOR_FIELDS:
         setattr(config, name, getattr(wanted, name))
     config.write_again = False
-    found = sites_of_rows(rows, tokenizer, config, following=following)
+    found = sites_of_rows(rows, tokenizer, config)
     chosen = drawn_sites(found, sites, seed)
     torch.manual_seed(seed)
-    model = load_adapter(model, calculator, config=config, is_trainable=True)
+    layer = config.layer if layer is None else range(len(decoder_layers(model)[1]))[layer]
+    if layer == config.layer:
+        model = load_adapter(model, calculator, config=config, is_trainable=True)
+    else:
+        config = replace(config, read_from=config.layers_read, layer=layer, inference_mode=False)
+        model = _moved(load_adapter(model, calculator), config)
     model.requires_grad_(False)  # `train_writing` lets the writing be trained
     log = train_writing(
         model,
@@ -190,6 +193,14 @@ def read_sites(
     record = train_reading(model, tokenizer, rows, seed, None, settings, lambda line: print(line, flush=True))
     model.save_pretrained(str(folder), save_embedding_layers=False)
     return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}
+
+
+def _moved(model: Any, config: IGCConfig) -> Any:
+    """A calculator that reads with the same weights, and writes with new ones to the layer that `config` names."""
+    before = active_layer(model)[0].igc_input_mapping["default"].state_dict()
+    made = get_peft_model(model.unload(), config)
+    active_layer(made)[0].igc_input_mapping["default"].load_state_dict(before)
+    return made
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

@@ -5,9 +5,9 @@ as asked for to train on, beside generated solutions with longer numbers and lin
 zero, below zero or fractions, which people's solutions seldom have and the model's own often. Both kinds of adapter
 are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets the rank
 at which it has as many parameters as calculator and LoRA together. The calculator begins with the weights of the
-demonstration, which learned from generated prompts, and then learns to write and to read at the `=` of the solutions
-(`gsm8k_sites`); the LoRA begins with none. After the joint training the writing alone learns for some steps more,
-because the LoRA has changed the states to which it writes.
+demonstration, which learned from generated prompts, and then learns to write, behind the last layer, and to read at
+the `=` of the solutions (`gsm8k_sites`); the LoRA begins with none. After the joint training the writing alone learns
+for some steps more, because the LoRA has changed the states to which it writes.
 Out, for each seed and kind, on held-out questions:
 
 * `given`: the human solution up to each annotated `=`, then the model writes greedily: is the first number the
@@ -135,7 +135,7 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     record = converted.report.as_dict()
     made, told = folder / "calculator", folder / "calculator.json"
     sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
-    sizes |= {"following": arguments.following} if arguments.following else {}
+    sizes["layer"] = arguments.layer
     settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
     settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
     if not told.is_file():
@@ -213,7 +213,7 @@ def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: 
     """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
     rows = read_rows(data, wanted="with operand columns")
     where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
-    sizes = {"sites": arguments.sites, "steps": arguments.again_steps, "following": arguments.again_following}
+    sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
     return train_sites(**where, **sizes, seed=seed, device=arguments.device)
 
 
@@ -482,7 +482,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--sites", type=int, default=512, help="results that its writing learns first")
         command.add_argument("--site-steps", type=int, default=160, metavar="N", help="(default: %(default)s)")
         command.add_argument(
-            "--following", type=int, default=0, metavar="N", help="tokens of text behind each of them to learn, too"
+            "--layer", type=int, default=-1, metavar="N", help="that is written to (default: %(default)s, the last)"
         )
         command.add_argument("--reading-steps", type=int, default=80, metavar="N", help="(default: %(default)s)")
         command.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
@@ -499,9 +499,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     measuring.add_argument(
         "--again-steps", type=int, default=100, metavar="N", help="of the writing, beside a LoRA (default: 100)"
-    )
-    measuring.add_argument(
-        "--again-following", type=int, default=0, metavar="N", help="tokens of text behind each result in these steps"
     )
     measuring.add_argument("--keep", type=Path, metavar="DIR", help="keep adapters there; those there are not trained")
     measuring.add_argument("--set", type=_assignment, nargs="+", metavar="NAME=VALUE", help="changes of the recipe")

@@ -14,6 +14,7 @@ from peft_igc.annotation import convert
 from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.demo.writing import after_prompts, training_only
 from peft_igc.inference.loading import TINY_ADAPTER_FOLDER, load_adapter
+from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.config import ANCHOR_FIELDS
 from peft_igc.tuner.saving.companions import active_adapters
 
@@ -35,7 +36,7 @@ def tools():
 def test_a_site_ends_behind_the_token_after_its_result(tools):
     tokenizer, config = tools
     rows = convert([SOLVED], tokenizer, config).rows
-    found = sites_of_rows(rows, tokenizer, config, following=0)
+    found = sites_of_rows(rows, tokenizer, config)
     labelled = [tokenizer.decode([one for one in row["labels"] if one != -100]) for row in found]
     results = [row["igc_result"] for row in found]
     assert results == ["24", "1.75", "2.5", "7000"]
@@ -50,17 +51,6 @@ def test_a_site_ends_behind_the_token_after_its_result(tools):
     assert sites_of_rows(rows, tokenizer, config, longest=20) == []
 
 
-def test_a_site_goes_on_with_the_text_behind_its_result_up_to_the_next_anchor(tools):
-    rows = convert([SOLVED], *tools).rows
-    found = sites_of_rows(rows, *tools, following=40)
-    texts = [tools[0].decode([one for one in row["labels"] if one != -100]).strip(" $") for row in found]
-    assert texts[:3] == ["24.\nShe paid 1.50+.25", "1.75. Then she shared 10 / 4", "2.5 each. They have 7*1,000"]
-    assert texts[3] == "7000 in all.\n#### 24<|end|>"
-    shorter = sites_of_rows(rows, *tools, following=3)
-    ends = [len(row["input_ids"]) for row in sites_of_rows(rows, *tools, following=0)]
-    assert [len(row["input_ids"]) - end for row, end in zip(shorter, ends, strict=True)] == [3, 3, 3, 3]
-
-
 def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
     rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
     record = train_sites("tiny", "tiny", rows, tmp_path, sites=8, steps=6, batch_size=4)
@@ -73,6 +63,22 @@ def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
     saved = json.loads((tmp_path / "adapter_config.json").read_text())
     assert saved["inline_token_ids"] == tools[1].inline_token_ids
     assert saved["write_again"] is False
+
+
+def test_a_calculator_that_writes_to_another_layer_reads_as_before_and_learns_to_write_anew(tools, tmp_path):
+    rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
+    record = train_sites("tiny", "tiny", rows, tmp_path, layer=-1, sites=12, steps=40, batch_size=12)
+    saved = json.loads((tmp_path / "adapter_config.json").read_text())
+    assert (saved["layer"], saved["read_from"]) == (len(decoder_layers(tiny_base()[0])[1]) - 1, [1])
+    before, after = (load_file(folder / "adapter_model.safetensors") for folder in (TINY_ADAPTER_FOLDER, tmp_path))
+    for name, weight in before.items():
+        same = weight.float().equal(after[name.replace(".1.igc.", f".{saved['layer']}.igc.")].float())
+        assert same or "igc_output_mapping" in name
+    assert record["log"][-1]["loss"] < record["log"][0]["loss"] / 2
+    again = load_adapter(tiny_base()[0], tmp_path)
+    train_sites("tiny", tmp_path, rows, tmp_path / "again", sites=12, steps=1, batch_size=4)
+    assert json.loads((tmp_path / "again" / "adapter_config.json").read_text())["layer"] == saved["layer"]
+    assert active_adapters(again) == {"default"}
 
 
 @pytest.mark.filterwarnings(*(f"ignore:{one.split(':')[1]}" for one in NESTED))
