@@ -2,10 +2,12 @@
 
 In: a model whose reading is trained or frozen, and tokenized rows with results. Out: a trained output mapping. Nothing
 before a row's first anchor depends on the writing: the prompt's keys and values are computed once, without gradients
-and without the calculator, and kept; a step then runs the few tokens from the last anchor on. Of rows with one anchor
-the gradients are those of whole passes (`pytest tests/demo/test_writing.py`), which take several times as long; of
-rows with several, those of passes in which the base wrote what stands behind the earlier ones. Memory: the keys and
-values of `most_rows` prompts, for SmolLM2-135M in float32 46 KB per token.
+and without the calculator, and kept; a step then runs the few tokens from the last anchor on. Neither do the outputs
+of the layers up to the calculator's: they are kept, too, so that a step of a calculator behind the last layer runs no
+decoder layer at all. Of rows with one anchor the gradients are those of whole passes
+(`pytest tests/demo/test_writing.py`), which take several times as long; of rows with several, those of passes in which
+the base wrote what stands behind the earlier ones. Memory: the keys and values of `most_rows` prompts (46 KB per token
+for SmolLM2-135M in float32), and the outputs at the tokens behind them (2 KB per token and layer).
 
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """
@@ -18,9 +20,11 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from transformers import DynamicCache
 
 from ..data.columns import check_columns, encode_steps
@@ -28,7 +32,7 @@ from ..trainer.collator import limits_of
 from ..trainer.config import IGCSFTConfig
 from ..trainer.optimizer import muon_adamw
 from ..tuner.anchors import find_anchors
-from ..tuner.base_model import innermost_model
+from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks import active_config
 from ..tuner.layer import IGCLayer
@@ -38,16 +42,31 @@ from .progress import duration
 __all__ = ["Batch", "after_prompts", "train_writing", "training_only"]
 
 
+@dataclass(eq=False)
+class Kept:
+    """What the decoder layers up to the calculator's made of a batch in the first pass over it.
+
+    Attributes:
+        outputs: what each layer returned, empty before that pass.
+        states: keys and values [B, heads, T, head size] of the calculator's layer.
+    """
+
+    outputs: list[Any] = field(default_factory=list)
+    states: tuple[torch.Tensor, torch.Tensor] | None = None
+
+
 class Batch(NamedTuple):
     """Rows from their anchors on.
 
     Attributes:
         cache: keys and values, and the state, of the prompts before the anchors.
         inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
+        kept: what the decoder layers up to the calculator's returned for them.
     """
 
     cache: DynamicCache
     inputs: dict[str, Any]
+    kept: Kept
 
 
 def training_only(model: Any, part: str) -> None:
@@ -87,7 +106,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
     places = {"attention_mask": mask, "position_ids": position[:, before:]}
-    return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False})
+    return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False}, Kept())
 
 
 @contextmanager
@@ -137,13 +156,17 @@ def train_writing(
         `{"step", "loss"}` of each line, the loss as a mean since the line before.
     """
     training_only(model, "igc_output_mapping")
+    config = active_config(model)
+    assert config is not None
+    below = list(decoder_layers(model)[1])[: config.layer + 1]
     optimizer, schedules = _optimizer(model, args, steps)
     trained = [p for p in model.parameters() if p.requires_grad]
     log, total, start = [], 0.0, time.perf_counter()
     model.train()
     for step, batch in enumerate(_batches(model, rows[:most_rows], pad, batch_size, steps, seed), start=1):
-        # The cache would grow by the answer, with the graph of this step.
-        loss = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss
+        cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
+        with _run_once(below, batch.kept, cache):
+            loss = model(**batch.inputs, past_key_values=cache, use_cache=True).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
@@ -162,6 +185,58 @@ def train_writing(
     training_only(model, "igc_")
     model.eval()
     return log
+
+
+@contextmanager
+def _run_once(layers: Sequence[nn.Module], kept: Kept, cache: DynamicCache) -> Iterator[None]:
+    """Lets the layers up to the calculator's run in the first pass over a batch, and return the same in later ones.
+
+    What hooks do with the outputs is not kept: they run in each pass. Dropout in these layers is drawn once.
+
+    Args:
+        layers: the decoder layers from the first to the calculator's.
+        kept: what the first pass made, which fills it.
+        cache: of this pass.
+    """
+    at, before = len(layers) - 1, [layer.__dict__.get("forward") for layer in layers]
+
+    def last(*_: Any, **__: Any) -> Any:
+        assert kept.states is not None
+        cache.update(*kept.states, at)  # the state of the text is as long as the keys of its layer
+        return kept.outputs[at]
+
+    if not kept.outputs:
+        length = cache.get_seq_length()
+        with _watched(layers, kept.outputs):
+            yield
+        own = cache.layers[at]
+        kept.states = (own.keys[:, :, length:].detach(), own.values[:, :, length:].detach())
+        return
+    for layer, output in zip(layers, kept.outputs, strict=True):
+        layer.forward = lambda *_, output=output, **__: output
+    layers[at].forward = last
+    try:
+        yield
+    finally:
+        for layer, forward in zip(layers, before, strict=True):
+            del layer.forward
+            if forward is not None:  # of a library that wraps it
+                layer.forward = forward
+
+
+@contextmanager
+def _watched(layers: Sequence[nn.Module], outputs: list[Any]) -> Iterator[None]:
+    """Appends the output of each layer to a list, as it is before the calculator's hook."""
+
+    def keep(module: nn.Module, args: Any, output: Any) -> None:
+        outputs.append(output)
+
+    handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _batches(

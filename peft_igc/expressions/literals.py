@@ -23,7 +23,7 @@ from .names import Name, naming
 from .rules.in_words import VERDICT, Mark, Verdict
 from .stream import Stream, later, stream_of, symbols_in
 from .symbols import SymbolTokens
-from .words import letters_hash
+from .words import hashes_of
 
 
 __all__ = ["Literals", "literals"]
@@ -33,9 +33,9 @@ _LETTERS |= 1 << Symbol.SIGN_WORD | 1 << Symbol.MINUS_WORD | 1 << Symbol.DIFFERE
 _OPERATORS = 1 << Symbol.PLUS | 1 << Symbol.TIMES | 1 << Symbol.CARET
 _CLOSES = sum(1 << symbol for symbol in (Symbol.EDGE, Symbol.LINE, Symbol.CONTROL, Symbol.DOT, Symbol.QUESTION))
 _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may end a part of a sentence
-_PERSONS = tuple(map(letters_hash, "i me myself you yourself he him himself she her herself we us they them".split()))
-_OWN = tuple(map(letters_hash, "my your his her our their".split()))
-_MAY = letters_hash("may")  # a month behind a number, a verb elsewhere
+_PERSONS = hashes_of("i me myself you yourself he him himself she her herself we us they them")
+_OWN = hashes_of("my your his her our their")
+(_MAY,) = hashes_of("may")  # a month behind a number, a verb elsewhere
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -52,6 +52,7 @@ class Literals(NamedTuple):
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
     said: Tensor  # [N, L] bool, letters of another word than `and`
+    unlisted: Tensor  # [N, L] bool, letters of a word that has no meaning in the lists
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
     names: Tensor  # [N, L, 11] bool, what words and formulas in this token name, by the bits of `names.Name`
@@ -66,6 +67,8 @@ class Literals(NamedTuple):
     dated: Tensor  # [N, L] bool, a month stands behind the number that begins
     thing: Tensor  # [N, L] int64, `words.letters_hash` of a word behind it that is in no list; 0 for none
     lead: Tensor  # [N, L, 2] int64, the same of the word before it and of the one before that, in a list or not
+    gap: Tensor  # [N, L] int64, words between it and the number before it; 0 without one
+    code: Tensor  # [N, L] int64, `words.letters_hash` of the word of which this token is a part; 0 for none
     company: Tensor  # [N, L] bool, a person and `and` stand before the number: `me and 4 others`, `I and my 4 dogs`
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
@@ -183,8 +186,14 @@ def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[
     behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, month, thing)]
     ahead = [_before(stream.symbol, x) for x in (stream.code, stream.before, _with_person(stream).long())]
     found = [torch.where(ends, x, 0) for x in behind] + [torch.where(begins, x, 0) for x in ahead]
-    unit, month, thing, *lead, company = (room.scatter_add(1, owner, x)[:, :length] for x in found)
-    return {"unit": unit, "dated": month > 0, "thing": thing, "lead": torch.stack(lead, -1), "company": company > 0}
+    starts = (stream.code != 0) & (later(stream.code, 1) == 0)
+    words = starts.cumsum(1)
+    since = words - later(torch.where(ends, words, -1).cummax(1).values, 1)
+    found.append(torch.where(begins & (later(ends.cumsum(1), 1) > 0), since, 0))
+    unit, month, thing, *lead, company, gap = (room.scatter_add(1, owner, x)[:, :length] for x in found)
+    code = room.scatter_add(1, stream.token, stream.code)[:, :length]
+    beside = {"unit": unit, "dated": month > 0, "thing": thing, "lead": torch.stack(lead, -1), "company": company > 0}
+    return beside | {"gap": gap, "code": code}
 
 
 def _with_person(stream: Stream) -> Tensor:
@@ -208,6 +217,7 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
     return {
         "word": (_LETTERS >> symbol) & 1 > 0,
         "said": ((_LETTERS & ~(1 << Symbol.AND)) >> symbol) & 1 > 0,
+        "unlisted": word,
         "space": symbol == int(Symbol.SPACE),
         "difference": symbol == int(Symbol.DIFFERENCE),
         "link": symbol == int(Symbol.LINK),

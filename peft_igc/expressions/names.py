@@ -48,13 +48,13 @@ _SUM, _FACTOR = Name.ADDITION | Name.SUBTRACTION, Name.MULTIPLICATION | Name.DIV
 NAMED: dict[str, Name] = {
     **dict.fromkeys(("sum", "addition", "plus"), Name.ADDITION),
     **dict.fromkeys(("subtraction", "difference", "subtract", "subtracted", "subtracting"), Name.SUBTRACTION),
-    **dict.fromkeys(("product", "multiplication"), Name.MULTIPLICATION),
-    **dict.fromkeys(("quotient", "division"), Name.DIVISION),
+    **dict.fromkeys(("product", "multiplication", "mul"), Name.MULTIPLICATION),
+    **dict.fromkeys(("quotient", "division", "div"), Name.DIVISION),
     **dict.fromkeys(("add", "added", "adding"), _SUM),
     **dict.fromkeys(("increase", "increased", "decrease", "decreased"), _SUM),
     **dict.fromkeys(("multiply", "multiplied", "multiplying", "divide", "divided", "dividing"), _FACTOR),
     "times": Name.TIMES,
-    **dict.fromkeys(("minus", "take", "away", "left"), Name.MAYBE_SUBTRACTION),
+    **dict.fromkeys(("minus", "take", "away", "left", "sub"), Name.MAYBE_SUBTRACTION),
     **dict.fromkeys(("over", "share", "shared", "split"), Name.MAYBE_DIVISION),
     **dict.fromkeys(("apart", "gap"), Name.SUBTRACTION | Name.THAN | Name.HOW),  # a distance, as `how much more than`
     "than": Name.THAN,

@@ -81,7 +81,9 @@ def read_expressions(
     # A refusal stands at the symbol that was read last, if there is one: the text may also have ended.
     width = label.shape[1]
     culprit = stream.token.gather(1, (width - 1 - steps).clamp(min=0).unsqueeze(1)).squeeze(1)
-    kept = right | (reason == int(Reason.LOOK_ALIKE)) | (reason == int(Reason.OTHER_NUMBER))
+    kept = right  # or what the network may agree to
+    for excusable in (Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD):
+        kept = kept | (reason == int(excusable))
     label = torch.where(kept.unsqueeze(1), label, int(Label.NONE))
     return ExpressionReading(
         items=_items_of(stream, label, num_digits, ITEMS_PER_OPERAND * max_operands),

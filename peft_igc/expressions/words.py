@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from .alphabet import Symbol, numeric_characters, symbol_of
 
 
-__all__ = ["LONGEST_WORD", "POWERS", "WordList", "letters_hash"]
+__all__ = ["LONGEST_WORD", "POWERS", "WordList", "hashes_of", "letters_hash"]
 
 LONGEST_WORD = 32  # letters of a word, or bytes of a character
 
@@ -142,6 +142,7 @@ _CLASSES: dict[str, Symbol] = {
     "minus": Symbol.MINUS_WORD,
     "difference": Symbol.DIFFERENCE,
     "name": Symbol.LETTERS,  # names an operation, see `names`; elsewhere like a word that is in no list
+    "noted": Symbol.LETTERS,  # like a word that is in no list, but that rules compare with: see `hashes_of`
 }
 
 _WORDS: dict[str, dict[str, str]] = {
@@ -171,7 +172,7 @@ _WORDS: dict[str, dict[str, str]] = {
             only also still just now there here which who whom whose where get gets got made
             give gives gave need needs needed want wants spend spends spent earn earns earned pay pays paid cost costs
             sold sell sells buy buys bought eat eats ate take takes took total""",
-        "request": """what calculate compute evaluate solve simplify work find determine whats how""",
+        "request": """what calculate compute evaluate solve simplify work find determine whats wats calc how""",
         "measure": """km kilometer kilometers kilometre kilometres meter meters metre metres cm centimeter centimeters
             centimetre centimetres mm millimeter millimeters millimetre millimetres mile miles yard yards feet foot ft
             inch inches kg kilogram kilograms kilo kilos g gram grams mg milligram milligrams lb lbs ounce ounces oz
@@ -184,7 +185,9 @@ _WORDS: dict[str, dict[str, str]] = {
         "difference": "difference",
         "name": """sum addition adding subtraction subtracting product multiplication multiplying quotient division
             dividing increase increased decrease decreased away left share shared split smaller lower shorter younger
-            lighter cheaper apart gap""",
+            lighter cheaper apart gap div mul sub""",
+        "noted": """deduct reduce me myself yourself him himself herself us them off onto among between fit plain bare
+            result results answer answers nothing room bus flight page chapter gate highway apartment channel""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",
@@ -235,3 +238,15 @@ _WORDS: dict[str, dict[str, str]] = {
         "month": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
     },
 }
+
+
+def hashes_of(words: str) -> tuple[int, ...]:
+    """The hashes of English words, separated by spaces, for rules that compare with them.
+
+    Raises:
+        ValueError: A word is in no list. Tokens keep the letters of listed words only, so it would never be found.
+    """
+    listed = {word for text in _WORDS["en"].values() for word in text.split()}
+    if unknown := set(words.split()) - listed:
+        raise ValueError(f"{sorted(unknown)} are in no list of English words. Add them to `noted`.")
+    return tuple(map(letters_hash, words.split()))

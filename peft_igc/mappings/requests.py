@@ -16,19 +16,20 @@ import torch
 from ..expressions.literals import Literals, literals
 from ..expressions.names import OPERATIONS, Name
 from ..expressions.symbols import FIRST_MONEY
-from ..expressions.words import letters_hash
+from ..expressions.words import hashes_of
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
 from ..numbers.token_table import EMBEDDED
+from .certain_operations import Certain, certain_operation, names_operation
 from .readings import Choice, Pointing, two_places
 
 
-__all__ = ["Context", "Surroundings", "signed_by_rule", "states"]
+__all__ = ["Context", "Surroundings", "Wording", "signed_by_rule", "wording"]
 
-_FROM, _TO, _OFF, _LESS, _IN, _MINUS = map(letters_hash, ("from", "to", "off", "less", "in", "minus"))
-_ROLE_ENDS = 2  # tokens from a role to the anchor: line ends
-_NAMED = tuple(map(letters_hash, "room bus flight page chapter gate highway apartment channel".split()))
-_BEING = tuple(letters_hash(word) for word in ("are", "is", "there", "fit"))
+_FROM, _TO, _OFF, _LESS, _IN, _MINUS = hashes_of("from to off less in minus")
+_NAMED = hashes_of("room bus flight page chapter gate highway apartment channel")
+_PREPOSITIONS = hashes_of("off onto among between")
+_BEING = hashes_of("are is there fit")
 
 
 class Context(NamedTuple):
@@ -82,6 +83,9 @@ class Surroundings(NamedTuple):
             that compares them.
         negated: [B, A] bool, a bracket is negated by a word, as in `minus (3 plus 4)`.
         alone: [B, A] bool, letters stand between the two and every further number.
+        told: [B, A] bool, what refuses an expression is a verb of its own operation, as in `Subtract: 7 - 5`, and no
+            word stands behind it.
+        applied: [B, A] bool, a verb before both numbers may apply to an expression of them: `subtract 9 - 4 from it`.
     """
 
     further: torch.Tensor
@@ -94,30 +98,45 @@ class Surroundings(NamedTuple):
     spelled: torch.Tensor
     negated: torch.Tensor
     alone: torch.Tensor
+    told: torch.Tensor
+    applied: torch.Tensor
 
 
-def states(reader: Any, context: Context, reading: Pointing) -> tuple[torch.Tensor, Literals]:
-    """Whether the texts state a calculation in words, as in `Good day! 5280 divided by 12, please`.
+class Wording(NamedTuple):
+    """The words of N texts.
 
-    They have no numbers but the two that the network chose, and nothing but the name of an operation between these.
+    Attributes:
+        stated: [N] bool, the text states a calculation in words, as in `Good day! 5280 divided by 12, please`: it has
+            no numbers but the two that the network chose, and nothing but the name of an operation between these.
+        certain: the operation that is stated beyond doubt.
+        literals: the literals of the text.
+    """
+
+    stated: torch.Tensor
+    certain: Certain
+    literals: Literals
+
+
+def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wording:
+    """What the words of the texts say.
 
     Args:
+        config: the adapter's `IGCConfig`.
         reader: the input mapping.
         context: the text.
         reading: the distributions.
-
-    Returns:
-        [N] bool, and the literals of the text.
     """
     read = context.read
     found, chosen = literals(reader.symbols, context.ids, read, 1), _chosen(reading)
     place = torch.arange(read.shape[1], device=read.device)
-    others = (found.literal | found.strange) & ~_at(chosen, len(place)) & (place > _turn(found, chosen))
+    turn = place > _turn(found, chosen)
+    others = (found.literal | found.strange) & ~_at(chosen, len(place)) & turn
     inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
     name = found.names[..., : 2 * len(OPERATIONS)].any(-1)
     only_names = (name & inner).any(1) & ~(found.word & ~name & ~found.link & inner).any(1)
     pair = found.literal.gather(1, chosen).all(1) & (chosen[:, 0] != chosen[:, 1])
-    return pair & only_names & ~others.any(1), found
+    certain = certain_operation(config, found, chosen, turn)
+    return Wording(pair & only_names & ~others.any(1), certain, found)
 
 
 def _chosen(reading: Pointing) -> torch.Tensor:
@@ -134,7 +153,13 @@ def _turn(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
 
 
 def signed_by_rule(
-    config: Any, reader: Any, context: Context, reading: Pointing, choice: Choice, found: Literals
+    config: Any,
+    reader: Any,
+    context: Context,
+    reading: Pointing,
+    choice: Choice,
+    said: Wording,
+    broken: torch.Tensor,
 ) -> tuple[Choice, Surroundings]:
     """The choice with the signs that the text has, and where a further number refuses it.
 
@@ -144,12 +169,13 @@ def signed_by_rule(
         context: the text.
         reading: the distributions.
         choice: `reading.choose()`.
-        found: the literals of the text.
+        said: the words of the text.
+        broken: [N] int64, the token that refuses an expression in symbols, -1 for none.
 
     Returns:
         The choice, and what stands around it.
     """
-    read, chosen = context.read, _chosen(reading)
+    read, chosen, found = context.read, _chosen(reading), said.literals
     # A word such as `minus` is a sign or the operation, which the network tells apart.
     worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
@@ -175,11 +201,16 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    # `3 and 5`: the role in the header of the answer says nothing. It has control tokens or the anchor beside it.
-    role = shifted(found.control, 1) & (place > chosen.amax(1, keepdim=True))
-    role &= shifted(found.control, -1) | (place >= context.anchor[:, None] - _ROLE_ENDS)
-    contradicted |= ~(found.said & here & ~role).any(1)
+    # `3 and 5`: a role between control tokens, or behind the last one, says nothing.
+    behind = place > chosen.amax(1, keepdim=True)
+    last = torch.where(found.control & behind, place, -1).amax(1, keepdim=True)
+    role = behind & (last >= 0) & ((place > last) | (shifted(found.control, 1) & shifted(found.control, -1)))
+    spoken = found.said & here & ~role
+    contradicted |= ~spoken.any(1) | _misread(config, said, chosen, here, operator)
     unordered |= distance | _named_behind(found, chosen, here)
+    verb, goes_on = _word_before(found, chosen), (spoken & behind).any(1)
+    told = names_operation(config, verb.code, operator) & (verb.at == broken) & ~goes_on
+    applied = names_operation(config, verb.code) & goes_on
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     words = found.word.cumsum(1)  # [N, n]
     left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
@@ -188,7 +219,7 @@ def signed_by_rule(
     negated = found.negated.any(1)
     stands = (
         *(culprit, strange, worded, apart, ~found.word.any(1)),
-        *(contradicted, unordered, spelled, negated, alone),
+        *(contradicted, unordered, spelled, negated, alone, told, applied),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
@@ -236,6 +267,39 @@ def _unlike(
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
+
+
+def _misread(
+    config: Any, said: Wording, chosen: torch.Tensor, turn: torch.Tensor, operator: torch.Tensor
+) -> torch.Tensor:
+    """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or it
+    guesses what an unknown word between them means, as in `what is 99 tims 99`, where no other word may say it."""
+    found, certain = said.literals, said.certain
+    first, second = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
+    swapped = chosen[:, 0] > chosen[:, 1]
+    word = found.thing.gather(1, first)
+    lone = (word != 0) & ~torch.isin(word, word.new_tensor(_PREPOSITIONS)) & (found.gap.gather(1, second) == 1)
+    lone &= found.thing.gather(1, second) == 0  # what is counted may stand in between: `5 pens, 12 pears`
+    before = torch.arange(turn.shape[1], device=turn.device) < first
+    verb = found.names[..., : 2 * len(OPERATIONS)].any(-1) | (found.unlisted & before)
+    other = (certain.operation >= 0) & (certain.operation != operator)
+    # Of operations that users add no names are known.
+    other &= torch.tensor([one in OPERATIONS for one in (*config.operations, "")], device=other.device)[operator]
+    return other | (certain.ordered & (swapped != certain.swapped)) | (lone.squeeze(1) & ~(verb & turn).any(1))
+
+
+class _Word(NamedTuple):
+    """A word of N texts."""
+
+    code: torch.Tensor  # [N] int64, its hash, 0 for none
+    at: torch.Tensor  # [N] int64, its last token, -1 for none
+
+
+def _word_before(found: Literals, chosen: torch.Tensor) -> _Word:
+    """The last word before both numbers."""
+    place = torch.arange(found.word.shape[1], device=chosen.device)
+    at = torch.where(found.word & (place < chosen.amin(1, keepdim=True)), place, -1).amax(1)
+    return _Word(found.code.gather(1, at.clamp(min=0)[:, None]).squeeze(1).masked_fill(at < 0, 0), at)
 
 
 def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:

@@ -184,6 +184,8 @@ def decided(
     agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
+    agreed &= ~around.applied
+    agreed |= (reason == int(Reason.NOT_UNDERSTOOD)) & around.told
     agreed &= _is_plain(said).view(shape) & same & legible & (around.further < 0)
     asked = _asked(config, said, reading) | around.bare
     by_rule = torch.where(asked & legible, value.status, int(Status.NONE))

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from ..mappings.certain_operations import CERTAIN_ODDS
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
-from ..mappings.requests import Context, signed_by_rule, states
+from ..mappings.requests import Context, signed_by_rule, wording
 from ..mappings.symbol_steps import Ruling, decided, decided_by_rule, ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
@@ -235,11 +236,12 @@ def result_of_step(
     ruled = reading.leaning(said.ruled.view(legible.shape), config.stated_odds)
     if (result := decided_by_rule(config, said, ruled, legible)) is not None:
         return ruled, ruled.choose(), result, said
-    stated, found = states(reader, text, reading)
-    said = said._replace(stated=said.stated | stated)
+    words = wording(config, reader, text, reading)
+    said = said._replace(stated=said.stated | words.stated)
+    reading = reading.of_operation(words.certain.operation.view(legible.shape), CERTAIN_ODDS)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
     choice = reading.choose()
-    signed, around = signed_by_rule(config, reader, text, reading, choice, found)
+    signed, around = signed_by_rule(config, reader, text, reading, choice, words, said.culprit)
     result = calculate_step(config, signed, legible)
     return reading, choice, *decided(config, said, reading, result, legible, around)
 

@@ -1,18 +1,24 @@
 """The writing learns from prompts that are read once what it learns from whole passes."""
 
+import contextlib
 import copy
 
 import pytest
 import torch
 from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import WARNINGS, arguments
+from tiny_training import tokenizer as characters
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
+from peft_igc.demo import writing
 from peft_igc.demo.batches import tokenized
 from peft_igc.demo.writing import after_prompts, train_writing, training_only
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.tuner.base_model import decoder_layers
 
 
 ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
@@ -65,6 +71,31 @@ def test_kept_prompts_are_not_changed_by_a_step(trained):
     ]
     assert losses[0] == losses[1]
     assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
+
+
+@pytest.mark.filterwarnings(*WARNINGS)
+@pytest.mark.parametrize(("arch", "layer"), [("llama", 0), ("llama", 1), ("llama", 2), ("bloom", 2)])
+def test_layers_that_no_writing_changes_run_once(arch, layer, tmp_path, monkeypatch):
+    def after(once):
+        config = small_config(interface="tokens", layer=layer, read_from=[0], num_digits=40, result_digits=40)
+        model = get_peft_model(tiny_model(arch), config)
+        data = tokenized(ArithmeticRows(seed=3, num_digits=6, mixture=ONLY_RESULTS).take(8), characters())
+        ran = []
+        for index, block in enumerate(decoder_layers(model)[1]):
+            block.mlp.register_forward_hook(lambda *_, index=index: ran.append(index))
+        if not once:
+            monkeypatch.setattr(writing, "_run_once", lambda *_: contextlib.nullcontext())
+        args = arguments(tmp_path, igc_muon_learning_rate=1e-2, warmup_steps=1)
+        sizes = {"steps": 6, "batch_size": 4, "most_rows": 8, "every": 1}
+        log = train_writing(model, data, 0, args=args, seed=0, say=lambda _: None, **sizes)
+        monkeypatch.undo()
+        assert not any("forward" in block.__dict__ for block in decoder_layers(model)[1])
+        return log, [ran.count(index) for index in range(3)]
+
+    (log, ran), (expected, all_ran) = after(True), after(False)
+    assert log == expected
+    assert all_ran == [8, 8, 8]  # the prompts of two batches, and six steps
+    assert ran == [4 if index <= layer else 8 for index in range(3)]
 
 
 def test_steps_lower_the_loss_and_leave_the_reading_alone(trained, tmp_path):

@@ -97,8 +97,8 @@ def test_a_number_that_names_a_room_or_a_page_is_no_operand():
 
 def test_words_are_not_looked_for_where_an_expression_is_asked(monkeypatch):
     looked = []
-    states = steps.states
-    monkeypatch.setattr(steps, "states", lambda *args: looked.append(True) or states(*args))
+    wording = steps.wording
+    monkeypatch.setattr(steps, "wording", lambda *args: looked.append(True) or wording(*args))
     assert answer("What is 3 + 4?")[0] == "7"
     assert len(looked) == 1  # by the comparison in `answer`
     answer("What is 3 plus 4?")

@@ -1,0 +1,138 @@
+"""The operation that a request in words states beyond doubt: `45 minus 16`, `divide 45 by 5`, `product of 3 and 4`.
+
+In: the literals of a text and the two numbers that the network chose. Out: the operation, and which number comes
+first. A rule decides what is certain; whether it is asked, the network decides. Nothing here is learned.
+Try it: `pytest tests/mappings/test_certain_operations.py`
+
+Shapes: N steps, n tokens at hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from ..expressions.literals import Literals
+from ..expressions.names import OPERATIONS, Name
+from ..expressions.words import hashes_of
+
+
+__all__ = ["CERTAIN_ODDS", "Certain", "certain_operation", "names_operation"]
+
+CERTAIN_ODDS = 10.0  # the network may find another operation so many times as probable; else the two disagree
+NONE = -1
+
+# Between the numbers: the last words before the second one.
+_INFIX = {"plus": "+", "minus": "-", "times": "*"}
+_INFIX_OF_TWO = {"multiplied": ("*", "by with w"), "divided": ("/", "by")}
+# Before the first number, and the word between the numbers.
+_PREFIX = {
+    "add adding": ("+", "and to plus with"),
+    "multiply multiplying": ("*", "and by times with w"),
+    "divide dividing": ("/", "by"),
+    "subtract subtracting deduct": ("-", "from"),
+    "increase": ("+", "by"),
+    "decrease reduce": ("-", "by"),
+}
+_PREFIX_OF_TWO = {"sum": "+", "product": "*"}  # of 3 and 4
+_REVERSED = hashes_of("from")  # the second number is the first operand
+# Names of other operations leave a doubt; a verb names its inverse, too.
+_FAMILIES = {"+": Name.ADDITION | Name.SUBTRACTION, "*": Name.MULTIPLICATION | Name.DIVISION}
+_FAMILIES |= {"-": _FAMILIES["+"], "/": _FAMILIES["*"]}
+_VERBS = {"+": "add adding", "-": "subtract subtracting", "*": "multiply multiplying", "/": "divide dividing"}
+
+
+class Certain(NamedTuple):
+    """What is certain of N steps.
+
+    Attributes:
+        operation: [N] int64, index in `IGCConfig.operations`, -1 where none is certain.
+        swapped: [N] bool, the later number of the text is the first operand.
+        ordered: [N] bool, the order of the operands counts.
+    """
+
+    operation: torch.Tensor
+    swapped: torch.Tensor
+    ordered: torch.Tensor
+
+
+def certain_operation(config: Any, found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> Certain:
+    """The operation that stands between or before two numbers, with nothing else between them but what is counted.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        found: the literals of the text.
+        chosen: [N, 2] int64, the tokens of the two numbers.
+        turn: [N, n] bool, the tokens of the turn.
+    """
+    first, second = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
+    (before, earlier), (link, verb) = (found.lead.gather(1, _both(at)).squeeze(1).unbind(1) for at in (first, second))
+    counted = (found.unit.gather(1, first) > 0) | (found.thing.gather(1, first) != 0)  # `5 apples plus 3 pears`
+    words = (found.gap.gather(1, second) - counted.long()).squeeze(1)
+    place = torch.arange(turn.shape[1], device=turn.device)
+    inner = (place > first) & (place < second)
+    between = ((found.literal | found.strange | found.operator | found.relation) & inner).any(1)
+    plain = found.literal.gather(1, chosen).all(1) & (first != second).squeeze(1) & ~between
+    named = _named(found, turn)
+    sign = torch.full_like(words, NONE)  # index in `OPERATIONS`
+    for name, there in _patterns(before, earlier, link, verb, words, found.may_negate.gather(1, second).squeeze(1)):
+        others = sum(1 << at for at in range(len(OPERATIONS)) if not _FAMILIES[name] >> at & 1)
+        sign = torch.where(there & plain & (named & others == 0), OPERATIONS.index(name), sign)
+    known = [config.operations.index(one) if one in config.operations else NONE for one in OPERATIONS]
+    operation = torch.tensor([*known, NONE], device=sign.device)[sign]
+    ordered = (sign == OPERATIONS.index("-")) | (sign == OPERATIONS.index("/"))
+    return Certain(operation, _is(link, _REVERSED), ordered)
+
+
+def names_operation(config: Any, code: torch.Tensor, operation: torch.Tensor | None = None) -> torch.Tensor:
+    """[N] bool, whether words are verbs of an operation, such as `subtract`.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        code: [N] int64, the hashes of the words.
+        operation: [N] int64, the only operation that counts; None: any.
+    """
+    found = torch.zeros_like(code, dtype=torch.bool)
+    for at, sign in enumerate(config.operations):
+        if sign in _VERBS:
+            counts = True if operation is None else operation == at
+            found = found | (_is(code, hashes_of(_VERBS[sign])) & counts)
+    return found
+
+
+def _patterns(
+    before: torch.Tensor,
+    earlier: torch.Tensor,
+    link: torch.Tensor,
+    verb: torch.Tensor,
+    words: torch.Tensor,
+    negates: torch.Tensor,
+) -> list[tuple[str, torch.Tensor]]:
+    """Each operation with the steps [N] that state it: by the two words before the first number, the two before the
+    second one, how many stand between, and whether the last of them may be a sign (`8, minus 5`)."""
+    one, two = words == 1, words == 2
+    found = [(sign, one & ~negates & _is(link, hashes_of(word))) for word, sign in _INFIX.items()]
+    for word, (sign, links) in _INFIX_OF_TWO.items():
+        found.append((sign, two & _is(verb, hashes_of(word)) & _is(link, hashes_of(links))))
+    for verbs, (sign, links) in _PREFIX.items():
+        found.append((sign, one & _is(before, hashes_of(verbs)) & _is(link, hashes_of(links))))
+    of, joined = _is(before, hashes_of("of")), one & _is(link, hashes_of("and"))
+    found += [(sign, joined & of & _is(earlier, hashes_of(word))) for word, sign in _PREFIX_OF_TWO.items()]
+    return found
+
+
+def _named(found: Literals, turn: torch.Tensor) -> torch.Tensor:
+    """[N] int64, the operations that the turn names, one bit each."""
+    bits = (found.names[..., : len(OPERATIONS)] & turn[..., None]).any(1)
+    return (bits.long() << torch.arange(len(OPERATIONS), device=bits.device)).sum(1)
+
+
+def _both(at: torch.Tensor) -> torch.Tensor:
+    """[N, 1, 2] index of both leads of a token [N, 1]."""
+    return at[..., None].expand(-1, -1, 2)
+
+
+def _is(code: torch.Tensor, words: tuple[int, ...]) -> torch.Tensor:
+    """[N] bool, whether a hash is that of one of the words."""
+    return torch.isin(code, code.new_tensor(words))
