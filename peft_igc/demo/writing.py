@@ -156,16 +156,13 @@ def train_writing(
         `{"step", "loss"}` of each line, the loss as a mean since the line before.
     """
     training_only(model, "igc_output_mapping")
-    config = active_config(model)
-    assert config is not None
-    below = list(decoder_layers(model)[1])[: config.layer + 1]
     optimizer, schedules = _optimizer(model, args, steps)
     trained = [p for p in model.parameters() if p.requires_grad]
     log, total, start = [], 0.0, time.perf_counter()
     model.train()
     for step, batch in enumerate(_batches(model, rows[:most_rows], pad, batch_size, steps, seed), start=1):
         cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
-        with _run_once(below, batch.kept, cache):
+        with _run_once(model, batch.kept, cache):
             loss = model(**batch.inputs, past_key_values=cache, use_cache=True).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
@@ -188,17 +185,20 @@ def train_writing(
 
 
 @contextmanager
-def _run_once(layers: Sequence[nn.Module], kept: Kept, cache: DynamicCache) -> Iterator[None]:
+def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
     """Lets the layers up to the calculator's run in the first pass over a batch, and return the same in later ones.
 
     What hooks do with the outputs is not kept: they run in each pass. Dropout in these layers is drawn once.
 
     Args:
-        layers: the decoder layers from the first to the calculator's.
+        model: a causal LM with an IGC adapter.
         kept: what the first pass made, which fills it.
         cache: of this pass.
     """
-    at, before = len(layers) - 1, [layer.__dict__.get("forward") for layer in layers]
+    config = active_config(model)
+    assert config is not None
+    at, layers = config.layer, list(decoder_layers(model)[1])[: config.layer + 1]
+    before = [layer.__dict__.get("forward") for layer in layers]
 
     def last(*_: Any, **__: Any) -> Any:
         assert kept.states is not None

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..numbers.token_table import PADDING
 from .alphabet import Symbol
-from .phrases import in_phrases
+from .rules.phrases import in_phrases
 from .symbols import SymbolTensors, SymbolTokens
 from .words import LONGEST_WORD
 

@@ -5,7 +5,7 @@
 * `hidden_interface`: the paper's mappings, which learn to read and write digits.
 * `token_interface`: mappings that know the digits from the token ids, and learn which numbers are operands.
 * `symbol_steps`: where the rules for symbols decide over what was read; `requests`: what contradicts a request in
-  words; `values_by_rule`: what rules give, for labels.
+  words; `certain_operations`: what it states beyond doubt; `values_by_rule`: what rules give, for labels.
 
 In: hidden states, and in the token interface token ids and embeddings. Out: a `Choice` for the calculator, and updates
 of the hidden states. Imports `numbers`, `expressions` and torch. Code is tagged with the equations of

@@ -181,17 +181,10 @@ def signed_by_rule(
     sign = found.sign.gather(1, chosen).view(choice.signs.shape)
     sign = sign | (choice.signs & worded_sign.long())
     sign = torch.where((choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD), 0, sign)  # zero has no sign
-    unread = ~found.literal.gather(1, chosen)  # [N, 2]
-    # A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does, and so
-    # does the network where it is sure (`In 2024 I had 3 apples`).
     place, turn = torch.arange(read.shape[1], device=read.device), _turn(found, chosen)
-    refusing = (found.literal | found.strange) & ~_at(chosen, read.shape[1]) & (place > turn)
     temperature = 1.0 if reader.training else config.temperature
-    bound = found.joined | _parallel(found, chosen)
-    refusing &= ~_excused(config, reading, temperature, read.shape[1]) | bound
-    culprit = torch.where(refusing, place, read.shape[1]).amin(1)
-    culprit = torch.where(refusing.any(1), culprit, -1)
-    culprit = torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), culprit)
+    excused = _excused(config, reading, temperature, read.shape[1])
+    culprit = _further(found, chosen, place > turn, excused)
     strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
     inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
     worded = (found.word & inner).any(1)
@@ -201,28 +194,52 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    # `3 and 5`: a role between control tokens, or behind the last one, says nothing.
     behind = place > chosen.amax(1, keepdim=True)
-    last = torch.where(found.control & behind, place, -1).amax(1, keepdim=True)
-    role = behind & (last >= 0) & ((place > last) | (shifted(found.control, 1) & shifted(found.control, -1)))
-    spoken = found.said & here & ~role
+    spoken = found.said & here & ~_role(found, behind)
     contradicted |= ~spoken.any(1) | _misread(config, said, chosen, here, operator)
     unordered |= distance | _named_behind(found, chosen, here)
     verb, goes_on = _word_before(found, chosen), (spoken & behind).any(1)
     told = names_operation(config, verb.code, operator) & (verb.at == broken) & ~goes_on
     applied = names_operation(config, verb.code) & goes_on
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
-    words = found.word.cumsum(1)  # [N, n]
-    left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
-    numeric = (found.literal | found.strange) & ~_at(chosen, read.shape[1])
-    alone = ~(numeric & (words >= left) & (words <= right)).any(1)
-    negated = found.negated.any(1)
     stands = (
-        *(culprit, strange, worded, apart, ~found.word.any(1)),
-        *(contradicted, unordered, spelled, negated, alone, told, applied),
+        *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
+        *(found.negated.any(1), _alone(found, chosen), told, applied),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
+
+
+def _further(found: Literals, chosen: torch.Tensor, turn: torch.Tensor, excused: torch.Tensor) -> torch.Tensor:
+    """[N] int64, the token of the first further number that refuses, or of a chosen one that is no literal; -1 for
+    none.
+
+    A sentence's end excuses nothing (`My number is 8. Add 12 and 5 to it.`), but the header of the turn does, and so
+    does the network where it is sure (`In 2024 I had 3 apples`).
+    """
+    length = turn.shape[1]
+    refusing = (found.literal | found.strange) & ~_at(chosen, length) & turn
+    refusing &= ~excused | found.joined | _parallel(found, chosen)
+    first = torch.where(refusing, torch.arange(length, device=chosen.device), length).amin(1)
+    first = torch.where(refusing.any(1), first, -1)
+    unread = ~found.literal.gather(1, chosen)  # [N, 2]
+    return torch.where(unread.any(1), torch.where(unread[:, 0], chosen[:, 0], chosen[:, 1]), first)
+
+
+def _alone(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+    """[N] bool, letters stand between both numbers and every further one."""
+    words = found.word.cumsum(1)  # [N, n]
+    left, right = (words.gather(1, at) for at in (chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)))
+    numeric = (found.literal | found.strange) & ~_at(chosen, words.shape[1])
+    return ~(numeric & (words >= left) & (words <= right)).any(1)
+
+
+def _role(found: Literals, behind: torch.Tensor) -> torch.Tensor:
+    """[N, n] bool, the name of a role between control tokens, or behind the last one, of the tokens `behind` [N, n].
+    It says nothing of what is asked: `3 and 5`."""
+    place = torch.arange(behind.shape[1], device=behind.device)
+    last = torch.where(found.control & behind, place, -1).amax(1, keepdim=True)
+    return behind & (last >= 0) & ((place > last) | (shifted(found.control, 1) & shifted(found.control, -1)))
 
 
 def _excused(config: Any, reading: Pointing, temperature: float, length: int) -> torch.Tensor:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .alphabet import Symbol
-from .words import hashes_of
+from ..alphabet import Symbol
+from ..words import hashes_of
 
 
 __all__ = ["in_phrases"]
