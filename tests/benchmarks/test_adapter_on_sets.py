@@ -9,7 +9,9 @@ from peft import LoraConfig, get_peft_model
 
 from benchmarks.accuracy import adapter_on_sets
 from peft_igc import tiny_base
-from peft_igc.inference.loading import TINY
+from peft_igc.expressions.symbols import SymbolTable
+from peft_igc.expressions.words import WordList
+from peft_igc.inference.loading import TINY, load_adapter
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,17 @@ def test_each_adapter_is_measured_on_each_set(base, tmp_path, monkeypatch):
     adapter_on_sets.main()
     told = json.loads(output.read_text())["runs"]["0"]["sets"]["misleading_stories"]
     assert told["n"] == 100 == told["right"] + told["wrong"] + told["silent"]
+
+
+def test_rules_may_read_with_the_words_of_this_version(base, tmp_path, monkeypatch):
+    item = {"prompt": "What is 4100 plus 9?", "target": "4109"}
+    monkeypatch.setattr(adapter_on_sets, "generated_sets", lambda *_: {"texts": [item]})
+    model = load_adapter(tiny_base()[0], TINY)
+    older = WordList({"number_word": ("plus",)})  # by which this is no plain request
+    model.peft_config["default"].symbols = SymbolTable.from_tokenizer(tiny_base()[1], older).to_json()
+    model.save_pretrained(tmp_path)
+    found = [adapter_on_sets.measured(base, tmp_path, ["texts"], anew)["texts"]["right"] for anew in (False, True)]
+    assert found == [0, 1]
 
 
 def test_an_unknown_set_is_refused(base, monkeypatch):
