@@ -79,8 +79,10 @@ def certain_operation(config: Any, found: Literals, chosen: torch.Tensor, turn: 
     for name, there in _patterns(before, earlier, link, verb, words, found.may_negate.gather(1, second).squeeze(1)):
         others = sum(1 << at for at in range(len(OPERATIONS)) if not _FAMILIES[name] >> at & 1)
         sign = torch.where(there & plain & (named & others == 0), OPERATIONS.index(name), sign)
-    known = [config.operations.index(one) if one in config.operations else NONE for one in OPERATIONS]
-    operation = torch.tensor([*known, NONE], device=sign.device)[sign]
+    operation = torch.full_like(sign, NONE)
+    for at, one in enumerate(OPERATIONS):
+        known = config.operations.index(one) if one in config.operations else NONE
+        operation = torch.where(sign == at, known, operation)
     ordered = (sign == OPERATIONS.index("-")) | (sign == OPERATIONS.index("/"))
     return Certain(operation, _is(link, _REVERSED), ordered)
 
@@ -135,4 +137,4 @@ def _both(at: torch.Tensor) -> torch.Tensor:
 
 def _is(code: torch.Tensor, words: tuple[int, ...]) -> torch.Tensor:
     """[N] bool, whether a hash is that of one of the words."""
-    return torch.isin(code, code.new_tensor(words))
+    return torch.stack([code == word for word in words]).any(0)  # numbers of the host wait for no device

@@ -295,13 +295,15 @@ def _misread(
     first, second = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
     swapped = chosen[:, 0] > chosen[:, 1]
     word = found.thing.gather(1, first)
-    lone = (word != 0) & ~torch.isin(word, word.new_tensor(_PREPOSITIONS)) & (found.gap.gather(1, second) == 1)
+    lone = (word != 0) & (found.gap.gather(1, second) == 1)
+    lone &= torch.stack([word != one for one in _PREPOSITIONS]).all(0)
     lone &= found.thing.gather(1, second) == 0  # what is counted may stand in between: `5 pens, 12 pears`
     before = torch.arange(turn.shape[1], device=turn.device) < first
     verb = found.names[..., : 2 * len(OPERATIONS)].any(-1) | (found.unlisted & before)
     other = (certain.operation >= 0) & (certain.operation != operator)
     # Of operations that users add no names are known.
-    other &= torch.tensor([one in OPERATIONS for one in (*config.operations, "")], device=other.device)[operator]
+    for at, one in enumerate(config.operations):
+        other &= (operator != at) | (one in OPERATIONS)
     return other | (certain.ordered & (swapped != certain.swapped)) | (lone.squeeze(1) & ~(verb & turn).any(1))
 
 

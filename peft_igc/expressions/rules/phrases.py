@@ -57,11 +57,11 @@ def in_phrases(symbol: Tensor, code: Tensor, codes: Tensor, word: Tensor) -> Ten
         word: [N, S] int64, index of the word of a symbol, or of the last one before it.
     """
     for words, beside, to in _PHRASES:
-        there = torch.isin(code, code.new_tensor(words))
+        there = _among(code, words)
         for distance, others in beside.items():
             at = word + distance
             near = codes.gather(1, at.clamp(0, codes.shape[1] - 1))
-            there = there & torch.isin(near, code.new_tensor(others)) & (at > 0) & (at < codes.shape[1])
+            there = there & _among(near, others) & (at > 0) & (at < codes.shape[1])
         symbol = torch.where(there, int(to), symbol)
     return _joined_by_n(symbol, code)
 
@@ -71,6 +71,11 @@ def _joined_by_n(symbol: Tensor, code: Tensor) -> Tensor:
     digit = (symbol == int(Symbol.DIGIT)) | (symbol == int(Symbol.ZERO))
     near = _beside(digit, 2) & _beside(symbol == int(Symbol.SPACE), 1)
     return torch.where(near & (code == _N), int(Symbol.AND), symbol)
+
+
+def _among(code: Tensor, words: tuple[int, ...]) -> Tensor:
+    """[N, S] bool, whether [N, S] int64 is one of some hashes."""
+    return torch.stack([code == word for word in words]).any(0)
 
 
 def _beside(x: Tensor, by: int) -> Tensor:
