@@ -36,6 +36,7 @@ SHA256 = {
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
     "third_plain_requests": "eed645e0c17e6c05c6ecb91eea9a503e8c48c1de8f6b4dfb389e92dfbe81495c",
     "fourth_plain_requests": "98081b0faf4802f4ca27fd6da7440a14c1bacef2ff2c00325c96b70e115cb2c4",
+    "fifth_plain_requests": "8229daa6ceea28404c447eb28de07e29b80b7ab62e6322029f429376e1b591b6",
     "misleading_stories": "e089e9ec94b76e3355ecac1549cc06e8dec6b35f857e3d9170efce4c393c03af",
 }
 

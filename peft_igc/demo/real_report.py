@@ -21,6 +21,7 @@ _ROWS = {
     "new_plain_requests": "plain requests of another author, whole answers",
     "third_plain_requests": "plain requests of a third author, whole answers",
     "fourth_plain_requests": "plain requests of a fourth author, whole answers",
+    "fifth_plain_requests": "plain requests of a fifth author, whole answers",
     "misleading_stories": "stories made to mislead (silence is due)",
     "held_out_phrasings": "held-out phrasings, whole answers",
     "six_to_twenty_digits": "6 to 20 digits, whole answers",

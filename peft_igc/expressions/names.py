@@ -53,6 +53,11 @@ NAMED: dict[str, Name] = {
     **dict.fromkeys(("add", "added", "adding"), _SUM),
     **dict.fromkeys(("increase", "increased", "decrease", "decreased"), _SUM),
     **dict.fromkeys(("multiply", "multiplied", "multiplying", "divide", "divided", "dividing"), _FACTOR),
+    # Slips of the keyboard and of spelling that people often make.
+    **dict.fromkeys(("substract", "substracted", "substracting", "subtrack"), Name.SUBTRACTION),
+    **dict.fromkeys(("devide", "devided", "deviding", "divid", "mutiply", "multipy", "multply", "mulitply"), _FACTOR),
+    **dict.fromkeys(("pluss", "puls"), Name.MAYBE_ADDITION),
+    **dict.fromkeys(("tims", "tiems"), Name.MAYBE_MULTIPLICATION),
     "times": Name.TIMES,
     **dict.fromkeys(("minus", "take", "away", "left", "sub"), Name.MAYBE_SUBTRACTION),
     **dict.fromkeys(("over", "share", "shared", "split"), Name.MAYBE_DIVISION),

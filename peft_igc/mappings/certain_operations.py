@@ -24,14 +24,14 @@ CERTAIN_ODDS = 10.0  # the network may find another operation so many times as p
 NONE = -1
 
 # Between the numbers: the last words before the second one.
-_INFIX = {"plus": "+", "minus": "-", "times": "*"}
-_INFIX_OF_TWO = {"multiplied": ("*", "by with w"), "divided": ("/", "by")}
+_INFIX = {"plus pluss puls": "+", "minus": "-", "times tims tiems": "*"}
+_INFIX_OF_TWO = {"multiplied": ("*", "by with w"), "divided devided": ("/", "by")}
 # Before the first number, and the word between the numbers.
 _PREFIX = {
     "add adding": ("+", "and to plus with"),
-    "multiply multiplying": ("*", "and by times with w"),
-    "divide dividing": ("/", "by"),
-    "subtract subtracting deduct": ("-", "from"),
+    "multiply multiplying mutiply multipy multply mulitply": ("*", "and by times with w"),
+    "divide dividing devide deviding divid": ("/", "by"),
+    "subtract subtracting substract substracting subtrack deduct": ("-", "from"),
     "increase": ("+", "by"),
     "decrease reduce": ("-", "by"),
 }

@@ -24,7 +24,7 @@ def test_a_setting_that_does_not_exist_is_refused(change):
     ("name", "n"),
     [
         *(("plain_requests", 300), ("new_plain_requests", 200), ("third_plain_requests", 200)),
-        *(("fourth_plain_requests", 200), ("misleading_stories", 100)),
+        *(("fourth_plain_requests", 200), ("fifth_plain_requests", 200), ("misleading_stories", 100)),
     ],
 )
 def test_the_requests_are_those_that_were_hashed(name, n, tmp_path):

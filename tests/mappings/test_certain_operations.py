@@ -92,8 +92,16 @@ def test_what_the_network_reads_otherwise_is_silent():
     assert answer("12 plus 5", (1, 0), "+")[0] == "17"
 
 
+def test_a_slip_of_the_keyboard_names_its_operation():
+    assert answer("devide 441 by 21 plz", (0, 1), "+")[0] == "NONE"  # 462 on a real model
+    assert answer("devide 441 by 21 plz", (0, 1), "/")[0] == "21"
+    assert answer("substract 5 from 12", (1, 0), "-")[0] == "7"
+    assert answer("what is 99 tims 99", (0, 1), "*")[0] == "9801"
+
+
 def test_an_unknown_word_between_two_numbers_names_no_operation():
-    assert answer("what is 99 tims 99", (0, 1), "+")[0] == "NONE"  # 198 on a real model
+    for word in ("tims", "timz"):
+        assert answer(f"what is 99 {word} 99", (0, 1), "+")[0] == "NONE"  # 198 on a real model
     assert answer("stack 35 onto 140", (0, 1), "+")[0] == "175"
     assert answer("what is the sum if 5 boxes 12", (0, 1), "+")[0] == "17"
 
