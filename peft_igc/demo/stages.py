@@ -44,7 +44,7 @@ def train_reading(
     settings: DemoSettings,
     say: Say,
 ) -> dict[str, Any]:
-    """Trains the input mapping alone, by passes that end behind its layer; returns a record.
+    """Trains the input mapping alone, by passes that end behind the last layer it reads; returns a record.
 
     Args:
         model: A causal LM with an IGC adapter.

@@ -91,7 +91,7 @@ def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> Non
 
 
 def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
-    """Runs the layers up to the calculator's, and the reading.
+    """Runs the layers that the calculator reads, and the reading.
 
     Args:
         model: A causal LM with an active IGC adapter, in training mode.
