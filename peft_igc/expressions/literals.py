@@ -52,7 +52,6 @@ class Literals(NamedTuple):
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
     said: Tensor  # [N, L] bool, letters of another word than `and`
-    unlisted: Tensor  # [N, L] bool, letters of a word that has no meaning in the lists
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
     names: Tensor  # [N, L, 11] bool, what words and formulas in this token name, by the bits of `names.Name`
@@ -217,7 +216,6 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
     return {
         "word": (_LETTERS >> symbol) & 1 > 0,
         "said": ((_LETTERS & ~(1 << Symbol.AND)) >> symbol) & 1 > 0,
-        "unlisted": word,
         "space": symbol == int(Symbol.SPACE),
         "difference": symbol == int(Symbol.DIFFERENCE),
         "link": symbol == int(Symbol.LINK),

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..numbers.token_table import PADDING
 from .alphabet import Symbol
-from .rules.phrases import in_phrases
 from .symbols import SymbolTensors, SymbolTokens
 from .words import LONGEST_WORD
 
@@ -111,7 +110,6 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     known = member & (table.words[found] == code)
     unknown = torch.where(letters | ~member, symbol, int(Symbol.OTHER))
     meaning = torch.where(known, torch.where(rest, int(Symbol.NOTHING), table.meaning[found]), unknown)
-    meaning = in_phrases(meaning, torch.where(member, code, 0), codes, word)
     unit = torch.where(known & begins, table.unit[found], 0)
     previous = torch.where(member, codes.gather(1, (word - 1).clamp(min=0)), 0)
     return meaning, unit, torch.where(known, table.named[found], 0), torch.where(member, code, 0), previous

@@ -187,8 +187,8 @@ _WORDS: dict[str, dict[str, str]] = {
             dividing increase increased decrease decreased away left share shared split smaller lower shorter younger
             lighter cheaper apart gap div mul sub substract substracted substracting subtrack devide devided deviding
             divid mutiply multipy multply mulitply pluss puls tims tiems""",
-        "noted": """deduct reduce me myself yourself him himself herself us them off onto among between fit plain bare
-            result results answer answers nothing room bus flight page chapter gate highway apartment channel""",
+        "noted": """deduct reduce me myself yourself him himself herself us them off onto among between fit please pls
+            plz room bus flight page chapter gate highway apartment channel""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded""",
         "ordinal": "st nd rd th",

@@ -1,7 +1,7 @@
 """The operation that a request in words states beyond doubt: `45 minus 16`, `divide 45 by 5`, `product of 3 and 4`.
 
 In: the literals of a text and the two numbers that the network chose. Out: the operation, and which number comes
-first. A rule decides what is certain; whether it is asked, the network decides. Nothing here is learned.
+first. Where the network reads another one, or another order, nothing is written. Nothing here is learned.
 Try it: `pytest tests/mappings/test_certain_operations.py`
 
 Shapes: N steps, n tokens at hand.
@@ -18,29 +18,31 @@ from ..expressions.names import OPERATIONS, Name
 from ..expressions.words import hashes_of
 
 
-__all__ = ["CERTAIN_ODDS", "Certain", "certain_operation", "names_operation"]
+__all__ = ["Certain", "certain_operation", "names_operation"]
 
-CERTAIN_ODDS = 10.0  # the network may find another operation so many times as probable; else the two disagree
 NONE = -1
 
-# Between the numbers: the last words before the second one.
-_INFIX = {"plus pluss puls": "+", "minus": "-", "times tims tiems": "*"}
-_INFIX_OF_TWO = {"multiplied": ("*", "by with w"), "divided devided": ("/", "by")}
+# Between the numbers: the last word before the second one, and the last but one.
+_INFIX = {hashes_of("plus pluss puls"): "+", hashes_of("minus"): "-", hashes_of("times tims tiems"): "*"}
+_BY, _WITH = hashes_of("by"), hashes_of("by with w")
+_INFIX_OF_TWO = {hashes_of("multiplied"): ("*", _WITH), hashes_of("divided devided"): ("/", _BY)}
 # Before the first number, and the word between the numbers.
 _PREFIX = {
-    "add adding": ("+", "and to plus with"),
-    "multiply multiplying mutiply multipy multply mulitply": ("*", "and by times with w"),
-    "divide dividing devide deviding divid": ("/", "by"),
-    "subtract subtracting substract substracting subtrack deduct": ("-", "from"),
-    "increase": ("+", "by"),
-    "decrease reduce": ("-", "by"),
+    hashes_of("add adding"): ("+", hashes_of("and to plus with")),
+    hashes_of("multiply multiplying mutiply multipy multply mulitply"): ("*", hashes_of("and by times with w")),
+    hashes_of("divide dividing devide deviding divid"): ("/", _BY),
+    hashes_of("subtract subtracting substract substracting subtrack deduct"): ("-", hashes_of("from")),
+    hashes_of("increase"): ("+", _BY),
+    hashes_of("decrease reduce"): ("-", _BY),
 }
-_PREFIX_OF_TWO = {"sum": "+", "product": "*"}  # of 3 and 4
+_PREFIX_OF_TWO = {hashes_of("sum"): "+", hashes_of("product"): "*"}  # of 3 and 4
+_OF, _AND = hashes_of("of"), hashes_of("and")
 _REVERSED = hashes_of("from")  # the second number is the first operand
 # Names of other operations leave a doubt; a verb names its inverse, too.
 _FAMILIES = {"+": Name.ADDITION | Name.SUBTRACTION, "*": Name.MULTIPLICATION | Name.DIVISION}
 _FAMILIES |= {"-": _FAMILIES["+"], "/": _FAMILIES["*"]}
-_VERBS = {"+": "add adding", "-": "subtract subtracting", "*": "multiply multiplying", "/": "divide dividing"}
+_VERBS = {"+": hashes_of("add adding"), "-": hashes_of("subtract subtracting substract")}
+_VERBS |= {"*": hashes_of("multiply multiplying"), "/": hashes_of("divide dividing devide")}
 
 
 class Certain(NamedTuple):
@@ -99,7 +101,7 @@ def names_operation(config: Any, code: torch.Tensor, operation: torch.Tensor | N
     for at, sign in enumerate(config.operations):
         if sign in _VERBS:
             counts = True if operation is None else operation == at
-            found = found | (_is(code, hashes_of(_VERBS[sign])) & counts)
+            found = found | (_is(code, _VERBS[sign]) & counts)
     return found
 
 
@@ -114,14 +116,11 @@ def _patterns(
     """Each operation with the steps [N] that state it: by the two words before the first number, the two before the
     second one, how many stand between, and whether the last of them may be a sign (`8, minus 5`)."""
     one, two = words == 1, words == 2
-    found = [(sign, one & ~negates & _is(link, hashes_of(word))) for word, sign in _INFIX.items()]
-    for word, (sign, links) in _INFIX_OF_TWO.items():
-        found.append((sign, two & _is(verb, hashes_of(word)) & _is(link, hashes_of(links))))
-    for verbs, (sign, links) in _PREFIX.items():
-        found.append((sign, one & _is(before, hashes_of(verbs)) & _is(link, hashes_of(links))))
-    of, joined = _is(before, hashes_of("of")), one & _is(link, hashes_of("and"))
-    found += [(sign, joined & of & _is(earlier, hashes_of(word))) for word, sign in _PREFIX_OF_TWO.items()]
-    return found
+    found = [(sign, one & ~negates & _is(link, word)) for word, sign in _INFIX.items()]
+    found += [(sign, two & _is(verb, word) & _is(link, links)) for word, (sign, links) in _INFIX_OF_TWO.items()]
+    found += [(sign, one & _is(before, verbs) & _is(link, links)) for verbs, (sign, links) in _PREFIX.items()]
+    joined = one & _is(before, _OF) & _is(link, _AND)
+    return found + [(sign, joined & _is(earlier, word)) for word, sign in _PREFIX_OF_TWO.items()]
 
 
 def _named(found: Literals, turn: torch.Tensor) -> torch.Tensor:

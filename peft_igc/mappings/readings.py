@@ -157,16 +157,6 @@ class Pointing(NamedTuple):
         """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
         return self._replace(operator=_leaning(self.operator, stated, odds))
 
-    def of_operation(self, operation: torch.Tensor, odds: float) -> Pointing:
-        """The distributions with one operation, at `operation` [B, A] int64 from 0 on, where the most probable one is
-        at most `odds` times as probable: it gets that probability, and the others none."""
-        chances, count = self.operator[..., :-1], self.operator.shape[-1] - 1  # [B, A, K]
-        there = torch.arange(count, device=chances.device) == operation[..., None]
-        best = chances.amax(-1, keepdim=True)
-        likely = (there & (chances >= best - math.log(odds))).any(-1, keepdim=True)
-        chances = torch.where(likely, torch.where(there, best, NEVER), chances)
-        return self._replace(operator=torch.cat([chances, self.operator[..., -1:]], -1))
-
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.
 

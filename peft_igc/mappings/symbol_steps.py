@@ -185,7 +185,7 @@ def decided(
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
     agreed &= ~around.applied
-    agreed |= (reason == int(Reason.NOT_UNDERSTOOD)) & around.told
+    agreed |= (reason == int(Reason.NOT_UNDERSTOOD)) & around.told & around.apart & around.alone
     agreed &= _is_plain(said).view(shape) & same & legible & (around.further < 0)
     asked = _asked(config, said, reading) | around.bare
     by_rule = torch.where(asked & legible, value.status, int(Status.NONE))

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..mappings.certain_operations import CERTAIN_ODDS
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
 from ..mappings.requests import Context, signed_by_rule, wording
 from ..mappings.symbol_steps import Ruling, decided, decided_by_rule, ruling
@@ -238,7 +237,6 @@ def result_of_step(
         return ruled, ruled.choose(), result, said
     words = wording(config, reader, text, reading)
     said = said._replace(stated=said.stated | words.stated)
-    reading = reading.of_operation(words.certain.operation.view(legible.shape), CERTAIN_ODDS)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
     choice = reading.choose()
     signed, around = signed_by_rule(config, reader, text, reading, choice, words, said.culprit)

@@ -1,7 +1,5 @@
 """Operations that a text states beyond doubt, and texts that leave one."""
 
-import math
-
 import pytest
 import torch
 
@@ -9,7 +7,6 @@ from peft_igc import IGCConfig, tiny_base
 from peft_igc.expressions.literals import literals
 from peft_igc.expressions.symbols import SymbolTokens
 from peft_igc.mappings.certain_operations import certain_operation
-from peft_igc.mappings.readings import NEVER, Pointing
 from tests.helpers.symbol_texts import encode
 from tests.mappings.test_symbol_steps import answer
 
@@ -69,19 +66,6 @@ def test_an_operation_is_certain_where_it_stands_between_or_before_both_numbers(
     assert certain(embedded, text) == operation
 
 
-def test_the_operation_that_is_stated_takes_the_place_of_one_that_is_a_little_likelier():
-    def after(*chances):
-        logits = torch.tensor([[[*map(math.log, chances)]]])
-        empty = torch.zeros(1, 1, 2, 2, 2)
-        reading = Pointing(empty, logits, empty, empty, empty, empty).of_operation(torch.tensor([[2]]), 10.0)
-        return reading.operator[0, 0]
-
-    likely = after(0.1, 0.0001, 0.2, 0.6, 0.0999)
-    assert likely[:4].tolist() == pytest.approx([NEVER, NEVER, math.log(0.6), NEVER])
-    assert float(likely[4]) == pytest.approx(math.log(0.0999))
-    assert after(0.1, 0.1, 0.01, 0.69, 0.1).exp().tolist() == pytest.approx([0.1, 0.1, 0.01, 0.69, 0.1])
-
-
 def test_what_the_network_reads_otherwise_is_silent():
     assert answer("Multiply 10 by 5", (0, 1), "*")[0] == "50"
     assert answer("Multiply 10 by 5", (0, 1), "/")[0] == "NONE"  # the network is sure of another operation
@@ -101,18 +85,82 @@ def test_a_slip_of_the_keyboard_names_its_operation():
 
 def test_an_unknown_word_between_two_numbers_names_no_operation():
     for word in ("tims", "timz"):
-        assert answer(f"what is 99 {word} 99", (0, 1), "+")[0] == "NONE"  # 198 on a real model
+        for before in ("what is", "Hey buddy, what is", "Question: what is"):
+            assert answer(f"{before} 99 {word} 99", (0, 1), "+")[0] == "NONE"  # 198 on a real model
     assert answer("stack 35 onto 140", (0, 1), "+")[0] == "175"
     assert answer("what is the sum if 5 boxes 12", (0, 1), "+")[0] == "17"
+    for text, operator, wanted in (
+        ("There are 24 students. 15 are girls. How many are boys?", "-", "9"),
+        ("If I have 5 boxes, 12 in each, how many do I have?", "*", "60"),
+        ("I have 30 eggs (12 are brown). How many are not?", "-", "18"),
+    ):
+        assert answer(text, (0, 1), operator)[0] == wanted
 
 
-def test_a_verb_before_an_expression_of_its_own_operation_changes_nothing():
+def test_a_verb_that_begins_an_expression_of_its_own_operation_changes_nothing():
     assert answer("Subtract: 71 - 16", (0, 1), "-")[0] == "55"
     assert answer("Please add 12 + 30", (0, 1), "+")[0] == "42"
     assert answer("Can you multiply 3 * 4?", (0, 1), "*")[0] == "12"
-    assert answer("add: 3 - 4", (0, 1), "-")[0] == "NONE"
-    assert answer("add: 3 - 4", (0, 1), "+")[0] == "NONE"
-    assert answer("double 3 + 4", (0, 1), "+")[0] == "NONE"
-    for text in ("add 3 + 4 to that", "subtract 9 - 4 from it", "Subtract 9 - 4 from 50"):
-        operator = "+" if "+" in text else "-"
-        assert answer(text, (0, 1), operator)[0] == "NONE"
+    chat = "<|user|>Subtract 71 - 16<|end|><|assistant|>"
+    assert answer(chat, (0, 1), "-")[0] == "55"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator"),
+    [
+        ("add: 3 - 4", "-"),
+        ("add: 3 - 4", "+"),
+        ("double 3 + 4", "+"),
+        ("add 3 + 4 to that", "+"),
+        ("subtract 9 - 4 from it", "-"),
+        ("Subtract 9 - 4 from 50", "-"),
+        ("From the total, subtract 9 - 4", "-"),
+        ("to that add 3 + 4", "+"),
+        ("Square it, then multiply 3 * 4", "*"),
+        ("My number is 50. Now subtract 9 - 4", "-"),
+        ("the remainder when you divide 8 / 4", "/"),
+        ("To get the mean, add 3 + 4", "+"),
+        ("In binary: add 11 + 10", "+"),
+        ("don't add 3 + 4", "+"),
+        ("Subtract 555-0199", "-"),
+        ("We divide 50/50", "/"),
+        ("<|user|>Subtract: 7 - 5<|end|><|assistant|>From the total, that is ", "-"),
+    ],
+)
+def test_a_verb_elsewhere_may_change_what_is_meant(text, operator):
+    numbers = (1, 2) if text.startswith("My number") else (0, 1)
+    assert answer(text, numbers, operator, unrelated=[0] if numbers[0] else ())[0] == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("divide 84 / 12 please", "/", "7"),
+        ("Multiply 12 x 14 please", "*", "168"),
+        ("multiply 12 × 14 and tell me the result", "*", "168"),
+        ("Subtract 71 - 16 and give me the answer", "-", "55"),
+        ("<|system|>You can multiply<|end|><|user|>12 -5 please", "-", "7"),
+    ],
+)
+def test_a_verb_before_an_expression_that_goes_on_with_no_link_refuses_nothing_new(text, operator, wanted):
+    assert answer(text, (0, 1), operator)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is negative 7 + 3? Answer:",
+        "Sum of digits only: 47 + 12",
+        "How long in digits is 47 * 12?",
+        "What is 1.5 + 2.2 as an integer?",
+        "if u plus 5 is 12, what is u",
+        "choose 10 n 3",
+    ],
+)
+def test_words_that_may_change_a_number_refuse(text):
+    assert all(answer(text, (0, 1), operator)[0] == "NONE" for operator in "+*")
+
+
+def test_a_sign_in_words_counts_whatever_follows():
+    assert answer("What is 12 plus negative 5? Answer:", (0, 1), "+", signs=(0, 1))[0] == "7"
+    assert answer("Divide 12 by negative 3. Answer:", (0, 1), "/", signs=(0, 1))[0] == "-4"
