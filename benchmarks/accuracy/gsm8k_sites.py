@@ -103,7 +103,7 @@ def train_sites(
     *,
     layer: int | None = None,
     sites: int = 512,
-    steps: int = 160,
+    steps: int = 300,
     batch_size: int = 32,
     seed: int = 0,
     device: str = "cpu",

@@ -480,7 +480,7 @@ def build_parser() -> argparse.ArgumentParser:
             "--calculator", type=Path, default=CALCULATOR, metavar="DIR", help="of prompts (default: %(default)s)"
         )
         command.add_argument("--sites", type=int, default=512, help="results that its writing learns first")
-        command.add_argument("--site-steps", type=int, default=160, metavar="N", help="(default: %(default)s)")
+        command.add_argument("--site-steps", type=int, default=300, metavar="N", help="(default: %(default)s)")
         command.add_argument(
             "--layer", type=int, default=-1, metavar="N", help="that is written to (default: %(default)s, the last)"
         )
@@ -498,7 +498,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--lora-rank", type=int, metavar="N", help="of the LoRA alone (default: with as many weights as both together)"
     )
     measuring.add_argument(
-        "--again-steps", type=int, default=100, metavar="N", help="of the writing, beside a LoRA (default: 100)"
+        "--again-steps", type=int, default=600, metavar="N", help="of the writing, beside a LoRA (default: 600)"
     )
     measuring.add_argument("--keep", type=Path, metavar="DIR", help="keep adapters there; those there are not trained")
     measuring.add_argument("--set", type=_assignment, nargs="+", metavar="NAME=VALUE", help="changes of the recipe")

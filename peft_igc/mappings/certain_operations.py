@@ -18,7 +18,7 @@ from ..expressions.names import OPERATIONS, Name
 from ..expressions.words import hashes_of
 
 
-__all__ = ["Certain", "certain_operation", "names_operation"]
+__all__ = ["Certain", "certain_operation", "is_polite", "misread", "verb_before"]
 
 NONE = -1
 
@@ -43,6 +43,9 @@ _FAMILIES = {"+": Name.ADDITION | Name.SUBTRACTION, "*": Name.MULTIPLICATION | N
 _FAMILIES |= {"-": _FAMILIES["+"], "/": _FAMILIES["*"]}
 _VERBS = {"+": hashes_of("add adding"), "-": hashes_of("subtract subtracting substract")}
 _VERBS |= {"*": hashes_of("multiply multiplying"), "/": hashes_of("divide dividing devide")}
+_POLITE = hashes_of("please pls plz can could you u")
+_LINKS = hashes_of("to from by with into")  # behind an expression: it is an operand itself
+_PREPOSITIONS = hashes_of("off onto among between")  # between two numbers, of verbs that are in no list
 
 
 class Certain(NamedTuple):
@@ -89,7 +92,83 @@ def certain_operation(config: Any, found: Literals, chosen: torch.Tensor, turn: 
     return Certain(operation, _is(link, _REVERSED), ordered)
 
 
-def names_operation(config: Any, code: torch.Tensor, operation: torch.Tensor | None = None) -> torch.Tensor:
+def misread(
+    config: Any,
+    certain: Certain,
+    found: Literals,
+    chosen: torch.Tensor,
+    turn: torch.Tensor,
+    operator: torch.Tensor,
+    goes_on: torch.Tensor,
+) -> torch.Tensor:
+    """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or it
+    guesses what an unknown word between them means, as in `what is 99 tims 99`, where no other word may say it.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        certain: what the text states.
+        found: the text.
+        chosen: [N, 2] int64, the chosen numbers.
+        turn: [N, n] bool, the tokens of the turn.
+        operator: [N] int64, the network's.
+        goes_on: [N] bool, words that are not only polite stand behind both numbers.
+    """
+    first, second = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
+    swapped = chosen[:, 0] > chosen[:, 1]
+    word = found.thing.gather(1, first)
+    lone = (word != 0) & (found.gap.gather(1, second) == 1) & (found.lead[..., 0].gather(1, second) == word)
+    lone &= torch.stack([word != one for one in _PREPOSITIONS]).all(0)
+    lone &= found.thing.gather(1, second) == 0  # what is counted may stand in between: `5 pens 12 pears`
+    lone = lone.squeeze(1) & ~goes_on
+    verb = found.names[..., : 2 * len(OPERATIONS)].any(-1)
+    other = (certain.operation >= 0) & (certain.operation != operator)
+    # Of operations that users add no names are known.
+    for at, one in enumerate(config.operations):
+        other &= (operator != at) | (one in OPERATIONS)
+    return other | (certain.ordered & (swapped != certain.swapped)) | (lone & ~(verb & turn).any(1))
+
+
+def verb_before(
+    config: Any,
+    found: Literals,
+    chosen: torch.Tensor,
+    turn: torch.Tensor,
+    broken: torch.Tensor,
+    operator: torch.Tensor,
+    goes_on: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`told` and `applied` of `Surroundings`, [N] bool.
+
+    Args:
+        config: the adapter's `IGCConfig`.
+        found: the text.
+        chosen: [N, 2] int64, the chosen numbers.
+        turn: [N, n] bool, the tokens of the turn.
+        broken: [N] int64, the token that refuses an expression in symbols, -1 for none.
+        operator: [N] int64, the network's.
+        goes_on: [N] bool, words that are not only polite stand behind both numbers.
+    """
+    place = torch.arange(turn.shape[1], device=turn.device)
+    word = found.word & turn
+    before, behind = place < chosen.amin(1, keepdim=True), place > chosen.amax(1, keepdim=True)
+    at = torch.where(word & before, place, -1).amax(1, keepdim=True)
+    after = torch.where(word & behind, place, turn.shape[1]).amin(1, keepdim=True)
+    verb = found.code.gather(1, at.clamp(min=0)).masked_fill(at < 0, 0)
+    link = found.code.gather(1, after.clamp(max=turn.shape[1] - 1)).masked_fill(after == turn.shape[1], 0)
+    # The verb is the first word of its turn, but for polite ones: what stands before it may change what is meant.
+    begins = ~(word & before & ~is_polite(found) & (found.code != verb)).any(1)
+    verb, link = verb.squeeze(1), link.squeeze(1)
+    told = _names_operation(config, verb, operator) & (at.squeeze(1) == broken) & begins & ~goes_on
+    linked = torch.stack([link == one for one in _LINKS]).any(0)
+    return told, _names_operation(config, verb) & linked
+
+
+def is_polite(found: Literals) -> torch.Tensor:
+    """[N, n] bool, tokens of words such as `please`."""
+    return torch.stack([found.code == one for one in _POLITE]).any(0)
+
+
+def _names_operation(config: Any, code: torch.Tensor, operation: torch.Tensor | None = None) -> torch.Tensor:
     """[N] bool, whether words are verbs of an operation, such as `subtract`.
 
     Args:

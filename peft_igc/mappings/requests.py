@@ -20,7 +20,7 @@ from ..expressions.words import hashes_of
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
 from ..numbers.token_table import EMBEDDED
-from .certain_operations import Certain, certain_operation, names_operation
+from .certain_operations import Certain, certain_operation, is_polite, misread, verb_before
 from .readings import Choice, Pointing, two_places
 
 
@@ -28,9 +28,6 @@ __all__ = ["Context", "Surroundings", "Wording", "signed_by_rule", "wording"]
 
 _FROM, _TO, _OFF, _LESS, _IN, _MINUS = hashes_of("from to off less in minus")
 _NAMED = hashes_of("room bus flight page chapter gate highway apartment channel")
-_PREPOSITIONS = hashes_of("off onto among between")
-_POLITE = hashes_of("please pls plz can could you u")
-_LINKS = hashes_of("to from by with into")
 _ROLE_PIECES, _ROLE_ENDS = 4, 2  # tokens of a role, and from it to the anchor: line ends
 _BEING = hashes_of("are is there fit")
 
@@ -199,10 +196,10 @@ def signed_by_rule(
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
     behind = place > chosen.amax(1, keepdim=True)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
-    goes_on = (spoken & behind & ~_is_polite(found)).any(1)
-    contradicted |= ~spoken.any(1) | _misread(config, said, chosen, here, operator, goes_on)
+    goes_on = (spoken & behind & ~is_polite(found)).any(1)
+    contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     unordered |= distance | _named_behind(found, chosen, here)
-    told, applied = _verb_before(config, found, chosen, here, broken, operator, goes_on)
+    told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     stands = (
         *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
@@ -293,73 +290,6 @@ def _unlike(
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
-
-
-def _misread(
-    config: Any,
-    said: Wording,
-    chosen: torch.Tensor,
-    turn: torch.Tensor,
-    operator: torch.Tensor,
-    goes_on: torch.Tensor,
-) -> torch.Tensor:
-    """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or it
-    guesses what an unknown word between them means, as in `what is 99 tims 99`, where no other word may say it.
-    Arguments as of `_verb_before`, and the words of the text."""
-    found, certain = said.literals, said.certain
-    first, second = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
-    swapped = chosen[:, 0] > chosen[:, 1]
-    word = found.thing.gather(1, first)
-    lone = (word != 0) & (found.gap.gather(1, second) == 1) & (found.lead[..., 0].gather(1, second) == word)
-    lone &= torch.stack([word != one for one in _PREPOSITIONS]).all(0)
-    lone &= found.thing.gather(1, second) == 0  # what is counted may stand in between: `5 pens 12 pears`
-    lone = lone.squeeze(1) & ~goes_on
-    verb = found.names[..., : 2 * len(OPERATIONS)].any(-1)
-    other = (certain.operation >= 0) & (certain.operation != operator)
-    # Of operations that users add no names are known.
-    for at, one in enumerate(config.operations):
-        other &= (operator != at) | (one in OPERATIONS)
-    return other | (certain.ordered & (swapped != certain.swapped)) | (lone & ~(verb & turn).any(1))
-
-
-def _verb_before(
-    config: Any,
-    found: Literals,
-    chosen: torch.Tensor,
-    turn: torch.Tensor,
-    broken: torch.Tensor,
-    operator: torch.Tensor,
-    goes_on: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """`told` and `applied` of `Surroundings`, [N] bool.
-
-    Args:
-        config: the adapter's `IGCConfig`.
-        found: the text.
-        chosen: [N, 2] int64, the chosen numbers.
-        turn: [N, n] bool, the tokens of the turn.
-        broken: [N] int64, the token that refuses an expression in symbols, -1 for none.
-        operator: [N] int64, the network's.
-        goes_on: [N] bool, words that are not only polite stand behind both numbers.
-    """
-    place = torch.arange(turn.shape[1], device=turn.device)
-    word = found.word & turn
-    before, behind = place < chosen.amin(1, keepdim=True), place > chosen.amax(1, keepdim=True)
-    at = torch.where(word & before, place, -1).amax(1, keepdim=True)
-    after = torch.where(word & behind, place, turn.shape[1]).amin(1, keepdim=True)
-    verb = found.code.gather(1, at.clamp(min=0)).masked_fill(at < 0, 0)
-    link = found.code.gather(1, after.clamp(max=turn.shape[1] - 1)).masked_fill(after == turn.shape[1], 0)
-    # The verb is the first word of its turn, but for polite ones: what stands before it may change what is meant.
-    begins = ~(word & before & ~_is_polite(found) & (found.code != verb)).any(1)
-    verb, link = verb.squeeze(1), link.squeeze(1)
-    told = names_operation(config, verb, operator) & (at.squeeze(1) == broken) & begins & ~goes_on
-    linked = torch.stack([link == one for one in _LINKS]).any(0)
-    return told, names_operation(config, verb) & linked
-
-
-def _is_polite(found: Literals) -> torch.Tensor:
-    """[N, n] bool, tokens of words such as `please`."""
-    return torch.stack([found.code == one for one in _POLITE]).any(0)
 
 
 def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
