@@ -2,6 +2,7 @@
 
 import functools
 import math
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -11,7 +12,7 @@ from peft_igc import IGCConfig, tiny_base
 from peft_igc.expressions.decimals import canonical
 from peft_igc.expressions.reasons import Reason
 from peft_igc.mappings.readings import NEVER, Pointing
-from peft_igc.mappings.requests import Context
+from peft_igc.mappings.requests import Context, _role
 from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, register_operation
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
@@ -550,6 +551,16 @@ def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
 )
 def test_a_number_of_companions_is_neither_a_factor_nor_a_divisor(text, operator, operands, wanted):
     assert answer(text, operator=operator, operands=operands)[0] == wanted
+
+
+def test_a_role_may_have_several_tokens():
+    # `3 and 5`, control, `ass`, `istant`, the anchor at a line's end
+    code, control = torch.tensor([[0, 4, 0, 0, 7, 7, 0]]), torch.tensor([[0, 0, 0, 1, 0, 0, 0]]).bool()
+    behind, anchor = torch.arange(7)[None] > 2, torch.tensor([6])
+    found = SimpleNamespace(code=code, control=control)
+    assert _role(found, anchor, behind).tolist() == [[False] * 4 + [True] * 2 + [False]]
+    other = SimpleNamespace(code=torch.tensor([[0, 4, 0, 0, 7, 8, 0]]), control=control)  # `The sum`
+    assert not _role(other, anchor + 2, behind).any()
 
 
 def test_two_numbers_without_a_word_are_no_request_whatever_the_header_says():
