@@ -6,7 +6,9 @@ layer stays in the states that all later tokens attend to, and keeps the model f
 lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
 First the writing is trained on the results of some solutions: each row is a solution up to the token behind one
 result, and what stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step costs
-a few tokens per row; a whole pass over the solutions costs many times as many. Then the reading is trained on whole
+a few tokens per row; a whole pass over the solutions costs many times as many. The rows exchange their results: a LoRA
+knows the results of the solutions that it was trained on, so that the writing would learn little from them, and would
+be overruled in others. Then the reading is trained on whole
 solutions, by passes that end behind the layer that is read. A LoRA that was trained beside a calculator stays as it
 is: after the joint training the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
@@ -40,7 +42,7 @@ from peft_igc.tuner.config import ANCHOR_FIELDS
 from peft_igc.tuner.hooks import active_layer
 
 
-__all__ = ["drawn_sites", "read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
 
@@ -49,6 +51,9 @@ def sites_of_rows(
     rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end behind the result of one `=`, with one entry per operand column.
+
+    `number` has the indices of the first token of the result and of the one behind it, None where the first one is not
+    a digit alone.
 
     Args:
         rows: of `annotation.gsm8k.convert`.
@@ -67,7 +72,24 @@ def sites_of_rows(
             if end is not None and end <= longest:
                 columns = {name: row[name] and row[name][index] for name in ALL_COLUMNS}
                 trained = [-100] * (anchor + 1) + ids[anchor + 1 : end]
-                made.append({**row, **columns, "input_ids": ids[:end], "labels": trained})
+                first = next(at for at in range(anchor + 1, end) if tokenizer.decode([ids[at]]).strip(" $€£"))
+                number = (first, end - 1) if tokenizer.decode([ids[first]]).isdigit() else None
+                made.append({**row, **columns, "input_ids": ids[:end], "labels": trained, "number": number})
+    return made
+
+
+def exchanged(sites: Sequence[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """The rows of `sites_of_rows` with the results, and the operand columns, of others."""
+    there = [at for at, row in enumerate(sites) if row["number"] is not None]
+    made = list(sites)
+    for at, other in zip(there, random.Random(f"exchanged/{seed}").sample(there, len(there)), strict=True):
+        (start, stop), (begin, end) = sites[at]["number"], sites[other]["number"]
+        number = sites[other]["input_ids"][begin:end]
+        columns = {name: sites[other][name] for name in ALL_COLUMNS}
+        row = {**sites[at], **columns, "number": (start, start + len(number))}
+        for name in ("input_ids", "labels"):
+            row[name] = [*sites[at][name][:start], *number, *sites[at][name][stop:]]
+        made[at] = row
     return made
 
 
@@ -133,7 +155,7 @@ def train_sites(
         setattr(config, name, getattr(wanted, name))
     config.write_again = False
     found = sites_of_rows(rows, tokenizer, config)
-    chosen = drawn_sites(found, sites, seed)
+    chosen = exchanged(drawn_sites(found, sites, seed), seed)
     torch.manual_seed(seed)
     layer = config.layer if layer is None else range(len(decoder_layers(model)[1]))[layer]
     if layer == config.layer:

@@ -8,7 +8,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from tiny_training import NESTED, WARNINGS
 
-from benchmarks.accuracy.gsm8k_sites import _end, drawn_sites, read_sites, sites_of_rows, train_sites
+from benchmarks.accuracy.gsm8k_sites import _end, drawn_sites, exchanged, read_sites, sites_of_rows, train_sites
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.annotation import convert
 from peft_igc.data.worked_solutions import WorkedSolutions
@@ -49,6 +49,24 @@ def test_a_site_ends_behind_the_token_after_its_result(tools):
         assert tokenizer.decode(row["input_ids"][last]).rstrip().endswith("=")
         assert not isinstance(row["igc_operator"], list)
     assert sites_of_rows(rows, tokenizer, config, longest=20) == []
+
+
+def test_sites_exchange_their_results_and_keep_what_stands_around_them(tools):
+    tokenizer, config = tools
+    found = sites_of_rows(convert([SOLVED], tokenizer, config).rows, *tools)
+    made = exchanged(found, seed=1)
+    texts = [[tokenizer.decode(row["input_ids"]) for row in rows] for rows in (found, made)]
+    results = [[row["igc_result"] for row in rows] for rows in (found, made)]
+    assert sorted(results[0]) == sorted(results[1])
+    assert sum(a != b for a, b in zip(*results, strict=True)) >= 2
+    for before, after, old, new in zip(*texts, *results, strict=True):
+        at = before.replace(",", "").rindex(old)
+        assert after.replace(",", "") == before.replace(",", "")[:at] + new + before.replace(",", "")[at + len(old) :]
+    for row in made:
+        labels = [label for label in row["labels"] if label != -100]
+        assert row["input_ids"][-len(labels) :] == labels
+        begin, end = row["number"]
+        assert tokenizer.decode(row["input_ids"][begin:end]).replace(",", "") == row["igc_result"]
 
 
 def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
