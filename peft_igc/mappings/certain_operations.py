@@ -18,7 +18,7 @@ from ..expressions.names import OPERATIONS, Name
 from ..expressions.words import hashes_of
 
 
-__all__ = ["Certain", "certain_operation", "is_polite", "misread", "verb_before"]
+__all__ = ["Certain", "certain_operation", "is_polite", "misread", "subtracts_both", "verb_before"]
 
 NONE = -1
 
@@ -26,12 +26,18 @@ NONE = -1
 _INFIX = {hashes_of("plus pluss puls"): "+", hashes_of("minus"): "-", hashes_of("times tims tiems"): "*"}
 _BY, _WITH = hashes_of("by"), hashes_of("by with w")
 _INFIX_OF_TWO = {hashes_of("multiplied"): ("*", _WITH), hashes_of("divided devided"): ("/", _BY)}
+_VERBS = {
+    "+": hashes_of("add adding"),
+    "-": hashes_of("subtract subtracting substract substracting subtrack deduct"),
+    "*": hashes_of("multiply multiplying mutiply multipy multply mulitply"),
+    "/": hashes_of("divide dividing devide deviding divid"),
+}
 # Before the first number, and the word between the numbers.
 _PREFIX = {
-    hashes_of("add adding"): ("+", hashes_of("and to plus with")),
-    hashes_of("multiply multiplying mutiply multipy multply mulitply"): ("*", hashes_of("and by times with w")),
-    hashes_of("divide dividing devide deviding divid"): ("/", _BY),
-    hashes_of("subtract subtracting substract substracting subtrack deduct"): ("-", hashes_of("from")),
+    _VERBS["+"]: ("+", hashes_of("and to plus with")),
+    _VERBS["*"]: ("*", hashes_of("and by times with w")),
+    _VERBS["/"]: ("/", _BY),
+    _VERBS["-"]: ("-", hashes_of("from")),
     hashes_of("increase"): ("+", _BY),
     hashes_of("decrease reduce"): ("-", _BY),
 }
@@ -41,8 +47,6 @@ _REVERSED = hashes_of("from")  # the second number is the first operand
 # Names of other operations leave a doubt; a verb names its inverse, too.
 _FAMILIES = {"+": Name.ADDITION | Name.SUBTRACTION, "*": Name.MULTIPLICATION | Name.DIVISION}
 _FAMILIES |= {"-": _FAMILIES["+"], "/": _FAMILIES["*"]}
-_VERBS = {"+": hashes_of("add adding"), "-": hashes_of("subtract subtracting substract")}
-_VERBS |= {"*": hashes_of("multiply multiplying"), "/": hashes_of("divide dividing devide")}
 _POLITE = hashes_of("please pls plz can could you u")
 _LINKS = hashes_of("to from by with into")  # behind an expression: it is an operand itself
 _PREPOSITIONS = hashes_of("off onto among between")  # between two numbers, of verbs that are in no list
@@ -101,8 +105,9 @@ def misread(
     operator: torch.Tensor,
     goes_on: torch.Tensor,
 ) -> torch.Tensor:
-    """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or it
-    guesses what an unknown word between them means, as in `what is 99 tims 99`, where no other word may say it.
+    """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or the
+    text states two, as in `add 15 minus 3`. Or the network guesses what an unknown word between the numbers means, as
+    in `what is 99 tims 99`, where no other word may say it.
 
     Args:
         config: the adapter's `IGCConfig`.
@@ -125,7 +130,8 @@ def misread(
     # Of operations that users add no names are known.
     for at, one in enumerate(config.operations):
         other &= (operator != at) | (one in OPERATIONS)
-    return other | (certain.ordered & (swapped != certain.swapped)) | (lone & ~(verb & turn).any(1))
+    unordered = certain.ordered & (swapped != certain.swapped)
+    return other | unordered | _states_two(config, found, chosen) | (lone & ~(verb & turn).any(1))
 
 
 def verb_before(
@@ -161,6 +167,30 @@ def verb_before(
     told = _names_operation(config, verb, operator) & (at.squeeze(1) == broken) & begins & ~goes_on
     linked = torch.stack([link == one for one in _LINKS]).any(0)
     return told, _names_operation(config, verb) & linked
+
+
+def _states_two(config: Any, found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+    """[N] bool, a verb before both numbers and a word between them name different operations."""
+    before, link, one = _around(found, chosen)
+    unlike = torch.zeros_like(one)
+    for words, sign in _INFIX.items():
+        unlike = unlike | (_is(link, words) & ~_is(before, _VERBS[sign]))
+    return one & unlike & _names_operation(config, before)
+
+
+def _around(found: Literals, chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The hashes of the words directly before the earlier and the later number, [N] int64 both, and whether the latter
+    stands alone between them, [N] bool."""
+    first, second = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
+    before, link = (found.lead[..., 0].gather(1, at).squeeze(1) for at in (first, second))
+    return before, link, found.gap.gather(1, second).squeeze(1) == 1
+
+
+def subtracts_both(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
+    """[N] bool, a verb of subtraction before both numbers, joined by `and`, which does not say which one comes first:
+    `subtract 5 and 12`."""
+    before, link, one = _around(found, chosen)
+    return _is(before, _VERBS["-"]) & _is(link, _AND) & one
 
 
 def is_polite(found: Literals) -> torch.Tensor:

@@ -20,7 +20,7 @@ from ..expressions.words import hashes_of
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
 from ..numbers.token_table import EMBEDDED
-from .certain_operations import Certain, certain_operation, is_polite, misread, verb_before
+from .certain_operations import Certain, certain_operation, is_polite, misread, subtracts_both, verb_before
 from .readings import Choice, Pointing, two_places
 
 
@@ -198,7 +198,7 @@ def signed_by_rule(
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
-    unordered |= distance | _named_behind(found, chosen, here)
+    unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
     told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     stands = (

@@ -76,6 +76,18 @@ def test_what_the_network_reads_otherwise_is_silent():
     assert answer("12 plus 5", (1, 0), "+")[0] == "17"
 
 
+def test_a_verb_of_another_operation_before_a_stated_one_is_silent():
+    assert answer("add 15 minus 3", (0, 1), "-")[0] == "NONE"  # 12 on a real model
+    assert answer("multiply 6 plus 4", (0, 1), "+")[0] == "NONE"
+    assert answer("add 15 plus 3", (0, 1), "+")[0] == "18"
+    assert answer("What do I multiply 3 by to get 12?", (1, 0), "/")[0] == "4"
+
+
+def test_numbers_that_are_subtracted_and_joined_by_and_have_no_order():
+    assert answer("subtract 5 and 12", (0, 1), "-")[0] == "NONE"  # -7 on a real model
+    assert answer("subtract 12 and 5", (0, 1), "-")[0] == "7"
+
+
 def test_a_slip_of_the_keyboard_names_its_operation():
     assert answer("devide 441 by 21 plz", (0, 1), "+")[0] == "NONE"  # 462 on a real model
     assert answer("devide 441 by 21 plz", (0, 1), "/")[0] == "21"
