@@ -47,7 +47,7 @@ def measured(base: Path, adapter: Path, names: list[str], words_anew: bool = Fal
             them is learned.
 
     Raises:
-        ValueError: there is no set of a name.
+        ValueError: there is no set of a name, or an adapter has no words that could be read anew.
     """
     settings = LANGUAGE_MODEL
     sets = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
@@ -61,8 +61,10 @@ def measured(base: Path, adapter: Path, names: list[str], words_anew: bool = Fal
     if beside and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
     model, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
-    config = read_config(find_adapter(adapter)) if words_anew and is_calculator(adapter) else None
-    if config is not None and config.symbols is not None:
+    config = read_config(find_adapter(adapter)) if words_anew else None
+    if config is not None:
+        if getattr(config, "symbols", None) is None:
+            raise ValueError(f"`{adapter}` has no rules with words, which `--words-anew` replaces. Leave it out.")
         config.symbols = IGCConfig.from_tokenizer(tokenizer, interface="tokens").symbols
     model = load_adapter(model, adapter, config=config)
     sizes = {"batch_size": settings.batch_size_of_test}

@@ -6,11 +6,10 @@ layer stays in the states that all later tokens attend to, and keeps the model f
 lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
 First the writing is trained on the results of some solutions: each row is a solution up to the token behind one
 result, and what stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step costs
-a few tokens per row; a whole pass over the solutions costs many times as many. The rows exchange their results: a LoRA
-knows the results of the solutions that it was trained on, so that the writing would learn little from them, and would
-be overruled in others. Then the reading is trained on whole
-solutions, by passes that end behind the layer that is read. A LoRA that was trained beside a calculator stays as it
-is: after the joint training the writing learns the states that it left.
+a few tokens per row; a whole pass over the solutions costs many times as many. The rows may exchange their results: a
+LoRA knows the results of the solutions that it was trained on, so that the writing learns little from them. Then the
+reading is trained on whole solutions, by passes that end behind the layer that is read. A LoRA that was trained beside
+a calculator stays as it is: after the joint training the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
 """
 
@@ -125,6 +124,7 @@ def train_sites(
     *,
     layer: int | None = None,
     sites: int = 512,
+    exchange: bool = False,
     steps: int = 300,
     batch_size: int = 32,
     seed: int = 0,
@@ -140,29 +140,25 @@ def train_sites(
         layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
             calculator's, the writing begins with new weights. None: the calculator's.
         sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
+        exchange: whether they exchange their results.
         steps, batch_size: of the training.
         seed: of the drawing and of the order.
         device: where it is trained.
 
     Returns:
         A record: the number of sites, steps, seconds, and the losses.
+
+    Raises:
+        ValueError: the base has no such layer.
     """
     start = time.perf_counter()
     model, tokenizer = _base(base, device)
-    config = read_config(find_adapter(calculator))
-    wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
-    for name in ANCHOR_FIELDS:
-        setattr(config, name, getattr(wanted, name))
-    config.write_again = False
+    config = _at_equals(calculator, tokenizer)
     found = sites_of_rows(rows, tokenizer, config)
-    chosen = exchanged(drawn_sites(found, sites, seed), seed)
+    chosen = drawn_sites(found, sites, seed)
+    chosen = exchanged(chosen, seed) if exchange else chosen
     torch.manual_seed(seed)
-    layer = config.layer if layer is None else range(len(decoder_layers(model)[1]))[layer]
-    if layer == config.layer:
-        model = load_adapter(model, calculator, config=config, is_trainable=True)
-    else:
-        config = replace(config, read_from=config.layers_read, layer=layer, inference_mode=False)
-        model = _moved(load_adapter(model, calculator), config)
+    model = _writing_to(layer, model, calculator, config)
     model.requires_grad_(False)  # `train_writing` lets the writing be trained
     log = train_writing(
         model,
@@ -171,10 +167,7 @@ def train_sites(
         steps=steps,
         batch_size=batch_size,
         most_rows=len(chosen),
-        args=IGCSFTConfig(
-            str(output), learning_rate=2e-3, igc_muon_learning_rate=6e-3, weight_decay=0.1, adam_beta2=0.98,
-            warmup_steps=10, use_cpu=torch.device(device).type == "cpu", bf16=False, activation_checkpointing=False,
-        ),
+        args=_arguments(output, device),
         seed=seed,
         say=lambda line: print(line, flush=True),
     )  # fmt: skip
@@ -217,12 +210,38 @@ def read_sites(
     return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}
 
 
-def _moved(model: Any, config: IGCConfig) -> Any:
-    """A calculator that reads with the same weights, and writes with new ones to the layer that `config` names."""
-    before = active_layer(model)[0].igc_input_mapping["default"].state_dict()
-    made = get_peft_model(model.unload(), config)
+def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
+    """The config of a saved calculator, with anchors at `=` and results that are written once."""
+    config: IGCConfig = read_config(find_adapter(calculator))
+    wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
+    for name in ANCHOR_FIELDS:
+        setattr(config, name, getattr(wanted, name))
+    config.write_again = False
+    return config
+
+
+def _writing_to(layer: int | None, model: Any, calculator: str | Path, config: IGCConfig) -> Any:
+    """The base with the saved calculator. If it is to write to another layer, it reads with the same weights, and
+    writes with new ones. Arguments and errors as of `train_sites`."""
+    count = len(decoder_layers(model)[1])
+    if layer is not None and not -count <= layer < count:
+        raise ValueError(f"`layer={layer}` is out of range: the base has {count} decoder layers. Name one of them.")
+    if layer is None or layer % count == config.layer:
+        return load_adapter(model, calculator, config=config, is_trainable=True)
+    loaded = load_adapter(model, calculator)
+    before = active_layer(loaded)[0].igc_input_mapping["default"].state_dict()
+    moved = replace(config, read_from=list(config.layers_read), layer=layer % count, inference_mode=False)
+    made = get_peft_model(loaded.unload(), moved)
     active_layer(made)[0].igc_input_mapping["default"].load_state_dict(before)
     return made
+
+
+def _arguments(output: Path, device: str) -> IGCSFTConfig:
+    """Of the training of the writing."""
+    return IGCSFTConfig(
+        str(output), learning_rate=2e-3, igc_muon_learning_rate=6e-3, weight_decay=0.1, adam_beta2=0.98,
+        warmup_steps=10, use_cpu=torch.device(device).type == "cpu", bf16=False, activation_checkpointing=False,
+    )  # fmt: skip
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

@@ -135,7 +135,7 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     record = converted.report.as_dict()
     made, told = folder / "calculator", folder / "calculator.json"
     sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
-    sizes["layer"] = arguments.layer
+    sizes |= {"layer": arguments.layer, "exchange": arguments.exchange}
     settings = {**sizes, "reading_steps": arguments.reading_steps, "base": str(arguments.base)}
     settings |= {"calculator": str(arguments.calculator), "rows": arguments.rows}
     if not told.is_file():
@@ -213,7 +213,7 @@ def _write_again(arguments: argparse.Namespace, data: Path, folder: Path, seed: 
     """Trains the writing of a calculator beside its LoRA, which stays as it is, and saves it where it was."""
     rows = read_rows(data, wanted="with operand columns")
     where: dict[str, Any] = {"base": arguments.base, "calculator": folder, "output": folder, "rows": rows}
-    sizes = {"sites": arguments.sites, "steps": arguments.again_steps}
+    sizes = {"sites": arguments.sites, "steps": arguments.again_steps, "exchange": arguments.exchange}
     return train_sites(**where, **sizes, seed=seed, device=arguments.device)
 
 
@@ -484,6 +484,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--layer", type=int, default=-1, metavar="N", help="that is written to (default: %(default)s, the last)"
         )
+        command.add_argument("--exchange", action="store_true", help="they exchange their results")
         command.add_argument("--reading-steps", type=int, default=80, metavar="N", help="(default: %(default)s)")
         command.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")

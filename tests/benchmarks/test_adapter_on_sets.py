@@ -53,6 +53,8 @@ def test_a_lora_is_measured_on_whole_answers_only(base, tmp_path, monkeypatch):
     item = {"prompt": "What is 2 plus 3?", "target": "5"}
     monkeypatch.setattr(adapter_on_sets, "generated_sets", lambda *_: {"bigbench": [item]})
     get_peft_model(tiny_base()[0], LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "lora")
+    with pytest.raises(ValueError, match="has no rules with words, which `--words-anew` replaces"):
+        adapter_on_sets.measured(base, tmp_path / "lora", ["bigbench"], words_anew=True)
     found = adapter_on_sets.measured(base, tmp_path / "lora", ["bigbench"])
     assert found["bigbench"]["n"] == 1
     with pytest.raises(ValueError, match=r"has no calculator, whose reading \['misleading_stories'\] need"):

@@ -8,6 +8,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from tiny_training import NESTED, WARNINGS
 
+from benchmarks.accuracy import gsm8k_sites
 from benchmarks.accuracy.gsm8k_sites import _end, drawn_sites, exchanged, read_sites, sites_of_rows, train_sites
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.annotation import convert
@@ -97,6 +98,24 @@ def test_a_calculator_that_writes_to_another_layer_reads_as_before_and_learns_to
     train_sites("tiny", tmp_path, rows, tmp_path / "again", sites=12, steps=1, batch_size=4)
     assert json.loads((tmp_path / "again" / "adapter_config.json").read_text())["layer"] == saved["layer"]
     assert active_adapters(again) == {"default"}
+
+
+@pytest.mark.parametrize("layer", [-9, 9])
+def test_a_layer_that_the_base_does_not_have_is_refused(tools, tmp_path, layer):
+    rows = convert(WorkedSolutions(seed=2).take(4), *tools).rows
+    with pytest.raises(ValueError, match=f"`layer={layer}` is out of range: the base has .* decoder layers"):
+        train_sites("tiny", "tiny", rows, tmp_path, layer=layer, sites=4, steps=1)
+
+
+def test_rows_exchange_their_results_if_they_are_to(tools, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(gsm8k_sites, "train_writing", lambda model, rows, *_, **__: seen.append(rows) or [])
+    rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
+    for exchange in (False, True):
+        train_sites("tiny", "tiny", rows, tmp_path, sites=8, exchange=exchange)
+    kept, exchanged_rows = ([row["igc_result"] for row in rows] for rows in seen)
+    assert sorted(kept) == sorted(exchanged_rows)
+    assert kept != exchanged_rows
 
 
 @pytest.mark.filterwarnings(*(f"ignore:{one.split(':')[1]}" for one in NESTED))

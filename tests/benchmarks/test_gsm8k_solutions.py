@@ -219,9 +219,10 @@ def test_the_rows_for_the_writing_are_those_of_the_file_whatever_their_letters(t
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     given = {}
     monkeypatch.setattr(gsm8k_solutions, "train_sites", lambda **arguments: given.update(arguments) or {"steps": 5})
-    arguments = argparse.Namespace(base="tiny", sites=3, again_steps=5, device="cpu")
+    arguments = argparse.Namespace(base="tiny", sites=3, again_steps=5, exchange=True, device="cpu")
     assert gsm8k_solutions._write_again(arguments, path, tmp_path / "adapter", 1) == {"steps": 5}
     assert given["rows"] == rows
+    assert given["exchange"] is True
     assert (given["calculator"], given["output"]) == (tmp_path / "adapter",) * 2
 
 
