@@ -4,8 +4,8 @@ In: the demonstration's calculator, which works at the assistant's header, and c
 calculator with anchors at every `=`, which reads where it did and writes at another layer. What is written at an early
 layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
 lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
-First the writing is trained on the results of some solutions: each row is a solution up to the token behind one
-result, and what stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step costs
+First the writing is trained on the results of some solutions: each row is a solution up to one result and a point or
+comma, behind both of which the target is what the base would write there if it were no digit; and what stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step costs
 a few tokens per row; a whole pass over the solutions costs many times as many. The rows may exchange their results: a
 LoRA knows the results of the solutions that it was trained on, so that the writing learns little from them. Then the
 reading is trained on whole solutions, by passes that end behind the layer that is read. A LoRA that was trained beside
@@ -44,15 +44,17 @@ from peft_igc.tuner.hooks import active_layer
 __all__ = ["drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
+MARKS = (".", ".", ".", ",")  # that follow the results in turn
 
 
 def sites_of_rows(
     rows: Sequence[Mapping[str, Any]], tokenizer: Any, config: IGCConfig, longest: int = 400
 ) -> list[dict[str, Any]]:
-    """Tokenized rows that end behind the result of one `=`, with one entry per operand column.
+    """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `number` has the indices of the first token of the result and of the one behind it, None where the first one is not
-    a digit alone.
+    `open_ends` is that of `demo.writing.after_prompts`, for the result and for the token behind it: what stands there in
+    the solution is learned by heart, and then written elsewhere. `number` has the indices of the first token of the
+    result and of the one behind it, None where the first one is not a digit alone.
 
     Args:
         rows: of `annotation.gsm8k.convert`.
@@ -60,7 +62,8 @@ def sites_of_rows(
         config: of the calculator, with anchors at `=`.
         longest: tokens; longer ones are left out.
     """
-    made = []
+    made: list[dict[str, Any]] = []
+    marks = [tokenizer(mark, add_special_tokens=False)["input_ids"][-1] for mark in MARKS]
     for row in tokenized(rows, tokenizer):
         ids, labels = row["input_ids"], row["labels"]
         tensor = torch.tensor([ids])
@@ -70,24 +73,29 @@ def sites_of_rows(
             end = None if not has_number(result) or labels[anchor] == -100 else _end(ids, anchor, result, tokenizer)
             if end is not None and end <= longest:
                 columns = {name: row[name] and row[name][index] for name in ALL_COLUMNS}
-                trained = [-100] * (anchor + 1) + ids[anchor + 1 : end]
+                mark = marks[len(made) % len(marks)]
+                number = ids[anchor + 1 : end - 1]
                 first = next(at for at in range(anchor + 1, end) if tokenizer.decode([ids[at]]).strip(" $€£"))
-                number = (first, end - 1) if tokenizer.decode([ids[first]]).isdigit() else None
-                made.append({**row, **columns, "input_ids": ids[:end], "labels": trained, "number": number})
+                place = (first, end - 1) if tokenizer.decode([ids[first]]).isdigit() else None
+                text = {"input_ids": [*ids[: end - 1], mark], "labels": [-100] * (anchor + 1) + number + [-100]}
+                made.append({**row, **columns, **text, "number": place, "open_ends": _open_ends(result, mark, marks)})
     return made
 
 
+def _open_ends(result: str, mark: int, marks: Sequence[int]) -> list[bool]:
+    """Whether a zero may follow a result, and the point or comma `mark` behind it, without changing its value."""
+    return ["." in result, "." not in result and mark == marks[0]]
+
+
 def exchanged(sites: Sequence[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
-    """The rows of `sites_of_rows` with the results, and the operand columns, of others."""
+    """The rows of `sites_of_rows` with the results, their ends and the operand columns of others."""
     there = [at for at, row in enumerate(sites) if row["number"] is not None]
     made = list(sites)
     for at, other in zip(there, random.Random(f"exchanged/{seed}").sample(there, len(there)), strict=True):
-        (start, stop), (begin, end) = sites[at]["number"], sites[other]["number"]
-        number = sites[other]["input_ids"][begin:end]
-        columns = {name: sites[other][name] for name in ALL_COLUMNS}
-        row = {**sites[at], **columns, "number": (start, start + len(number))}
-        for name in ("input_ids", "labels"):
-            row[name] = [*sites[at][name][:start], *number, *sites[at][name][stop:]]
+        start, (begin, end) = sites[at]["number"][0], sites[other]["number"]
+        row = {**sites[at], "number": (start, start + end - begin)}
+        row |= {name: sites[other][name] for name in (*ALL_COLUMNS, "open_ends")}
+        row |= {name: [*sites[at][name][:start], *sites[other][name][begin:]] for name in ("input_ids", "labels")}
         made[at] = row
     return made
 

@@ -6,7 +6,8 @@ and without the calculator, and kept; a step then runs the few tokens from the l
 of the layers up to the calculator's: they are kept, too, so that a step of a calculator behind the last layer runs no
 decoder layer at all. Of rows with one anchor the gradients are those of whole passes
 (`pytest tests/demo/test_writing.py`), which take several times as long; of rows with several, those of passes in which
-the base wrote what stands behind the earlier ones. Memory: the keys and values of `most_rows` prompts (46 KB per token
+the base wrote what stands behind the earlier ones. Rows may leave open what stands behind their numbers: there the
+target is the base's own distribution without digits (`trainer.number_ends`). Memory: the keys and values of `most_rows` prompts (46 KB per token
 for SmolLM2-135M in float32), and the outputs at the tokens behind them (2 KB per token and layer).
 
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
@@ -30,6 +31,7 @@ from transformers import DynamicCache
 from ..data.columns import check_columns, encode_steps
 from ..trainer.collator import limits_of
 from ..trainer.config import IGCSFTConfig
+from ..trainer.number_ends import digit_tokens, divergence, without_digits
 from ..trainer.optimizer import muon_adamw
 from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
@@ -55,6 +57,19 @@ class Kept:
     states: tuple[torch.Tensor, torch.Tensor] | None = None
 
 
+class Ends(NamedTuple):
+    """Where the numbers of a batch have ended.
+
+    Attributes:
+        row, place: [N] int64, indices of each token behind which no digit may stand.
+        target: [N, V] log-probabilities of what may, in the model's dtype.
+    """
+
+    row: torch.Tensor
+    place: torch.Tensor
+    target: torch.Tensor
+
+
 class Batch(NamedTuple):
     """Rows from their anchors on.
 
@@ -62,11 +77,13 @@ class Batch(NamedTuple):
         cache: keys and values, and the state, of the prompts before the anchors.
         inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
         kept: what the decoder layers up to the calculator's returned for them.
+        ends: of the rows that leave open what stands behind their numbers; None if there are none.
     """
 
     cache: DynamicCache
     inputs: dict[str, Any]
     kept: Kept
+    ends: Ends | None = None
 
 
 def training_only(model: Any, part: str) -> None:
@@ -81,17 +98,20 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
 
     Args:
         model: a causal LM with an IGC adapter.
-        rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin.
+        rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin. A row
+            may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, and whether it
+            stands behind a point, where zeros may follow. What stands there needs no labels. For the token interface.
         pad: a token for padding.
     """
     config = active_config(model)
     assert config is not None
     starts, device = _anchors(rows, config), model.device
-    before, after = max(starts), max(len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True))
+    lengths = [len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True)]
+    before, after = max(starts), max(lengths)
     prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
     labels, mask = torch.full_like(rest, -100), torch.zeros(len(rows), before + after, dtype=torch.int64)
-    for at, (row, start) in enumerate(zip(rows, starts, strict=True)):
-        ids, length = torch.tensor(row["input_ids"]), len(row["input_ids"]) - start
+    for at, (row, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
+        ids = torch.tensor(row["input_ids"])
         prompts[at, before - start :], rest[at, :length] = ids[:start], ids[start:]
         labels[at, :length] = torch.tensor(row["labels"][start:])
         mask[at, before - start : before + length] = 1
@@ -105,8 +125,38 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     targets = encode_steps([check_columns(row, **limits_of(config)) for row in rows], **sizes)
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
-    places = {"attention_mask": mask, "position_ids": position[:, before:]}
-    return Batch(cache, {"input_ids": rest, "labels": labels, **places, **targets, "igc_add_loss": False}, Kept())
+    inputs = {"input_ids": rest, "attention_mask": mask, "position_ids": position[:, before:]}
+    ends = _ends(model, rows, lengths, inputs, cache)
+    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, Kept(), ends)
+
+
+def _ends(
+    model: Any, rows: Sequence[dict[str, Any]], lengths: Sequence[int], inputs: dict[str, Any], cache: DynamicCache
+) -> Ends | None:
+    """The ends of a batch, with what the base would write there.
+
+    Args:
+        model, rows: as in `after_prompts`.
+        lengths: tokens of each row from its anchor on.
+        inputs: `input_ids` [B, T] of these, and where they are, as the model takes them.
+        cache: of the prompts, which stays as it is.
+    """
+    found = [
+        (index, length - len(ends) + at, behind_point)
+        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
+        for ends in [row.get("open_ends", ())]
+        for at, behind_point in enumerate(ends)
+    ]
+    if not found:
+        return None
+    config = active_config(model)
+    assert config is not None
+    assert config.token_table is not None, "the hidden interface does not know which tokens are digits"
+    row, place, behind_point = torch.tensor(found, device=model.device).T
+    with torch.no_grad(), _without_calculator(model):
+        logits = model(**inputs, past_key_values=copy.deepcopy(cache), use_cache=True).logits[row, place]
+    target = without_digits(logits, behind_point.bool(), digit_tokens(config.token_table, logits.shape[-1]))
+    return Ends(row, place, target.to(logits.dtype))
 
 
 @contextmanager
@@ -163,7 +213,8 @@ def train_writing(
     for step, batch in enumerate(_batches(model, rows[:most_rows], pad, batch_size, steps, seed), start=1):
         cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
         with _run_once(model, batch.kept, cache):
-            loss = model(**batch.inputs, past_key_values=cache, use_cache=True).loss
+            output = model(**batch.inputs, past_key_values=cache, use_cache=True)
+        loss = output.loss if batch.ends is None else _with_ends(output, batch.inputs["labels"], batch.ends)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
@@ -182,6 +233,13 @@ def train_writing(
     training_only(model, "igc_")
     model.eval()
     return log
+
+
+def _with_ends(output: Any, labels: torch.Tensor, ends: Ends) -> torch.Tensor:
+    """The mean over all labels [B, T] and ends."""
+    count = int((labels[:, 1:] != -100).sum())
+    there = divergence(output.logits[ends.row, ends.place], ends.target.float())
+    return (output.loss * count + there) / (count + len(ends.row))
 
 
 @contextmanager

@@ -7,7 +7,8 @@ anchor never counts. Whether the token is written is decided by the gate, see `m
 
 A decimal is written as its sign, one or more digits, the point, and the digits after it. A point behind a number is
 part of it where the result has its point there, and punctuation elsewhere: behind the integer 12, the point of `12.`
-ends a sentence, and `12.5` is another number.
+ends a sentence, and `12.5` is another number. So with `once` a point or comma behind the result is a place where no
+digit may follow, as the end of the result is.
 Try it: `pytest tests/numbers/test_spelling.py`
 
 Shapes: B rows, T positions of this call (the last T of L), L tokens of the text so far, R digits of a result, G digits
@@ -99,15 +100,16 @@ class _Progress(NamedTuple):
     signed: Tensor  # bool, a minus directly before that number
     minus: Tensor  # bool, the token ends in a minus
     joined: Tensor  # bool, a point, comma, colon or unknown token joins that number to one before it
+    behind: Tensor  # bool, the token is a point or comma directly behind the whole result; False without `once`
 
 
 def window_of(new: int, result_digits: int, decimals: bool) -> int:
     """How many of the last tokens of a text `continue_result` reads, for `new` positions and R `result_digits`.
 
-    These are the longest result, with its point, one token to recognise a longer number, and two for a sign or a
-    joined number before it.
+    These are the longest result, with its point, one token to recognise a longer number, two for a sign or a joined
+    number before it, and one for a point behind it.
     """
-    return new + result_digits + decimals + 3
+    return new + result_digits + decimals + 4
 
 
 def continue_result(
@@ -139,14 +141,15 @@ def continue_result(
         scale: [B, T] int64 of at least 0, digits of that result after the point; None if all results are integers.
             Leading zeros may be absent: 0.05 is the digit 5 with scale 2. A decimal is not written if it has more than
             R digits with them, or if the table has no point.
-        once: The first number behind the anchor counts as the result, whatever it is.
+        once: The first number behind the anchor counts as the result, whatever it is, and a point or comma directly
+            behind the result has the state of its end.
     """
     new, width = digits.shape[1:]
     window = min(ids.shape[1], window_of(new, width, decimals=scale is not None))
     first = start + (ids.shape[1] - window)  # position in the text of the window's first token
     ids, valid = ids[:, ids.shape[1] - window :], valid[:, ids.shape[1] - window :]
     results = _results(tokens, digits, sign, scale, anchor - first)
-    text = _progress(tokens, tokens.look_up(ids, valid), valid, results)
+    text = _progress(tokens, tokens.look_up(ids, valid), valid, results, once)
     here = torch.arange(window - new, window, device=ids.device)  # [T]
     size, negative, origin = results.size, results.negative, results.origin
 
@@ -161,12 +164,15 @@ def continue_result(
     complete = active & inside & (text.spelled >= size)
     if once:
         complete = complete | (inside & ~going & (text.start > origin) & (anchor >= 0))
-    limit = torch.where(inside, text.start, here)  # [B, T]
+    behind = text.behind & (text.start > origin)
+    limit = torch.where(inside | behind, text.start, here)  # [B, T]
     again = _completed_before(limit, complete, origin, window) | ((completed_at >= 0) & (completed_at - first < limit))
 
-    state = _state(text, results, inside, leading, again, here)
+    behind = behind & ~again & (anchor >= 0) & valid[:, window - new :]
+    active = active | behind
+    state = _state(text, results, inside, behind, leading, again, here)
     token = _next_token(tokens, text, results, inside, leading)
-    token, state = torch.where(active, token, -1), torch.where(active, state, int(Spelled.START))
+    token, state = torch.where(active & ~behind, token, -1), torch.where(active, state, int(Spelled.START))
     return Continuation(token, state, active, complete, active & again)
 
 
@@ -200,7 +206,13 @@ def _results(tokens: NumberTokens, digits: Tensor, sign: Tensor, scale: Tensor |
 
 
 def _state(
-    text: _Progress, results: _Results, inside: Tensor, leading: Tensor | None, again: Tensor, here: Tensor
+    text: _Progress,
+    results: _Results,
+    inside: Tensor,
+    behind: Tensor,
+    leading: Tensor | None,
+    again: Tensor,
+    here: Tensor,
 ) -> Tensor:
     """The `Spelled` of each position, as if all were active.
 
@@ -208,6 +220,7 @@ def _state(
         text: The text.
         results: The results.
         inside: [B, T] bool, the token is part of a number.
+        behind: [B, T] bool, the token is a point or comma at which the result has ended.
         leading: [B, T] bool, the token is a point that a number may begin with; None if there are only integers.
         again: [B, T] bool, the result is complete before this number.
         here: [T] int64, indices of the positions.
@@ -216,11 +229,11 @@ def _state(
     direct = text.start - 1 - origin <= (text.signed & (text.start - 1 > origin)).long()
     ended = torch.where(direct, int(Spelled.END), int(Spelled.TOLD))
     begun = torch.where(again, int(Spelled.RESUMED), int(Spelled.MIDDLE))
-    begun = torch.where(text.spelled < results.size, begun, ended)
+    begun = torch.where((text.spelled < results.size) & ~behind, begun, ended)
     unbegun = torch.where(here > origin, int(Spelled.WAITING), int(Spelled.START))
     signed = text.minus if leading is None else text.minus | (leading & text.signed)
     unbegun = torch.where(signed, int(Spelled.SIGNED), torch.where(again, int(Spelled.AGAIN), unbegun))
-    return torch.where(inside, begun, unbegun)
+    return torch.where(inside | behind, begun, unbegun)
 
 
 def _next_token(
@@ -253,7 +266,9 @@ def _group_at(digits: Tensor, spelled: Tensor, since: Tensor | int, until: Tenso
     return torch.where(there, digits.gather(-1, at.clamp(max=digits.shape[-1] - 1)), PAD)
 
 
-def _progress(tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _Results) -> _Progress:
+def _progress(
+    tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _Results, once: bool
+) -> _Progress:
     """Compares the numbers of a text with the results.
 
     Args:
@@ -262,6 +277,7 @@ def _progress(tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _R
         valid: [B, window] bool, False for padding.
         results: The results at its last T tokens. Earlier tokens are compared with the first of them: if an older
             anchor governs those, their number precedes the anchor and cannot be continued.
+        once: As in `continue_result`.
     """
     new, width = results.digits.shape[1:]
     rows, window = seen.row.shape
@@ -294,6 +310,13 @@ def _progress(tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _R
     joined = (shifted((sign & shifted(pieces.member, 1)) | unknown, 1) & ~pieces.spaced).gather(1, start)
     spelled = torch.where(pieces.member, before + size, 0)
     last = slice(window - new, None)
+    behind = torch.zeros_like(numeric)
+    if once:
+        size, origin = results.size[at_row, governing], results.origin[at_row, governing]
+        whole = numeric & right & (spelled >= size) & (size > 0) & (start > origin)
+        whole &= (signed == results.negative[at_row, governing]) & (~joined | (start - 2 <= origin))
+        mark = shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COMMA)  # and nothing else, see `edges_of`
+        behind = shifted(whole, 1) & mark
     return _Progress(
         numeric=numeric[:, last],
         point=None if point is None else point[:, last],
@@ -304,6 +327,7 @@ def _progress(tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _R
         signed=signed[:, last],
         minus=minus[:, last],
         joined=joined[:, last],
+        behind=behind[:, last],
     )
 
 

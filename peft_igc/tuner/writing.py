@@ -123,8 +123,10 @@ def is_silent(config: IGCConfig, state: State, new: int, call: Call) -> bool:
     step = steps.anchors.argmax(1, keepdim=True)  # [B, 1], as there is none behind the last token
     governs = steps.anchors.gather(1, step) >= 0
     ok = steps.status.gather(1, step) == int(Status.OK)
-    told = (steps.completed_at.gather(1, step) >= 0) | (steps.ended_at.gather(1, step) >= 0)
-    return not bool((governs & ok & ~told).any())
+    completed_at, ended = steps.completed_at.gather(1, step), steps.ended_at.gather(1, step) >= 0
+    # The token behind a result may be a point that no digit may follow.
+    told = (completed_at >= 0) & (completed_at < state.positions(1) - 1)
+    return not bool((governs & ok & ~told & ~ended).any())
 
 
 def _ends_turn(config: IGCConfig, state: State, count: int) -> torch.Tensor:

@@ -34,7 +34,7 @@ def tools():
     return tokenizer, config
 
 
-def test_a_site_ends_behind_the_token_after_its_result(tools):
+def test_a_site_ends_in_its_result_and_a_point_or_comma(tools):
     tokenizer, config = tools
     rows = convert([SOLVED], tokenizer, config).rows
     found = sites_of_rows(rows, tokenizer, config)
@@ -42,11 +42,12 @@ def test_a_site_ends_behind_the_token_after_its_result(tools):
     results = [row["igc_result"] for row in found]
     assert results == ["24", "1.75", "2.5", "7000"]
     for text, number in zip(labelled, ("24", "1.75", "2.5", "7000"), strict=True):
-        assert text.lstrip(" $").startswith(number)
-        assert len(tokenizer(text.lstrip(" $")[len(number) :], add_special_tokens=False)["input_ids"]) == 1
+        assert text.lstrip(" $").replace(",", "") == number
+    assert [tokenizer.decode(row["input_ids"][-1:]) for row in found] == [".", ".", ".", ","]
+    assert [row["open_ends"] for row in found] == [[False, True], [True, False], [True, False], [False, False]]
     for row in found:
         assert len(row["input_ids"]) == len(row["labels"])
-        last = max(place for place, label in enumerate(row["labels"]) if label == -100)
+        last = max(place for place, label in enumerate(row["labels"][:-1]) if label == -100)
         assert tokenizer.decode(row["input_ids"][last]).rstrip().endswith("=")
         assert not isinstance(row["igc_operator"], list)
     assert sites_of_rows(rows, tokenizer, config, longest=20) == []
@@ -62,10 +63,12 @@ def test_sites_exchange_their_results_and_keep_what_stands_around_them(tools):
     assert sum(a != b for a, b in zip(*results, strict=True)) >= 2
     for before, after, old, new in zip(*texts, *results, strict=True):
         at = before.replace(",", "").rindex(old)
-        assert after.replace(",", "") == before.replace(",", "")[:at] + new + before.replace(",", "")[at + len(old) :]
+        assert after.replace(",", "").rstrip(".") == before.replace(",", "")[:at] + new
+    ends = {row["igc_result"]: row["open_ends"] for row in found}
     for row in made:
         labels = [label for label in row["labels"] if label != -100]
-        assert row["input_ids"][-len(labels) :] == labels
+        assert row["input_ids"][-len(labels) - 1 : -1] == labels
+        assert row["open_ends"] == ends[row["igc_result"]]
         begin, end = row["number"]
         assert tokenizer.decode(row["input_ids"][begin:end]).replace(",", "") == row["igc_result"]
 

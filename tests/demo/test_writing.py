@@ -18,6 +18,7 @@ from peft_igc.demo.batches import tokenized
 from peft_igc.demo.writing import after_prompts, train_writing, training_only
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer.number_ends import digit_tokens, divergence
 from peft_igc.tuner.base_model import decoder_layers
 
 
@@ -71,6 +72,28 @@ def test_kept_prompts_are_not_changed_by_a_step(trained):
     ]
     assert losses[0] == losses[1]
     assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
+
+
+def test_an_open_end_has_the_base_without_digits_as_its_target(trained):
+    model, tokenizer, rows = trained
+    table = model.peft_config["default"].token_table
+    if table is None:
+        pytest.skip("the hidden interface does not know which tokens are digits")
+    digits = digit_tokens(table, model.config.vocab_size)[0]
+    chosen = [{**row, "open_ends": [False]} for row in rows[:3]] + rows[3:5]
+    batch = after_prompts(model, chosen, tokenizer.pad_token_id)
+    assert batch.ends.row.tolist() == [0, 1, 2]
+    for index, row in enumerate(chosen[:3]):
+        with torch.no_grad(), model.disable_adapter():
+            logits = model(torch.tensor([row["input_ids"]])).logits[0, -1].masked_fill(digits, float("-inf"))
+        torch.testing.assert_close(batch.ends.target[index].exp(), logits.softmax(-1), atol=1e-4, rtol=1e-3)
+    after = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True)
+    labels = batch.inputs["labels"][:, 1:]
+    losses = torch.nn.functional.cross_entropy(after.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
+    there = divergence(after.logits[batch.ends.row, batch.ends.place], batch.ends.target)
+    expected = (losses + there) / ((labels != -100).sum() + 3)
+    torch.testing.assert_close(writing._with_ends(after, batch.inputs["labels"], batch.ends), expected)
+    assert after_prompts(model, rows[:3], tokenizer.pad_token_id).ends is None
 
 
 @pytest.mark.filterwarnings(*WARNINGS)

@@ -280,7 +280,7 @@ def test_a_step_of_decoding_looks_at_a_window_of_the_text(monkeypatch):
     ids = torch.zeros(2, 4000, dtype=torch.int64)
     at = torch.zeros(2, 3, dtype=torch.int64)
     continue_result(THREES, ids, ids == 0, at, torch.zeros(2, 3, 5, dtype=torch.int64), at, untold(at), scale=at)
-    assert [tuple(window.shape) for window in seen] == [(2, window_of(3, 5, decimals=True))] == [(2, 12)]
+    assert [tuple(window.shape) for window in seen] == [(2, window_of(3, 5, decimals=True))] == [(2, 13)]
 
 
 # ------------------------------------------------------------------------------------------------- the naive twin

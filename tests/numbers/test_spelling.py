@@ -258,7 +258,7 @@ def test_a_step_of_decoding_looks_at_a_window_of_the_text(new, width, monkeypatc
     numbers = torch.zeros(2, new, width, dtype=torch.int64)
     at = torch.zeros(2, new, dtype=torch.int64)
     assert continue_result(THREES, ids, ids == 0, at, numbers, at, untold(at)).active.all()
-    assert [tuple(window.shape) for window in seen] == [(2, new + width + 3)]
+    assert [tuple(window.shape) for window in seen] == [(2, new + width + 4)]
 
 
 RESULTS = st.lists(st.integers(0, 8).flatmap(lambda n: st.integers(-(10**n), 10**n)).map(str), min_size=1, max_size=3)
@@ -308,7 +308,7 @@ def test_every_text_goes_on_as_its_characters_do(name, data):
 @properties
 @given(st.data())
 def test_behind_a_result_that_is_written_once_nothing_more_is_written(name, decimals, data):
-    """The layer relies on it: it does not run the writing there."""
+    """The layer relies on it: it does not run the writing there. A point or comma may be where the result ends."""
     ids, anchors, results = draw_answer(data, name)
     ids, valid = batch_of([ids])
     at, numbers = governing(ids, [(anchors, results)])
@@ -321,9 +321,39 @@ def test_behind_a_result_that_is_written_once_nothing_more_is_written(name, deci
         more = {"scale": scale[:, t : t + 1] if decimals else None, "once": True}
         found = continue_result(TOKENS[name], ids[:, : t + 1], valid[:, : t + 1], at[:, t : t + 1], *of_result, **more)
         if anchor in told:
-            assert not (found.active & ~found.again).any()
+            written = bool((found.active & ~found.again).any())
+            assert not written or (t == told[anchor] + 1 and text_of(name, ids[0, t]) in (".", ","))
+            assert not written or (found.state.item() in ENDS and found.token.item() == -1)
         elif found.complete.any() and anchor >= 0:
             told[anchor] = t
+
+
+def text_of(name, token):
+    """The text of one token."""
+    return naive.VOCABULARIES[name].texts[int(token)]
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("=7.", [False, True, True]),
+        ("=7,", [False, True, True]),
+        ("=7 .", [False, True, False, False]),
+        ("=7.5", [False, True, True, False]),
+        ("=7=.", [False, True, False, False]),
+        ("=8.", [False, False, False]),
+        ("=7 the 7.", [False, True, False, False, False, False]),
+        ("=2,7.", [False, False, False, False, False]),
+    ],
+)
+def test_a_point_behind_a_result_that_is_written_once_is_its_end(text, ends):
+    ids, valid = batch_of([WORDS.encode(text)])
+    of_result = one_anchor(ids, 0, "7")
+    found = continue_result(THREES, ids, valid, *of_result, once=True)
+    at_end = found.active & ~found.again & (found.token == -1) & torch.isin(found.state, torch.tensor(ENDS))
+    assert at_end[0].tolist() == ends, pieces(ids[0])
+    several = continue_result(THREES, ids, valid, *of_result)
+    assert not (several.token[0, 2:] == -1)[several.active[0, 2:] & ~several.again[0, 2:]].any()
 
 
 def governing(ids, steps, left=0):
@@ -342,8 +372,9 @@ def first_told(found, anchors, start):
     return [next((p for p in complete if anchors[p] == anchor), -1) for anchor in anchors]
 
 
+@pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("name", TOKENS)
-def test_a_text_in_pieces_goes_on_as_it_does_at_once(name):
+def test_a_text_in_pieces_goes_on_as_it_does_at_once(name, once):
     """What is carried from piece to piece is where each result first stood complete."""
     words, tokens, draw = naive.VOCABULARIES[name], TOKENS[name], random.Random(2)
     rows, steps = [], []
@@ -353,15 +384,17 @@ def test_a_text_in_pieces_goes_on_as_it_does_at_once(name):
         for _ in range(draw.randint(1, 9)):
             number = draw.choice(results).strip("-")
             said = number if draw.random() < 0.6 else number[: draw.randrange(len(number) + 1)]
-            text += words.encode(draw.choice(["", " ", "=", "-", " the ", ",", "="]) + said)
+            text += words.encode(draw.choice(["", " ", "=", "-", " the ", ",", "=", "."]) + said)
         text = text or [0]
-        anchors = sorted(draw.sample(range(len(text)), min(2, len(text))))
+        # Where only the first number counts, it has to be seen from its beginning, so no anchor is within one.
+        places = [at for at, token in enumerate(text) if not (once and words.text(token).strip().isdigit())]
+        anchors = sorted(draw.sample(places, min(2, len(places))))
         rows, steps = [*rows, text], [*steps, (anchors, results)]
     ids, valid = batch_of(rows)
     at, numbers = governing(ids, steps)
     digits, sign = encode(list(itertools.chain(*numbers)), 9)
     digits, sign = digits.view(*ids.shape, 9), sign.view(ids.shape)
-    at_once = continue_result(tokens, ids, valid, at, digits, sign, untold(at))
+    at_once = continue_result(tokens, ids, valid, at, digits, sign, untold(at), once=once)
     states = at_once.state[at_once.active]
     assert all((states == state).sum() > 9 for state in Spelled), states.bincount()
     for cuts in (range(ids.shape[1] + 1), sorted({0, ids.shape[1], *draw.sample(range(1, ids.shape[1]), 4)})):
@@ -371,7 +404,7 @@ def test_a_text_in_pieces_goes_on_as_it_does_at_once(name):
             here = slice(start, end)
             known = told.gather(1, at[:, here].clamp(min=0))
             found = continue_result(
-                tokens, ids[:, :end], valid[:, :end], at[:, here], digits[:, here], sign[:, here], known
+                tokens, ids[:, :end], valid[:, :end], at[:, here], digits[:, here], sign[:, here], known, once=once
             )
             pieces.append(found)
             for row, place in found.complete.nonzero().tolist():
