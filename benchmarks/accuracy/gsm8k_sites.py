@@ -4,12 +4,14 @@ In: the demonstration's calculator, which works at the assistant's header, and c
 calculator with anchors at every `=`, which reads where it did and writes at another layer. What is written at an early
 layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
 lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
-First the writing is trained on the results of some solutions: each row is a solution up to one result and a point or
-comma, behind both of which the target is what the base would write there if it were no digit; and what stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step costs
-a few tokens per row; a whole pass over the solutions costs many times as many. The rows may exchange their results: a
-LoRA knows the results of the solutions that it was trained on, so that the writing learns little from them. Then the
-reading is trained on whole solutions, by passes that end behind the layer that is read. A LoRA that was trained beside
-a calculator stays as it is: after the joint training the writing learns the states that it left.
+First the writing is trained on the results of some solutions: each row is a solution up to one result, with a point or
+comma behind it. What stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step
+costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and behind the
+point, the target is what the base would write if it were no digit: what people wrote there would be learned by heart,
+and written elsewhere. The rows exchange their results: a LoRA knows the results of the solutions that it was trained
+on, so that the writing would learn little from them. Then the reading is trained on whole solutions, by passes that
+end behind the layer that is read. A LoRA that was trained beside a calculator stays as it is: after the joint training
+the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
 """
 
@@ -41,9 +43,10 @@ from peft_igc.tuner.config import ANCHOR_FIELDS
 from peft_igc.tuner.hooks import active_layer
 
 
-__all__ = ["drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["ROUNDING", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
+ROUNDING = {"rounding": "half_up", "decimal_places": 2}  # of divisions that do not end, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
 
 
@@ -52,9 +55,8 @@ def sites_of_rows(
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `open_ends` is that of `demo.writing.after_prompts`, for the result and for the token behind it: what stands there in
-    the solution is learned by heart, and then written elsewhere. `number` has the indices of the first token of the
-    result and of the one behind it, None where the first one is not a digit alone.
+    `open_ends` is that of `demo.writing.after_prompts`, for the result and for the token behind it. `number` has the
+    indices of the first token of the result and of the one behind it, None where the first one is not a digit alone.
 
     Args:
         rows: of `annotation.gsm8k.convert`.
@@ -219,11 +221,11 @@ def read_sites(
 
 
 def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
-    """The config of a saved calculator, with anchors at `=` and results that are written once."""
+    """The config of a saved calculator, with anchors at `=`, results that are written once, and rounded divisions."""
     config: IGCConfig = read_config(find_adapter(calculator))
     wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
-    for name in ANCHOR_FIELDS:
-        setattr(config, name, getattr(wanted, name))
+    for name, value in ({name: getattr(wanted, name) for name in ANCHOR_FIELDS} | ROUNDING).items():
+        setattr(config, name, value)
     config.write_again = False
     return config
 

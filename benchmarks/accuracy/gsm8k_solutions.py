@@ -46,7 +46,7 @@ import yaml
 from peft.utils import SAFETENSORS_WEIGHTS_NAME
 from safetensors import safe_open
 
-from benchmarks.accuracy.gsm8k_sites import read_sites, train_sites
+from benchmarks.accuracy.gsm8k_sites import ROUNDING, read_sites, train_sites
 from benchmarks.accuracy.symbols_gsm8k import sites_of
 from benchmarks.common.measuring import alternating, facts, overhead, seconds, summary
 from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
@@ -121,7 +121,7 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     which training begins; returns the report of the conversion."""
     lines = arguments.data.read_text(encoding="utf-8").strip().split("\n")
     train, held = split(lines, arguments.held_out, arguments.rows, arguments.seen)
-    config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
+    config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)], **ROUNDING)
     half = arguments.generated // 2
     generated = WorkedSolutions(seed=0, max_digits=GENERATED_DIGITS).take(arguments.generated - half)
     generated += WorkedCalculations(seed=0).take(half)

@@ -7,8 +7,9 @@ of the layers up to the calculator's: they are kept, too, so that a step of a ca
 decoder layer at all. Of rows with one anchor the gradients are those of whole passes
 (`pytest tests/demo/test_writing.py`), which take several times as long; of rows with several, those of passes in which
 the base wrote what stands behind the earlier ones. Rows may leave open what stands behind their numbers: there the
-target is the base's own distribution without digits (`trainer.number_ends`). Memory: the keys and values of `most_rows` prompts (46 KB per token
-for SmolLM2-135M in float32), and the outputs at the tokens behind them (2 KB per token and layer).
+target is the base's own distribution without digits (`trainer.number_ends`). Memory: the keys and values of
+`most_rows` prompts (46 KB per token for SmolLM2-135M in float32), and the outputs at the tokens behind them (2 KB per
+token and layer).
 
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """

@@ -203,6 +203,11 @@ def shows(edges: Tensor, edge: Edge) -> Tensor:
     return edges == int(edge)  # compiled comparisons of a tensor with an enum are always False (torch 2.13.0)
 
 
+def is_mark(seen: SeenTokens) -> Tensor:
+    """Where a token is a point or a comma, and nothing else: with more text it has another first edge."""
+    return shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COMMA)
+
+
 def shifted(x: Tensor, by: int) -> Tensor:
     """The value `by` positions earlier (later if negative) of [N, L] of any type; 0 beyond the ends."""
     length = x.shape[1]

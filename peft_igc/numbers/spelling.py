@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .digits import NUM_CLASSES, PAD, length
-from .number_runs import NumberTokens, SeenTokens, latest, shifted, shows
+from .number_runs import NumberTokens, SeenTokens, is_mark, latest, shifted, shows
 from .token_table import Edge
 
 
@@ -315,8 +315,7 @@ def _progress(
         size, origin = results.size[at_row, governing], results.origin[at_row, governing]
         whole = numeric & right & (spelled >= size) & (size > 0) & (start > origin)
         whole &= (signed == results.negative[at_row, governing]) & (~joined | (start - 2 <= origin))
-        mark = shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COMMA)  # and nothing else, see `edges_of`
-        behind = shifted(whole, 1) & mark
+        behind = shifted(whole, 1) & is_mark(seen)
     return _Progress(
         numeric=numeric[:, last],
         point=None if point is None else point[:, last],

@@ -277,10 +277,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 earlier = state.write_from
                 state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
         # 4 Write: each position is governed by the latest anchor at or before it.
-        if state.write_from is not None and not is_silent(config, state, new, call):
+        tokens: Any = self.igc_input_mapping[name].tokens if config.interface == "tokens" else None
+        if state.write_from is not None and not is_silent(config, tokens, state, new, call):
             skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
             if skipped < new:
-                tokens: Any = self.igc_input_mapping[name].tokens if config.interface == "tokens" else None
                 embeddings = self._base_model[0].get_input_embeddings()
                 writer = Writer(config, self.igc_output_mapping[name], tokens, embeddings)
                 h, *progress = write(writer, h, state, skipped, reading, call)

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
-from ..numbers.number_runs import NumberTokens
+from ..numbers.number_runs import NumberTokens, is_mark
 from ..numbers.spelling import continue_result, window_of
 from ..numbers.token_table import PADDING
 from .anchors import Rules
@@ -109,14 +109,14 @@ def write(
     return torch.cat([before, written], 1) if skipped else written, completed_at, ended_at
 
 
-def is_silent(config: IGCConfig, state: State, new: int, call: Call) -> bool:
+def is_silent(config: IGCConfig, tokens: NumberTokens | None, state: State, new: int, call: Call) -> bool:
     """Whether no step writes the only token of this call: each text has told its result, or ended its turn.
 
     Saves the writing of most tokens behind a result, and costs a synchronization. So it is asked where a decoding
     synchronizes anyway, to find anchors, and on the CPU.
     """
     steps = state.steps
-    if new > 1 or isinstance(state, StaticText) or config.interface != "tokens" or not call.is_lean:
+    if new > 1 or isinstance(state, StaticText) or tokens is None or not call.is_lean:
         return False
     if config.write_again or config.shortcut or not (Rules.of(config).sequences or _is_on_host(steps.anchors)):
         return False
@@ -124,8 +124,10 @@ def is_silent(config: IGCConfig, state: State, new: int, call: Call) -> bool:
     governs = steps.anchors.gather(1, step) >= 0
     ok = steps.status.gather(1, step) == int(Status.OK)
     completed_at, ended = steps.completed_at.gather(1, step), steps.ended_at.gather(1, step) >= 0
-    # The token behind a result may be a point that no digit may follow.
-    told = (completed_at >= 0) & (completed_at < state.positions(1) - 1)
+    ids = state.recent(1)[0]
+    # A point or comma directly behind a result is written to, as the end of the result is.
+    at_mark = is_mark(tokens.look_up(ids, ids >= 0)) & (completed_at == state.positions(1) - 1)
+    told = (completed_at >= 0) & ~at_mark
     return not bool((governs & ok & ~told & ~ended).any())
 
 
