@@ -162,16 +162,16 @@ def test_tokens_behind_all_results_are_not_written_to(writes_once, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "written"), [("=57. the sum", [1, 1, 1]), ("=57; the sum", [1, 1, 0]), ("=58. the sum", [1, 0, 0])]
+    ("text", "written"), [("=57. the sum", [1, 1, 1, 1]), ("=57; the sum", [1, 1, 1, 0]), ("=58. the sum", [1, 1, 0, 0])]
 )
 def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypatch, text, written):
     batch, tokens = left_padded([encode("12 plus 45")]), encode(text).tolist()
-    say = {"new": len(tokens), "logits_processor": LogitsProcessorList([Written(batch["input_ids"].shape[1], [tokens])])}
+    start = batch["input_ids"].shape[1]
+    say = {"new": len(tokens), "logits_processor": LogitsProcessorList([Written(start, [tokens])])}
     with watching() as watched:
         out = generated(writes_once, **say, **batch)
-    found = {one.start: one.active[0].tolist() for one in watched if isinstance(one, Writing)}
-    start = batch["input_ids"].shape[1]
-    assert [found.get(start + place, [False]) for place in range(3)] == [[bool(one)] for one in written]
+    found = {one.start: bool(one.active.any()) for one in watched if isinstance(one, Writing)}
+    assert [found.get(start + place, False) for place in range(4)] == [bool(one) for one in written]
     monkeypatch.setattr(layer, "is_silent", lambda *args: False)
     assert torch.equal(out.stacked, generated(writes_once, **say, **batch).stacked)
 
