@@ -162,7 +162,7 @@ def test_tokens_behind_all_results_are_not_written_to(writes_once, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "written"), [("=57. the sum", [1, 1, 1, 1]), ("=57; the sum", [1, 1, 1, 0]), ("=58. the sum", [1, 1, 0, 0])]
+    ("text", "written"), [("=57.the sum", [1, 1, 1, 1]), ("=57;the sum", [1, 1, 1, 0]), ("=58.the sum", [1, 0, 0, 0])]
 )
 def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypatch, text, written):
     batch, tokens = left_padded([encode("12 plus 45")]), encode(text).tolist()
