@@ -134,7 +134,7 @@ def train_sites(
     *,
     layer: int | None = None,
     sites: int = 512,
-    exchange: bool = False,
+    exchange: bool = True,
     steps: int = 300,
     batch_size: int = 32,
     seed: int = 0,

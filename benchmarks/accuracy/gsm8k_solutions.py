@@ -484,7 +484,9 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--layer", type=int, default=-1, metavar="N", help="that is written to (default: %(default)s, the last)"
         )
-        command.add_argument("--exchange", action="store_true", help="they exchange their results")
+        command.add_argument(
+            "--exchange", action=argparse.BooleanOptionalAction, default=True, help="they exchange their results"
+        )
         command.add_argument("--reading-steps", type=int, default=80, metavar="N", help="(default: %(default)s)")
         command.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     measuring.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")

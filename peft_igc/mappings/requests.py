@@ -194,6 +194,7 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
+    contradicted |= _across_lines(found, chosen, context.anchor)
     behind = place > chosen.amax(1, keepdim=True)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
@@ -290,6 +291,15 @@ def _unlike(
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
+
+
+def _across_lines(found: Literals, chosen: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    """[N] bool, the text ends in an equals sign, and one of the chosen numbers stands in its line, the other one in a
+    line before: `.. = 300 minutes`, then `300 minutes =`, is a conversion, and no product of both."""
+    place = torch.arange(found.line.shape[1], device=chosen.device)
+    line = torch.where(found.line & (place < anchor[:, None]), place, -1).amax(1, keepdim=True)
+    ends = found.equals.gather(1, anchor[:, None]).squeeze(1)
+    return ends & ((chosen > line).sum(1) == 1)
 
 
 def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:

@@ -604,6 +604,20 @@ def test_long_numbers_beside_a_sign_are_no_date_and_no_size():
         assert answer(long, operator=operator, asked=0.7)[0] == "NONE"
 
 
+@pytest.mark.parametrize(
+    ("text", "operands", "wanted"),
+    [
+        ("We need 300 minutes in all.\n300 minutes =", (0, 1), "NONE"),
+        ("12 apples for each of the 5 =", (0, 1), "60"),
+        ("We have 12 boxes of\n5 apples, as many as there are =", (0, 1), "NONE"),
+        ("We have 12 boxes of\n5 apples, how many are there?", (0, 1), "60"),
+        ("12 boxes of 5 apples\nall of them =", (0, 1), "60"),
+    ],
+)
+def test_what_stands_before_an_equals_sign_is_not_multiplied_by_what_stands_in_another_line(text, operands, wanted):
+    assert answer(text, operands, "*")[0] == wanted
+
+
 def test_a_subtraction_named_behind_both_numbers_has_no_order_of_its_own():
     text = "The old reading was 48213 and the new one is 49087, subtract the old from the new"  # -874 on a real model
     assert answer(text, operator="-")[0] == "NONE"
