@@ -360,7 +360,8 @@ def _unfit(
     product, difference = of.get("*", none), of.get("-", none)
     total = of.get("+", none) | difference
     lead, before = (found.lead[..., at].gather(1, chosen) for at in (0, 1))
-    to = torch.where(chosen[:, 0] < chosen[:, 1], lead[:, 1], lead[:, 0]) == _TO  # not `the answer to 3 times 5`
+    later = torch.where(chosen[:, 0] < chosen[:, 1], lead[:, 1], lead[:, 0])
+    to = later == _TO  # not `the answer to 3 times 5`
     distance = (lead == _FROM).any(1) & to
     words, first = found.word.cumsum(1), chosen.amin(1, keepdim=True)
     place = torch.arange(words.shape[1], device=words.device)
@@ -370,6 +371,7 @@ def _unfit(
     inside = ((lead == _IN) & being).any(1)
     off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
+    unfit |= (later == _FROM) & (product | of.get("/", none))  # `multiply 12 from 5`
     unfit |= torch.stack([lead == word for word in _NAMED]).any(0).any(1)
     unfit |= found.company.gather(1, chosen).any(1) & (product | of.get("/", none))
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance

@@ -505,6 +505,19 @@ def test_only_the_same_thing_is_not_multiplied_by_itself():
 
 
 @pytest.mark.parametrize(
+    ("text", "operands", "operator", "wanted"),
+    [
+        ("Multiply 12 from 5", (0, 1), "*", "NONE"),
+        ("Divide 12 from 60", (1, 0), "/", "NONE"),
+        ("Multiply 12 by 5", (0, 1), "*", "60"),
+        ("Subtract 5 from 12", (1, 0), "-", "7"),
+    ],
+)
+def test_only_a_difference_is_from_a_number(text, operands, operator, wanted):
+    assert answer(text, operands, operator)[0] == wanted
+
+
+@pytest.mark.parametrize(
     ("text", "operator", "wanted"),
     [
         ("how far apart are 475 and 830", "-", "NONE"),  # -355 on a real model
