@@ -295,10 +295,11 @@ def _unlike(
 
 def _across_lines(found: Literals, chosen: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
     """[N] bool, the text ends in an equals sign, and one of the chosen numbers stands in its line, the other one in a
-    line before: `.. = 300 minutes`, then `300 minutes =`, is a conversion, and no product of both."""
+    line before: `.. = 300 minutes`, then `300 minutes =`, is a conversion, and no product of both. The anchor [N] may
+    be -1 for none."""
     place = torch.arange(found.line.shape[1], device=chosen.device)
     line = torch.where(found.line & (place < anchor[:, None]), place, -1).amax(1, keepdim=True)
-    ends = found.equals.gather(1, anchor[:, None]).squeeze(1)
+    ends = found.equals.gather(1, anchor[:, None].clamp(min=0)).squeeze(1)
     return ends & ((chosen > line).sum(1) == 1)
 
 

@@ -65,6 +65,12 @@ def answer(
     with patch.object(steps, "decided_by_rule", return_value=None):  # the words are read although no rule needs them
         *_, longer, all_said = result_of_step(config, reader, context, reading, legible, by_rule=True)
     assert all(map(torch.equal, (*result, said.reason, said.culprit), (*longer, all_said.reason, all_said.culprit)))
+    # Beside a row without an anchor it is the same.
+    twice = Context.of(ids.repeat(2, 1), valid.repeat(2, 1), torch.cat([anchors, anchors * 0 - 1]), since.repeat(2, 1))
+    both, there = Pointing(*(torch.cat([x, x]) for x in reading)), torch.tensor([[True], [False]])
+    _, _, beside, _ = result_of_step(config, reader, twice, both, there, by_rule=True)
+    assert all(torch.equal(one[:1], alone) for one, alone in zip(beside, result, strict=True))
+    assert beside.status[1, 0] == Status.NONE
     status = Status(int(result.status[0, 0]))
     numbers = (x[0] for x in (result.digits, result.sign, result.scale))
     found = canonical(*numbers)[0] if status == Status.OK else status.name
