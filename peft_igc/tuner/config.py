@@ -215,8 +215,9 @@ class IGCConfig(PeftConfig):
             Hidden width of the MLP that computes the gate, at least 1.
         write_again (`bool`, *optional*, defaults to `True`):
             Token interface: whether the gate may write a result after the first number behind its anchor. With `False`
-            the output is the base model's from there to the next anchor, bit for bit, whatever that number is. It
-            suits worked solutions, where every result stands behind its `=` once.
+            the output is the base model's from there to the next anchor, bit for bit, whatever that number is; only a
+            point or comma directly behind the result is written to, as `7.` must not become 7.5. It suits worked
+            solutions, where every result stands behind its `=` once.
         max_offset (`int`, *optional*):
             Hidden interface: number of offsets after the anchor with an embedding of their own, at least 1; 64 if
             `None`. Positions farther away share the last one, so it should cover the tokens of an answer.
