@@ -46,7 +46,7 @@ from peft_igc.tuner.hooks import active_layer
 __all__ = ["ROUNDING", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
-ROUNDING = {"rounding": "half_up", "decimal_places": 2}  # of divisions that do not end, as people round their steps
+ROUNDING = {"rounding": "half_up", "decimal_places": 2}  # of divisions in symbols, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
 
 
@@ -224,10 +224,8 @@ def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
     """The config of a saved calculator, with anchors at `=`, results that are written once, and rounded divisions."""
     config: IGCConfig = read_config(find_adapter(calculator))
     wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
-    for name, value in ({name: getattr(wanted, name) for name in ANCHOR_FIELDS} | ROUNDING).items():
-        setattr(config, name, value)
-    config.write_again = False
-    return config
+    fields = {name: getattr(wanted, name) for name in ANCHOR_FIELDS}
+    return replace(config, **fields, **ROUNDING, write_again=False)
 
 
 def _writing_to(layer: int | None, model: Any, calculator: str | Path, config: IGCConfig) -> Any:

@@ -30,6 +30,7 @@ from torch import nn
 from transformers import DynamicCache
 
 from ..data.columns import check_columns, encode_steps
+from ..inference.decoding import eval_mode
 from ..trainer.collator import limits_of
 from ..trainer.config import IGCSFTConfig
 from ..trainer.number_ends import digit_tokens, divergence, without_digits
@@ -62,7 +63,7 @@ class Ends(NamedTuple):
     """Where the numbers of a batch have ended.
 
     Attributes:
-        row, place: [N] int64, indices of each token behind which no digit may stand.
+        row, place: [N] int64, indices of each token behind which no digit may stand that would change the number.
         target: [N, V] log-probabilities of what may, in the model's dtype.
     """
 
@@ -101,7 +102,10 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
         model: a causal LM with an IGC adapter.
         rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin. A row
             may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, and whether it
-            stands behind a point, where zeros may follow. What stands there needs no labels. For the token interface.
+            stands behind a point, where zeros may follow. What stands there needs no labels.
+
+    Raises:
+        ValueError: there are `open_ends`, and the calculator has the hidden interface or writes again.
         pad: a token for padding.
     """
     config = active_config(model)
@@ -151,10 +155,13 @@ def _ends(
     if not found:
         return None
     config = active_config(model)
-    assert config is not None
-    assert config.token_table is not None, "the hidden interface does not know which tokens are digits"
+    if config is None or config.token_table is None or config.write_again:
+        raise ValueError(
+            "`open_ends` need a calculator with the token interface, which knows the digits, and `write_again=False`, "
+            "which ends a result once. Leave them out of the rows."
+        )
     row, place, behind_point = torch.tensor(found, device=model.device).T
-    with torch.no_grad(), _without_calculator(model):
+    with torch.no_grad(), eval_mode(model), _without_calculator(model):
         logits = model(**inputs, past_key_values=copy.deepcopy(cache), use_cache=True).logits[row, place]
     target = without_digits(logits, behind_point.bool(), digit_tokens(config.token_table, logits.shape[-1]))
     return Ends(row, place, target.to(logits.dtype))

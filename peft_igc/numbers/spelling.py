@@ -18,7 +18,7 @@ of the longest numeric token.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -141,8 +141,7 @@ def continue_result(
         scale: [B, T] int64 of at least 0, digits of that result after the point; None if all results are integers.
             Leading zeros may be absent: 0.05 is the digit 5 with scale 2. A decimal is not written if it has more than
             R digits with them, or if the table has no point.
-        once: The first number behind the anchor counts as the result, whatever it is, and a point or comma directly
-            behind the result has the state of its end.
+        once: The first number behind the anchor counts as the result; a point or comma behind the result as its end.
     """
     new, width = digits.shape[1:]
     window = min(ids.shape[1], window_of(new, width, decimals=scale is not None))
@@ -152,7 +151,6 @@ def continue_result(
     text = _progress(tokens, tokens.look_up(ids, valid), valid, results, once)
     here = torch.arange(window - new, window, device=ids.device)  # [T]
     size, negative, origin = results.size, results.negative, results.origin
-
     apart = ~text.joined | (text.start - 2 <= origin)  # not joined to a number after the anchor
     going = text.right & (text.signed == negative) & (text.start > origin) & apart
     inside, leading = text.numeric, None
@@ -168,8 +166,8 @@ def continue_result(
     limit = torch.where(inside | behind, text.start, here)  # [B, T]
     again = _completed_before(limit, complete, origin, window) | ((completed_at >= 0) & (completed_at - first < limit))
 
-    behind = behind & ~again & (anchor >= 0) & valid[:, window - new :]
-    active = active | behind
+    behind &= ~again & (anchor >= 0) & valid[:, window - new :]
+    active |= behind
     state = _state(text, results, inside, behind, leading, again, here)
     token = _next_token(tokens, text, results, inside, leading)
     token, state = torch.where(active & ~behind, token, -1), torch.where(active, state, int(Spelled.START))
@@ -304,30 +302,20 @@ def _progress(
     right = wrongs - (wrongs - wrong.long()).gather(1, start) == 0
 
     minus = shows(seen.last, Edge.MINUS)
-    sign = shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COMMA) | shows(seen.first, Edge.COLON)
+    sign = is_mark(seen) | shows(seen.first, Edge.COLON)
     signed = (shifted(minus, 1) & ~pieces.spaced).gather(1, start)
     unknown = seen.row == len(tokens.table.edges)  # such as unseen tokens: a number after one may have begun before
     joined = (shifted((sign & shifted(pieces.member, 1)) | unknown, 1) & ~pieces.spaced).gather(1, start)
     spelled = torch.where(pieces.member, before + size, 0)
-    last = slice(window - new, None)
     behind = torch.zeros_like(numeric)
     if once:
-        size, origin = results.size[at_row, governing], results.origin[at_row, governing]
-        whole = numeric & right & (spelled >= size) & (size > 0) & (start > origin)
+        of_result, origin = results.size[at_row, governing], results.origin[at_row, governing]
+        whole = numeric & right & (spelled >= of_result) & (of_result > 0) & (start > origin)
         whole &= (signed == results.negative[at_row, governing]) & (~joined | (start - 2 <= origin))
         behind = shifted(whole, 1) & is_mark(seen)
-    return _Progress(
-        numeric=numeric[:, last],
-        point=None if point is None else point[:, last],
-        start=start[:, last],
-        spelled=spelled[:, last],
-        pointed=None if pointed is None else pointed[:, last],
-        right=right[:, last],
-        signed=signed[:, last],
-        minus=minus[:, last],
-        joined=joined[:, last],
-        behind=behind[:, last],
-    )
+    fields = (numeric, point, start, spelled, pointed, right, signed, minus, joined, behind)
+    last: Any = [None if field is None else field[:, window - new :] for field in fields]
+    return _Progress(*last)
 
 
 def _pieces(

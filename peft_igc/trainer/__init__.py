@@ -5,6 +5,7 @@
 * `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;
   `precision`: whether bf16 is faster.
+* `number_ends`: what is to be written where a number has ended.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
 * `learning_rates`: names of two rates in the log; `learning_curves`: a plot; `model_card`: the record in a card.
 

@@ -28,10 +28,10 @@ def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tens
         size: V.
 
     Returns:
-        [V] bool each. Behind a point zeros change nothing: 7 is 7.00.
+        [V] bool each. Behind a point zeros change nothing: 7 is 7.00. A point alone may end a sentence.
     """
     texts = {token: text for token, text in table.digits.items() if token not in table.spaced}
-    texts |= {token: text for token, text in table.points.items() if text[0] == "." and len(text) > 1}
+    texts |= {token: text for token, text in table.points.items() if text[0] != " " and text != "."}
     digits, changing = torch.zeros(2, size, dtype=torch.bool)
     digits[list(texts)] = True
     changing[[token for token, text in texts.items() if text.strip("0.")]] = True

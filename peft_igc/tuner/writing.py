@@ -125,7 +125,7 @@ def is_silent(config: IGCConfig, tokens: NumberTokens | None, state: State, new:
     ok = steps.status.gather(1, step) == int(Status.OK)
     completed_at, ended = steps.completed_at.gather(1, step), steps.ended_at.gather(1, step) >= 0
     ids = state.recent(1)[0]
-    # A point or comma directly behind a result is written to, as the end of the result is.
+    # A point or comma directly behind a result is written to. Another number than the result is taken for it here.
     at_mark = is_mark(tokens.look_up(ids, ids >= 0)) & (completed_at == state.positions(1) - 1)
     told = (completed_at >= 0) & ~at_mark
     return not bool((governs & ok & ~told & ~ended).any())

@@ -74,26 +74,61 @@ def test_kept_prompts_are_not_changed_by_a_step(trained):
     assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
 
 
-def test_an_open_end_has_the_base_without_digits_as_its_target(trained):
-    model, tokenizer, rows = trained
-    table = model.peft_config["default"].token_table
-    if table is None:
-        pytest.skip("the hidden interface does not know which tokens are digits")
-    digits = digit_tokens(table, model.config.vocab_size)[0]
-    chosen = [{**row, "open_ends": [False]} for row in rows[:3]] + rows[3:5]
-    batch = after_prompts(model, chosen, tokenizer.pad_token_id)
-    assert batch.ends.row.tolist() == [0, 1, 2]
-    for index, row in enumerate(chosen[:3]):
+def with_open_ends(rows, tokenizer):
+    """Rows that end in a number and a point instead of the end of the turn; zeros may follow the point."""
+    point = tokenizer(".", add_special_tokens=False)["input_ids"][-1]
+    changed = {"open_ends": [False, True]}
+    return [
+        {**row, **changed, "input_ids": [*row["input_ids"][:-1], point], "labels": [*row["labels"][:-1], -100]}
+        for row in rows
+    ]
+
+
+@pytest.fixture
+def writes_once():
+    base, tokenizer = tiny_base()
+    torch.manual_seed(0)
+    sizes = {"reading_dim": 32, "num_heads": 2, "num_digits": 40, "init_weights": False}
+    model = get_peft_model(base, IGCConfig.from_tokenizer(tokenizer, layer=1, write_again=False, **sizes))
+    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(5), tokenizer)
+    return model, tokenizer, with_open_ends(rows[:3], tokenizer) + rows[3:]
+
+
+def test_an_open_end_has_the_base_without_digits_as_its_target(writes_once):
+    model, tokenizer, rows = writes_once
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    assert batch.ends.row.tolist() == [0, 0, 1, 1, 2, 2]
+    tokens = digit_tokens(model.peft_config["default"].token_table, model.config.vocab_size)
+    for index, (row, place) in enumerate(zip(batch.ends.row.tolist(), batch.ends.place.tolist(), strict=True)):
+        after_number, ids = index % 2 == 0, rows[row]["input_ids"]
+        there = ids[: len(ids) - 1] if after_number else ids
+        assert batch.inputs["input_ids"][row, place] == there[-1]
         with torch.no_grad(), model.disable_adapter():
-            logits = model(torch.tensor([row["input_ids"]])).logits[0, -1].masked_fill(digits, float("-inf"))
+            logits = model(torch.tensor([there])).logits[0, -1].masked_fill(tokens[not after_number], float("-inf"))
         torch.testing.assert_close(batch.ends.target[index].exp(), logits.softmax(-1), atol=1e-4, rtol=1e-3)
-    after = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True)
+    assert after_prompts(model, rows[3:], tokenizer.pad_token_id).ends is None
+
+
+def test_open_ends_are_trained_beside_the_labels(writes_once, tmp_path):
+    model, tokenizer, rows = writes_once
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    with torch.no_grad():
+        output = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True)
     labels = batch.inputs["labels"][:, 1:]
-    losses = torch.nn.functional.cross_entropy(after.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
-    there = divergence(after.logits[batch.ends.row, batch.ends.place], batch.ends.target)
-    expected = (losses + there) / ((labels != -100).sum() + 3)
-    torch.testing.assert_close(writing._with_ends(after, batch.inputs["labels"], batch.ends), expected)
-    assert after_prompts(model, rows[:3], tokenizer.pad_token_id).ends is None
+    losses = torch.nn.functional.cross_entropy(output.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
+    there = divergence(output.logits[batch.ends.row, batch.ends.place], batch.ends.target)
+    assert there > 0.01
+    rates = {"learning_rate": 3e-3, "igc_muon_learning_rate": 1e-2, "warmup_steps": 1}
+    args = IGCSFTConfig(str(tmp_path), use_cpu=True, bf16=False, activation_checkpointing=False, **rates)
+    sizes = {"steps": 1, "batch_size": 5, "most_rows": 5, "args": args, "seed": 0, "say": lambda _: None}
+    log = train_writing(model, rows, tokenizer.pad_token_id, **sizes)
+    assert log[0]["loss"] == pytest.approx(float((losses + there) / ((labels != -100).sum() + 6)), rel=1e-3)
+
+
+def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once(trained):
+    model, tokenizer, rows = trained
+    with pytest.raises(ValueError, match="`open_ends` need a calculator with the token interface"):
+        after_prompts(model, with_open_ends(rows[:2], tokenizer), tokenizer.pad_token_id)
 
 
 @pytest.mark.filterwarnings(*WARNINGS)

@@ -344,16 +344,27 @@ def text_of(name, token):
         ("=8.", [False, False, False]),
         ("=7 the 7.", [False, True, False, False, False, False]),
         ("=2,7.", [False, False, False, False, False]),
+        ("=-7.", [False, False, False]),
     ],
 )
 def test_a_point_behind_a_result_that_is_written_once_is_its_end(text, ends):
+    assert ends_in("7", text) == ends
+
+
+def ends_in(number, text):
+    """At which tokens of a text a result that is written once ends."""
     ids, valid = batch_of([WORDS.encode(text)])
-    of_result = one_anchor(ids, 0, "7")
+    of_result = one_anchor(ids, 0, number)
     found = continue_result(THREES, ids, valid, *of_result, once=True)
-    at_end = found.active & ~found.again & (found.token == -1) & torch.isin(found.state, torch.tensor(ENDS))
-    assert at_end[0].tolist() == ends, pieces(ids[0])
     several = continue_result(THREES, ids, valid, *of_result)
     assert not (several.token[0, 2:] == -1)[several.active[0, 2:] & ~several.again[0, 2:]].any()
+    at_end = found.active & ~found.again & (found.token == -1) & torch.isin(found.state, torch.tensor(ENDS))
+    return at_end[0].tolist()
+
+
+def test_a_point_behind_a_result_below_zero_is_its_end():
+    assert ends_in("-7", "=-7.") == [False, True, True]
+    assert ends_in("-7", "=7.") == [False, False, False]
 
 
 def governing(ids, steps, left=0):

@@ -20,7 +20,7 @@ TABLE = TokenTable(
 
 def test_digits_without_a_space_continue_a_number_and_zeros_leave_a_decimal_as_it_is():
     digits, changing = digit_tokens(TABLE, 16)
-    assert digits.nonzero()[:, 0].tolist() == [*range(11), 13]
+    assert digits.nonzero()[:, 0].tolist() == [*range(11), 13, 14]
     assert changing.nonzero()[:, 0].tolist() == [*range(1, 10), 13]
 
 
@@ -28,7 +28,7 @@ def test_the_target_is_the_distribution_of_the_base_without_digits():
     logits = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
     found = without_digits(logits, torch.tensor([False, True]), digit_tokens(TABLE, 16)).exp()
     assert torch.allclose(found.sum(-1), torch.ones(2))
-    for row, allowed in zip((0, 1), ([11, 12, 14, 15], [0, 10, 11, 12, 14, 15]), strict=True):
+    for row, allowed in zip((0, 1), ([11, 12, 15], [0, 10, 11, 12, 14, 15]), strict=True):
         assert (found[row] > 0).nonzero()[:, 0].tolist() == allowed
         expected = logits[row].softmax(-1)[allowed]
         assert torch.allclose(found[row, allowed], expected / expected.sum())
