@@ -55,7 +55,8 @@ def sites_of_rows(
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `open_ends` is that of `demo.writing.after_prompts`, for the result and for the token behind it. `number` has the
+    `open_ends` is that of `demo.writing.after_prompts`: a zero may follow a decimal, but no digit may follow the point
+    behind an integer, as `4.0` went on as 4.05. `number` has the
     indices of the first token of the result and of the one behind it, None where the first one is not a digit alone.
 
     Args:
@@ -80,13 +81,8 @@ def sites_of_rows(
                 first = next(at for at in range(anchor + 1, end) if tokenizer.decode([ids[at]]).strip(" $€£"))
                 place = (first, end - 1) if tokenizer.decode([ids[first]]).isdigit() else None
                 text = {"input_ids": [*ids[: end - 1], mark], "labels": [-100] * (anchor + 1) + number + [-100]}
-                made.append({**row, **columns, **text, "number": place, "open_ends": _open_ends(result, mark, marks)})
+                made.append({**row, **columns, **text, "number": place, "open_ends": ["." in result, False]})
     return made
-
-
-def _open_ends(result: str, mark: int, marks: Sequence[int]) -> list[bool]:
-    """Whether a zero may follow a result, and the point or comma `mark` behind it, without changing its value."""
-    return ["." in result, "." not in result and mark == marks[0]]
 
 
 def exchanged(sites: Sequence[dict[str, Any]], seed: int) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def test_a_site_ends_in_its_result_and_a_point_or_comma(tools):
     for text, number in zip(labelled, ("24", "1.75", "2.5", "7000"), strict=True):
         assert text.lstrip(" $").replace(",", "") == number
     assert [tokenizer.decode(row["input_ids"][-1:]) for row in found] == [".", ".", ".", ","]
-    assert [row["open_ends"] for row in found] == [[False, True], [True, False], [True, False], [False, False]]
+    assert [row["open_ends"] for row in found] == [[False, False], [True, False], [True, False], [False, False]]
     for row in found:
         assert len(row["input_ids"]) == len(row["labels"])
         last = max(place for place, label in enumerate(row["labels"][:-1]) if label == -100)
