@@ -55,9 +55,9 @@ def sites_of_rows(
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `open_ends` is that of `demo.writing.after_prompts`: a zero may follow a decimal, but no digit may follow the point
-    behind an integer, as `4.0` went on as 4.05. `number` has the
-    indices of the first token of the result and of the one behind it, None where the first one is not a digit alone.
+    `open_ends` is that of `demo.writing.after_prompts`: a zero may follow a decimal, and no digit the point behind an
+    integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one behind
+    it, None where the first one is not a digit alone.
 
     Args:
         rows: of `annotation.gsm8k.convert`.
