@@ -304,6 +304,8 @@ class _Evaluator:
             return value
         scaled = abs(value) * 10 ** (limits.decimal_places or 0)  # never a half: a half ends
         rounded = Fraction(round(scaled), 10 ** (limits.decimal_places or 0))
+        if rounded == 0:  # it is refused, as a zero would say nothing of the quotient
+            return value
         return -rounded if value < 0 else rounded
 
     def _power(self, base: Fraction, exponent: Fraction) -> Fraction:

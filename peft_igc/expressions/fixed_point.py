@@ -67,7 +67,8 @@ class Treatment:
             toward zero.
         rounding: With `division="exact"`, a last division that does not end is refused (`"refuse"`), or rounded to
             `decimal_places` (`"half_up"`: a half goes away from zero; `"half_even"`: to the even digit). A division
-            on the way to the result is never rounded, and a division that ends is exact.
+            on the way to the result is never rounded, nor one that would become zero, and a division that ends is
+            exact.
         decimal_places: Places after the point, at least 0; needed for `rounding`.
     """
 
@@ -313,9 +314,9 @@ def _divide(a: Decimal, b: Decimal, width: Width, treatment: Treatment, last: Te
     elif treatment.rounding != "refuse":
         assert treatment.decimal_places is not None
         rounded, carry = _rounded(found, inexact, width, treatment.decimal_places, treatment.rounding)
-        round_it = inexact & last
+        round_it = inexact & last & (rounded.limbs != 0).any(-1)  # a zero would say nothing of the quotient
         found = Decimal(torch.where(round_it.unsqueeze(-1), rounded.limbs, found.limbs), found.negative)
-        overflow, inexact = overflow | (carry & round_it), inexact & ~last
+        overflow, inexact = overflow | (carry & round_it), inexact & ~round_it
     reason = torch.where(inexact, int(Reason.INEXACT), _overflow(overflow))
     return found, torch.where(undefined, int(Reason.UNDEFINED), reason)
 

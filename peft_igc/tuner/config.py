@@ -195,7 +195,8 @@ class IGCConfig(PeftConfig):
         rounding (`str`, *optional*, defaults to `"refuse"`):
             Result of an expression in symbols whose last division does not end, such as `10 / 3`: `"refuse"` gives
             the status `inexact`, `"half_up"` and `"half_even"` round to `decimal_places`. An endless division on the
-            way to the result is always refused. Needs `division="exact"` and `decimals`.
+            way to the result is always refused, and so is one that would be rounded to zero. Needs
+            `division="exact"` and `decimals`.
         decimal_places (`int`, *optional*):
             Places after the point to which `rounding` rounds, at least 0; needed for `rounding`.
 

@@ -128,6 +128,7 @@ def test_rounding_is_for_the_last_division_only():
     assert work_out("-(2 / 3)", limits).value == Fraction("-0.67")
     assert work_out("1 / 8", limits).value == Fraction("0.125")
     assert work_out("2 / 3 + 1", limits).status == Status.INEXACT
+    assert work_out("0.01 / 6", limits).status == Status.INEXACT  # it would be zero
 
 
 def drawn(rng, depth=0):

@@ -106,9 +106,11 @@ ROUNDED = [  # text, places, half_up, half_even; only a last division that does 
     ("2 / 3", 2, "0.67", "0.67"),
     ("-2 / 3", 2, "-0.67", "-0.67"),
     ("-(2 / 3)", 2, "-0.67", "-0.67"),
-    ("1 / 3", 0, "0", "0"),
+    ("1 / 3", 0, Reason.INEXACT, Reason.INEXACT),  # a zero would say nothing of it
     ("2 / 3", 0, "1", "1"),
-    ("-1 / 3", 0, "0", "0"),
+    ("-1 / 3", 0, Reason.INEXACT, Reason.INEXACT),
+    ("0.01 / 6", 2, Reason.INEXACT, Reason.INEXACT),
+    ("0 / 3", 2, "0", "0"),
     ("1 / 8", 2, "0.125", "0.125"),
     ("1 / 3 + 1", 2, Reason.INEXACT, Reason.INEXACT),
     ("(1 + 1) / (2 + 1)", 4, "0.6667", "0.6667"),

@@ -109,6 +109,8 @@ class Reference:
             if self.rounding == "refuse" or not last:
                 return {INEXACT}
             value = rounded(value, self.places, self.rounding)
+            if value == 0:
+                return {INEXACT}
         return self.checked(value)
 
     def checked(self, value):
