@@ -96,10 +96,9 @@ class _Progress(NamedTuple):
     start: Tensor  # int64, index of the first token of that number, or of the latest one before this token
     spelled: Tensor  # int64, digits of that number up to this token, with the zero that `.5` lacks; else 0
     pointed: Tensor | None  # bool, that number has a point up to this token; None as above
-    right: Tensor  # bool, the number up to this token is a beginning of the result
+    going: Tensor  # bool, the number up to this token is a beginning of the result, with its sign and not joined
     signed: Tensor  # bool, a minus directly before that number
     minus: Tensor  # bool, the token ends in a minus
-    joined: Tensor  # bool, a point, comma, colon or unknown token joins that number to one before it
     behind: Tensor  # bool, the token is a point or comma directly behind the whole result; False without `once`
 
 
@@ -150,9 +149,7 @@ def continue_result(
     results = _results(tokens, digits, sign, scale, anchor - first)
     text = _progress(tokens, tokens.look_up(ids, valid), valid, results, once)
     here = torch.arange(window - new, window, device=ids.device)  # [T]
-    size, negative, origin = results.size, results.negative, results.origin
-    apart = ~text.joined | (text.start - 2 <= origin)  # not joined to a number after the anchor
-    going = text.right & (text.signed == negative) & (text.start > origin) & apart
+    size, negative, origin, going = results.size, results.negative, results.origin, text.going
     inside, leading = text.numeric, None
     if text.point is not None:
         inside = inside | (text.point & going & (text.start < here))
@@ -305,15 +302,16 @@ def _progress(
     sign = is_mark(seen) | shows(seen.first, Edge.COLON)
     signed = (shifted(minus, 1) & ~pieces.spaced).gather(1, start)
     unknown = seen.row == len(tokens.table.edges)  # such as unseen tokens: a number after one may have begun before
+    # A point, comma, colon or unknown token joins the number to one before it.
     joined = (shifted((sign & shifted(pieces.member, 1)) | unknown, 1) & ~pieces.spaced).gather(1, start)
     spelled = torch.where(pieces.member, before + size, 0)
+    whole, origin, negative = (x[at_row, governing] for x in (results.size, results.origin, results.negative))
+    apart = ~joined | (start - 2 <= origin)  # not joined to a number after the anchor
+    going = right & (signed == negative) & (start > origin) & apart
     behind = torch.zeros_like(numeric)
     if once:
-        of_result, origin = results.size[at_row, governing], results.origin[at_row, governing]
-        whole = numeric & right & (spelled >= of_result) & (of_result > 0) & (start > origin)
-        whole &= (signed == results.negative[at_row, governing]) & (~joined | (start - 2 <= origin))
-        behind = shifted(whole, 1) & is_mark(seen)
-    fields = (numeric, point, start, spelled, pointed, right, signed, minus, joined, behind)
+        behind = shifted(going & numeric & (whole > 0) & (spelled >= whole), 1) & is_mark(seen)
+    fields = (numeric, point, start, spelled, pointed, going, signed, minus, behind)
     last: Any = [None if field is None else field[:, window - new :] for field in fields]
     return _Progress(*last)
 
