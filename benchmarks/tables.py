@@ -323,7 +323,6 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "gsm8k_solutions": gsm8k_solutions,
     "gsm8k_seeds": gsm8k_solutions,
     "gsm8k_copied": gsm8k_solutions,
-    "gsm8k_exchanged": gsm8k_solutions,
     "gsm8k_layer_1": gsm8k_solutions,
     "gsm8k_layer_1_seeds": gsm8k_solutions,
     "gsm8k_lora": gsm8k_solutions,
