@@ -101,8 +101,8 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     Args:
         model: a causal LM with an IGC adapter.
         rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin. A row
-            may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, and whether it
-            stands behind a point, where zeros may follow. What stands there needs no labels.
+            may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, or none but zeros
+            if it is True. What stands there needs no labels.
 
     Raises:
         ValueError: there are `open_ends`, and the calculator has the hidden interface or writes again.
@@ -147,10 +147,10 @@ def _ends(
         cache: of the prompts, which stays as it is.
     """
     found = [
-        (index, length - len(ends) + at, behind_point)
+        (index, length - len(ends) + at, zeros)
         for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
         for ends in [row.get("open_ends", ())]
-        for at, behind_point in enumerate(ends)
+        for at, zeros in enumerate(ends)
     ]
     if not found:
         return None
@@ -160,10 +160,10 @@ def _ends(
             "`open_ends` need a calculator with the token interface, which knows the digits, and `write_again=False`, "
             "which ends a result once. Leave them out of the rows."
         )
-    row, place, behind_point = torch.tensor(found, device=model.device).T
+    row, place, zeros = torch.tensor(found, device=model.device).T
     with torch.no_grad(), eval_mode(model), _without_calculator(model):
         logits = model(**inputs, past_key_values=copy.deepcopy(cache), use_cache=True).logits[row, place]
-    target = without_digits(logits, behind_point.bool(), digit_tokens(config.token_table, logits.shape[-1]))
+    target = without_digits(logits, zeros.bool(), digit_tokens(config.token_table, logits.shape[-1]))
     return Ends(row, place, target.to(logits.dtype))
 
 

@@ -261,9 +261,7 @@ def _group_at(digits: Tensor, spelled: Tensor, since: Tensor | int, until: Tenso
     return torch.where(there, digits.gather(-1, at.clamp(max=digits.shape[-1] - 1)), PAD)
 
 
-def _progress(
-    tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _Results, once: bool
-) -> _Progress:
+def _progress(tokens: NumberTokens, seen: SeenTokens, valid: Tensor, results: _Results, once: bool) -> _Progress:
     """Compares the numbers of a text with the results.
 
     Args:

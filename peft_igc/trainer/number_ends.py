@@ -39,20 +39,20 @@ def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tens
 
 
 def without_digits(
-    logits: torch.Tensor, behind_point: torch.Tensor, tokens: tuple[torch.Tensor, torch.Tensor]
+    logits: torch.Tensor, zeros: torch.Tensor, tokens: tuple[torch.Tensor, torch.Tensor]
 ) -> torch.Tensor:
-    """The base's distribution at each place, given that no digit follows.
+    """The base's distribution at each place, given that no digit follows, or none but zeros.
 
     Args:
         logits: [N, V] of the base.
-        behind_point: [N] bool, the number, or the token behind it, has a point.
+        zeros: [N] bool, whether zeros may follow, as behind 7.5.
         tokens: as `digit_tokens` gives them.
 
     Returns:
         Log-probabilities [N, V] float32.
     """
     digits, changing = (one.to(logits.device) for one in tokens)
-    forbidden = torch.where(behind_point[:, None], changing, digits)  # [N, V]
+    forbidden = torch.where(zeros[:, None], changing, digits)  # [N, V]
     return logits.float().masked_fill(forbidden, IMPOSSIBLE).log_softmax(-1)
 
 
