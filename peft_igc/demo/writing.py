@@ -103,10 +103,10 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
         rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin. A row
             may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, or none but zeros
             if it is True. What stands there needs no labels.
+        pad: a token for padding.
 
     Raises:
         ValueError: there are `open_ends`, and the calculator has the hidden interface or writes again.
-        pad: a token for padding.
     """
     config = active_config(model)
     assert config is not None
