@@ -73,7 +73,6 @@ class Literals(NamedTuple):
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
-    line: Tensor  # [N, L] bool, a line ends
     equals: Tensor  # [N, L] bool, an equals sign
 
 
@@ -222,7 +221,6 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
         "difference": symbol == int(Symbol.DIFFERENCE),
         "link": symbol == int(Symbol.LINK),
         "control": symbol == int(Symbol.CONTROL),
-        "line": symbol == int(Symbol.LINE),
         "equals": symbol == int(Symbol.EQUALS),
         "relation": (symbol == int(Symbol.RELATION)) | equation,
         "call": (symbol == int(Symbol.OPEN)) & later(word, 1),

@@ -76,7 +76,7 @@ class Surroundings(NamedTuple):
         apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
         contradicted: [B, A] bool, the text names another operation than the network, its formula is no single one,
-            the units of its numbers do not suit the operation, or what stands before an equals sign is one number.
+            the units of its numbers do not suit the operation, or no operation is named before an equals sign.
         unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first, or its words
             say that it is not below zero.
         spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`, or a symbol
@@ -194,7 +194,7 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    contradicted |= _before_equals(found, chosen, context.anchor, choice.digits.flatten(0, 1))
+    contradicted |= _before_equals(found, chosen, context.anchor)
     behind = place > chosen.amax(1, keepdim=True)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
@@ -293,27 +293,13 @@ def _unlike(
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
 
 
-def _before_equals(
-    found: Literals, chosen: torch.Tensor, anchor: torch.Tensor, digits: torch.Tensor
-) -> torch.Tensor:
-    """[N] bool, the text ends in an equals sign, no operation is named between the chosen numbers, and only one of
-    them stands in its line, or both are the same amount of the same: `It takes 5 hours. 5 hours =` is a conversion.
-
-    Args:
-        found: the text.
-        chosen: [N, 2] int64, tokens of the two numbers.
-        anchor: [N] int64, -1 for none.
-        digits: [N, 2, D + 1] int64 of the two numbers.
-    """
-    place = torch.arange(found.line.shape[1], device=chosen.device)
+def _before_equals(found: Literals, chosen: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    """[N] bool, the text ends in an equals sign, and no operation is named between the chosen numbers: `It takes 300
+    minutes. 300 minutes =` is a conversion, `2 hours and 30 minutes =` a sum of minutes. The anchor [N] may be -1."""
+    place = torch.arange(found.equals.shape[1], device=chosen.device)
     first, last = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
-    line = torch.where(found.line & (place < anchor[:, None]), place, -1).amax(1, keepdim=True)
-    ends = found.equals.gather(1, anchor[:, None].clamp(min=0)).squeeze(1)
     named = (found.names[..., : 2 * len(OPERATIONS)].any(-1) & (place > first) & (place < last)).any(1)
-    unit, thing = (of.gather(1, chosen) for of in (found.unit, found.thing))
-    alike = ((unit == unit.flip(1)) & (unit != 0)) | ((thing == thing.flip(1)) & (thing != 0))
-    repeated = alike.any(1) & (digits[:, 0] == digits[:, 1]).all(1)
-    return ends & ~named & (((chosen > line).sum(1) == 1) | repeated)
+    return found.equals.gather(1, anchor[:, None].clamp(min=0)).squeeze(1) & ~named
 
 
 def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
