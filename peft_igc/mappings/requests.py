@@ -194,7 +194,7 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    contradicted |= _before_equals(found, chosen, context.anchor)
+    contradicted |= _before_equals(found, here, context.anchor)
     behind = place > chosen.amax(1, keepdim=True)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
@@ -293,12 +293,10 @@ def _unlike(
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
 
 
-def _before_equals(found: Literals, chosen: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
-    """[N] bool, the text ends in an equals sign, and no operation is named between the chosen numbers: `It takes 300
-    minutes. 300 minutes =` is a conversion, `2 hours and 30 minutes =` a sum of minutes. The anchor [N] may be -1."""
-    place = torch.arange(found.equals.shape[1], device=chosen.device)
-    first, last = chosen.amin(1, keepdim=True), chosen.amax(1, keepdim=True)
-    named = (found.names[..., : 2 * len(OPERATIONS)].any(-1) & (place > first) & (place < last)).any(1)
+def _before_equals(found: Literals, turn: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
+    """[N] bool, the text ends in an equals sign, and its turn [N, n] names no operation: `It takes 300 minutes. 300
+    minutes =` is a conversion, `2 hours and 30 minutes =` a sum of minutes. The anchor [N] may be -1."""
+    named = (found.names[..., : 2 * len(OPERATIONS)].any(-1) & turn).any(1)
     return found.equals.gather(1, anchor[:, None].clamp(min=0)).squeeze(1) & ~named
 
 

@@ -636,6 +636,7 @@ def test_long_numbers_beside_a_sign_are_no_date_and_no_size():
         ("He ran 300 minutes.\n12 minutes =", "+", "NONE"),
         ("12 plus\n5 =", "+", "17"),
         ("12 apples multiplied by 5 =", "*", "60"),
+        ("The product of 12 and 5 =", "*", "60"),
         ("We have 12 boxes of\n5 apples, how many are there?", "*", "60"),
     ],
 )
