@@ -121,11 +121,10 @@ def rms(h: torch.Tensor) -> torch.Tensor:
 def one_batch(anchors: torch.Tensor) -> bool:
     """Whether the anchors [B, A] are read all at once, in contexts of equal width, rather than in `batches`.
 
-    Where several rows generate, few of them have an anchor at the same token, and only those cost time in `batches`.
-    In training one anchor per row is the rule.
+    In a text of many anchors each context is a small part of it, and only that costs time in `batches`. In training
+    one anchor per row is the rule.
     """
-    rows, steps = anchors.shape
-    return (steps == 1 and (rows == 1 or torch.is_grad_enabled())) or not may_look(anchors)
+    return (anchors.shape[1] == 1 and torch.is_grad_enabled()) or not may_look(anchors)
 
 
 def batches(sizes: torch.Tensor, smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[torch.Tensor, int]]:

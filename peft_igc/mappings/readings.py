@@ -48,6 +48,11 @@ class Choice(NamedTuple):
         """[B, A] float32 probability of operator and operands together."""
         return self.operator_chance * self.operand_chances.flatten(2).prod(-1)
 
+    def settled(self, where: torch.Tensor, asked: torch.Tensor) -> Choice:
+        """The choice with the probability `asked` [B, A] at `where` [B, A] bool: there the text says the rest."""
+        operands = torch.where(where[..., None, None], 1.0, self.operand_chances)
+        return self._replace(operator_chance=torch.where(where, asked, self.operator_chance), operand_chances=operands)
+
 
 class Targets(NamedTuple):
     """The correct operands, operator and result of each anchor (paper, "Ground Truth Data"), all int64.
@@ -131,6 +136,11 @@ class Pointing(NamedTuple):
     positions: torch.Tensor
     aside: torch.Tensor
     unrelated: torch.Tensor
+
+    @property
+    def asked(self) -> torch.Tensor:
+        """[B, A] float32 probability that arithmetic is asked."""
+        return 1 - self.operator.softmax(-1)[..., -1]
 
     def choose(self) -> Choice:
         """The most probable two numbers of the text, at different places.

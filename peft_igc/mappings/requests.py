@@ -107,12 +107,16 @@ class Wording(NamedTuple):
 
     Attributes:
         stated: [N] bool, the text states a calculation in words, as in `Good day! 5280 divided by 12, please`: it has
-            no numbers but the two that the network chose, and nothing but the name of an operation between these.
+            no numbers but the two that the network chose, and nothing but the name of an operation between these, or
+            its operation is certain.
+        settled: [N] bool, it has no numbers but these, and its operation is certain, so that all that the network
+            decides is whether the calculation is asked.
         certain: the operation that is stated beyond doubt.
         literals: the literals of the text.
     """
 
     stated: torch.Tensor
+    settled: torch.Tensor
     certain: Certain
     literals: Literals
 
@@ -135,8 +139,10 @@ def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wo
     name = found.names[..., : 2 * len(OPERATIONS)].any(-1)
     only_names = (name & inner).any(1) & ~(found.word & ~name & ~found.link & inner).any(1)
     pair = found.literal.gather(1, chosen).all(1) & (chosen[:, 0] != chosen[:, 1])
+    pair &= ~others.any(1)
     certain = certain_operation(config, found, chosen, turn)
-    return Wording(pair & only_names & ~others.any(1), certain, found)
+    settled = pair & (certain.operation >= 0)
+    return Wording((pair & only_names) | settled, settled, certain, found)
 
 
 def _chosen(reading: Pointing) -> torch.Tensor:
@@ -194,8 +200,8 @@ def signed_by_rule(
     contradicted, unordered = _unlike(config, found, here, operator)
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    contradicted |= _before_equals(found, here, context.anchor)
     behind = place > chosen.amax(1, keepdim=True)
+    contradicted |= _before_equals(found, here, behind)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
@@ -293,11 +299,11 @@ def _unlike(
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
 
 
-def _before_equals(found: Literals, turn: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
-    """[N] bool, the text ends in an equals sign, and its turn [N, n] names no operation: `It takes 300 minutes. 300
-    minutes =` is a conversion, `2 hours and 30 minutes =` a sum of minutes. The anchor [N] may be -1."""
+def _before_equals(found: Literals, turn: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
+    """[N] bool, an equals sign stands `behind` [N, n] both numbers, and the turn [N, n] names no operation: `It takes
+    300 minutes. 300 minutes =` is a conversion, `2 hours and 30 minutes = ?` a sum of minutes."""
     named = (found.names[..., : 2 * len(OPERATIONS)].any(-1) & turn).any(1)
-    return found.equals.gather(1, anchor[:, None].clamp(min=0)).squeeze(1) & ~named
+    return (found.equals & turn & behind).any(1) & ~named
 
 
 def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:

@@ -54,6 +54,8 @@ class Ruling(NamedTuple):
         culprit: [N] int64, index of the token that caused the refusal, -1 for none.
         stated: [N] bool, the text states one calculation, in symbols or in words, so that it is likelier that one is
             asked (`stated_odds`).
+        settled: [N] bool, operands and operation are known from the text, in symbols or in words, so that only whether
+            the calculation is asked is open.
     """
 
     expression: ExpressionReading
@@ -62,6 +64,7 @@ class Ruling(NamedTuple):
     reason: torch.Tensor
     culprit: torch.Tensor
     stated: torch.Tensor
+    settled: torch.Tensor
 
 
 def ruling(config: Any, reader: Any, context: Context) -> Ruling:
@@ -90,7 +93,7 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
     reason = torch.where(ruled, value.reason, reason)
     if not config.decimals:  # they are calculated, but the writing was not trained on them
         reason = torch.where(ruled & (reason == int(Reason.NONE)) & (value.scale > 0), int(Reason.INEXACT), reason)
-    return Ruling(expression, value, ruled, reason, culprit, ruled)
+    return Ruling(expression, value, ruled, reason, culprit, ruled, ruled)
 
 
 def _is_plain(said: Ruling) -> torch.Tensor:
@@ -129,8 +132,7 @@ def _is_long(said: Ruling) -> torch.Tensor:
 def _asked(config: Any, said: Ruling, reading: Pointing) -> torch.Tensor:
     """[B, A] bool, a calculation is asked: by the network, or as an expression that ends at the anchor and has another
     form than those of training."""
-    chances = reading.operator.softmax(-1)  # [B, A, K + 1]
-    asked = (chances.argmax(-1) < len(config.operations)) & (1 - chances[..., -1] >= config.confidence)
+    asked = (reading.operator.argmax(-1) < len(config.operations)) & (reading.asked >= config.confidence)
     return asked | (said.expression.reaches & ~_is_plain(said)).view(asked.shape)
 
 
@@ -179,7 +181,7 @@ def decided(
     # What may be a date or a range needs a reading that finds the same by itself.
     same = (result.status == value.status) & (result.sign == value.sign) & (value.scale == 0)
     same &= (result.digits == value.digits).all(-1)
-    sure = 1 - reading.operator.softmax(-1)[..., -1] >= max(SURE, config.confidence)
+    sure = reading.asked >= max(SURE, config.confidence)
     no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
     agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.

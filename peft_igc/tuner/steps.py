@@ -236,9 +236,9 @@ def result_of_step(
     if (result := decided_by_rule(config, said, ruled, legible)) is not None:
         return ruled, ruled.choose(), result, said
     words = wording(config, reader, text, reading)
-    said = said._replace(stated=said.stated | words.stated)
+    said = said._replace(stated=said.stated | words.stated, settled=said.settled | words.settled)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
-    choice = reading.choose()
+    choice = reading.choose().settled(words.settled.view(legible.shape), reading.asked)
     signed, around = signed_by_rule(config, reader, text, reading, choice, words, said.culprit)
     result = calculate_step(config, signed, legible)
     return reading, choice, *decided(config, said, reading, result, legible, around)
