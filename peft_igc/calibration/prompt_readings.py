@@ -16,7 +16,6 @@ import torch
 
 from ..expressions.decimals import canonical
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
-from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..tuner.call import observing
 from ..tuner.hooks import active_config
@@ -180,7 +179,8 @@ def _chances(step: Step | None, rows: int, odds: float) -> list[tuple[float, ...
         if stated is not None:
             reading = reading.leaning(stated, odds)
         chance = reading.choose().probability  # [B, A]
-        if step.ruling is not None and isinstance(reading, Pointing):
-            chance = torch.where(step.ruling.settled.view(chance.shape), reading.asked, chance)
+        if step.ruling is not None:
+            asked = 1 - reading.operator.softmax(-1)[..., -1]
+            chance = torch.where(step.ruling.ruled.view(asked.shape), asked, chance)
         found.append(chance[_last(step)])
     return [tuple(row) for row in torch.stack(found, -1).tolist()]

@@ -17,10 +17,13 @@ from torch import Tensor
 from ..numbers.token_table import PADDING
 from .alphabet import Symbol
 from .symbols import SymbolTensors, SymbolTokens
-from .words import LONGEST_WORD
+from .words import LONGEST_WORD, hashes_of
 
 
 __all__ = ["Stream", "later", "stream_of", "symbols_in"]
+
+_DIGITS, _N = hashes_of("digits n")
+_FORM = hashes_of("in only just")
 
 
 class Stream(NamedTuple):
@@ -56,6 +59,7 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     at = (first.gather(1, token) + slot).clamp(min=0)
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
     symbol, unit, named, code, before = _with_words(table, symbol, at)
+    symbol = _as_meant(symbol, code, before)
     return Stream(symbol, table.value[at], token, unit, named, code, before, total > width)
 
 
@@ -113,6 +117,17 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     unit = torch.where(known & begins, table.unit[found], 0)
     previous = torch.where(member, codes.gather(1, (word - 1).clamp(min=0)), 0)
     return meaning, unit, torch.where(known, table.named[found], 0), torch.where(member, code, 0), previous
+
+
+def _as_meant(symbol: Tensor, code: Tensor, before: Tensor) -> Tensor:
+    """The symbols [N, W] with those of words that mean something else beside their neighbours: `in digits` asks for
+    the form of a number, and `23 n 49` joins two. Arguments as the fields of `Stream`."""
+    form = (code == _DIGITS) & torch.stack([before == word for word in _FORM]).any(0)
+    digit = (symbol == int(Symbol.ZERO)) | (symbol == int(Symbol.DIGIT))
+    space = symbol == int(Symbol.SPACE)
+    joins = later(digit, 2) & later(space, 1)
+    joins = joins & (later(digit.flip(1), 2) & later(space.flip(1), 1)).flip(1) & (code == _N)
+    return torch.where(joins, int(Symbol.AND), torch.where(form, int(Symbol.LETTERS), symbol))
 
 
 def later(x: Tensor, by: int) -> Tensor:

@@ -74,7 +74,8 @@ class Surroundings(NamedTuple):
         strange: [B, A] bool, that number is not understood.
         worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space precedes the later one of the two.
-        bare: [B, A] bool, the context has no letters.
+        bare: [B, A] bool, the context has no letters; or the turn has none, and symbols that can only join operands,
+            as in `52x7`.
         contradicted: [B, A] bool, the text names another operation than the network, its formula is no single one,
             the units of its numbers do not suit the operation, or no operation is named before an equals sign.
         unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first, or its words
@@ -109,8 +110,8 @@ class Wording(NamedTuple):
         stated: [N] bool, the text states a calculation in words, as in `Good day! 5280 divided by 12, please`: it has
             no numbers but the two that the network chose, and nothing but the name of an operation between these, or
             its operation is certain.
-        settled: [N] bool, it has no numbers but these, and its operation is certain, so that all that the network
-            decides is whether the calculation is asked.
+        settled: [N] bool, it has no numbers but these, and its operation is certain, so that the network decides only
+            whether the calculation is asked.
         certain: the operation that is stated beyond doubt.
         literals: the literals of the text.
     """
@@ -142,6 +143,10 @@ def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wo
     pair &= ~others.any(1)
     certain = certain_operation(config, found, chosen, turn)
     settled = pair & (certain.operation >= 0)
+    # Of operations that users add no names are known: a text may ask for one of them.
+    top = reading.operator[..., :-1].argmax(-1).flatten()
+    for at, one in enumerate(config.operations):
+        settled &= (top != at) | (one in OPERATIONS)
     return Wording((pair & only_names) | settled, settled, certain, found)
 
 
@@ -208,8 +213,10 @@ def signed_by_rule(
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
     told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
+    joined = ((found.operator | found.crossed) & here).any(1)
+    bare = ~found.word.any(1) | (joined & ~spoken.any(1))
     stands = (
-        *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
+        *(culprit, strange, worded, apart, bare, contradicted, unordered, spelled),
         *(found.negated.any(1), _alone(found, chosen), told, applied),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))

@@ -54,8 +54,6 @@ class Ruling(NamedTuple):
         culprit: [N] int64, index of the token that caused the refusal, -1 for none.
         stated: [N] bool, the text states one calculation, in symbols or in words, so that it is likelier that one is
             asked (`stated_odds`).
-        settled: [N] bool, operands and operation are known from the text, in symbols or in words, so that only whether
-            the calculation is asked is open.
     """
 
     expression: ExpressionReading
@@ -64,7 +62,6 @@ class Ruling(NamedTuple):
     reason: torch.Tensor
     culprit: torch.Tensor
     stated: torch.Tensor
-    settled: torch.Tensor
 
 
 def ruling(config: Any, reader: Any, context: Context) -> Ruling:
@@ -93,7 +90,7 @@ def ruling(config: Any, reader: Any, context: Context) -> Ruling:
     reason = torch.where(ruled, value.reason, reason)
     if not config.decimals:  # they are calculated, but the writing was not trained on them
         reason = torch.where(ruled & (reason == int(Reason.NONE)) & (value.scale > 0), int(Reason.INEXACT), reason)
-    return Ruling(expression, value, ruled, reason, culprit, ruled, ruled)
+    return Ruling(expression, value, ruled, reason, culprit, ruled)
 
 
 def _is_plain(said: Ruling) -> torch.Tensor:

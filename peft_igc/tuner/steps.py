@@ -224,8 +224,8 @@ def result_of_step(
         by_rule: whether rules are asked, if the adapter has them.
 
     Returns:
-        The reading, with the odds of texts that state a calculation; the operands and operator chosen from it; the
-        results; and what the rules say, None if they were not asked.
+        The reading, with the odds of texts that state a calculation and with what they say of it; the operands and
+        operator chosen from it; the results; and what the rules say, None if they were not asked.
     """
     if config.symbols is None or not by_rule or not isinstance(reading, Pointing):
         choice = reading.choose()
@@ -236,9 +236,11 @@ def result_of_step(
     if (result := decided_by_rule(config, said, ruled, legible)) is not None:
         return ruled, ruled.choose(), result, said
     words = wording(config, reader, text, reading)
-    said = said._replace(stated=said.stated | words.stated, settled=said.settled | words.settled)
+    said = said._replace(stated=said.stated | words.stated)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
-    choice = reading.choose().settled(words.settled.view(legible.shape), reading.asked)
+    certain = (words.settled, words.certain.operation, words.certain.swapped & words.certain.ordered)
+    reading = reading.stating(*(x.view(legible.shape) for x in certain))
+    choice = reading.choose()
     signed, around = signed_by_rule(config, reader, text, reading, choice, words, said.culprit)
     result = calculate_step(config, signed, legible)
     return reading, choice, *decided(config, said, reading, result, legible, around)

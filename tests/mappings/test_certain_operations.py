@@ -66,14 +66,30 @@ def test_an_operation_is_certain_where_it_stands_between_or_before_both_numbers(
     assert certain(embedded, text) == operation
 
 
-def test_what_the_network_reads_otherwise_is_silent():
-    assert answer("Multiply 10 by 5", (0, 1), "*")[0] == "50"
-    assert answer("Multiply 10 by 5", (0, 1), "/")[0] == "NONE"  # the network is sure of another operation
-    assert answer("12 minus 5", (0, 1), "-")[0] == "7"
-    assert answer("12 minus 5", (1, 0), "-")[0] == "NONE"  # of another order
-    assert answer("subtract 5 from 12", (1, 0), "-")[0] == "7"
-    assert answer("subtract 5 from 12", (0, 1), "-")[0] == "NONE"
-    assert answer("12 plus 5", (1, 0), "+")[0] == "17"
+def test_a_certain_operation_and_its_order_are_not_the_networks_to_decide():
+    for text, wanted in (
+        ("Multiply 10 by 5", "50"),
+        ("12 minus 5", "7"),
+        ("subtract 5 from 12", "7"),
+        ("12 plus 5", "17"),
+        ("decrease 615 by 240", "375"),  # read as a division on a real model
+    ):
+        for operands in ((0, 1), (1, 0)):
+            for operator in "+-*/":
+                assert answer(text, operands, operator)[0] == wanted
+        assert answer(text, operator="*", asked=0.01)[0] == "NONE"  # whether it is asked is
+        assert answer(text, operator="none")[0] == "NONE"
+
+
+def test_only_a_text_without_further_numbers_is_certain():
+    assert answer("Multiply 10 by 5. I am 40.", (0, 1), "/", unrelated=(2,))[0] == "NONE"
+    assert answer("Multiply 10 by 5. I am 40.", (0, 1), "*", unrelated=(2,))[0] == "50"
+
+
+def test_signs_stay_with_their_numbers_where_the_order_is_certain():
+    for operands in ((0, 1), (1, 0)):
+        assert answer("What is -5 minus 12?", operands, "-")[0] == "-17"
+        assert answer("What is -5 minus 12?", operands, "+")[0] == "-17"
 
 
 def test_a_verb_of_another_operation_before_a_stated_one_is_silent():
@@ -89,16 +105,15 @@ def test_numbers_that_are_subtracted_and_joined_by_and_have_no_order():
 
 
 def test_a_slip_of_the_keyboard_names_its_operation():
-    assert answer("devide 441 by 21 plz", (0, 1), "+")[0] == "NONE"  # 462 on a real model
-    assert answer("devide 441 by 21 plz", (0, 1), "/")[0] == "21"
+    assert answer("devide 441 by 21 plz", (0, 1), "+")[0] == "21"  # 462 on a real model
     assert answer("substract 5 from 12", (1, 0), "-")[0] == "7"
     assert answer("what is 99 tims 99", (0, 1), "*")[0] == "9801"
 
 
 def test_an_unknown_word_between_two_numbers_names_no_operation():
-    for word in ("tims", "timz"):
-        for before in ("what is", "Hey buddy, what is", "Question: what is"):
-            assert answer(f"{before} 99 {word} 99", (0, 1), "+")[0] == "NONE"  # 198 on a real model
+    for before in ("what is", "Hey buddy, what is", "Question: what is"):
+        assert answer(f"{before} 99 timz 99", (0, 1), "+")[0] == "NONE"
+        assert answer(f"{before} 99 tims 99", (0, 1), "+")[0] == "9801"  # 198 on a real model
     assert answer("stack 35 onto 140", (0, 1), "+")[0] == "175"
     assert answer("what is the sum if 5 boxes 12", (0, 1), "+")[0] == "17"
     for text, operator, wanted in (
