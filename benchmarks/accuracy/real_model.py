@@ -1,8 +1,9 @@
 """A real language model: BIG-bench, plain requests by people, word problems, silence and harm, base beside IGC.
 
-The demonstration of `peft-igc demo --base`, 900 plain requests of four authors that were written, and hashed, before
-their authors saw the generator's phrasings, and 100 stories whose two numbers are no operands of what they ask. The
-baseline is the model without the adapter, asked as it is and for the number only.
+The demonstration of `peft-igc demo --base`, 1,300 plain requests of six authors that were written, and hashed, before
+their authors saw the generator's phrasings, 100 stories whose two numbers are no operands of what they ask, and 150
+texts that name a calculation and ask for something else. The baseline is the model without the adapter, asked as it is
+and for the number only.
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
         --output build/smollm2 --results benchmarks/results/smollm2.json
@@ -29,15 +30,17 @@ from peft_igc.demo.settings import LANGUAGE_MODELS
 
 
 DATA = Path(__file__).parent.parent / "data"
-# Of four authors; the second and the third one wrote after rules had been written against mistakes in the requests of
-# those before them, the fourth one for the settings of today. Stories of the fourth author, too.
+# Of six authors; the second and the third one wrote after rules had been written against mistakes in the requests of
+# those before them, the fourth one for the settings of today. Stories of the fourth author, mentions of the sixth one.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
     "third_plain_requests": "eed645e0c17e6c05c6ecb91eea9a503e8c48c1de8f6b4dfb389e92dfbe81495c",
     "fourth_plain_requests": "98081b0faf4802f4ca27fd6da7440a14c1bacef2ff2c00325c96b70e115cb2c4",
     "fifth_plain_requests": "8229daa6ceea28404c447eb28de07e29b80b7ab62e6322029f429376e1b591b6",
+    "sixth_plain_requests": "db04a63c21195fa4c884d59fbb3153fb5524e26476c51d0e5c5b90470e244b98",
     "misleading_stories": "e089e9ec94b76e3355ecac1549cc06e8dec6b35f857e3d9170efce4c393c03af",
+    "mentioned_calculations": "b58dd10405c3ead62960e595dbaf6803f15cbb1fc8ebaa38d32107adac344482",
 }
 
 

@@ -24,14 +24,15 @@ def test_a_setting_that_does_not_exist_is_refused(change):
     ("name", "n"),
     [
         *(("plain_requests", 300), ("new_plain_requests", 200), ("third_plain_requests", 200)),
-        *(("fourth_plain_requests", 200), ("fifth_plain_requests", 200), ("misleading_stories", 100)),
+        *(("fourth_plain_requests", 200), ("fifth_plain_requests", 200), ("sixth_plain_requests", 200)),
+        *(("misleading_stories", 100), ("mentioned_calculations", 150)),
     ],
 )
 def test_the_requests_are_those_that_were_hashed(name, n, tmp_path):
     items = plain_requests(name)
     assert len({item["prompt"] for item in items}) == n
     assert all(item["target"] == item.get("igc_result", item["target"]) for item in items)
-    assert all(("igc_operands" in item) == (name != "misleading_stories") for item in items)
+    assert all(("igc_operands" in item) == name.endswith("requests") for item in items)
     (tmp_path / f"{name}.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match="was fixed before training"):
         plain_requests(name, tmp_path)

@@ -634,6 +634,8 @@ def test_a_turn_of_an_expression_alone_asks_for_it_unless_it_may_be_a_date_or_a_
         ("23 plus 49 only digits", "72"),
         ("How many digits has 23 plus 49?", "NONE"),
         ("the sum of the digits in 23 and 49", "NONE"),
+        ("How long in digits is 23 plus 49?", "NONE"),
+        ("choose 23 n 49", "NONE"),
         ("What is 23 n plus 49", "NONE"),
         ("23 n + 49 n", "NONE"),
     ],
