@@ -51,7 +51,7 @@ class Literals(NamedTuple):
     may_negate: Tensor  # [N, L] bool, a word stands directly before the literal that may be its sign, such as `minus`
     scale: Tensor  # [N, L] int64, digits after the point
     word: Tensor  # [N, L] bool, letters stand in this token
-    said: Tensor  # [N, L] bool, letters of another word than `and`, which are not `crossed`
+    said: Tensor  # [N, L] bool, letters of another word than `and`
     space: Tensor  # [N, L] bool, a space stands in this token
     difference: Tensor  # [N, L] bool, the word `difference`
     names: Tensor  # [N, L, 11] bool, what words and formulas in this token name, by the bits of `names.Name`
@@ -70,7 +70,6 @@ class Literals(NamedTuple):
     code: Tensor  # [N, L] int64, `words.letters_hash` of the word of which this token is a part; 0 for none
     company: Tensor  # [N, L] bool, a person and `and` stand before the number: `me and 4 others`, `I and my 4 dogs`
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
-    crossed: Tensor  # [N, L] bool, an `x` between two numbers
     negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
@@ -215,12 +214,9 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
     value = (_VALUES >> symbol) & 1 > 0
     equation = (symbol == int(Symbol.EQUALS)) & (later(value, 1) | (space & later(value, 2)))
     word = (symbol == int(Symbol.LETTERS)) & (named == 0)
-    followed = _before(symbol.flip(1), value.flip(1)).flip(1)
-    crossed = (symbol == int(Symbol.LONE_X)) & _before(symbol, value) & followed
     return {
         "word": (_LETTERS >> symbol) & 1 > 0,
-        "said": (((_LETTERS & ~(1 << Symbol.AND)) >> symbol) & 1 > 0) & ~crossed,
-        "crossed": crossed,
+        "said": ((_LETTERS & ~(1 << Symbol.AND)) >> symbol) & 1 > 0,
         "space": symbol == int(Symbol.SPACE),
         "difference": symbol == int(Symbol.DIFFERENCE),
         "link": symbol == int(Symbol.LINK),

@@ -74,8 +74,7 @@ class Surroundings(NamedTuple):
         strange: [B, A] bool, that number is not understood.
         worded: [B, A] bool, letters stand between the two.
         apart: [B, A] bool, a space precedes the later one of the two.
-        bare: [B, A] bool, the context has no letters; or the turn has none, and symbols that can only join operands,
-            as in `52x7`.
+        bare: [B, A] bool, the context has no letters.
         contradicted: [B, A] bool, the text names another operation than the network, its formula is no single one,
             the units of its numbers do not suit the operation, or no operation is named before an equals sign.
         unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first, or its words
@@ -213,10 +212,8 @@ def signed_by_rule(
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
     told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
-    joined = ((found.operator | found.crossed) & here).any(1)
-    bare = ~found.word.any(1) | (joined & ~spoken.any(1))
     stands = (
-        *(culprit, strange, worded, apart, bare, contradicted, unordered, spelled),
+        *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
         *(found.negated.any(1), _alone(found, chosen), told, applied),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))

@@ -134,11 +134,12 @@ def read_and_calculate(
     # In training correct results replace these, so that no rule is asked.
     forced = call.targets is not None and reader.training and config.teacher_forcing
     text = Context.of(ids, ids != PADDING, at, since)
+    own = reading  # the loss is that of the network's own reading, not of what a text states
     reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
     for observer in thread.observers:
         observer(Step(anchors, reading, choice, result, said, first, ids))
     if call.targets is not None:
-        correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
+        correct, call.report = supervise(config, call.targets, own, choice, result, anchors)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
@@ -293,8 +294,8 @@ def supervise(
     Args:
         config: the adapter's config.
         targets: ground truth of each anchor.
-        reading: the distributions.
-        choice: `reading.choose()`.
+        reading: the distributions of the network alone.
+        choice: what was chosen, by the network and the rules.
         result: the calculator's results.
         anchors: [B, A] int64, -1 for none.
 

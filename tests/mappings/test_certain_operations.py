@@ -1,12 +1,18 @@
 """Operations that a text states beyond doubt, and texts that leave one."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
+from checks import steps_of, targets
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import IGCConfig, tiny_base, tiny_igc
 from peft_igc.expressions.literals import literals
 from peft_igc.expressions.symbols import SymbolTokens
 from peft_igc.mappings.certain_operations import certain_operation
+from peft_igc.mappings.readings import Pointing
+from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.hooks import active_layer
 from tests.helpers.symbol_texts import encode
 from tests.mappings.test_symbol_steps import answer
 
@@ -191,3 +197,23 @@ def test_words_that_may_change_a_number_refuse(text):
 def test_a_sign_in_words_counts_whatever_follows():
     assert answer("What is 12 plus negative 5? Answer:", (0, 1), "+", signs=(0, 1))[0] == "7"
     assert answer("Divide 12 by negative 3. Answer:", (0, 1), "/", signs=(0, 1))[0] == "-4"
+
+
+def test_a_loss_is_that_of_the_networks_own_reading_whatever_the_text_states():
+    model, tokenizer = tiny_igc()
+    layer, name = active_layer(model)
+    config = layer.igc_config[name]
+    chat = [{"role": "user", "content": "Divide 84 by 7"}]
+    text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+    ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    told = targets(("/", "84", "7"), num_digits=config.num_digits, result_digits=config.result_digits)
+    pointer = layer.igc_input_mapping[name].pointer.requires_grad_()
+    pointer.weight.data.neg_()  # it reads badly, and what the text states mends that
+    config.teacher_forcing = False
+    for training in (False, True):
+        out = model.train(training)(input_ids=ids, **told)
+        with patch.object(Pointing, "stating", lambda reading, *_: reading):
+            assert torch.equal(out.igc_loss, model(input_ids=ids, **told).igc_loss)
+    out.igc_loss.backward()
+    assert pointer.weight.grad.abs().max() > 0
+    assert steps_of(model.eval(), ids, None).result.status.item() == int(Status.OK)
