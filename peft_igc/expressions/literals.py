@@ -36,6 +36,7 @@ _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may 
 _PERSONS = hashes_of("i me myself you yourself he him himself she her herself we us they them")
 _OWN = hashes_of("my your his her our their")
 (_MAY,) = hashes_of("may")  # a month behind a number, a verb elsewhere
+_NO_MODIFIERS = hashes_of("mean integer")  # in requests: `I mean`, `as an integer`
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -70,7 +71,8 @@ class Literals(NamedTuple):
     code: Tensor  # [N, L] int64, `words.letters_hash` of the word of which this token is a part; 0 for none
     company: Tensor  # [N, L] bool, a person and `and` stand before the number: `me and 4 others`, `I and my 4 dogs`
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
-    negated: Tensor  # [N, L] bool, a bracket that a word such as `minus` negates
+    negated: Tensor  # [N, L] bool, a word such as `minus` negates a bracket, or what is named: `minus the sum of`
+    modified: Tensor  # [N, L] bool, a word that changes what is meant, such as `remainder` or `binary`
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
     equals: Tensor  # [N, L] bool, an equals sign
@@ -130,6 +132,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         scale=scale,
         **{name: count(there) > 0 for name, there in _marks(stream.symbol, stream.named, begins).items()},
         **_beside(stream, number, owner, length),
+        modified=count(_modifies(stream)) > 0,
         names=torch.stack([count(named.names & bit > 0) > 0 for bit in Name if bit != Name.TIMES], -1),
         assigned=count(named.assigned) > 0,
         variable=count(named.variable) > 0,
@@ -227,12 +230,21 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
         "joined": begins & after_operator,
         "first": begins & ((_CLOSES >> _before(symbol, symbol)) & 1 > 0),
         "operator": _joining(symbol),
-        "negated": _negated(symbol),
+        "negated": _negated(symbol, named),
     }
 
 
-def _negated(symbol: Tensor) -> Tensor:
-    """[N, S] bool, opening brackets behind a word that negates."""
+def _modifies(stream: Stream) -> Tensor:
+    """[N, S] bool, words that change what a request means."""
+    other = torch.stack([stream.code == word for word in _NO_MODIFIERS]).any(0)
+    return (stream.symbol == int(Symbol.MODIFIER)) & ~other
+
+
+def _negated(symbol: Tensor, named: Tensor) -> Tensor:
+    """[N, S] bool, opening brackets, `of` and the names of operations that a word negates: `minus the sum of`."""
     word = (symbol == int(Symbol.MINUS_WORD)) | (symbol == int(Symbol.SIGN_WORD))
-    spaced = (later(symbol, 1) == int(Symbol.SPACE)) & later(word, 2)
-    return (symbol == int(Symbol.OPEN)) & (later(word, 1) | spaced)
+    space, glue = symbol == int(Symbol.SPACE), symbol == int(Symbol.GLUE)
+    near = later(space, 1) & later(word, 2)
+    far = later(space, 1) & later(glue, 2) & later(space, 3) & later(word, 4)
+    bracket = (symbol == int(Symbol.OPEN)) & (later(word, 1) | near)
+    return bracket | ((symbol == int(Symbol.OF)) & near) | ((named > 0) & ~word & (near | far))

@@ -44,6 +44,7 @@ _PREFIX = {
 _PREFIX_OF_TWO = {hashes_of("sum"): "+", hashes_of("product"): "*"}  # of 3 and 4
 _OF, _AND = hashes_of("of"), hashes_of("and")
 _REVERSED = hashes_of("from")  # the second number is the first operand
+(_TIMES,) = hashes_of("times")  # behind both numbers it leaves a doubt: `increase 12 by 5 times`
 # Names of other operations leave a doubt; a verb names its inverse, too.
 _FAMILIES = {"+": Name.ADDITION | Name.SUBTRACTION, "*": Name.MULTIPLICATION | Name.DIVISION}
 _FAMILIES |= {"-": _FAMILIES["+"], "/": _FAMILIES["*"]}
@@ -82,6 +83,7 @@ def certain_operation(config: Any, found: Literals, chosen: torch.Tensor, turn: 
     place = torch.arange(turn.shape[1], device=turn.device)
     inner = (place > first) & (place < second)
     between = ((found.literal | found.strange | found.operator | found.relation) & inner).any(1)
+    between |= ((found.code == _TIMES) & turn & (place > second)).any(1)
     plain = found.literal.gather(1, chosen).all(1) & (first != second).squeeze(1) & ~between
     named = _named(found, turn)
     sign = torch.full_like(words, NONE)  # index in `OPERATIONS`

@@ -76,12 +76,13 @@ class Surroundings(NamedTuple):
         apart: [B, A] bool, a space precedes the later one of the two.
         bare: [B, A] bool, the context has no letters.
         contradicted: [B, A] bool, the text names another operation than the network, its formula is no single one,
-            the units of its numbers do not suit the operation, or no operation is named before an equals sign.
+            the units of its numbers do not suit the operation, a word such as `remainder` changes what is meant, or no
+            operation is named before an equals sign.
         unordered: [B, A] bool, the text asks for a difference, and no word says which number comes first, or its words
             say that it is not below zero.
         spelled: [B, A] bool, an operator in symbols and letters stand between the two, as in `2 * y + 3`, or a symbol
             that compares them.
-        negated: [B, A] bool, a bracket is negated by a word, as in `minus (3 plus 4)`.
+        negated: [B, A] bool, a bracket or a name is negated by a word: `minus (3 plus 4)`, `minus the sum of 3 and 4`.
         alone: [B, A] bool, letters stand between the two and every further number.
         told: [B, A] bool, what refuses an expression is a verb of its own operation that begins the turn, as in
             `Subtract: 7 - 5`, and nothing stands behind it.
@@ -205,7 +206,7 @@ def signed_by_rule(
     unfit, distance = _unfit(config, found, chosen, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
     behind = place > chosen.amax(1, keepdim=True)
-    contradicted |= _before_equals(found, here, behind)
+    contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)

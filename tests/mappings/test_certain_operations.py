@@ -87,6 +87,35 @@ def test_a_certain_operation_and_its_order_are_not_the_networks_to_decide():
         assert answer(text, operator="none")[0] == "NONE"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the remainder of 20 divided by 5?",
+        "the square of the sum of 3 and 4",
+        "What is the inverse of 3 times 4?",
+        "the average of the sum of 3 and 4",
+        "the opposite of the product of 3 and 4",
+        "the absolute value of 3 minus 8",
+        "8 plus 7 in binary",
+        "the negative of 3 plus 4",
+        "minus the sum of 3 and 4",
+    ],
+)
+def test_a_word_that_changes_what_is_meant_is_silent(text):
+    for operator in "+-*":
+        assert answer(text, operator=operator)[0] == "NONE"
+
+
+def test_words_that_may_change_what_is_meant_and_do_not():
+    assert answer("i mean 8 plus 7")[0] == "15"
+    assert answer("8 plus 7 as a plain integer, not negative")[0] == "15"
+
+
+def test_times_behind_both_numbers_leaves_a_doubt():
+    assert answer("Increase 12 by 5 times", operator="*")[0] == "NONE"
+    assert answer("Increase 12 by 5", operator="*")[0] == "17"
+
+
 def test_only_a_text_without_further_numbers_is_certain():
     assert answer("Multiply 10 by 5. I am 40.", (0, 1), "/", unrelated=(2,))[0] == "NONE"
     assert answer("Multiply 10 by 5. I am 40.", (0, 1), "*", unrelated=(2,))[0] == "50"

@@ -367,7 +367,7 @@ def test_a_sign_stands_in_the_text_and_the_network_says_only_whether_minus_is_on
     assert answer("Addition: 8 and negative 5", signs=(0, 0))[0] == "3"
     assert answer("Addition: 8 and 5", signs=(1, 1))[0] == "13"
     assert answer("Add 8 to Minus 5", signs=(1, 0))[0] == "3"
-    assert answer("The negative sum of 8 and 5", signs=(1, 1))[0] == "13"
+    assert answer("The negative sum of 8 and 5", signs=(1, 1))[0] == "NONE"
     assert answer("What is 8 less 5?", operator="-", signs=(0, 0))[0] == "3"
     assert answer("Compute -8 plus 5.", signs=(0, 0))[0] == "-3"
 
