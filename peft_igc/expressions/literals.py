@@ -36,7 +36,9 @@ _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may 
 _PERSONS = hashes_of("i me myself you yourself he him himself she her herself we us they them")
 _OWN = hashes_of("my your his her our their")
 (_MAY,) = hashes_of("may")  # a month behind a number, a verb elsewhere
-_NO_MODIFIERS = hashes_of("mean integer")  # in requests: `I mean`, `as an integer`
+_MEAN, _INTEGER, _CENT, _PER = hashes_of("mean integer cent per")
+_PERCENT = hashes_of("percent percents")
+_SPEAKERS = hashes_of("i you we")  # mean something
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -72,7 +74,7 @@ class Literals(NamedTuple):
     company: Tensor  # [N, L] bool, a person and `and` stand before the number: `me and 4 others`, `I and my 4 dogs`
     operator: Tensor  # [N, L] bool, a symbol that can only join operands: `+`, `*` and the like, `^`, or assigns: `-=`
     negated: Tensor  # [N, L] bool, a word such as `minus` negates a bracket, or what is named: `minus the sum of`
-    modified: Tensor  # [N, L] bool, a word that changes what is meant, such as `remainder` or `binary`
+    modified: Tensor  # [N, L] bool, what changes the meaning of a request, such as `remainder`, `binary` or `percent`
     link: Tensor  # [N, L] bool, a word that says in which order, such as `subtracted` or `than`
     control: Tensor  # [N, L] bool, a control token, such as the header of a turn
     equals: Tensor  # [N, L] bool, an equals sign
@@ -235,16 +237,26 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
 
 
 def _modifies(stream: Stream) -> Tensor:
-    """[N, S] bool, words that change what a request means."""
-    other = torch.stack([stream.code == word for word in _NO_MODIFIERS]).any(0)
-    return (stream.symbol == int(Symbol.MODIFIER)) & ~other
+    """[N, S] bool, what changes the meaning of a request: not `I mean` and `as an integer`."""
+
+    def any_of(words: tuple[int, ...], code: Tensor) -> Tensor:
+        return torch.stack([code == word for word in words]).any(0)
+
+    other = (stream.code == _INTEGER) | ((stream.code == _MEAN) & any_of(_SPEAKERS, stream.before))
+    percent = (stream.symbol == int(Symbol.PERCENT)) | any_of(_PERCENT, stream.code)
+    percent |= (stream.code == _CENT) & (stream.before == _PER)
+    return ((stream.symbol == int(Symbol.MODIFIER)) & ~other) | percent
 
 
 def _negated(symbol: Tensor, named: Tensor) -> Tensor:
-    """[N, S] bool, opening brackets, `of` and the names of operations that a word negates: `minus the sum of`."""
+    """[N, S] bool, opening brackets that a minus or a word negates, and `of` and the names of operations that a word
+    negates: `minus the sum of`."""
     word = (symbol == int(Symbol.MINUS_WORD)) | (symbol == int(Symbol.SIGN_WORD))
     space, glue = symbol == int(Symbol.SPACE), symbol == int(Symbol.GLUE)
     near = later(space, 1) & later(word, 2)
     far = later(space, 1) & later(glue, 2) & later(space, 3) & later(word, 4)
-    bracket = (symbol == int(Symbol.OPEN)) & (later(word, 1) | near)
+    minus = (symbol == int(Symbol.MINUS)) | (symbol == int(Symbol.MINUS_SIGN)) | (symbol == int(Symbol.DASH))
+    negates = word | minus
+    spaced = later(space, 1) & later(negates, 2)
+    bracket = (symbol == int(Symbol.OPEN)) & (later(negates, 1) | spaced)
     return bracket | ((symbol == int(Symbol.OF)) & near) | ((named > 0) & ~word & (near | far))

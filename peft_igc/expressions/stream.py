@@ -17,14 +17,10 @@ from torch import Tensor
 from ..numbers.token_table import PADDING
 from .alphabet import Symbol
 from .symbols import SymbolTensors, SymbolTokens
-from .words import LONGEST_WORD, hashes_of
+from .words import LONGEST_WORD
 
 
 __all__ = ["Stream", "later", "stream_of", "symbols_in"]
-
-_DIGITS, _N = hashes_of("digits n")
-_FORM = hashes_of("in only just")  # before `digits`
-_PIECES = 3  # of that word, in most vocabularies one
 
 
 class Stream(NamedTuple):
@@ -60,7 +56,6 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     at = (first.gather(1, token) + slot).clamp(min=0)
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
     symbol, unit, named, code, before = _with_words(table, symbol, at)
-    symbol = _as_meant(symbol, named, code, before)
     return Stream(symbol, table.value[at], token, unit, named, code, before, total > width)
 
 
@@ -118,25 +113,6 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     unit = torch.where(known & begins, table.unit[found], 0)
     previous = torch.where(member, codes.gather(1, (word - 1).clamp(min=0)), 0)
     return meaning, unit, torch.where(known, table.named[found], 0), torch.where(member, code, 0), previous
-
-
-def _as_meant(symbol: Tensor, named: Tensor, code: Tensor, before: Tensor) -> Tensor:
-    """The symbols [N, W] with those of words that mean something else beside their neighbours: `in digits`, with no
-    word behind it, asks for the form of a number, and `23 n 49` joins two, if an operation is named. Arguments as the
-    fields of `Stream`."""
-
-    def ahead(x: Tensor, by: int) -> Tensor:
-        return later(x.flip(1), by).flip(1)
-
-    space, digit = symbol == int(Symbol.SPACE), (symbol == int(Symbol.ZERO)) | (symbol == int(Symbol.DIGIT))
-    piece = code == _DIGITS
-    goes_on = ahead(space, 1) & ahead((code != 0) | digit, 2)
-    for _ in range(_PIECES - 1):
-        goes_on = goes_on | (ahead(piece & goes_on, 1) & piece)
-    form = piece & ~goes_on & torch.stack([before == word for word in _FORM]).any(0)
-    joins = (code == _N) & later(digit, 2) & later(space, 1) & ahead(space, 1) & ahead(digit, 2)
-    joins = joins & (named > 0).any(1, keepdim=True)
-    return torch.where(joins, int(Symbol.AND), torch.where(form, int(Symbol.LETTERS), symbol))
 
 
 def later(x: Tensor, by: int) -> Tensor:

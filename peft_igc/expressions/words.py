@@ -190,7 +190,8 @@ _WORDS: dict[str, dict[str, str]] = {
         "noted": """deduct reduce me myself yourself him himself herself us them off onto among between fit please pls
             plz room bus flight page chapter gate highway apartment channel""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
-            opposite binary hexadecimal hex octal roman rounded""",
+            opposite binary hexadecimal hex octal roman rounded remainders modulus magnitude negation complement
+            concatenate unary ternary""",
         "ordinal": "st nd rd th",
         "month": """january february march april june july august september october november december jan feb mar
             apr jun jul aug sep sept oct nov dec""",

@@ -132,11 +132,6 @@ class Pointing(NamedTuple):
     aside: torch.Tensor
     unrelated: torch.Tensor
 
-    @property
-    def asked(self) -> torch.Tensor:
-        """[B, A] float32 probability that arithmetic is asked."""
-        return 1 - self.operator.softmax(-1)[..., -1]
-
     def choose(self) -> Choice:
         """The most probable two numbers of the text, at different places.
 
@@ -161,26 +156,6 @@ class Pointing(NamedTuple):
     def leaning(self, stated: torch.Tensor, odds: float) -> Pointing:
         """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
         return self._replace(operator=_leaning(self.operator, stated, odds))
-
-    def stating(self, where: torch.Tensor, operation: torch.Tensor, swapped: torch.Tensor) -> Pointing:
-        """The distributions with what the text itself says of its calculation.
-
-        Args:
-            where: [B, A] bool, steps whose text states an operation of the two most probable numbers beyond doubt.
-            operation: [B, A] int64 in 0..K - 1, it changes places with the most probable one; other values elsewhere.
-            swapped: [B, A] bool, the later number of the text is the first operand.
-        """
-        places, signs = two_places(self.scores)
-        turned = where & ((places[..., 0] > places[..., 1]) != swapped)
-        places, signs = (torch.where(turned[..., None], x.flip(-1), x) for x in (places, signs))
-        known = torch.full_like(self.scores, NEVER).flatten(-2)
-        known = known.scatter(-1, (2 * places + signs)[..., None], 0.0).view_as(self.scores)
-        each = torch.arange(self.operator.shape[-1], device=operation.device)
-        top = self.operator[..., :-1].argmax(-1)
-        index = torch.where(each == operation[..., None], top[..., None], each)
-        index = torch.where(each == top[..., None], operation[..., None].clamp(min=0), index)
-        operator = torch.where(where[..., None], self.operator.gather(-1, index), self.operator)
-        return self._replace(scores=torch.where(where[..., None, None, None], known, self.scores), operator=operator)
 
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.

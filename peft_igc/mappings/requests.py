@@ -108,16 +108,12 @@ class Wording(NamedTuple):
 
     Attributes:
         stated: [N] bool, the text states a calculation in words, as in `Good day! 5280 divided by 12, please`: it has
-            no numbers but the two that the network chose, and nothing but the name of an operation between these, or
-            its operation is certain.
-        settled: [N] bool, it has no numbers but these, and its operation is certain, so that the network decides only
-            whether the calculation is asked.
+            no numbers but the two that the network chose, and nothing but the name of an operation between these.
         certain: the operation that is stated beyond doubt.
         literals: the literals of the text.
     """
 
     stated: torch.Tensor
-    settled: torch.Tensor
     certain: Certain
     literals: Literals
 
@@ -140,14 +136,8 @@ def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wo
     name = found.names[..., : 2 * len(OPERATIONS)].any(-1)
     only_names = (name & inner).any(1) & ~(found.word & ~name & ~found.link & inner).any(1)
     pair = found.literal.gather(1, chosen).all(1) & (chosen[:, 0] != chosen[:, 1])
-    pair &= ~others.any(1)
     certain = certain_operation(config, found, chosen, turn)
-    settled = pair & (certain.operation >= 0)
-    # Of operations that users add no names are known: a text may ask for one of them.
-    top = reading.operator[..., :-1].argmax(-1).flatten()
-    for at, one in enumerate(config.operations):
-        settled &= (top != at) | (one in OPERATIONS)
-    return Wording((pair & only_names) | settled, settled, certain, found)
+    return Wording(pair & only_names & ~others.any(1), certain, found)
 
 
 def _chosen(reading: Pointing) -> torch.Tensor:
@@ -215,7 +205,7 @@ def signed_by_rule(
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
     stands = (
         *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
-        *(found.negated.any(1), _alone(found, chosen), told, applied),
+        *((found.negated & here).any(1), _alone(found, chosen), told, applied),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around

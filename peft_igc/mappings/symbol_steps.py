@@ -129,7 +129,8 @@ def _is_long(said: Ruling) -> torch.Tensor:
 def _asked(config: Any, said: Ruling, reading: Pointing) -> torch.Tensor:
     """[B, A] bool, a calculation is asked: by the network, or as an expression that ends at the anchor and has another
     form than those of training."""
-    asked = (reading.operator.argmax(-1) < len(config.operations)) & (reading.asked >= config.confidence)
+    chances = reading.operator.softmax(-1)  # [B, A, K + 1]
+    asked = (chances.argmax(-1) < len(config.operations)) & (1 - chances[..., -1] >= config.confidence)
     return asked | (said.expression.reaches & ~_is_plain(said)).view(asked.shape)
 
 
@@ -178,7 +179,7 @@ def decided(
     # What may be a date or a range needs a reading that finds the same by itself.
     same = (result.status == value.status) & (result.sign == value.sign) & (value.scale == 0)
     same &= (result.digits == value.digits).all(-1)
-    sure = reading.asked >= max(SURE, config.confidence)
+    sure = 1 - reading.operator.softmax(-1)[..., -1] >= max(SURE, config.confidence)
     no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
     agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.

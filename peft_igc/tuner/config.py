@@ -164,8 +164,8 @@ class IGCConfig(PeftConfig):
             probability can be changed after training.
         stated_odds (`float`, *optional*, defaults to `20.0`):
             Factor of the odds that arithmetic is asked, at least 1, where the text itself states one calculation of
-            its only numbers: in symbols, or as in `Good day! 5280 divided by 12, please`, or `Divide 5280 by 12`. Such
-            texts seldom ask for anything else. It needs `symbols`; 1 for none. It can be changed after training.
+            its only numbers: in symbols, or as in `Good day! 5280 divided by 12, please`. Such texts seldom ask for
+            anything else. It needs `symbols`; 1 for none. It can be changed after training.
         temperature (`float`, *optional*, defaults to `1.0`):
             Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
             probabilities; 0.001 to 1000. Above 1 they are closer to chance. The most probable reading stays the same.

@@ -134,12 +134,11 @@ def read_and_calculate(
     # In training correct results replace these, so that no rule is asked.
     forced = call.targets is not None and reader.training and config.teacher_forcing
     text = Context.of(ids, ids != PADDING, at, since)
-    own = reading  # the loss is that of the network's own reading, not of what a text states
     reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
     for observer in thread.observers:
         observer(Step(anchors, reading, choice, result, said, first, ids))
     if call.targets is not None:
-        correct, call.report = supervise(config, call.targets, own, choice, result, anchors)
+        correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
@@ -225,8 +224,8 @@ def result_of_step(
         by_rule: whether rules are asked, if the adapter has them.
 
     Returns:
-        The reading, with the odds of texts that state a calculation and with what they say of it; the operands and
-        operator chosen from it; the results; and what the rules say, None if they were not asked.
+        The reading, with the odds of texts that state a calculation; the operands and operator chosen from it; the
+        results; and what the rules say, None if they were not asked.
     """
     if config.symbols is None or not by_rule or not isinstance(reading, Pointing):
         choice = reading.choose()
@@ -239,8 +238,6 @@ def result_of_step(
     words = wording(config, reader, text, reading)
     said = said._replace(stated=said.stated | words.stated)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
-    certain = (words.settled, words.certain.operation, words.certain.swapped & words.certain.ordered)
-    reading = reading.stating(*(x.view(legible.shape) for x in certain))
     choice = reading.choose()
     signed, around = signed_by_rule(config, reader, text, reading, choice, words, said.culprit)
     result = calculate_step(config, signed, legible)
@@ -294,8 +291,8 @@ def supervise(
     Args:
         config: the adapter's config.
         targets: ground truth of each anchor.
-        reading: the distributions of the network alone.
-        choice: what was chosen, by the network and the rules.
+        reading: the distributions.
+        choice: `reading.choose()`.
         result: the calculator's results.
         anchors: [B, A] int64, -1 for none.
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -16,7 +15,6 @@ from peft_igc.inference.audit import Audit, Finding, audit, open_gates
 from peft_igc.inference.audit_causes import CAUSES
 from peft_igc.inference.audit_page import page
 from peft_igc.inference.evaluation import evaluate, generate_answers
-from peft_igc.mappings.readings import Pointing
 from peft_igc.tuner.hooks import active_layer
 
 
@@ -70,12 +68,10 @@ def named(part, items):
     """Wrong answers of a damaged adapter, and how many of them have a cause whose part that is."""
     model, tokenizer = tiny_igc()
     layer, name = active_layer(model)
-    # The odds, and what the texts state beyond doubt, would make up for some of the damage.
-    layer.igc_config[name].stated_odds = 1
+    layer.igc_config[name].stated_odds = 1  # they would make up for some of the damage
     with torch.no_grad():
         DAMAGES[part][0](layer.igc_input_mapping[name], layer.igc_output_mapping[name])
-    with patch.object(Pointing, "stating", lambda reading, *_: reading):
-        causes = audit(model, tokenizer, items, max_new_tokens=16).report["causes"]
+    causes = audit(model, tokenizer, items, max_new_tokens=16).report["causes"]
     return sum(causes.values()), sum(n for cause, n in causes.items() if cause in DAMAGES[part][1]), causes
 
 

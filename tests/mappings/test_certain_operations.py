@@ -1,18 +1,12 @@
 """Operations that a text states beyond doubt, and texts that leave one."""
 
-from unittest.mock import patch
-
 import pytest
 import torch
-from checks import steps_of, targets
 
-from peft_igc import IGCConfig, tiny_base, tiny_igc
+from peft_igc import IGCConfig, tiny_base
 from peft_igc.expressions.literals import literals
 from peft_igc.expressions.symbols import SymbolTokens
 from peft_igc.mappings.certain_operations import certain_operation
-from peft_igc.mappings.readings import Pointing
-from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.hooks import active_layer
 from tests.helpers.symbol_texts import encode
 from tests.mappings.test_symbol_steps import answer
 
@@ -63,6 +57,7 @@ def certain(embedded, text):
         ("multiply the sum of 12 and 5", "?"),
         ("12 plus the 5", "?"),
         ("12 and 5", "?"),
+        ("increase 12 by 5 times", "?"),
         ("the difference between 12 and 5", "?"),
         ("add 12 + 5", "?"),
         ("how many times can I take 35 from 140?", "?"),
@@ -72,19 +67,14 @@ def test_an_operation_is_certain_where_it_stands_between_or_before_both_numbers(
     assert certain(embedded, text) == operation
 
 
-def test_a_certain_operation_and_its_order_are_not_the_networks_to_decide():
-    for text, wanted in (
-        ("Multiply 10 by 5", "50"),
-        ("12 minus 5", "7"),
-        ("subtract 5 from 12", "7"),
-        ("12 plus 5", "17"),
-        ("decrease 615 by 240", "375"),  # read as a division on a real model
-    ):
-        for operands in ((0, 1), (1, 0)):
-            for operator in "+-*/":
-                assert answer(text, operands, operator)[0] == wanted
-        assert answer(text, operator="*", asked=0.01)[0] == "NONE"  # whether it is asked is
-        assert answer(text, operator="none")[0] == "NONE"
+def test_what_the_network_reads_otherwise_is_silent():
+    assert answer("Multiply 10 by 5", (0, 1), "*")[0] == "50"
+    assert answer("Multiply 10 by 5", (0, 1), "/")[0] == "NONE"  # the network is sure of another operation
+    assert answer("12 minus 5", (0, 1), "-")[0] == "7"
+    assert answer("12 minus 5", (1, 0), "-")[0] == "NONE"  # of another order
+    assert answer("subtract 5 from 12", (1, 0), "-")[0] == "7"
+    assert answer("subtract 5 from 12", (0, 1), "-")[0] == "NONE"
+    assert answer("12 plus 5", (1, 0), "+")[0] == "17"
 
 
 @pytest.mark.parametrize(
@@ -94,37 +84,29 @@ def test_a_certain_operation_and_its_order_are_not_the_networks_to_decide():
         "the square of the sum of 3 and 4",
         "What is the inverse of 3 times 4?",
         "the average of the sum of 3 and 4",
+        "the mean of 12 plus 6",
         "the opposite of the product of 3 and 4",
         "the absolute value of 3 minus 8",
         "8 plus 7 in binary",
         "the negative of 3 plus 4",
         "minus the sum of 3 and 4",
+        "What is -(12 plus 5)?",
+        "my age - (12 plus 5)",
+        "Increase 200 by 10 percent",
+        "Reduce 80 by 25 per cent",
+        "What is 100 minus 20 %?",
     ],
 )
-def test_a_word_that_changes_what_is_meant_is_silent(text):
-    for operator in "+-*":
-        assert answer(text, operator=operator)[0] == "NONE"
+def test_what_changes_the_meaning_of_a_request_silences_it(text):
+    for operator in "+-*/":
+        assert answer(text, operator=operator)[0] in ("NONE", "INEXACT")
 
 
-def test_words_that_may_change_what_is_meant_and_do_not():
+def test_words_that_may_change_the_meaning_and_do_not():
     assert answer("i mean 8 plus 7")[0] == "15"
     assert answer("8 plus 7 as a plain integer, not negative")[0] == "15"
-
-
-def test_times_behind_both_numbers_leaves_a_doubt():
-    assert answer("Increase 12 by 5 times", operator="*")[0] == "NONE"
-    assert answer("Increase 12 by 5", operator="*")[0] == "17"
-
-
-def test_only_a_text_without_further_numbers_is_certain():
-    assert answer("Multiply 10 by 5. I am 40.", (0, 1), "/", unrelated=(2,))[0] == "NONE"
-    assert answer("Multiply 10 by 5. I am 40.", (0, 1), "*", unrelated=(2,))[0] == "50"
-
-
-def test_signs_stay_with_their_numbers_where_the_order_is_certain():
-    for operands in ((0, 1), (1, 0)):
-        assert answer("What is -5 minus 12?", operands, "-")[0] == "-17"
-        assert answer("What is -5 minus 12?", operands, "+")[0] == "-17"
+    chat = "<|user|>minus the sum of 3 and 4<|end|><|assistant|>-7<|end|><|user|>12 plus 5?<|end|><|assistant|>"
+    assert answer(chat, (3, 4))[0] == "17"
 
 
 def test_a_verb_of_another_operation_before_a_stated_one_is_silent():
@@ -140,15 +122,16 @@ def test_numbers_that_are_subtracted_and_joined_by_and_have_no_order():
 
 
 def test_a_slip_of_the_keyboard_names_its_operation():
-    assert answer("devide 441 by 21 plz", (0, 1), "+")[0] == "21"  # 462 on a real model
+    assert answer("devide 441 by 21 plz", (0, 1), "+")[0] == "NONE"  # 462 on a real model
+    assert answer("devide 441 by 21 plz", (0, 1), "/")[0] == "21"
     assert answer("substract 5 from 12", (1, 0), "-")[0] == "7"
     assert answer("what is 99 tims 99", (0, 1), "*")[0] == "9801"
 
 
 def test_an_unknown_word_between_two_numbers_names_no_operation():
-    for before in ("what is", "Hey buddy, what is", "Question: what is"):
-        assert answer(f"{before} 99 timz 99", (0, 1), "+")[0] == "NONE"
-        assert answer(f"{before} 99 tims 99", (0, 1), "+")[0] == "9801"  # 198 on a real model
+    for word in ("tims", "timz"):
+        for before in ("what is", "Hey buddy, what is", "Question: what is"):
+            assert answer(f"{before} 99 {word} 99", (0, 1), "+")[0] == "NONE"  # 198 on a real model
     assert answer("stack 35 onto 140", (0, 1), "+")[0] == "175"
     assert answer("what is the sum if 5 boxes 12", (0, 1), "+")[0] == "17"
     for text, operator, wanted in (
@@ -226,23 +209,3 @@ def test_words_that_may_change_a_number_refuse(text):
 def test_a_sign_in_words_counts_whatever_follows():
     assert answer("What is 12 plus negative 5? Answer:", (0, 1), "+", signs=(0, 1))[0] == "7"
     assert answer("Divide 12 by negative 3. Answer:", (0, 1), "/", signs=(0, 1))[0] == "-4"
-
-
-def test_a_loss_is_that_of_the_networks_own_reading_whatever_the_text_states():
-    model, tokenizer = tiny_igc()
-    layer, name = active_layer(model)
-    config = layer.igc_config[name]
-    chat = [{"role": "user", "content": "Divide 84 by 7"}]
-    text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-    ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
-    told = targets(("/", "84", "7"), num_digits=config.num_digits, result_digits=config.result_digits)
-    pointer = layer.igc_input_mapping[name].pointer.requires_grad_()
-    pointer.weight.data.neg_()  # it reads badly, and what the text states mends that
-    config.teacher_forcing = False
-    for training in (False, True):
-        out = model.train(training)(input_ids=ids, **told)
-        with patch.object(Pointing, "stating", lambda reading, *_: reading):
-            assert torch.equal(out.igc_loss, model(input_ids=ids, **told).igc_loss)
-    out.igc_loss.backward()
-    assert pointer.weight.grad.abs().max() > 0
-    assert steps_of(model.eval(), ids, None).result.status.item() == int(Status.OK)
