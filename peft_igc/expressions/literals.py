@@ -35,7 +35,7 @@ _CLOSES = sum(1 << symbol for symbol in (Symbol.EDGE, Symbol.LINE, Symbol.CONTRO
 _CLOSES |= 1 << Symbol.COMMA | 1 << Symbol.SEMICOLON | 1 << Symbol.COLON  # may end a part of a sentence
 _PERSONS = hashes_of("i me myself you yourself he him himself she her herself we us they them")
 _OWN = hashes_of("my your his her our their")
-(_MAY,) = hashes_of("may")  # a month behind a number, a verb elsewhere
+_MAY, *_HALVES = hashes_of("may am pm")  # `May` beside a number is a month; the halves of the day stand behind one
 _MEAN, _INTEGER, _CENT, _PER = hashes_of("mean integer cent per")
 _PERCENT = hashes_of("percent percents")
 _SPEAKERS = hashes_of("i you we")  # mean something
@@ -66,7 +66,7 @@ class Literals(NamedTuple):
     relation: Tensor  # [N, L] bool, a symbol that compares, such as `<`, or the equals sign of an equation: `3 = 5`
     call: Tensor  # [N, L] bool, a bracket at the end of a word that names no operation: `max(`
     unit: Tensor  # [N, L] int64, the unit behind the number that begins, see `symbols`; 0 for none
-    dated: Tensor  # [N, L] bool, a month stands behind the number that begins
+    dated: Tensor  # [N, L] bool, a month stands beside the number that begins, or a time of the day: `5 pm`
     thing: Tensor  # [N, L] int64, `words.letters_hash` of a word behind it that is in no list; 0 for none
     lead: Tensor  # [N, L, 2] int64, the same of the word before it and of the one before that, in a list or not
     gap: Tensor  # [N, L] int64, words between it and the number before it; 0 without one
@@ -184,21 +184,22 @@ def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[
         length: L.
     """
     month = ((stream.symbol == int(Symbol.MONTH)) | (stream.code == _MAY)).long()
+    date = torch.stack([stream.code == word for word in _HALVES]).any(0) | month
     space = shifted(stream.symbol, -1) == int(Symbol.SPACE)
     begins, ends = number & ~later(number, 1), number & ~shifted(number, -1)
     room = month.new_zeros(month.shape[0], length + 1)
     thing = torch.where((stream.symbol == int(Symbol.LETTERS)) & (stream.named == 0), stream.code, 0)
-    behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, month, thing)]
-    ahead = [_before(stream.symbol, x) for x in (stream.code, stream.before, _with_person(stream).long())]
+    behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, date, thing)]
+    ahead = [_before(stream.symbol, x) for x in (month, stream.code, stream.before, _with_person(stream).long())]
     found = [torch.where(ends, x, 0) for x in behind] + [torch.where(begins, x, 0) for x in ahead]
     starts = (stream.code != 0) & (later(stream.code, 1) == 0)
     words = starts.cumsum(1)
     since = words - later(torch.where(ends, words, -1).cummax(1).values, 1)
     found.append(torch.where(begins & (later(ends.cumsum(1), 1) > 0), since, 0))
-    unit, month, thing, *lead, company, gap = (room.scatter_add(1, owner, x)[:, :length] for x in found)
+    unit, date, thing, month, *lead, company, gap = (room.scatter_add(1, owner, x)[:, :length] for x in found)
     code = room.scatter_add(1, stream.token, stream.code)[:, :length]
-    beside = {"unit": unit, "dated": month > 0, "thing": thing, "lead": torch.stack(lead, -1), "company": company > 0}
-    return beside | {"gap": gap, "code": code}
+    beside = {"unit": unit, "dated": date + month > 0, "thing": thing, "lead": torch.stack(lead, -1), "gap": gap}
+    return beside | {"company": company > 0, "code": code}
 
 
 def _with_person(stream: Stream) -> Tensor:

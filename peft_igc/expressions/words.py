@@ -157,7 +157,7 @@ _WORDS: dict[str, dict[str, str]] = {
             hundreds thousand thousands million millions billion billions trillion trillions dozen dozens half halve
             halves halved halving twice thrice double doubled triple tripled quadruple quadrupled third thirds fourth
             fourths quarter quarters fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth
-            tenths hundredth hundredths thousandth thousandths squared cubed couple""",
+            tenths hundredth hundredths thousandth thousandths squared cubed couple zeros zeroes fold""",
         "scale_word": """k m b bn mn mio tn lakh crore score gross bps cent pi π c d e f h j l n o p q r s t u v w y
             z""",
         "minus": "minus",
@@ -178,9 +178,10 @@ _WORDS: dict[str, dict[str, str]] = {
             inch inches kg kilogram kilograms kilo kilos g gram grams mg milligram milligrams lb lbs ounce ounces oz
             ton tons tonne tonnes liter liters litre litres ml milliliter milliliters gallon gallons quart quarts pint
             pints cup cups tablespoon tablespoons teaspoon teaspoons hour hours hr hrs minute minutes min mins second
-            seconds sec secs day days week weeks month months year years decade decades""",
+            seconds sec secs day days week weeks month months year years decade decades fortnight fortnights byte
+            bytes kb mb gb tb yd yds""",
         "money": """dollar dollars cents euro euros pound pounds penny pennies pence usd eur gbp yen rupee rupees
-            nickel nickels dime dimes""",
+            nickel nickels dime dimes buck bucks quid""",
         "sign": "negative",
         "difference": "difference",
         "name": """sum addition adding subtraction subtracting product multiplication multiplying quotient division
@@ -188,7 +189,7 @@ _WORDS: dict[str, dict[str, str]] = {
             lighter cheaper apart gap div mul sub substract substracted substracting subtrack devide devided deviding
             divid mutiply multipy multply mulitply pluss puls tims tiems""",
         "noted": """deduct reduce me myself yourself him himself herself us them off onto among between fit please pls
-            plz room bus flight page chapter gate highway apartment channel""",
+            plz room bus flight page chapter gate highway apartment channel pm""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded remainders modulus magnitude negation complement
             concatenate unary ternary""",
