@@ -160,6 +160,27 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch)
     close(step.reading.operator[5], alone.reading.operator[0])
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_step_within_a_long_text_reads_only_the_places_of_its_context(rows, monkeypatch):
+    reader = reader_of(pointing())
+    ids = encode("12 * 7 = 84 . 5 and 6 ; 35 + 48 =").expand(rows, -1)
+    kept, valid = torch.randn(rows, ids.shape[1], reader.number.shape[0]), torch.ones_like(ids, dtype=torch.bool)
+    anchors, since = torch.full((rows, 1), ids.shape[1] - 1), torch.full((rows, 1), ids.shape[1] - 8)
+    places, read = [], reader._read
+
+    def watched(x, *more):
+        places.append(x.shape[1])
+        return read(x, *more)
+
+    monkeypatch.setattr(reader, "_read", watched)
+    alone = reader(kept, valid, anchors, ids, since)  # with a gradient in one batch, places of the whole text
+    with torch.no_grad():
+        found = reader(kept, valid, anchors, ids, since)
+    assert places == [ids.shape[1], 8]
+    for chosen, wanted in zip(found.choose(), alone.choose(), strict=True):
+        torch.testing.assert_close(chosen, wanted, atol=1e-4, rtol=0)
+
+
 def test_numbers_farther_than_the_configured_distance_are_not_read():
     text = "(12 + 5 + "  # six places, the 12 in the fifth from the end
     assert [results(step_of(pointing("+", 0, max_distance=n), text)) for n in (9, 5, 4)] == [[17], [17], [None]]
