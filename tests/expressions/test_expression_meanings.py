@@ -459,6 +459,11 @@ REFUSED = {
         "2024-05-17T10:30:00",
         "12:30 - 1 =",
     ],
+    "a point that is no sentence's end": [
+        "The total is 2.46 because .8 + . 84 + .82 =",  # 84.82
+        "5 * . 84 + 2 =",
+        "That is 3 -. 84 + 2 =",
+    ],
     "different units": ["5 km + 300 m =", "5 km plus 300 m =", "2 hours + 30 minutes =", "3 m - 20 cm ="],
     "words that change the meaning": [
         "5 &times; 3 =",

@@ -218,6 +218,8 @@ def _have(state: State, symbol: Symbol) -> Step:
         return State("money", mode, 0, (False, True)), Label.CURRENCY
     if symbol is S.DASH and gap:
         return State("dash", mode), Label.NONE
+    if symbol is S.DOT and gap:
+        return State("stop", mode), Label.NONE
     touches = symbol in ALL_WORDS or symbol in CURRENCIES or symbol in (S.OTHER, S.BANG, S.DASH)
     if symbol in STRANGE or (touches and not gap):
         return STRANGER, Label.NONE  # ½, f(3), 3! 4
@@ -229,6 +231,18 @@ def _dash(state: State, symbol: Symbol) -> Step:
     if symbol is S.SPACE:
         return state, Label.NONE
     return _remark(state, symbol)
+
+
+def _stop(state: State, symbol: Symbol) -> Step:
+    """A point and a space before an expression end a sentence, but not behind an operator: `.8 + . 84` is a slip."""
+    if symbol is S.SPACE:
+        return state._replace(number=1), Label.NONE
+    if symbol in _SIGNS or (symbol in _BINARY and symbol is not S.LONE_X):
+        return MALFORMED, Label.NONE
+    before = leave(state.mode, S.DOT)
+    for one in (*[S.SPACE] * state.number, symbol):
+        before = before if isinstance(before, Done) else outside(before, one)
+    return before, Label.NONE
 
 
 def _remark(state: State, symbol: Symbol) -> Step:
@@ -401,6 +415,7 @@ _PHASES: dict[str, Callable[[State, Symbol], Step]] = {
     "have": _have,
     "money": _have,
     "dash": _dash,
+    "stop": _stop,
     "remark": _remark,
     "list mark": _list_mark,
     "wanted": wanted,
