@@ -337,6 +337,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "smollm2_hidden": real_model,
     "smollm2_lora": real_model,
     "smollm2_new_texts": real_model,
+    "smollm2_rules": real_model,
     "smollm2_seeds": real_model,
     "smollm2_reading_layers": reading_layers,
     "symbol_answers": symbol_answers,
