@@ -31,7 +31,8 @@ from peft_igc.demo.settings import LANGUAGE_MODELS
 
 DATA = Path(__file__).parent.parent / "data"
 # Of six authors; the second and the third one wrote after rules had been written against mistakes in the requests of
-# those before them, the fourth one for the settings of today. Stories of the fourth author, mentions of the sixth one.
+# those before them, the fourth one for the settings of today. Stories of the fourth author, mentions of the sixth one,
+# whose texts were hashed before they were measured, behind the training of the adapter that is recorded.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",

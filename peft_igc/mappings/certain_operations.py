@@ -82,9 +82,9 @@ def certain_operation(config: Any, found: Literals, chosen: torch.Tensor, turn: 
     words = (found.gap.gather(1, second) - counted.long()).squeeze(1)
     place = torch.arange(turn.shape[1], device=turn.device)
     inner = (place > first) & (place < second)
-    between = ((found.literal | found.strange | found.operator | found.relation) & inner).any(1)
-    between |= ((found.code == _TIMES) & turn & (place > second)).any(1)
-    plain = found.literal.gather(1, chosen).all(1) & (first != second).squeeze(1) & ~between
+    doubtful = (found.literal | found.strange | found.operator | found.relation) & inner
+    doubtful |= (found.code == _TIMES) & turn & (place > second)
+    plain = found.literal.gather(1, chosen).all(1) & (first != second).squeeze(1) & ~doubtful.any(1)
     named = _named(found, turn)
     sign = torch.full_like(words, NONE)  # index in `OPERATIONS`
     for name, there in _patterns(before, earlier, link, verb, words, found.may_negate.gather(1, second).squeeze(1)):
