@@ -47,6 +47,23 @@ LEADS = (
     "(answer|reply|respond|write|return|output) (only|just|nothing but) (the|a) (number|result|value)(:|.|,) ",
     "(keep it|be) (short|brief|quick|exact|precise)(:|.|,) ", "(where|since|as|because) (is my|i lost my|i can't find "
     "my|i have no|there is no) (calculator|phone|pen|paper)(,|:|?) ",
+    "(i'm|i am|we are|my boss is) (filling in|doing|checking|working on|looking at|stuck with) (a|the|my) (tax "
+    "form|inventory|till|budget|spreadsheet|invoice|worksheet|quote|garden plan|report|recipe)(,|:|;| and|.) (it "
+    "says|i need|now i need|so|it wants|what is|the next line is|there is|) ",
+    "(come on|hurry up|listen|look|hey|oi) you (useless|silly|lazy|lovely|clever|old) (thing|machine|bot|box)(,|:|!) ",
+    "(stop|no more|enough of|quit) (essays|talking|explaining|stories|jokes|excuses)(.|:|,) ",
+    "(ok google|hey siri|alexa|computer|ok computer|ok assistant)(, i mean you|)(,|:|.) ",
+    "(me again|back again|still here|hi again|thanks for earlier|thanks for that|that was great)(,|:|.|!) "
+    "(now|next|this time|also|then|and) ",
+    "(never mind|forget it|forget that|scrap that|not that|hold on|wait)(,|:|...) (just |i only need |give me "
+    "|what's |) ",
+    "(idk|dunno|don't know|no clue|not sure) (how to do this|how this works|what i did wrong|where to "
+    "start)(,|:|...) ",
+    "(is it|would it be|i always forget, is it) (obvious|clear|known|silly to ask) (what is|how much is) ",
+    "(don't laugh|no judgement|be nice|promise not to laugh|this is embarrassing)(,|:) (but |) ",
+    "(i'm|i am|im) (not good with numbers|bad at maths|hopeless at this|too tired|half blind|so slow today)( "
+    "lol|)(,|:|...| so) ",
+    "(for|in) (the|my|our) (quote|budget|seating plan|party|trip|diary|spreadsheet|bakery|garden|rent)(,|:) ",
 )
 # Behind any text.
 TAILS = (
@@ -63,6 +80,10 @@ TAILS = (
     " for (a|my|the) (time|unit|money|currency) (conversion|sheet|table)(.|)",
     "(,|) (and nothing else|nothing more)(.|)",
     " for my (taxes|budget|recipe|essay|kids|report|shopping|trip|notes)( please|)(.|)",
+    ". (I|i) (am|was) (too tired|in a hurry|late|hopeless at maths|fast asleep|on the train|no good at this)(.|)",
+    ". (Yours|Regards|Love|Bye|Best wishes|See you)(, Margaret|, Tom|, your friend|)(.|)",
+    "(,| -) (innit|im blanking|my head hurts|im lost|i always mix this up|kinda urgent|last one today)(.|)",
+    "(,| or) (i'm leaving|i'm uninstalling|i quit|i give up|i go home)(.|)",
     " (lol|haha|hehe|ok|okay|bro|man|mate|dude|buddy)(.|!|)",
 )
 # What is to be done with an answer, behind a request only.
@@ -80,6 +101,12 @@ FORMS = (
     "(,|) if (you can|you know|possible|that's ok|it's not too much|you don't mind|you have time)(.|)",
     "(,|?) (can|could) (you|somebody) (confirm|check|tell me|say)( it|)(?|)",
     "(,|) (i|he|she|we|they) (got|get|think it is|believe it's|said) (something else|wrong|too much|less)(.|)",
+    ". (Don't|Do not|Never|No need to|Please don't) (show|give|write|explain|add) (the|any) "
+    "(steps|working|explanation|words|text|reasoning)(.|!|)",
+    ". (Result|Answer|Number|Figures|The result|Only the number|Just the result) (only|please|pls|is all i need)(.|)",
+    ". (Write|Say|Give|Return|Print|Show) (nothing but|only|just) the (answer|result|number)(.|!|)",
+    "(,|.) (keep the sign|mind the sign|a negative result is fine|below zero is fine)(.|)",
+    ". (What|Which number) (do|should|must) (i|we) (write|put|enter|fill in|tell them)(?|)",
 )
 # Behind a request only: behind `Ann has 5 pens and 3 pears` these would ask for a sum.
 ASKING_TAILS = (
@@ -133,7 +160,7 @@ def casual(text: str, parts: Parts, rng: random.Random, asks: bool = True) -> st
     if rng.random() < 0.35:
         tails = TAILS + FORMS + ASKING_TAILS * 2 if asks else TAILS
         tail = choose(drawn(lambda: line_of(tails, rng), parts).template, rng)
-        text = text.rstrip(" ?." if tail[0] in "?," else "") + tail
+        text = text.rstrip(" ?." if tail[0] in "?,." else "") + tail
     elif rng.random() < 0.12:
         text = text.rstrip(" .") + rng.choice(JOINTS[:-1]) + _clause(parts, rng)
     if rng.random() < 0.35:

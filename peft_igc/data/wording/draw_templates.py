@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Mapping
 
-from . import everyday, plain_texts, requests
+from . import everyday, mentions, plain_texts, requests
 from .grammar import Draft, Part, choose, expand, line_of, part_of
 from .look_alikes import LOOK_ALIKES
 from .stories import CROSSED, STORIES, TRICKS
@@ -39,6 +39,7 @@ _EVERYDAY = {
     form: fs + tuple(f for key, more in everyday.FRAMES.items() if form in key.split() for f in more)
     for form, fs in _FRAMES.items()
 }
+_MENTIONS = [(forms, frame) for forms, frames in mentions.FRAMES.items() for frame in frames]
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
 # Questions that a hasty person may mean for another story, too: `20 players form groups of 4. How many is that?`
 _VAGUE = re.compile(
@@ -101,10 +102,12 @@ def look_alike(rng: random.Random) -> Draft:
 
 
 def silent(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
-    """A text that asks for no calculation, with its completion; `kind` is one of `plain_texts.KINDS`.
+    """A text that asks for no calculation, with its completion; `kind` is one of `plain_texts.KINDS` or "mentions".
 
     With `everyday` most stories look as if they asked for a calculation: `stories.CROSSED`, `stories.TRICKS`.
     """
+    if kind == "mentions":
+        return _mentioned(rng)
     if kind == "stories":
         draw = rng.random() if everyday else 1.0
         return _crossed(rng) if draw < 0.3 else line_of(TRICKS, rng) if draw < 0.65 else _told("other", rng)
@@ -120,6 +123,13 @@ def silent(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
     pool = plain_texts.PLAIN[kind]
     completion = rng.choices(tuple(pool), [len(lines) for lines in pool.values()])[0]
     return line_of(pool[completion], rng)._replace(completion=completion)
+
+
+def _mentioned(rng: random.Random) -> Draft:
+    """A text that names a calculation and asks for something else."""
+    forms, frame = rng.choice(_MENTIONS)
+    expressions = rng.choice((requests.EXPRESSIONS, everyday.EXPRESSIONS))[rng.choice(tuple(requests.EXPRESSIONS))]
+    return _put(frame, rng.choice(expressions[rng.choice(forms.split())]), rng)
 
 
 def _quoted(rng: random.Random) -> Draft:

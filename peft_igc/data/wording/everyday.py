@@ -30,6 +30,29 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "what (should|must|do) I (write|fill in|get) for {x}(?|)",
         "(kindly|please be so kind and) (tell|give|show) me {x}(.|)", "(please |kindly |)tell {x}(.|)",
         "{x} in (my head|one line) is hard(.|,|) what is it(?|)", "{x} (gives|makes|means) (me |)what(?|)",
+        "(I|we) (forgot|forget|never learned|can't remember|always forget) how to (do|solve|work out) (this|this "
+        "one|it): {x}",
+        "(my|our|the) (son|daughter|kid|class|neighbour) (is stuck on|struggles with|cries over|can't do|keeps "
+        "asking about) {x}(, what is it|, help|, what's the answer|. How much is it)(?|)",
+        "(everyone|nobody|my sister|the app) (says|gets|has) something else for {x}, (what is right|which is it|what "
+        "do you get)(?|)",
+        "(we|they) (argue|were arguing|have a bet|disagree) about {x}(, what's the right number|. What is it|, who "
+        "knows it)(?|)", "(bet|I bet) you (can't|cannot|can) do {x}(.|)",
+        "(pop quiz|quick quiz|trivia|brain teaser|riddle|challenge|test|easy one|warm-up)(:|,| time:) {x}(?|)",
+        "(check|verify|confirm) {x} for me, what (is it|comes out|do you get)(?|)",
+        "(it says|the form says|my notes say|the recipe says|the sheet says) {x}, (so how much is it|what do I "
+        "write|what is that|what goes there)(?|)",
+        "(never mind the rest|forget the rest|ignore the above|actually no|on second thought|anyway)(,|:|...) (just "
+        "give me|what is|tell me|do) {x}(?|)",
+        "\"{x}\"(, what is it| - the answer please|, how much is that|, just the number| = what)(?|)",
+        "{x}(, and that is| is equal to| equals| would be| should be)(:|...|?|)",
+        "{x} (or I leave|or else|before lunch|and be quick|and nothing else|now|if you can|I mean)(.|)",
+        "(Do you happen to know|Would you know|Can you say|I would like to know|I'd like|I wish to know) {x}(?|.|)",
+        "(Kindly|Please) (provide|supply|state|return|output|evaluate|report) (the result of |the value of |){x}( as "
+        "one number| for me| exactly|)(.|)",
+        "(Return|Show|Write|Give|Print|State) (me |)(the result of|the value of|the outcome of) {x} (as a "
+        "(bare|plain|single|whole) number|on its own line|in figures|without commas|and nothing else)(.|)",
+        "(Your task|The task|The job|The exercise) (is|is to find|is to get) {x}(. Only the result.|.|)",
     ),
     "verbs": (
         "(say|suppose|imagine|let's say|assume) (I|you|we) {x}. (What's the answer|What comes out|How much is that|"
@@ -42,6 +65,13 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "(could|would) you be so kind (as to|and) {x}(?|)", "(would|do) you mind if I ask you to {x}(?|)",
         "{X}, (what's that|how much is it|what is the answer)?", "{X} (and give me|then show) the number.",
         "(trying|want|have|about) to {x}, (what is the answer|what should I get)(?|)",
+        "(I|we) (forgot|forget|never learned|can't remember) how to {x}, (what is it|help|what comes out)(?|)",
+        "(the|my) (form|sheet|teacher|recipe|boss|quiz|manual) (says|wants me|tells me|asks me) to {x}(. What do I "
+        "write|, what is it|. Result please|, how much is that)(?|)",
+        "(Your task|Your job|The task|The exercise) is to {x}. (Write only the answer|Answer with a number|Give the "
+        "result|Write nothing else).", "{X} and (tell|show|give) me( the result| what you get| the number|)(.|)",
+        "{X} (or I leave|before lunch|and be quick|and nothing else|I mean|lol|thx)(.|)",
+        "(pop quiz|quick one|easy one|last one|challenge)(:|,) {x}(?|.|)",
     ),
 }
 
@@ -76,6 +106,13 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "total)(?|)", "(numbers|values|amounts)(:|) {a} and {b}. (Total|Sum|Added up|Together)?",
             "(paid|spent|earned|lost|got) {a} (then|and then|and) {b}, how much (in all|in total|altogether)(?|)",
             "(yesterday|before|first) {a}, (today|after|then) {b} more, (total|in all|altogether)(?|)",
+            "(add|sum|total|combine) (these|those|the) (invoices|bills|amounts|scores|weights|boxes)(:|,|...) {a} "
+            "(and|plus) {b}(. What's the total|, please|. Result|)(?|.|)",
+            "(paid|spent|counted|got|have) {a} (for|on|in) (rent|food|front|kitchen|first box) and {b} (for|on|in) "
+            "(shoes|back|garage|second box), (add them up|add those|what's the sum|sum please)(?|.|)",
+            "(invoices|scores|expenses|readings|miles) (were|are) {a} and {b}, (add them|sum them up|the total)( "
+            "please|)"
+            "(.|?|)", "(put|bring) {a} and {b} together with a plus( sign|)(.|)",
         ),
     },
     "-": {
@@ -99,7 +136,7 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "(lose|spend|use|give away|hand out|pay) {b} (of|out of|from) {a}", "(deduct|withdraw) {b} from {a}",
             "(have|start with|own|begin with) {a} and (lose|spend|use up|give away|pay) {b}",
             "(go|move|count|step) (down|back) {b} from {a}", "take {b} away out of {a}",
-            "make {a} (smaller|less) by {b}",
+            "make {a} (smaller|less) by {b}", "take {b} (off|away off) {a}",
         ),
         "whole": (
             "{b} (from|off) {a}(, what's left| leaves what| leaves|)(?|)", "{b} out of {a}(, what's left| leaves)(?|)",
@@ -116,6 +153,17 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "how far is it from {b} to {a}(?|)",
             "if {a} (falls|drops|sinks|decreases|goes down) by {b}, what (is the new number|is left|remains)(?|)",
             "{a} (goes|went|drops|fell) down (by |){b}, (now what|what is it now|new number)(?|)",
+            "(I|we) (had|have) {a} in (my account|stock|the till|the box) and (the dentist|the shop|a client|my son) "
+            "took {b}. (Can you subtract that|Please subtract|Subtract that|What's left)(?|.|)",
+            "(expected|ordered|planned) {a}, (counted|got|used) {b}, (what's the difference|subtract "
+            "please|difference|how much is missing)(?|.|)",
+            "{a} (euros|dollars|pages|miles|seats|boxes) minus {b}(. How many|, how much is that|. What is left|)(?|)",
+            "(how much|how many) (bigger|larger|more|greater|higher|older) is {a} than {b}(?|)",
+            "by how much is {a} (bigger|larger|more|greater|higher|better) than {b}(?|)",
+            "(how far|how much) apart are {a} and {b}(?|)",
+            "(minuend|first) {a}, (subtrahend|second) {b}, (what's the |)difference(?|)",
+            "the (old|earlier) (reading|price|value) was {b}, the new one is {a}(, what's|. What is|, give me|, "
+            "find) the (increase|change|difference)(?|)",
         ),
     },
     "*": {
@@ -150,6 +198,16 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "{b} (a week|per week|each week) for {a} weeks, how (much|many) (is that|in total|altogether)(?|)",
             "(each|every) (box|bag|row|pack|class|car) has {b}, (there are|I have|we got) {a} of them, (how many is "
             "that|total)(?|)", "(area|surface) of {a} by {b}(?|)",
+            "(order|stock|set|load) of {a} (cartons|boxes|crates|packs) with {b} (cans|eggs|pens|bottles) each. "
+            "(Please multiply|Multiply|How many in all|Multiply that)(?|.|)",
+            "{a} (tiles|seats|plants|cars) per row and {b} rows, (multiply those|please multiply|so multiply|times "
+            "each other)(. How many|)(?|.|)",
+            "(number of seats|seats|tiles|chairs): {a} (per|in each|a) row times {b} rows(. Total|, total|. How "
+            "many|)(?|)",
+            "(tickets|books|shirts|chairs) (cost|are) {a} and we (want|need|buy) {b} of them, (multiply|please "
+            "multiply|pls multiply|what do we pay)(?|.|)",
+            "{a} (times|multiplied by) {b} (for (a|my) (quote|plan|budget|report)|as an estimate|for the kitchen)(, "
+            "only the number| please|)(.|)",
         ),
     },
     "/": {
@@ -169,18 +227,28 @@ EXPRESSIONS: dict[str, dict[str, tuple[str, ...]]] = {
             "(divide|split|share) {a} (by|between|among) {b}", "(split|break) {a} (into|up into) {b}",
             "(split|break|cut|chop) {a} into {b} (groups|parts|pieces|equal bits)",
             "(share|hand|deal) out {a} (to|between|among) {b} (people|kids|friends)",
-            "(fit|put) {a} into {b} (equal groups|boxes|bags)",
+            "(fit|put) {a} into {b} (equal groups|boxes|bags)", "(split|cut|share) {a} in {b} (equal |)(parts|pieces)",
         ),
         "whole": (
             "(quotient|divide|division)(:|) {a} (by|and|over) {b}(?|)", "how many (times |){b} in {a}(?|)",
             "{a} (for|between|among|split by|shared by|divided among) {b} (people|kids|friends|teams|of us), (how "
             "much|how many|what) (each|per person|for each|does each get)(?|)",
             "how many times (can you fit|do you get|can I take) {b} (in|into|out of|from) {a}(?|)",
+            "{b} (divides|divided|goes) into {a} how many times(?|)", "how many times does {b} divide into {a}(?|)",
             "{b} into {a} (goes|is|goes how many times)(?|)",
             "(I|We) (have|got|need) {a} (for|to share among|to split between) {b} (people|kids|groups). (How many "
             "each|What does each get|How much per person)?",
             "how many (groups|boxes|packs|bags|teams) of {b} (can I make from|in|out of|from|fit in) {a}(?|)",
             "{a} (in|into) groups of {b}, how many groups(?|)", "{a} (in|into) bags of {b}, how many bags(?|)",
+            "(for|in) (the|my) (seating plan|budget|game|trip): {a} (guests|people|children|players) divided by {b} "
+            "(tables|groups|cars|teams)(. How many each|)(?|.|)",
+            "(loan|debt|rent|bill) of {a} divided (over|by) {b} (payments|months|weeks|people)(, what's the monthly "
+            "amount|, how much each|. What is one payment|)(?|.|)",
+            "(I|we) (pack|sort|put) {a} (eggs|pens|books|cans) in (trays|boxes|bags) of {b}, (pls |please |)divide(. "
+            "How many boxes| so I know how many|)(?|.|)",
+            "(We need to|Please|Can you|I want to) (share|split|divide) (a bill of |){a} "
+            "(euros|dollars|sweets|coins) (equally |)(among|between) {b} (friends|kids|of us|people)(. Divide "
+            "please|)(?|.|)",
             "{a} (dollars|euros|miles|pages) in {b} days, how (much|many) (a|per|each) day(?|)",
             "{a} (dollars|euros|miles|pages) in {b} hours, how (much|many) (an|per|each) hour(?|)",
             "what number times {b} (gives|makes|is) {a}(?|)",

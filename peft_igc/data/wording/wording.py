@@ -44,7 +44,8 @@ _LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 # Shares of the kinds of texts. Large pools have more, because the least used drafts are preferred (`Wording.used`).
 _UNSUPPORTED = dict.fromkeys(unsupported.KINDS, 0.14) | {unsupported.THREE: 0.55, unsupported.OTHER: 0.16}
 _SILENT = dict(zip(plain_texts.KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
-_EVERYDAY_STORIES = 0.2  # as many more of the texts without a calculation where `casual` is above 0
+# Further shares of the texts without a calculation where `casual` is above 0.
+_EVERYDAY = {"stories": 0.2, "mentions": 0.2}
 
 
 class Text(NamedTuple):
@@ -154,8 +155,8 @@ class Wording:
         """A text that asks for no calculation; arguments as in `unsupported_request`, with `plain_texts.KINDS`."""
 
         everyday = mixture.casual > 0
-        if kind is None and everyday and rng.random() < _EVERYDAY_STORIES:
-            kind = "stories"
+        if kind is None and everyday:
+            kind = rng.choices((*_EVERYDAY, None), (*_EVERYDAY.values(), 1 - sum(_EVERYDAY.values())))[0]
 
         def draft() -> Draft:
             wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
