@@ -19,7 +19,7 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording import casual, context_texts, draw_templates, everyday, plain_texts, requests
+from peft_igc.data.wording import casual, context_texts, draw_templates, everyday, mentions, plain_texts, requests
 from peft_igc.data.wording.grammar import Part, choose, drawn, expand, is_held_out, is_new, line_of, part_of
 from peft_igc.data.wording.requests import BIGBENCH
 from peft_igc.data.wording.stories import CROSSED, STORIES, TRICKS
@@ -629,14 +629,36 @@ def test_stories_that_only_look_like_a_calculation_have_two_numbers_and_another_
     assert not [text for text in crossed if text.endswith(refused)]  # whatever the story, they may ask for a result
 
 
-def test_a_fifth_more_of_the_plain_texts_are_stories_where_texts_are_casual():
-    def stories(mixture):
+def test_where_texts_are_casual_a_fifth_of_the_plain_ones_are_stories_and_a_fifth_name_a_calculation():
+    def shares(mixture):
         wording, rng = Wording(TRAINING.parts, TRAINING.around), random.Random(0)
         kinds = [wording.plain_text(["9", "4", "3", "2", "1"], rng, mixture).kind for _ in range(600)]
-        return kinds.count("stories") / len(kinds)
+        return kinds.count("stories") / len(kinds), kinds.count("mentions") / len(kinds)
 
-    assert stories(TOKENS_MIXTURE) < 0.14
-    assert 0.2 < stories(dataclasses.replace(TOKENS_MIXTURE, casual=0.5)) < 0.34
+    stories, mentioned = shares(TOKENS_MIXTURE)
+    assert stories < 0.14
+    assert mentioned == 0
+    stories, mentioned = shares(dataclasses.replace(TOKENS_MIXTURE, casual=0.5))
+    assert 0.2 < stories < 0.34
+    assert 0.14 < mentioned < 0.26
+
+
+def test_a_text_that_names_a_calculation_has_an_expression_of_every_form_and_asks_for_nothing():
+    lines = [(forms.split(), line) for forms, frames in mentions.FRAMES.items() for line in frames]
+    requested = {line for frames in (requests.FRAMES, everyday.FRAMES) for line in itertools.chain(*frames.values())}
+    asked = {one for line in requested for one in expand(line)}
+    for forms, line in lines:
+        assert all(forms_of[form] for forms_of in requests.EXPRESSIONS.values() for form in forms)
+        for one in expand(line):
+            assert one.count("{x}") == 1, one
+            assert set(re.findall(r"\{(\w+)\}", one)) <= {"x", "c", "w", "name", "other", "city"}, one
+            assert not re.search(r"[0-9]|[+*/=]", one), one  # signs would be part of an expression in symbols
+            assert one not in asked
+            assert ("verbs" in forms) == ('"{x}"' in one), one  # `add 3 and 4` is a phrase in quotation marks only
+    wording, rng = Wording(TRAINING.parts, TRAINING.around), random.Random(0)
+    mixture = dataclasses.replace(TOKENS_MIXTURE, casual=0.5)
+    found = {wording.plain_text(["9", "4", "3", "2", "1"], rng, mixture, "mentions").text for _ in range(500)}
+    assert len(found) > 450
 
 
 def test_the_form_of_bigbench_is_never_typed_casually():

@@ -82,7 +82,7 @@ TAILS = (
     " for my (taxes|budget|recipe|essay|kids|report|shopping|trip|notes)( please|)(.|)",
     ". (I|i) (am|was) (too tired|in a hurry|late|hopeless at maths|fast asleep|on the train|no good at this)(.|)",
     ". (Yours|Regards|Love|Bye|Best wishes|See you)(, Margaret|, Tom|, your friend|)(.|)",
-    "(,| -) (innit|im blanking|my head hurts|im lost|i always mix this up|kinda urgent|last one today)(.|)",
+    "(,|...) (innit|im blanking|my head hurts|im lost|i always mix this up|kinda urgent|last for today)(.|)",
     "(,| or) (i'm leaving|i'm uninstalling|i quit|i give up|i go home)(.|)",
     " (lol|haha|hehe|ok|okay|bro|man|mate|dude|buddy)(.|!|)",
 )
