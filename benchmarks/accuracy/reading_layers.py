@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,7 @@ def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: in
     Returns:
         Temperature, confidence, steps and seconds of the training, and by set the counts with and without a threshold.
     """
-    folder = data_folder()
-    sets: dict[str, Any] = generated_sets(settings.per_group, settings.per_set, 0, settings.reading)
-    sets |= {name: plain_requests(name) for name in SHA256} | measured_items(folder)
-    sets = {name: [one for one in items or () if _is_short(one["prompt"], settings)] for name, items in sets.items()}
+    folder, sets = data_folder(), measured_sets(settings)
     excluded = [one for name in ANSWERED for one in sets[name] if one.get("igc_operator")]
     real = [row for row in training_refusals(folder) if _is_short(row["prompt"][0]["content"], settings)]
 
@@ -62,21 +60,39 @@ def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: in
     model = get_peft_model(model.to(device), demo_config(tokenizer, stage))
     rows = [*generated_rows(excluded, seed, settings), *real]
     training = train_reading(model, tokenizer, rows, seed, None, stage, print)
-    config = model.peft_config["default"]
+    found = all_read(model, tokenizer, sets, settings)
+    return {**found, "seconds": training["seconds"], "steps": training["steps"]}
+
+
+def measured_sets(settings: LanguageModelSettings) -> dict[str, list[Any]]:
+    """All sets of items by name, of prompts that are not too long; empty without the folder of texts."""
+    sets: dict[str, Any] = generated_sets(settings.per_group, settings.per_set, 0, settings.reading)
+    sets |= {name: plain_requests(name) for name in SHA256} | measured_items(data_folder())
+    return {name: [one for one in items or () if _is_short(one["prompt"], settings)] for name, items in sets.items()}
+
+
+def all_read(
+    model: Any, tokenizer: Any, sets: Mapping[str, Sequence[Any]], settings: LanguageModelSettings
+) -> dict[str, Any]:
+    """Calibrates a trained reading, and reads all sets with it.
+
+    Returns:
+        Temperature and confidence, and by set the counts with and without a threshold. The model keeps both.
+    """
+    config, stage = model.peft_config["default"], settings.reading
     texts = calibration_texts(stage.calibration_items, config)
-    texts += [one for one in calibration_items(folder) if _is_short(one["prompt"], settings)]
-    found = calibrate(model, tokenizer, texts, most_wrong=stage.most_wrong)
+    texts += [one for one in calibration_items(data_folder()) if _is_short(one["prompt"], settings)]
+    found = calibrate(model, tokenizer, texts, most_wrong=stage.most_wrong, least=stage.least_confidence)
 
     measured: dict[str, Any] = {}
-    for name, confidence in (("calibrated", found.confidence), ("no threshold", 0.0)):
+    for name, confidence in (("no threshold", 0.0), ("calibrated", found.confidence)):
         config.temperature, config.confidence = found.temperature, confidence
         for key, items in sets.items():
             told = read(model, tokenizer, items, batch_size=settings.batch_size_of_test) if items else None
             counts = told and {one: told[one] for one in ("n", "right", "wrong", "silent")}
             measured.setdefault(key, {})[name] = counts
-            print(f"layer {layer}, {name}, {key}: {counts}", flush=True)
-    fitted = {"temperature": found.temperature, "confidence": found.confidence}
-    return {**fitted, "seconds": training["seconds"], "steps": training["steps"], "sets": measured}
+            print(f"layer {config.layer}, {name}, {key}: {counts}", flush=True)
+    return {"temperature": found.temperature, "confidence": found.confidence, "sets": measured}
 
 
 def _is_short(prompt: str, settings: LanguageModelSettings) -> bool:

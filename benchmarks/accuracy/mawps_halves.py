@@ -1,0 +1,66 @@
+"""MAWPS in two halves, split by wording: one half to train on, the other one to measure.
+
+Two questions have one wording if they differ in their numbers and names only, so no question of the measured half has
+a trained twin. Trained are questions of one step whose two numbers are its operands, and as refusals those of several
+steps. The other ones (a number in words, a third number, decimals) train nothing.
+Try it: `pytest tests/benchmarks/test_mawps_halves.py`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from peft_igc.data.columns import label
+from peft_igc.data.files import read_rows
+from peft_igc.demo.real_text import MAWPS, measured_items
+from peft_igc.numbers.calculator import NO_ARITHMETIC
+
+
+NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
+_NAME = re.compile(r"\b[A-Z][a-z]+\b")
+_STEP = re.compile(r"([0-9]+) ([-+*/]) ([0-9]+)")
+
+
+def is_trained(question: str) -> bool:
+    """Whether a question is in the half that is trained, by a hash of its wording."""
+    wording = _NAME.sub("", NUMBER.sub("#", question))
+    return hashlib.blake2b(" ".join(wording.split()).encode(), digest_size=1).digest()[0] % 2 == 0
+
+
+def trained_rows(folder: Path) -> list[dict[str, Any]]:
+    """Conversational rows with operand columns of the trained half."""
+    rows = []
+    for item in read_rows(folder / MAWPS, wanted="with a text"):
+        if is_trained(item["question"]) and (columns := _columns(item)) is not None:
+            said = columns["igc_result"] or "I will work that out step by step."
+            prompt, completion = ([{"role": role, "content": text}] for role, text in
+                                  (("user", item["question"]), ("assistant", said)))  # fmt: skip
+            rows.append({"prompt": prompt, "completion": completion, **columns})
+    return rows
+
+
+def measured_half(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The sets `word_problems` and `several_steps_mawps` of `measured_items`, without the trained half."""
+    sets = measured_items(folder)
+    return {
+        name: [item for item in sets[name] or () if not is_trained(item["prompt"])]
+        for name in ("word_problems", "several_steps_mawps")
+    }
+
+
+def _columns(item: dict[str, Any]) -> dict[str, Any] | None:
+    """The operand columns of a question; None if it is not trained."""
+    expression = item["expression"]
+    if len(re.findall(r" [-+*/] ", expression)) > 1:
+        return {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+    step = _STEP.fullmatch(expression)
+    numbers = [number.replace(",", "") for number in NUMBER.findall(item["question"])]
+    if step is None or sorted(numbers) != sorted((step[1], step[3])):
+        return None
+    result = label(step[2], step[1], step[3], 40, 40)
+    if not isinstance(result, str):
+        return None
+    return {"igc_operator": step[2], "igc_operands": [step[1], step[3]], "igc_result": result}
