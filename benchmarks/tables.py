@@ -256,10 +256,14 @@ def real_model(found: dict[str, Any]) -> str:
 
 
 def reading_layers(found: dict[str, Any]) -> str:
-    """What the reading at each layer gives, with the fitted threshold and without one: right, wrong and silent."""
+    """What the reading at each layer gives, with the fitted threshold and, if measured, without one: right, wrong and
+    silent."""
     layers = found["layers"]
-    ways = [(layer, way) for layer in layers for way in ("calibrated", "no threshold")]
-    head = ["texts", "n", *(f"layer {layer}, " + way.replace("calibrated", "fitted threshold") for layer, way in ways)]
+    known = [told for layer in layers.values() for told in layer["sets"].values() if told["calibrated"]]
+    kinds = [way for way in ("calibrated", "no threshold") if all(way in told for told in known)]
+    ways = [(layer, way) for layer in layers for way in kinds]
+    named = {"calibrated": ", fitted threshold" if len(kinds) > 1 else "", "no threshold": ", no threshold"}
+    head = ["texts", "n", *(f"layer {layer}{named[way]}" for layer, way in ways)]
     rows = []
     for name, told in layers[next(iter(layers))]["sets"].items():
         if told["calibrated"] is None:

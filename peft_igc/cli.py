@@ -106,6 +106,13 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
         default="tokens",
         help="how numbers pass between text and calculator; `hidden` is the paper's (default: %(default)s)",
     )
+    demo.add_argument(
+        "--layer",
+        type=int,
+        metavar="N",
+        help="decoder layer behind which the calculator reads and writes (default: 1). A deeper one understands texts "
+        "better, and is trained more slowly",
+    )
     demo.add_argument("--minutes", type=float, metavar="M", help="end the reading's training after M minutes")
     demo.add_argument("--per-group", type=_positive, metavar="N", help="test items per subtask (default: 200)")
     demo.add_argument(

@@ -28,12 +28,11 @@ def demo(arguments: argparse.Namespace) -> int:
     from .demo.run import run_demo
     from .demo.settings import SETTINGS
 
-    changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
     outcome = run_demo(
         arguments.output,
         seed=arguments.seed,
         minutes=arguments.minutes,
-        settings=dataclasses.replace(SETTINGS[arguments.interface], **changes),
+        settings=dataclasses.replace(SETTINGS[arguments.interface], **_given(arguments, "layer", "per_group")),
         device=_device(arguments.device or "cpu"),
         say=_say,
     )
@@ -48,19 +47,25 @@ def _demo_on(arguments: argparse.Namespace) -> int:
     from .demo.smollm2 import NAME, smollm2_base
 
     folder = smollm2_base(say=_say) if arguments.base == NAME else Path(arguments.base)
-    changes = {} if arguments.per_group is None else {"per_group": arguments.per_group}
+    settings = LANGUAGE_MODELS[arguments.interface]
+    reading = dataclasses.replace(settings.reading, **_given(arguments, "layer"))
     outcome = run_language_model(
         folder,
         arguments.output,
         name=arguments.base,
         seed=arguments.seed,
         minutes=arguments.minutes,
-        settings=dataclasses.replace(LANGUAGE_MODELS[arguments.interface], **changes),
+        settings=dataclasses.replace(settings, reading=reading, **_given(arguments, "per_group")),
         device=_device(arguments.device),
         say=_say,
     )
     _say(f"\n{outcome.table}\n")
     return _end_of_demo(outcome, str(folder))
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Those of the arguments of these names that the command line has."""
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
 def _end_of_demo(outcome: Any, base: str) -> int:

@@ -280,9 +280,10 @@ def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, c
         return outcome[0]
 
     monkeypatch.setattr(demo, "run_demo", fake)
-    assert cli.main(["demo", "--output", "x", "--seed", "3", "--minutes", "2.5", "--per-group", "7"]) == 1
+    options = ["--seed", "3", "--minutes", "2.5", "--per-group", "7", "--layer", "3"]
+    assert cli.main(["demo", "--output", "x", *options]) == 1
     assert (given["output"], given["seed"], given["minutes"]) == ("x", 3, 2.5)
-    assert given["settings"] == dataclasses.replace(SETTINGS["tokens"], per_group=7)
+    assert given["settings"] == dataclasses.replace(SETTINGS["tokens"], per_group=7, layer=3)
     cli.main(["demo", "--output", "x", "--interface", "hidden"])
     assert given["settings"] == SETTINGS["hidden"]
     shown = capsys.readouterr().out

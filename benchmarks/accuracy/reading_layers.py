@@ -6,7 +6,9 @@ chooses, and with no threshold. A deeper calculator costs nothing more at infere
 more of the base.
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.reading_layers --base .cache/smollm2/base \
-        --layers 1 6 12 --steps 200 --output benchmarks/results/reading_layers.json
+        --layers 1 6 12 --steps 900 --output benchmarks/results/smollm2_reading_layers.json
+
+With `--mawps` half of MAWPS's wordings are trained as well, and MAWPS is measured on the other half.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ import torch
 from peft import get_peft_model
 from transformers import set_seed
 
+from benchmarks.accuracy.mawps_halves import measured_half, trained_rows
 from benchmarks.accuracy.real_model import SHA256, changed, plain_requests
 from benchmarks.common.measuring import facts
 from peft_igc.calibration.run import calibrate
 from peft_igc.demo.real_model import generated_rows
-from peft_igc.demo.real_text import calibration_items, data_folder, measured_items, training_refusals
+from peft_igc.demo.real_text import VARIABLE, calibration_items, data_folder, measured_items, training_refusals
 from peft_igc.demo.run import demo_config
 from peft_igc.demo.settings import LANGUAGE_MODEL, LanguageModelSettings
 from peft_igc.demo.stages import train_reading
@@ -35,7 +38,12 @@ from peft_igc.inference.loading import load_base
 from peft_igc.trainer.precision import in_bf16
 
 
-def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: int, device: str) -> dict[str, Any]:
+MAWPS_TIMES = 4  # how often each of its rows is among those of an epoch
+
+
+def layer_read(
+    base: Path, layer: int, settings: LanguageModelSettings, seed: int, device: str, mawps: bool = False
+) -> dict[str, Any]:
     """Trains the reading behind one layer, and reads all sets.
 
     Args:
@@ -44,13 +52,19 @@ def layer_read(base: Path, layer: int, settings: LanguageModelSettings, seed: in
         settings: of the demonstration; their layer is not used.
         seed: of the adapter's initial weights and of the rows.
         device: where it is trained.
+        mawps: train on half of MAWPS's wordings as well, and measure MAWPS on the other half.
 
     Returns:
         Temperature, confidence, steps and seconds of the training, and by set the counts with and without a threshold.
     """
     folder, sets = data_folder(), measured_sets(settings)
     excluded = [one for name in ANSWERED for one in sets[name] if one.get("igc_operator")]
-    real = [row for row in training_refusals(folder) if _is_short(row["prompt"][0]["content"], settings)]
+    people = training_refusals(folder)
+    if mawps:
+        if folder is None:
+            raise ValueError(f"`--mawps` needs the folder of texts. Name it in `{VARIABLE}`.")
+        people, sets = people + trained_rows(folder) * MAWPS_TIMES, sets | measured_half(folder)
+    real = [row for row in people if _is_short(row["prompt"][0]["content"], settings)]
 
     bf16 = in_bf16(device)
     model, tokenizer = load_base(base, "bfloat16" if bf16 else "float32")
@@ -109,12 +123,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="changes of the settings")
+    parser.add_argument("--mawps", action="store_true", help="train on half of MAWPS, and measure the other half")
     arguments = parser.parse_args()
     settings = changed(LANGUAGE_MODEL, [f"reading.steps={arguments.steps}", *arguments.set])
     results: dict[str, Any] = {**facts(), "base": arguments.base.name, "seed": arguments.seed, "layers": {}}
-    results["settings"] = dataclasses.asdict(settings)
+    results |= {"settings": dataclasses.asdict(settings), "mawps": arguments.mawps}
     for layer in arguments.layers:
-        results["layers"][str(layer)] = layer_read(arguments.base, layer, settings, arguments.seed, arguments.device)
+        given = (arguments.base, layer, settings, arguments.seed, arguments.device, arguments.mawps)
+        results["layers"][str(layer)] = layer_read(*given)
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

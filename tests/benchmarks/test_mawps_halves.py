@@ -10,7 +10,7 @@ from peft_igc.demo.real_text import ASSISTANT, GSM8K, MAWPS, ROLEPLAY
 
 @pytest.fixture
 def folder(tmp_path):
-    """Sixty wordings, each with three names and numbers, and one question each of several kinds that are not trained."""
+    """Sixty wordings with three names and numbers each, and questions of the kinds that are not trained."""
     items = []
     for at in range(60):
         for name, a, b in (("Ann", 12, 5), ("Bob", 7, 3), ("Carl", 40, 8)):

@@ -33,7 +33,8 @@ def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatc
     monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
     output = tmp_path / "out"
     line = ["demo", "--base", str(TINY_FOLDER), "--output", str(output), "--per-group", "1"]
-    code = main([*line, "--interface", interface])
+    layer = {"tokens": 2, "hidden": 1}[interface]  # 1 is the default
+    code = main([*line, "--interface", interface, *(["--layer", str(layer)] if layer > 1 else [])])
     said = capsys.readouterr().out
     assert code == 1  # two steps miss the target
     assert "not measured" in said
@@ -47,6 +48,7 @@ def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatc
     saved = json.loads((output / "adapter" / "adapter_config.json").read_text())
     assert saved["temperature"] == results["calibration"]["temperature"]
     assert saved["interface"] == interface
+    assert saved["layer"] == layer
 
 
 def test_the_table_says_what_was_not_measured_and_which_weights():
