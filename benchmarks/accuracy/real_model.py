@@ -1,8 +1,8 @@
 """A real language model: BIG-bench, plain requests by people, word problems, silence and harm, base beside IGC.
 
-The demonstration of `peft-igc demo --base`, 1,300 plain requests of six authors that were written, and hashed, before
-their authors saw the generator's phrasings, 100 stories whose two numbers are no operands of what they ask, and 150
-texts that name a calculation and ask for something else. The baseline is the model without the adapter, asked as it is
+The demonstration of `peft-igc demo --base`, 1,500 plain requests of seven authors that were written, and hashed,
+before their authors saw the generator's phrasings, 100 stories whose two numbers are no operands of what they ask, and
+250 texts that name a calculation and ask for something else. The baseline is the model without the adapter, asked as it is
 and for the number only.
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
@@ -30,9 +30,9 @@ from peft_igc.demo.settings import LANGUAGE_MODELS
 
 
 DATA = Path(__file__).parent.parent / "data"
-# Of six authors; the second and the third one wrote after rules had been written against mistakes in the requests of
-# those before them, the fourth one for the settings of today. Stories of the fourth author, mentions of the sixth one,
-# whose texts were hashed before they were measured, behind the training of the adapter that is recorded.
+# Of seven authors; the second and the third one wrote after rules had been written against mistakes in the requests of
+# those before them. Stories of the fourth author, mentions of the sixth and the seventh one. The texts of the seventh
+# author were hashed before they were measured, behind the training of the adapters that are recorded.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
@@ -40,8 +40,10 @@ SHA256 = {
     "fourth_plain_requests": "98081b0faf4802f4ca27fd6da7440a14c1bacef2ff2c00325c96b70e115cb2c4",
     "fifth_plain_requests": "8229daa6ceea28404c447eb28de07e29b80b7ab62e6322029f429376e1b591b6",
     "sixth_plain_requests": "db04a63c21195fa4c884d59fbb3153fb5524e26476c51d0e5c5b90470e244b98",
+    "seventh_plain_requests": "792e7f6f6aaf88e88ddec6273214a663487b0a29bc4cc9d88589eb69b06e5499",
     "misleading_stories": "e089e9ec94b76e3355ecac1549cc06e8dec6b35f857e3d9170efce4c393c03af",
     "mentioned_calculations": "b58dd10405c3ead62960e595dbaf6803f15cbb1fc8ebaa38d32107adac344482",
+    "more_mentioned_calculations": "189812c405882ecb7842b1f68258b740830f4c0062d61b848949fe4e91de0e70",
 }
 
 

@@ -31,7 +31,8 @@ Item = Mapping[str, Any]
 # Answered by generation; all other sets are read only. The plain requests come from outside of the package.
 ANSWERED = (
     *("bigbench", "plain_requests", "new_plain_requests", "third_plain_requests", "fourth_plain_requests"),
-    *("fifth_plain_requests", "sixth_plain_requests", "held_out_phrasings", "six_to_twenty_digits"),
+    *("fifth_plain_requests", "sixth_plain_requests", "seventh_plain_requests"),
+    *("held_out_phrasings", "six_to_twenty_digits"),
 )
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 _LONGEST = 20  # digits
