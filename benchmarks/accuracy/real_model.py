@@ -2,8 +2,8 @@
 
 The demonstration of `peft-igc demo --base`, 1,500 plain requests of seven authors that were written, and hashed,
 before their authors saw the generator's phrasings, 100 stories whose two numbers are no operands of what they ask, and
-250 texts that name a calculation and ask for something else. The baseline is the model without the adapter, asked as it is
-and for the number only.
+250 texts that name a calculation and ask for something else. The baseline is the model without the adapter, asked as
+it is and for the number only.
 
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
         --output build/smollm2 --results benchmarks/results/smollm2.json
