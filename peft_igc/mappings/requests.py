@@ -30,6 +30,10 @@ _FROM, _TO, _OFF, _LESS, _IN, _MINUS = hashes_of("from to off less in minus")
 _NAMED = hashes_of("room bus flight page chapter gate highway apartment channel")
 _ROLE_PIECES, _ROLE_ENDS = 4, 2  # tokens of a role, and from it to the anchor: line ends
 _BEING = hashes_of("are is there fit")
+_RESULTS = hashes_of("comes came")  # out
+_OTHERS, _NUMBER = hashes_of("others number")
+_REMAIN = hashes_of("remain remains remaining")
+_SIGNED = hashes_of("plus minus times")
 
 
 class Context(NamedTuple):
@@ -200,6 +204,7 @@ def signed_by_rule(
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found)).any(1)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
+    contradicted |= _corrected(config, found, here & behind, operator)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
     told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
@@ -348,7 +353,8 @@ def _unfit(
     a month is a date, one in the brackets of `max(3, 5)` has another meaning, and `Room 12` is a name. From one to
     another is a range, or a difference. What is taken off a number is not the number: what stands behind `less` is
     taken off, and what stands behind `off` and `from` is not. How often 5 are in 55 is no product. `Me and 4 others`
-    are five.
+    are five, and so are `4 others and me`. What remains of a division is no quotient. `12 comes out` says a result,
+    and `my number plus 12` asks for another number.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -366,15 +372,37 @@ def _unfit(
     place = torch.arange(words.shape[1], device=words.device)
     call = (found.call & (place < first) & (words == words.gather(1, first))).any(1)
     off = (lead[:, 0] == _LESS) | (lead[:, 1] == _OFF) | ((lead[:, 1] == _FROM) & ~to)
-    being = torch.stack([before == word for word in _BEING]).any(0)
+    being = _are(before, _BEING)
     inside = ((lead == _IN) & being).any(1)
     off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
     verb = (found.names[..., : len(OPERATIONS)].any(-1) & (place < first)).any(1)
     unfit |= (later == _FROM) & verb & (product | of.get("/", none))  # `multiply 12 from 5`
-    unfit |= torch.stack([lead == word for word in _NAMED]).any(0).any(1)
-    unfit |= found.company.gather(1, chosen).any(1) & (product | of.get("/", none))
+    unfit |= _are(lead, _NAMED).any(1)
+    quotient = of.get("/", none)
+    unfit |= (found.company.gather(1, chosen) | (thing == _OTHERS)).any(1) & (product | quotient)
+    unfit |= _are(found.code, _REMAIN).any(1) & quotient
+    unknown = _are(lead, _SIGNED) & (before == _NUMBER) & (chosen == first)
+    unfit |= _are(thing, _RESULTS).any(1) | unknown.any(1)
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
+
+
+def _are(codes: torch.Tensor, words: tuple[int, ...]) -> torch.Tensor:
+    """Bool of the shape of `codes`, hashes of words that are one of these."""
+    return torch.stack([codes == word for word in words]).any(0)
+
+
+def _corrected(config: Any, found: Literals, behind: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:
+    """[N] bool, what the turn names `behind` [N, n] both numbers is another operation than the network's: `12 plus 5,
+    no wait, minus!`."""
+    named = (found.names[..., : len(OPERATIONS)] & behind[..., None]).any(1)  # [N, 4]
+    minus = ((found.code == _MINUS) & behind).any(1)
+    named[:, OPERATIONS.index("-")] |= minus
+    own = torch.zeros_like(minus)
+    for at, sign in enumerate(config.operations):
+        if sign in OPERATIONS:
+            own |= (operator == at) & named[:, OPERATIONS.index(sign)]
+    return named.any(1) & ~own
 
 
 def _parallel(found: Literals, chosen: torch.Tensor) -> torch.Tensor:

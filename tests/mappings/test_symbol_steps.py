@@ -629,6 +629,31 @@ def test_what_a_word_means_beside_its_neighbours(text, wanted):
     assert answer(text)[0] == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("12 plus 5, no wait, minus!", "+", "NONE"),
+        ("12 times 5, sorry, plus", "*", "NONE"),
+        ("12 minus 5, I mean the sum", "-", "NONE"),
+        ("12 and 5, their product please", "*", "60"),
+        ("I add 5 and 12 comes out, what was my number?", "+", "NONE"),
+        ("I multiplied by 5 and 60 came out. What did I have?", "*", "NONE"),
+        ("If I add 5 and 12, what comes out?", "+", "17"),
+        ("my number minus 12 plus 5", "+", "NONE"),
+        ("what is a number plus 12 if it is 5", "+", "NONE"),
+        ("The number 12 plus 5", "+", "17"),
+        ("What remains when you divide 20 by 5?", "/", "NONE"),
+        ("divide 20 by 5, what is remaining", "/", "NONE"),
+        ("What remains when 5 is taken from 20?", "-", "15"),
+        ("Split 100 between 4 others and me", "/", "NONE"),
+        ("Split 100 between 4 people", "/", "25"),
+    ],
+)
+def test_what_says_a_result_or_another_operation_refuses(text, operator, wanted):
+    order = (1, 0) if "taken from" in text else (0, 1)
+    assert answer(text, order, operator)[0] == wanted
+
+
 def test_who_can_multiply_is_no_variable():
     assert answer("if u multiply 23 by 49 what comes out", operator="*")[0] == "1127"
     assert answer("u times 23 is 49, so u is", operator="*")[0] == "NONE"
