@@ -1,8 +1,9 @@
 """MAWPS in two halves, split by wording: one half to train on, the other one to measure.
 
-Two questions have one wording if they differ in their numbers and names only, so no question of the measured half has
-a trained twin. Trained are questions of one step whose two numbers are its operands, and as refusals those of several
-steps. The other ones (a number in words, a third number, decimals) train nothing.
+Two questions have one wording if they differ in their numbers and names only. A question of the other half that has
+`MOST_ALIKE` of its words in common with a trained one is not measured either. Trained are questions of one step whose
+two numbers are its operands, and as refusals those of several steps. The other ones (a number in words, a third
+number, decimals) train nothing.
 Try it: `pytest tests/benchmarks/test_mawps_halves.py`
 """
 
@@ -20,6 +21,8 @@ from peft_igc.numbers.calculator import NO_ARITHMETIC
 
 
 NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
+MOST_ALIKE = 0.7  # of the words of both questions, without numbers and names
+_WORD = re.compile(r"[a-z]+")
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
 _STEP = re.compile(r"([0-9]+) ([-+*/]) ([0-9]+)")
 
@@ -43,12 +46,25 @@ def trained_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def measured_half(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The sets `word_problems` and `several_steps_mawps` of `measured_items`, without the trained half."""
-    sets = measured_items(folder)
-    return {
-        name: [item for item in sets[name] or () if not is_trained(item["prompt"])]
-        for name in ("word_problems", "several_steps_mawps")
-    }
+    """The sets `word_problems` and `several_steps_mawps` of `measured_items`, without the trained half, and without
+    questions that are much like a trained one."""
+    sets, trained = measured_items(folder), [words(row["prompt"][0]["content"]) for row in trained_rows(folder)]
+
+    def apart(question: str) -> bool:
+        return not is_trained(question) and max(alike(words(question), one) for one in trained) < MOST_ALIKE
+
+    names = ("word_problems", "several_steps_mawps")
+    return {name: [item for item in sets[name] or () if apart(item["prompt"])] for name in names}
+
+
+def words(question: str) -> frozenset[str]:
+    """The words of a question without numbers and names."""
+    return frozenset(_WORD.findall(_NAME.sub("", question)))
+
+
+def alike(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of the words of both that is in each."""
+    return len(one & other) / max(len(one | other), 1)
 
 
 def _columns(item: dict[str, Any]) -> dict[str, Any] | None:

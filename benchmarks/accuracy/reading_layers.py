@@ -63,7 +63,9 @@ def layer_read(
     if mawps:
         if folder is None:
             raise ValueError(f"`--mawps` needs the folder of texts. Name it in `{VARIABLE}`.")
-        people, sets = people + trained_rows(folder) * MAWPS_TIMES, sets | measured_half(folder)
+        half = {name: [one for one in items if _is_short(one["prompt"], settings)]
+                for name, items in measured_half(folder).items()}  # fmt: skip
+        people, sets = people + trained_rows(folder) * MAWPS_TIMES, sets | half
     real = [row for row in people if _is_short(row["prompt"][0]["content"], settings)]
 
     bf16 = in_bf16(device)

@@ -49,10 +49,13 @@ def measured(base: Path, adapters: list[Path], rounds: int) -> list[dict[str, An
     """A cell per prompt and adapter.
 
     Raises:
-        ValueError: an adapter does not answer a request, or answers another prompt, so that times cannot be compared.
+        ValueError: an adapter is named twice, does not answer a request, or answers another prompt, so that times
+            cannot be compared.
     """
+    if len(set(adapters)) < len(adapters):
+        raise ValueError(f"`--adapters` names a folder twice: {sorted(map(str, adapters))}. Name each once.")
     alone, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
-    models = {one.name: load_adapter(copy.deepcopy(alone), one).eval() for one in adapters}
+    models = {str(one): load_adapter(copy.deepcopy(alone), one).eval() for one in adapters}
     cells = []
     for prompt in (*ASKED, *SILENT):
         for name, model in models.items():

@@ -17,14 +17,10 @@ from torch import Tensor
 from ..numbers.token_table import PADDING
 from .alphabet import Symbol
 from .symbols import SymbolTensors, SymbolTokens
-from .words import LONGEST_WORD, hashes_of
+from .words import LONGEST_WORD
 
 
 __all__ = ["Stream", "later", "stream_of", "symbols_in"]
-
-_DIGITS, _N, _U, _IN, _PLAIN, _LONG = hashes_of("digits n u in plain long")
-_VERBS = hashes_of("add subtract multiply divide")
-_OPERATIONS = 0xFF  # the bits of `names.Name` that say an operation
 
 
 class Stream(NamedTuple):
@@ -60,7 +56,6 @@ def stream_of(tokens: SymbolTokens, ids: Tensor, valid: Tensor, width: int) -> S
     at = (first.gather(1, token) + slot).clamp(min=0)
     symbol = torch.where(slot >= 0, table.symbol[at], int(Symbol.EDGE))
     symbol, unit, named, code, before = _with_words(table, symbol, at)
-    symbol = _as_meant(symbol, named, code, before)
     return Stream(symbol, table.value[at], token, unit, named, code, before, total > width)
 
 
@@ -118,30 +113,6 @@ def _with_words(table: SymbolTensors, symbol: Tensor, at: Tensor) -> tuple[Tenso
     unit = torch.where(known & begins, table.unit[found], 0)
     previous = torch.where(member, codes.gather(1, (word - 1).clamp(min=0)), 0)
     return meaning, unit, torch.where(known, table.named[found], 0), torch.where(member, code, 0), previous
-
-
-def _as_meant(symbol: Tensor, named: Tensor, code: Tensor, before: Tensor) -> Tensor:
-    """The symbols, with those of words that mean something else beside their neighbours; arguments as in `Stream`.
-
-    `in digits` and `in plain digits` behind all numbers ask for the form of an answer, but for `how long in digits`.
-    `add 23 n 49` joins two numbers, where the text names an operation: not in `choose 10 n 3`. Who can multiply is no
-    variable: `can u multiply 360 by 14`.
-    """
-
-    def followed_by(x: Tensor) -> Tensor:
-        """Whether a space and then `x` follow."""
-        return (later(x.flip(1), 2) & later(space.flip(1), 1)).flip(1)
-
-    space = symbol == int(Symbol.SPACE)
-    digit = (symbol == int(Symbol.ZERO)) | (symbol == int(Symbol.DIGIT))
-    last = digit.flip(1).cumsum(1).flip(1) == 0  # no digit follows
-    form = (code == _DIGITS) & ((before == _IN) | (before == _PLAIN)) & last
-    form &= ~(code == _LONG).any(1, keepdim=True)
-    joins = (code == _N) & later(digit, 2) & later(space, 1) & followed_by(digit)
-    joins &= (named & _OPERATIONS > 0).any(1, keepdim=True)
-    person = (code == _U) & followed_by(torch.stack([code == verb for verb in _VERBS]).any(0))
-    symbol = torch.where(form | person, int(Symbol.LETTERS), symbol)
-    return torch.where(joins, int(Symbol.AND), symbol)
 
 
 def later(x: Tensor, by: int) -> Tensor:

@@ -35,3 +35,8 @@ def test_an_adapter_that_is_silent_at_a_request_is_refused(base, monkeypatch):
     monkeypatch.setattr(first_token, "ASKED", ("Tell me about rivers.",))
     with pytest.raises(ValueError, match="`tiny` reads None in 'Tell me about rivers.'"):
         first_token.measured(base, [Path("tiny")], rounds=3)
+
+
+def test_a_folder_that_is_named_twice_is_refused(base):
+    with pytest.raises(ValueError, match="names a folder twice"):
+        first_token.measured(base, [Path("tiny"), Path("tiny")], rounds=3)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.accuracy.mawps_halves import is_trained, measured_half, trained_rows
+from benchmarks.accuracy.mawps_halves import MOST_ALIKE, alike, is_trained, measured_half, trained_rows, words
 from peft_igc.demo.real_text import ASSISTANT, GSM8K, MAWPS, ROLEPLAY
 
 
@@ -14,16 +14,17 @@ def folder(tmp_path):
     items = []
     for at in range(60):
         for name, a, b in (("Ann", 12, 5), ("Bob", 7, 3), ("Carl", 40, 8)):
-            thing = "pears" + "s" * at
+            thing = " ".join(f"{word}{'s' * at}" for word in ("green", "old", "small", "ripe", "pears"))
             items.append({"question": f"{name} has {a} {thing} and buys {b} more. How many {thing} are there?",
                           "expression": f"{a} + {b}", "answer": str(a + b)})
     items += [
-        {"question": f"{at} Ann has 3 bags of 4 and 5 others {'y' * at}.", "expression": "(3 * 4) + 5", "answer": "17"}
+        {"question": " ".join(f"{one}{'y' * at}" for one in ("3 bags", "4 nuts", "5 pins", "a box", "a cup", "a lid")),
+         "expression": "(3 * 4) + 5", "answer": "17"}
         for at in range(20)
-    ]
+    ]  # fmt: skip
     others = ("a third number 9 12 5", "half of 12", "1.5 and 12", "12 only")
     items += [
-        {"question": f"{text} {'z' * at}?", "expression": "12 / 5" if at % 2 else "1.5 + 12", "answer": "2.4"}
+        {"question": f"{text} {'z' * at}?", "expression": "12 + 5" if at % 2 else "1.5 + 12", "answer": "17"}
         for text in others for at in range(10)
     ]  # fmt: skip
     other = {"question": "Why?", "answer": "So.", "prompt": "Why?", "asks_for_a_calculation": False}
@@ -45,6 +46,7 @@ def test_the_halves_have_no_wording_in_common_and_are_about_equal(folder):
     sets = measured_half(folder)
     measured = {item["prompt"] for items in sets.values() for item in items}
     assert not trained & measured
+    assert max(alike(words(one), words(other)) for one in measured for other in trained) < MOST_ALIKE
     things = [{text.split()[-3] for text in half if "buys" in text} for half in (trained, measured)]
     assert len(things[0] | things[1]) == 60
     assert not things[0] & things[1]
@@ -59,5 +61,11 @@ def test_a_question_of_one_step_is_a_calculation_and_one_of_several_steps_is_non
         ("+", "12", "5", "17"), ("+", "7", "3", "10"), ("+", "40", "8", "48")
     }  # fmt: skip
     assert all(row["completion"][0]["content"] == row["igc_result"] for row in steps)
-    assert {row["igc_operator"] for text, row in labels.items() if "bags" in text} == {"none"}
-    assert not [text for text in labels if "buys" not in text and "bags" not in text]
+    assert {row["igc_operator"] for text, row in labels.items() if "bag" in text} == {"none"}
+    assert not [text for text in labels if "buys" not in text and "bag" not in text]
+
+
+def test_a_question_that_is_much_like_a_trained_one_is_not_measured():
+    one, other = "Tom has 9 yellow balloons Sara has 8.", "Tom has 9 yellow balloons. Sara has 8 now."
+    assert alike(words(one), words(other)) >= MOST_ALIKE
+    assert alike(words(one), words("There are 9 ships in the old harbour.")) < MOST_ALIKE
