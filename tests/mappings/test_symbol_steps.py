@@ -601,7 +601,8 @@ def test_two_numbers_without_a_word_are_no_request_whatever_the_header_says():
 
 
 @pytest.mark.parametrize(
-    "text", ["add 23 n 49", "choose 23 n 49", "What is 23 plus 49 in digits?", "Count 23 plus 49 in digits", "5 u add 3"]
+    "text",
+    ["add 23 n 49", "choose 23 n 49", "What is 23 plus 49 in digits?", "Count 23 plus 49 in digits", "5 u add 3"],
 )
 def test_what_has_several_meanings_refuses(text):
     assert answer(text)[0] == "NONE"
