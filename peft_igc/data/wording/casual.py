@@ -43,27 +43,30 @@ LEADS = (
     "(my|our) (head|brain|mind|memory) (is tired|is gone|hurts|fails me|is empty)( today| again| lol|)(,|:|...) ",
     "(seems|looks like|turns out|apparently|honestly) (i can't|i cannot|nobody can|we can't) (do|work out) "
     "this( in my head| alone|)(,|:|...) ",
-    "(i know|i guess|i think) (it's|its|this is|that is) (easy|silly|simple|basic) but (what is|whats|how much is|) ",
     "(answer|reply|respond|write|return|output) (only|just|nothing but) (the|a) (number|result|value)(:|.|,) ",
     "(keep it|be) (short|brief|quick|exact|precise)(:|.|,) ", "(where|since|as|because) (is my|i lost my|i can't find "
     "my|i have no|there is no) (calculator|phone|pen|paper)(,|:|?) ",
-    "(i'm|i am|we are|my boss is) (filling in|doing|checking|working on|looking at|stuck with) (a|the|my) (tax "
-    "form|inventory|till|budget|spreadsheet|invoice|worksheet|quote|garden plan|report|recipe)(,|:|;| and|.) (it "
-    "says|i need|now i need|so|it wants|what is|the next line is|there is|) ",
     "(come on|hurry up|listen|look|hey|oi) you (useless|silly|lazy|lovely|clever|old) (thing|machine|bot|box)(,|:|!) ",
     "(stop|no more|enough of|quit) (essays|talking|explaining|stories|jokes|excuses)(.|:|,) ",
     "(ok google|hey siri|alexa|computer|ok computer|ok assistant)(, i mean you|)(,|:|.) ",
     "(me again|back again|still here|hi again|thanks for earlier|thanks for that|that was great)(,|:|.|!) "
     "(now|next|this time|also|then|and) ",
-    "(never mind|forget it|forget that|scrap that|not that|hold on|wait)(,|:|...) (just |i only need |give me "
-    "|what's |) ",
     "(idk|dunno|don't know|no clue|not sure) (how to do this|how this works|what i did wrong|where to "
     "start)(,|:|...) ",
-    "(is it|would it be|i always forget, is it) (obvious|clear|known|silly to ask) (what is|how much is) ",
     "(don't laugh|no judgement|be nice|promise not to laugh|this is embarrassing)(,|:) (but |) ",
     "(i'm|i am|im) (not good with numbers|bad at maths|hopeless at this|too tired|half blind|so slow today)( "
     "lol|)(,|:|...| so) ",
     "(for|in) (the|my|our) (quote|budget|seating plan|party|trip|diary|spreadsheet|bakery|garden|rent)(,|:) ",
+)
+# Before a request only.
+ASKING_LEADS = (
+    "(i'm|i am|we are|my boss is) (filling in|doing|checking|working on|looking at|stuck with) (a|the|my) (tax "
+    "form|inventory|till|budget|spreadsheet|invoice|worksheet|quote|garden plan|report|recipe)(,|:|;| and|.) (it "
+    "says|i need|now i need|so|it wants|what is|the next line is|there is|) ",
+    "(never mind|forget it|forget that|scrap that|not that|hold on|wait)(,|:|...) (just|i only need|give "
+    "me|what's|so) ",
+    "(is it|would it be|i always forget, is it) (obvious|clear|known|silly to ask) (what is|how much is) ",
+    "(i know|i guess|i think) (it's|its|this is|that is) (easy|silly|simple|basic) but (what is|whats|how much is|) ",
 )
 # Behind any text.
 TAILS = (
@@ -164,7 +167,8 @@ def casual(text: str, parts: Parts, rng: random.Random, asks: bool = True) -> st
     elif rng.random() < 0.12:
         text = text.rstrip(" .") + rng.choice(JOINTS[:-1]) + _clause(parts, rng)
     if rng.random() < 0.35:
-        lead = choose(drawn(lambda: line_of(LEADS, rng), parts).template, rng)
+        leads = LEADS + ASKING_LEADS if asks else LEADS
+        lead = choose(drawn(lambda: line_of(leads, rng), parts).template, rng)
         text = lead + (text[0].lower() + text[1:])
     elif rng.random() < 0.18:
         text = _clause(parts, rng) + rng.choice(JOINTS) + (text[0].lower() + text[1:])

@@ -2,8 +2,8 @@
 
 `FRAMES` hold an expression of `requests` at `{x}`: somebody says it, a song is called so, it is to be translated, its
 sign is asked for. None asks for its value. What stands around a request in chatty talk (`everyday.FRAMES`, `my boss
-asks {x}`) is close to these on purpose: only the whole sentence says what is asked. Fields: {name} {other} {city}
-{thing} {word} {year}; numbers {c}, {d}, {w} in words. Only data, no logic.
+asks {x}`) is close to these on purpose: only the whole sentence says what is asked. Fields: {name} {other} {city},
+{c} a number, {w} one in words. Only data, no logic.
 Try it: `pytest tests/data/test_wording.py -k mention`
 """
 
@@ -16,8 +16,8 @@ FRAMES: dict[str, tuple[str, ...]] = {
         # somebody says, hears, thinks or writes it
         "{name} (said|whispered|shouted|sang|mumbled|muttered|repeated) {x} (in the kitchen|at night|on the bus|in "
         "{city}|all day|in a dream|twice|to the dog|and left|with a smile).",
-        "(My|Our|Her|His) (uncle|neighbour|grandmother|brother|cousin|coach|boss|dentist) (always|never|often|used "
-        "to) (says|said|say|quotes|hums|talks about) {x}( at breakfast| when it rains| for luck| to calm down|).",
+        "(My|Our|Her|His) (uncle|neighbour|grandmother|brother|cousin|coach|boss|dentist) (always|never|often) "
+        "(says|said|quotes|hums|talks about) {x}( at breakfast| when it rains| for luck| to calm down|).",
         "I (heard|saw|read|found|noticed|remember|forgot|like|love|hate|fear) {x} (on the radio|on a wall|in a "
         "book|on the bus|in {city}|at school|in a film|on a shirt|yesterday|as a child).",
         "(Why|When|Where|How often) did {name} (say|mention|write|ask|shout|need|learn|teach|print) {x}( in {city}| "
@@ -41,7 +41,7 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "name|. Do you like it|)(?|.)",
         "(The|My|This) (song|poem|film|chapter|game|painting|tattoo|sign|card|shirt) (says|reads|is about|is "
         "called|begins with|ends with) {x}( and I like it| and nobody knows why|. Who made it|)(?|.)",
-        "(Is|Would) {x} (a good|a safe|a nice|a strange|a funny|a bad) "
+        "Is {x} (a good|a safe|a nice|a strange|a funny|a bad) "
         "(password|title|name|joke|tattoo|riddle|nickname|slogan)?",
         "(Suggest|Think of|Find|Give me|Write) (a title|a headline|a caption|a slogan|a tweet|an email|a limerick|a "
         "haiku|a rap|lyrics) (for|about|with|on) {x}(.| please.)",
@@ -52,8 +52,6 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "school| first| in {city}|)?",
         "(In|At) (which|what) (grade|age|class|year) (does one|do kids|do children|should a child) "
         "(learn|do|know|meet|practise) {x}?",
-        "(Why|How come) (is|does) {x} (so hard|hard|feel hard|confuse people|easy|boring|look odd|scare me|sound "
-        "funny)( for children| to learn| for me|)?",
         "(My|Our) (son|daughter|niece|pupil|kid) (cried|laughed|fell asleep|got angry|panicked|gave up) "
         "(over|because of|during|after|while doing) {x}. (How can I help|What should I do|What do I say|How do I "
         "comfort her|Is that normal)?",
@@ -72,32 +70,30 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "(for|of|to) {x}(, not the answer|, no result|, nothing more|)(.| please.)",
         "(Give|Make|Write|Create|Find) (me |)(two|three|five|some|more|a few) "
         "(exercises|problems|questions|tasks|examples) (like|similar to|harder than|easier than|around) {x}.",
-        "(Make|Write|Invent|Turn into) (up |)(a|an) (quiz|story|word problem|riddle|joke|exam question|comic) "
-        "(about|around|from|with|based on) {x}.",
+        "(Make|Write|Invent) a (quiz|story|word problem|riddle|joke|comic) (about|around|from|with|based on) {x}.",
         # its properties
         "Is {x} (odd|even|prime|positive|negative|a square|a whole number|a fraction|divisible by {w}|large|more "
         "than a hundred)( or not|, yes or no|)?",
-        "(How many|What number of) (digits|zeros|factors|divisors|steps|letters|words) (does|has|would|will) {x} "
+        "(How many|What number of) (digits|zeros|factors|divisors|steps|letters|words) (does|would|will) {x} "
         "(have|need|contain)?",
-        "(What|Which) is the (last|first|leading|final) digit of {x}?", "What is the remainder of {x}?",
+        "(What|Which) is the (last|first|leading|final) digit of {x}?",
         "(Is|Are) {x} (the same as|equal to|more than|less than|close to|bigger than|smaller than) (that|a hundred|a "
         "thousand|{w}|half of it|a million)?",
-        "(Roughly|About|Approximately) (how much|what) is {x}?", "(Round|Estimate|Approximate|Guess|Bound) {x}(.| to "
-        "the nearest hundred.| roughly.| please.)",
+        "(Round|Estimate|Approximate|Bound) {x} (to the nearest hundred|roughly|to two figures).",
         "(Between|In) which (hundreds|two numbers|range|tens) (is|lies) {x}?",
         "(Which|What) (part|number|word|sign|term) (of|in) {x} is (called|named) the "
         "(minuend|divisor|factor|addend|dividend|subtrahend|operator)?",
         "(What|Which) (kind|type|sort) of (operation|calculation|task|sum|exercise) is {x}( called|)?",
-        "(Can|May|Must) {x} be (simplified|reversed|written as a fraction|swapped|split up|reduced|factored)( or "
+        "Can {x} be (simplified|reversed|written as a fraction|swapped|split up|reduced|factored)( or "
         "not|, yes or no|)?",
-        "(Is|Does) {x} (defined|commutative|allowed|terminate|repeat|have a name|make sense|always work)?",
+        "(Is {x} (defined|commutative|allowed)|Does {x} (terminate|repeat|have a name|make sense|always work))?",
         # language
         "(How|In what way) (do|would|does) (you|one|a German|a Frenchman|they|people) "
         "(say|write|pronounce|read|spell|sign) {x}( in Danish| in Japanese| in words| aloud| in Morse code|)?",
         "(What|Which) (is|words are|would be) {x} in (Spanish|German|Latin|French|Roman "
         "numerals|words|Braille|Swedish|binary code)?",
         "(Say|Write|Put|Express|Spell out|Render|Set) {x} (in words|in Italian|in LaTeX|in Roman numerals|as code|in "
-        "capital letters|on one line|in symbols|with brackets|in a nicer way).",
+        "capital letters|in symbols|with brackets|in a nicer way).",
         "(Translate|Rephrase|Reword|Shorten|Punctuate|Quote|Highlight|Underline|Capitalize) {x}(.| please.| for me.)",
         "(Print|Draw|Type|Show|Display|Encode|Paint) (the words |the text |the phrase |){x} (in Python|in HTML|as a "
         "picture|in ASCII|in blue|on a banner|with a frame|in my log).",
@@ -122,17 +118,17 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "(Would|Do) you (rather|prefer to|like to) (do|hear|sing|avoid|discuss) {x} or (clean a room|eat a "
         "lemon|read a book|go to {city}|sleep)?",
         "(What|Which) (colour|animal|smell|sound|season|mood|shape) (is|fits|would be|suits) {x}( to you| for you|)?",
-        "(Is|Was|Will) {x} (in the exam|on the test|in the film|in the book|a common question|a typical task|the "
-        "first task|part of the course)?",
+        "(Is|Was) {x} (in the exam|on the test|in the film|in the book|a common question|a typical task|the first "
+        "task|part of the course)?",
         "(Since when|Why|Where|How) (do|did) (people|Egyptians|Romans|schools|computers|merchants) "
         "(do|use|write|learn|record|call) {x}?",
-        "(Can|Could|Does|Will) (a child|a computer|an old phone|a dog|your model|a champion|Excel|a slide rule) "
+        "(Can|Could|Does|Will) (a child|a computer|an old phone|a dog|a champion|Excel|a slide rule) "
         "(do|learn|handle|understand|solve|store) {x}( in a second| alone| without power|)?",
         "(Which|What) (keys|buttons|button|formula|function|command|app) (do I|should I|must I|can I) "
         "(press|use|need|type) (for|to get|to do) {x}( in Excel| on my phone|)?",
         "(If|When|Suppose) (a bot|a robot|a pupil|my phone|{name}) (refuses|fails|forgets|tries|wants) to do {x}, "
         "(is it broken|what do you say|what happens|should I laugh|who is to blame|is that normal)?",
-        "(What|Why) (is|makes) {x} (so famous|special|funny|a meme|interesting|unlucky|beautiful)?",
+        "(Why is|What makes) {x} (so famous|special|funny|a meme|interesting|unlucky|beautiful)?",
         "What (does|do) {x} (have to do with|mean to|tell us about|say about) (music|{city}|my life|love|dogs|the "
         "moon)?",
         "(The|Our|A) (committee|report|manual|letter|invoice|lawyer|form) "
@@ -140,8 +136,8 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "a reason| as a method|).",
         "{name} (will|can|may|must|should|wants to|has to|is going to) (do|explain|present|try|practise|draw) {x} "
         "(tomorrow|on stage|in class|for {other}|on the board|next).",
-        "(I|{name}) (use|uses|used|say|says) {x} (as|like) (an example|a password|a joke|a greeting|a test|a "
-        "warm-up|a mantra|a toast).",
+        "(I use|I say|{name} uses|{name} says|We used) {x} (as|like) (an example|a password|a joke|a greeting|a "
+        "test|a warm-up|a mantra|a toast).",
         "(Pretend|Imagine|Act as if) (you are|you were|I am) (a pirate|a king|a child|a teacher|a cat) who "
         "(hates|loves|forgot|sells|fears) {x}.",
         "{x} (is|was|sounds|looks|feels) (a funny thing to say|easy to say|what {name} said|an old joke|my "
@@ -158,8 +154,7 @@ FRAMES: dict[str, tuple[str, ...]] = {
         "back|in the book|{w}, said {name}).",
         "(What|How) (did|would|will) {name} (answer|reply|say|feel|react) (to|about|when asked) {x}?",
         "(Compare|Contrast|Relate|Link) {x} (to|with) (music|chess|cooking|a poem|a recipe).",
-        "(Is|Are) (there|any) (a song|songs|books|a film|a game|other names|a symbol|an emoji) "
-        "(about|for|with|called) {x}?",
+        "(Is there a (song|film|game|symbol|story)|Are there (songs|books|other names)) (about|for|with|called) {x}?",
         "(What if|And if|Even if) {x} (was|were) (a person|a colour|a city|wrong|forbidden|music)?",
         "(Prove|Show|Argue|Deny) that {x} (is right|is defined|can be done|has one answer|makes sense).",
     ),
@@ -167,7 +162,7 @@ FRAMES: dict[str, tuple[str, ...]] = {
     "symbols words nouns verbs": (
         "(What|Which) language (is|uses) \"{x}\"?", "(Translate|Put) \"{x}\" (into|to) (Spanish|German|Latin|Dutch).",
         "(Correct|Check|Fix|Improve|Review) the (grammar|spelling|style|punctuation) (of|in)(:|) \"{x}\"",
-        "(Make|Turn) \"{x}\" (more polite|into a question|into a formal email|shorter|rhyme|sound angry|into a song).",
+        "(Make \"{x}\" (more polite|shorter|rhyme|sound angry)|Turn \"{x}\" into a (question|formal email|song)).",
         "(How many|Count the) (words|letters|vowels|spaces) (in|of|are in) \"{x}\"(?|)",
         "(Write|Send|Return|Print|Say|Show) (me |)the (phrase|text|words|string|sentence) \"{x}\"( back| in "
         "capitals| backwards| twice|)(.|)",

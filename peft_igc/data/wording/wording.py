@@ -152,7 +152,8 @@ class Wording:
     def plain_text(
         self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
     ) -> Text:
-        """A text that asks for no calculation; arguments as in `unsupported_request`, with `plain_texts.KINDS`."""
+        """A text that asks for no calculation; arguments as in `unsupported_request`, with `plain_texts.KINDS` or
+        "mentions"."""
 
         everyday = mixture.casual > 0
         if kind is None and everyday:
