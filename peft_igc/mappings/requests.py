@@ -30,10 +30,10 @@ _FROM, _TO, _OFF, _LESS, _IN, _MINUS = hashes_of("from to off less in minus")
 _NAMED = hashes_of("room bus flight page chapter gate highway apartment channel")
 _ROLE_PIECES, _ROLE_ENDS = 4, 2  # tokens of a role, and from it to the anchor: line ends
 _BEING = hashes_of("are is there fit")
-_RESULTS = hashes_of("comes came")  # out
-_OTHERS, _NUMBER = hashes_of("others number")
+_RESULTS = hashes_of("comes came")
+_OTHERS, _NUMBER, _OUT = hashes_of("others number out")
 _REMAIN = hashes_of("remain remains remaining")
-_SIGNED = hashes_of("plus minus times")
+_SIGNED = _PLUS, _, _TIMES = hashes_of("plus minus times")
 
 
 class Context(NamedTuple):
@@ -383,7 +383,10 @@ def _unfit(
     unfit |= (found.company.gather(1, chosen) | (thing == _OTHERS)).any(1) & (product | quotient)
     unfit |= _are(found.code, _REMAIN).any(1) & quotient
     unknown = _are(lead, _SIGNED) & (before == _NUMBER) & (chosen == first)
-    unfit |= _are(thing, _RESULTS).any(1) | unknown.any(1)
+    # `What number times 5 is 12?` and `What number plus 5 is 12?` ask for the inverse.
+    unknown &= ~((lead == _TIMES) & quotient[:, None]) & ~((lead == _PLUS) & difference[:, None])
+    out = _are(thing, _RESULTS).any(1) & (found.code == _OUT).any(1) & ~difference  # not `35 comes out of 140`
+    unfit |= out | unknown.any(1)
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 
 

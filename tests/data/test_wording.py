@@ -19,7 +19,7 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording import casual, context_texts, draw_templates, everyday, mentions, plain_texts, requests
+from peft_igc.data.wording import casual, context_texts, draw_templates, everyday, plain_texts, requests
 from peft_igc.data.wording.grammar import Part, choose, drawn, expand, is_held_out, is_new, line_of, part_of
 from peft_igc.data.wording.requests import BIGBENCH
 from peft_igc.data.wording.stories import CROSSED, STORIES, TRICKS
@@ -644,7 +644,7 @@ def test_where_texts_are_casual_a_fifth_of_the_plain_ones_are_stories_and_a_fift
 
 
 def test_a_text_that_names_a_calculation_has_an_expression_of_every_form_and_asks_for_nothing():
-    lines = [(forms.split(), line) for forms, frames in mentions.FRAMES.items() for line in frames]
+    lines = [(forms.split(), line) for forms, frames in plain_texts.MENTIONS.items() for line in frames]
     requested = {line for frames in (requests.FRAMES, everyday.FRAMES) for line in itertools.chain(*frames.values())}
     asked = {one for line in requested for one in expand(line)}
     for forms, line in lines:

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Mapping
 
-from . import everyday, mentions, plain_texts, requests
+from . import everyday, plain_texts, requests
 from .grammar import Draft, Part, choose, expand, line_of, part_of
 from .look_alikes import LOOK_ALIKES
 from .stories import CROSSED, STORIES, TRICKS
@@ -39,7 +39,7 @@ _EVERYDAY = {
     form: fs + tuple(f for key, more in everyday.FRAMES.items() if form in key.split() for f in more)
     for form, fs in _FRAMES.items()
 }
-_MENTIONS = [(forms, frame) for forms, frames in mentions.FRAMES.items() for frame in frames]
+_MENTIONS = [(forms, frame) for forms, frames in plain_texts.MENTIONS.items() for frame in frames]
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
 # Questions that a hasty person may mean for another story, too: `20 players form groups of 4. How many is that?`
 _VAGUE = re.compile(
