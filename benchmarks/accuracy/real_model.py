@@ -31,10 +31,10 @@ from peft_igc.demo.settings import LANGUAGE_MODELS
 
 DATA = Path(__file__).parent.parent / "data"
 # Of seven authors, none of whom had seen the generator. The requests of the first, second, fourth and fifth one and
-# the first half of `mentioned_calculations` (of the sixth author; the stories are the fourth one's) have been read, and
+# the first half of `mentioned_calculations` (the sixth author's; the stories are the fourth one's) have been read, and
 # rules and phrasings of the generator were written after them: they develop. The requests of the third, sixth and
-# seventh author, the other half and `more_mentioned_calculations` (the seventh author's) have not been read: they
-# test. The texts of the sixth and seventh author were hashed behind the training of adapters that are recorded.
+# seventh author, the other half and `more_mentioned_calculations` (the seventh one's) have not been read: they test.
+# The texts of the sixth and seventh author were hashed behind the training of adapters that are recorded.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
