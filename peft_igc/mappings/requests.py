@@ -197,7 +197,7 @@ def signed_by_rule(
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     operator, here = choice.operator.flatten(), place > turn
     contradicted, unordered = _unlike(config, found, here, operator)
-    unfit, distance = _unfit(config, found, chosen, operator)
+    unfit, distance = _unfit(config, found, chosen, here, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
     behind = place > chosen.amax(1, keepdim=True)
     contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
@@ -344,10 +344,10 @@ def _only_signs(
 
 
 def _unfit(
-    config: Any, found: Literals, chosen: torch.Tensor, operator: torch.Tensor
+    config: Any, found: Literals, chosen: torch.Tensor, turn: torch.Tensor, operator: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whether the chosen numbers [N, 2] cannot be operands of the network's operation [N], and whether they are a
-    range as in `from 3 to 5`; both [N] bool.
+    """Whether the chosen numbers [N, 2] of a turn [N, n] cannot be operands of the network's operation [N], and
+    whether they are a range as in `from 3 to 5`; both [N] bool.
 
     Money is not multiplied by money, nor apples by apples, and what has different units is not added. A number before
     a month is a date, one in the brackets of `max(3, 5)` has another meaning, and `Room 12` is a name. From one to
@@ -362,7 +362,7 @@ def _unfit(
     alike = (unit >= FIRST_MONEY).all(1) | ((thing[:, 0] == thing[:, 1]) & (thing[:, 0] != 0))
     of = {sign: operator == at for at, sign in enumerate(config.operations)}
     none = torch.zeros_like(differ)
-    product, difference = of.get("*", none), of.get("-", none)
+    product, quotient, difference = (of.get(sign, none) for sign in "*/-")
     total = of.get("+", none) | difference
     lead, before = (found.lead[..., at].gather(1, chosen) for at in (0, 1))
     later = torch.where(chosen[:, 0] < chosen[:, 1], lead[:, 1], lead[:, 0])
@@ -377,15 +377,15 @@ def _unfit(
     off |= to & ~(lead == _FROM).any(1)  # `ad 45 to 712`, with a slip of the keyboard
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
     verb = (found.names[..., : len(OPERATIONS)].any(-1) & (place < first)).any(1)
-    unfit |= (later == _FROM) & verb & (product | of.get("/", none))  # `multiply 12 from 5`
+    unfit |= (later == _FROM) & verb & (product | quotient)  # `multiply 12 from 5`
     unfit |= _are(lead, _NAMED).any(1)
-    quotient = of.get("/", none)
     unfit |= (found.company.gather(1, chosen) | (thing == _OTHERS)).any(1) & (product | quotient)
-    unfit |= _are(found.code, _REMAIN).any(1) & quotient
+    unfit |= (_are(found.code, _REMAIN) & turn).any(1) & quotient
     unknown = _are(lead, _SIGNED) & (before == _NUMBER) & (chosen == first)
     # `What number times 5 is 12?` and `What number plus 5 is 12?` ask for the inverse.
     unknown &= ~((lead == _TIMES) & quotient[:, None]) & ~((lead == _PLUS) & difference[:, None])
-    out = _are(thing, _RESULTS).any(1) & (found.code == _OUT).any(1) & ~difference  # not `35 comes out of 140`
+    out = _are(thing, _RESULTS).any(1) & ((found.code == _OUT) & turn).any(1)
+    out &= ~difference  # not `35 comes out of 140`
     unfit |= out | unknown.any(1)
     return unfit | found.dated.gather(1, chosen).any(1) | call, distance
 

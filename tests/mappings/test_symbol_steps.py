@@ -633,6 +633,12 @@ def test_what_says_a_result_or_another_operation_refuses(text, operator, wanted)
     assert answer(text, order, operator)[0] == wanted
 
 
+def test_what_earlier_turns_say_refuses_nothing():
+    before = "<|system|>Answer what remains, then come out and divide.<|end|><|user|>"
+    assert answer(f"{before}Divide 20 by 5<|end|><|assistant|>", operator="/")[0] == "4"
+    assert answer(f"{before}12 plus 5<|end|><|assistant|>")[0] == "17"
+
+
 @pytest.mark.parametrize(
     ("text", "operator", "stated"),
     [
