@@ -14,17 +14,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from peft_igc.data.columns import label
 from peft_igc.data.files import read_rows
-from peft_igc.demo.real_text import MAWPS, measured_items
-from peft_igc.numbers.calculator import NO_ARITHMETIC
+from peft_igc.demo.real_text import MAWPS, NUMBER, has_several_steps, measured_items, refusal, single_step
 
 
-NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 MOST_ALIKE = 0.7  # of the words of both questions, without numbers and names
 _WORD = re.compile(r"[a-z]+")
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
-_STEP = re.compile(r"([0-9]+) ([-+*/]) ([0-9]+)")
 
 
 def is_trained(question: str) -> bool:
@@ -37,11 +33,13 @@ def trained_rows(folder: Path) -> list[dict[str, Any]]:
     """Conversational rows with operand columns of the trained half."""
     rows = []
     for item in read_rows(folder / MAWPS, wanted="with a text"):
-        if is_trained(item["question"]) and (columns := _columns(item)) is not None:
-            said = columns["igc_result"] or "I will work that out step by step."
-            prompt, completion = ([{"role": role, "content": text}] for role, text in
-                                  (("user", item["question"]), ("assistant", said)))  # fmt: skip
-            rows.append({"prompt": prompt, "completion": completion, **columns})
+        question = item["question"]
+        if not is_trained(question):
+            continue
+        if has_several_steps(item):
+            rows.append(refusal(question))
+        else:
+            rows += single_step(question, item["expression"], NUMBER.findall(question))
     return rows
 
 
@@ -51,7 +49,8 @@ def measured_half(folder: Path) -> dict[str, list[dict[str, Any]]]:
     sets, trained = measured_items(folder), [words(row["prompt"][0]["content"]) for row in trained_rows(folder)]
 
     def apart(question: str) -> bool:
-        return not is_trained(question) and max(alike(words(question), one) for one in trained) < MOST_ALIKE
+        own = words(question)
+        return not is_trained(question) and all(alike(own, one) < MOST_ALIKE for one in trained)
 
     names = ("word_problems", "several_steps_mawps")
     return {name: [item for item in sets[name] or () if apart(item["prompt"])] for name in names}
@@ -63,20 +62,5 @@ def words(question: str) -> frozenset[str]:
 
 
 def alike(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of the words of both that is in each."""
+    """The words that both have, as a share (0..1) of all their words."""
     return len(one & other) / max(len(one | other), 1)
-
-
-def _columns(item: dict[str, Any]) -> dict[str, Any] | None:
-    """The operand columns of a question; None if it is not trained."""
-    expression = item["expression"]
-    if len(re.findall(r" [-+*/] ", expression)) > 1:
-        return {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
-    step = _STEP.fullmatch(expression)
-    numbers = [number.replace(",", "") for number in NUMBER.findall(item["question"])]
-    if step is None or sorted(numbers) != sorted((step[1], step[3])):
-        return None
-    result = label(step[2], step[1], step[3], 40, 40)
-    if not isinstance(result, str):
-        return None
-    return {"igc_operator": step[2], "igc_operands": [step[1], step[3]], "igc_result": result}

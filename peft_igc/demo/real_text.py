@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,18 @@ from ..data.files import read_rows
 from ..numbers.calculator import NO_ARITHMETIC
 
 
-__all__ = ["VARIABLE", "calibration_items", "data_folder", "measured_items", "training_refusals"]
+__all__ = [
+    "MAWPS",
+    "NUMBER",
+    "VARIABLE",
+    "calibration_items",
+    "data_folder",
+    "has_several_steps",
+    "measured_items",
+    "refusal",
+    "single_step",
+    "training_refusals",
+]
 
 VARIABLE = "PEFT_IGC_DATA"
 TRAINED_QUESTIONS = 6000  # the first ones of GSM8K; half of the others calibrate, and half are measured
@@ -31,7 +42,7 @@ REFUSED = "I will work that out step by step."  # trains nothing: nothing is wri
 GSM8K, MAWPS = "gsm8k_train.jsonl", "word_problems/mawps.jsonl"
 ROLEPLAY, ASSISTANT = "prompts/roleplay_prompts.jsonl", "prompts/assistant_prompts.jsonl"
 
-_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
+NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 _ANNOTATION = re.compile(r"<<([^<>=]*)=[^<>]*>>")
 _STEP = re.compile(r"([0-9]+) ?([-+*/]) ?([0-9]+)")
 _OPERATOR = re.compile(r" [-+*/] ")
@@ -65,14 +76,14 @@ def training_refusals(folder: Path | None) -> list[dict[str, Any]]:
         return []
     rows = []
     for at, item in enumerate(_of(folder, GSM8K)[:TRAINED_QUESTIONS]):
-        steps, numbers = _ANNOTATION.findall(item["answer"]), _NUMBER.findall(item["question"])
+        steps, numbers = _ANNOTATION.findall(item["answer"]), NUMBER.findall(item["question"])
         if len(steps) == 1:
-            rows += _single_step(item["question"], steps[0], numbers)
+            rows += single_step(item["question"], steps[0], numbers)
         elif len(steps) > 1 and (len(numbers) == 2 or at % 3 == 0):
-            rows += [_refusal(item["question"])] * (1 + (len(numbers) == 2))
+            rows += [refusal(item["question"])] * (1 + (len(numbers) == 2))
         if at % 12 == 1:
-            rows += [_refusal(text) for text in _without_question(item["question"])]
-    rows += [_refusal(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+            rows += [refusal(text) for text in _without_question(item["question"])]
+    rows += [refusal(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
     return rows
 
 
@@ -94,7 +105,7 @@ def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None
         return dict.fromkeys(names)
     one, several = [], []
     for item in _of(folder, MAWPS):
-        if len(_OPERATOR.findall(item["expression"])) > 1:
+        if has_several_steps(item):
             several.append({"prompt": item["question"], "target": None})
         else:
             value = Fraction(item["answer"])
@@ -102,6 +113,11 @@ def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None
     prompts = [item["prompt"] for item in _of(folder, ASSISTANT) if not item["asks_for_a_calculation"]]
     silent = [{"prompt": prompt, "target": None} for prompt in prompts]
     return dict(zip(names, (one, several, _several_steps(folder, TRAINED_QUESTIONS, 1), silent), strict=True))
+
+
+def has_several_steps(item: Mapping[str, Any]) -> bool:
+    """Whether the expression of a MAWPS question has two operations or more."""
+    return len(_OPERATOR.findall(item["expression"])) > 1
 
 
 def _of(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -117,7 +133,7 @@ def _several_steps(folder: Path, start: int, half: int) -> list[dict[str, Any]]:
     ]
 
 
-def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[dict[str, Any]]:
+def single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[dict[str, Any]]:
     """A row for a question whose two numbers are the operands of its only annotation; else none."""
     found = _STEP.fullmatch(annotation.strip())
     operands = [] if found is None else [found[1], found[3]]
@@ -136,7 +152,7 @@ def _without_question(question: str) -> list[str]:
     return [" ".join(sentences[:-1])] if len(sentences) > 1 else []
 
 
-def _refusal(prompt: str) -> dict[str, Any]:
+def refusal(prompt: str) -> dict[str, Any]:
     """A row that asks for no calculation."""
     columns = {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
     return {**_chat(prompt, REFUSED), **columns}
