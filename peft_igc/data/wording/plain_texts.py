@@ -5,7 +5,7 @@ expression that is not to be calculated (`ABOUT`), talk without numbers, prose, 
 `stories`. `PLAIN` contains lines by kind and completion. Lines may have alternatives. Fields: numbers {a} {b} {c},
 digits {d} {e}, {spaced} {joined} {first} {last} digits of {a}, {low} and {high} of {a} and {b}, {words} {word}
 {count}, {date} {day} {month} {year}, {name} {other} {thing} {city}; {x} is a content in `COPY`, an expression in
-`ABOUT`. Only data, no logic. Try it: `pytest tests/data/test_wording.py -k silent`.
+`ABOUT` and `MENTIONS`. Only data, no logic. Try it: `pytest tests/data/test_wording.py -k silent`.
 """
 
 __all__ = ["ABOUT", "CONTENT", "COPY", "KINDS", "MENTIONS", "PLAIN"]
