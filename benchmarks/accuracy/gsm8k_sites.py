@@ -39,7 +39,7 @@ from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
-from peft_igc.tuner.config import ANCHOR_FIELDS
+from peft_igc.tuner.config_values import ANCHOR_FIELDS
 from peft_igc.tuner.hooks import active_layer
 
 

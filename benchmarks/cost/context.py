@@ -34,9 +34,9 @@ from benchmarks.common.shapes import DEMO_SIZES, made_base, twin
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.tuner.cache import states_of
 from peft_igc.tuner.call import Generation, generating
-from peft_igc.tuner.text_state import StaticText, TextState
+from peft_igc.tuner.state.cache import states_of
+from peft_igc.tuner.state.text_state import StaticText, TextState
 
 
 CASES = ("prompt_end", "tokens", "result")

@@ -30,7 +30,7 @@ import torch
 from transformers.cache_utils import Cache
 
 from peft_igc.tuner.call import Call, Generation
-from peft_igc.tuner.text_state import StaticText, TextState
+from peft_igc.tuner.state.text_state import StaticText, TextState
 
 
 KINDS = (TextState, StaticText, Call, Generation, Cache)

@@ -40,6 +40,7 @@ _PREFIX = {
     _VERBS["-"]: ("-", hashes_of("from")),
     hashes_of("increase"): ("+", _BY),
     hashes_of("decrease reduce"): ("-", _BY),
+    hashes_of("minus"): ("-", hashes_of("from")),
 }
 _PREFIX_OF_TWO = {hashes_of("sum"): "+", hashes_of("product"): "*"}  # of 3 and 4
 _OF, _AND = hashes_of("of"), hashes_of("and")
@@ -164,7 +165,7 @@ def verb_before(
     verb = found.code.gather(1, at.clamp(min=0)).masked_fill(at < 0, 0)
     link = found.code.gather(1, after.clamp(max=turn.shape[1] - 1)).masked_fill(after == turn.shape[1], 0)
     # The verb is the first word of its turn, but for polite ones: what stands before it may change what is meant.
-    begins = ~(word & before & ~is_polite(found) & (found.code != verb)).any(1)
+    begins = ~(word & before & ~is_polite(found.code) & (found.code != verb)).any(1)
     verb, link = verb.squeeze(1), link.squeeze(1)
     told = _names_operation(config, verb, operator) & (at.squeeze(1) == broken) & begins & ~goes_on
     linked = torch.stack([link == one for one in _LINKS]).any(0)
@@ -195,9 +196,9 @@ def subtracts_both(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
     return _is(before, _VERBS["-"]) & _is(link, _AND) & one
 
 
-def is_polite(found: Literals) -> torch.Tensor:
-    """[N, n] bool, tokens of words such as `please`."""
-    return torch.stack([found.code == one for one in _POLITE]).any(0)
+def is_polite(code: torch.Tensor) -> torch.Tensor:
+    """Bool of the shape of `code`, hashes of words such as `please`."""
+    return torch.stack([code == one for one in _POLITE]).any(0)
 
 
 def _names_operation(config: Any, code: torch.Tensor, operation: torch.Tensor | None = None) -> torch.Tensor:

@@ -91,6 +91,8 @@ class Surroundings(NamedTuple):
         told: [B, A] bool, what refuses an expression is a verb of its own operation that begins the turn, as in
             `Subtract: 7 - 5`, and nothing stands behind it.
         applied: [B, A] bool, a verb before both numbers applies to an expression of them: `subtract 9 - 4 from it`.
+        closed: [B, A] bool, a calculation that is stated in words ends with an equals sign: `88 times 4 =`.
+        polite: [B, A] bool, the turn has no words, or only such as `please`.
     """
 
     further: torch.Tensor
@@ -105,6 +107,8 @@ class Surroundings(NamedTuple):
     alone: torch.Tensor
     told: torch.Tensor
     applied: torch.Tensor
+    closed: torch.Tensor
+    polite: torch.Tensor
 
 
 class Wording(NamedTuple):
@@ -187,6 +191,7 @@ def signed_by_rule(
     sign = sign | (choice.signs & worded_sign.long())
     sign = torch.where((choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD), 0, sign)  # zero has no sign
     place, turn = torch.arange(read.shape[1], device=read.device), _turn(found, chosen)
+    sign = torch.where(_takes_off(found, chosen, place > turn).view(sign.shape), 0, sign)
     temperature = 1.0 if reader.training else config.temperature
     excused = _excused(config, reading, temperature, read.shape[1])
     culprit = _further(found, chosen, place > turn, excused)
@@ -202,15 +207,17 @@ def signed_by_rule(
     behind = place > chosen.amax(1, keepdim=True)
     contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
-    goes_on = (spoken & behind & ~is_polite(found)).any(1)
+    impolite = spoken & ~is_polite(found.code)
+    goes_on = (impolite & behind).any(1)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     contradicted |= _corrected(config, found, here & behind, operator)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
     told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
+    closed = said.stated & (said.certain.operation >= 0) & ~goes_on & ~(found.operator & here).any(1)
     stands = (
         *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
-        *((found.negated & here).any(1), _alone(found, chosen), told, applied),
+        *((found.negated & here).any(1), _alone(found, chosen), told, applied, closed, ~impolite.any(1)),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
@@ -316,6 +323,15 @@ def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> 
     first = torch.where(named, torch.arange(named.shape[1], device=named.device), named.shape[1]).amin(1)
     letters = ((found.assigned | found.variable | (found.formula > 0)) & turn).any(1)
     return (first > chosen.amax(1)) & named.any(1) & ~letters
+
+
+def _takes_off(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    """[N, 2] bool, `minus` before this number subtracts it from the other one: `minus 35 from 140`, `please minus 35
+    from 140`. Not behind other words: `take minus 35 from 140`."""
+    word, before = found.lead.gather(1, chosen[..., None].expand(-1, -1, 2)).unbind(2)
+    verbs = (found.names[..., : len(OPERATIONS)].any(-1) & turn).any(1, keepdim=True)
+    first = chosen == chosen.amin(1, keepdim=True)
+    return (word == _MINUS) & ((before == 0) | is_polite(before)) & first & (word == _FROM).flip(1) & ~verbs
 
 
 def _only_signs(

@@ -181,7 +181,7 @@ def decided(
     same &= (result.digits == value.digits).all(-1)
     sure = 1 - reading.operator.softmax(-1)[..., -1] >= max(SURE, config.confidence)
     no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
-    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | ((no_look_alike | around.polite) & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
     agreed &= ~around.applied
@@ -192,7 +192,8 @@ def decided(
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
     by_symbols = (reason == int(Reason.LOOK_ALIKE)) | (reason == int(Reason.OTHER_NUMBER))
-    learned = ~ruled & ~said.expression.reaches.view(shape) & ~by_symbols & in_words
+    reaches = said.expression.reaches.view(shape) & ~around.closed
+    learned = ~ruled & ~reaches & ~by_symbols & in_words
     # The difference between 3 and 5 is 2 for some, and -2 for others.
     unclear = around.contradicted | (around.unordered & (result.sign == 1)) | around.spelled | around.negated
     refused = learned & (result.status == int(Status.OK)) & ((around.further >= 0) | unclear)

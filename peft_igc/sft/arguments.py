@@ -16,7 +16,8 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from ..tuner.anchor_rules import assistant_header
-from ..tuner.config import INTERFACES, ONLY, PROMPT_END, IGCConfig
+from ..tuner.config import IGCConfig
+from ..tuner.config_values import INTERFACES, ONLY, PROMPT_END
 
 
 __all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"]

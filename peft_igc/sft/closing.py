@@ -28,7 +28,7 @@ from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
 from ..tuner.call import observing
-from ..tuner.config import ONLY
+from ..tuner.config_values import ONLY
 from ..tuner.hooks import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.steps import Step, Writing

@@ -20,7 +20,8 @@ from peft.utils import CONFIG_NAME
 
 from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..tuner.config import ANCHOR_FIELDS, IGCConfig
+from ..tuner.config import IGCConfig
+from ..tuner.config_values import ANCHOR_FIELDS
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, igc_config
 

@@ -19,7 +19,7 @@ from ..data.dataset import to_dataset
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 from ..data.wording.templates import FEW
 from ..data.wording.wording import TRAINING
-from ..tuner.config import SIZES
+from ..tuner.config_values import SIZES
 from .arguments import IGCArguments
 
 

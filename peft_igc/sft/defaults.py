@@ -16,7 +16,7 @@ import torch
 import yaml
 
 from ..trainer.precision import computes_bf16
-from ..tuner.config import ONLY
+from ..tuner.config_values import ONLY
 from .arguments import IGCArguments
 
 

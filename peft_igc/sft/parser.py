@@ -17,7 +17,8 @@ import yaml
 from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser
 
 from ..trainer.config import IGCSFTConfig
-from ..tuner.config import SIZES, IGCConfig
+from ..tuner.config import IGCConfig
+from ..tuner.config_values import SIZES
 from .arguments import ASSISTANT_HEADER, IGCArguments
 
 

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from ..tuner.call import ReadingDone, reading_alone
-from ..tuner.config import ONLY
+from ..tuner.config_values import ONLY
 from ..tuner.hooks import TARGETS, UNRELATED, active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields

@@ -34,7 +34,8 @@ from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
 from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
-from ..tuner.config import ONLY, IGCConfig
+from ..tuner.config import IGCConfig
+from ..tuner.config_values import ONLY
 from ..tuner.hooks import active_config
 from ..tuner.outputs import Fields
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save

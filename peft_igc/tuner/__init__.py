@@ -1,10 +1,10 @@
 """IGC as a PEFT tuner type: configuration, layer and model as in every PEFT method, and the modules they need.
 
-* `config`: every setting; `anchor_rules`: token sequences at which a step runs.
+* `config`: every setting; `config_values`: what each accepts; `anchor_rules`: token sequences at which a step runs.
 * `layer`: one forward pass from beginning to end; `build`: its mappings from a config.
 * `anchors`: positions of the steps in a text; `steps`: from a text to results; `writing`: where these are written.
-* `text_state`: what is known of a text between passes.
-* `call`: context of one forward pass; `cache`: state that travels with the KV cache.
+* `state`: what is known of a text between passes, and how it travels with the KV cache.
+* `call`: context of one forward pass.
 * `hooks`, `outputs`: arguments into the model, losses out of it.
 * `model`, `base_model`: injection into a causal LM; `saving`: the folder of an adapter.
 * `register`: PEFT's tables.

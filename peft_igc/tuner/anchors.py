@@ -23,8 +23,9 @@ import torch
 
 from ..numbers.token_table import PADDING
 from .call import Call, Generation, repeat_rows
-from .config import PROMPT_END, ROW, IGCConfig
-from .text_state import INLINE, TURN
+from .config import IGCConfig
+from .config_values import PROMPT_END, ROW
+from .state.text_state import INLINE, TURN
 
 
 Sequences = list[list[int]]

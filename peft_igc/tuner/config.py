@@ -1,19 +1,16 @@
 """`IGCConfig`: every setting of the Integrated Gated Calculator, each documented once.
 
 In: values from a user or a saved `adapter_config.json`. Out: a validated config in which every size has a value. The
-fields are grouped by stage, in the order in which a hidden state passes them: where, read, compute, write, train. The
-config does not look at a model: `layer` is compared with the model's number of layers when the adapter is injected.
+fields are grouped by stage, in the order in which a hidden state passes them: where, read, compute, write, train. What
+each accepts is in `config_values`, what a saved file means in `saving/saved_fields`. The config does not look at a
+model: `layer` is compared with the model's number of layers when the adapter is injected.
 
 Try it: `pytest tests/tuner/test_config.py`
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-import functools
-import logging
-import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,16 +19,26 @@ from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 from safetensors import SafetensorError, safe_open
 
-from ..expressions.fixed_point import Treatment
 from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
+from .config_values import (
+    ANCHOR_FIELDS,
+    ANCHORS,
+    DIVISIONS,
+    INTERFACES,
+    PROMPT_END,
+    ROW,
+    SHORTCUTS,
+    SINCE_LAST_ANCHOR,
+    STATED_ODDS,
+    TOKENS,
+    settle,
+)
 from .saving.beside import check_entries
-
-
-logger = logging.getLogger(__name__)
+from .saving.saved_fields import FORMAT, check_saved_fields
 
 
 # Not a `StrEnum`: `get_model_status` of PEFT 0.21 prints the part of `str(peft_type)` after the dot.
@@ -44,39 +51,7 @@ class IGCPeftType(str, enum.Enum):  # noqa: UP042
 # If PEFT gains a member of this name, that member is used: equality and hash then agree everywhere.
 IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
 
-DIVISIONS = ("exact", "floor", "trunc")
-INTERFACES = ("hidden", "tokens")
-PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
-ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
-BESIDE, ONLY = SHORTCUTS = ("beside", "only")
-SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
-
-# Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
-# interface has no use for the last two sizes of the hidden one.
-SIZES: dict[str, dict[str, int]] = {
-    "hidden": {
-        "num_digits": 10,
-        "reading_layers": 1,
-        "reading_ffn": 2048,
-        "max_distance": 256,
-        "writing_ffn": 1024,
-        "writing_dim": 512,
-        "max_offset": 64,
-    },
-    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
-}
-STATED_ODDS = 20.0
 EXCUSE_CONFIDENCE = 0.9  # where rows of training tell which numbers are unrelated
-# Minimum of every integer field.
-MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
-MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
-# And its maximum, far above any use: with the sizes of a damaged file, making the adapter would not end.
-MAXIMA = dict.fromkeys(MINIMA, 1 << 16) | {"reading_layers": 64, "num_heads": 1024}
-
-# Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
-FORMAT = 2
-# Fields that earlier versions saved, with the only value that this version still implements.
-REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
 
 
 @dataclass
@@ -331,116 +306,8 @@ class IGCConfig(PeftConfig):
             self.base_model_name_or_path = str(TINY_FOLDER)  # `AutoPeftModelForCausalLM` looks there for the base
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
-        for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"`{name}={getattr(self, name)!r}` has no meaning for IGC, which adapts one decoder layer. "
-                    "Set `IGCConfig(layer=...)`."
-                )
-        names = self.modules_to_save
-        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ValueError(f"`modules_to_save={names!r}` is not a list of names, such as `['lm_head']`.")
-        self._check_interface()
-        self._check_shortcut()
-        self._set_sizes()
-        self._check_layers()
-        self._check_choices()
-        self._check_anchors()
+        settle(self)
         check_entries(self.trained_beside)
-
-    def _check_interface(self) -> None:
-        """Validates the interface, its token table, and the probabilities that a reading is compared with."""
-        if self.interface not in INTERFACES:
-            raise ValueError(f"`interface={self.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
-        if (self.interface == "tokens") != (self.number_tokens is not None):
-            raise ValueError(
-                "The token interface and `number_tokens` require each other. Use "
-                '`IGCConfig.from_tokenizer(tokenizer)`, which sets both, or `interface="hidden"` without '
-                "`number_tokens`."
-            )
-        if self.number_tokens is not None:
-            TokenTable.from_json(self.number_tokens)  # raises a ValueError if it is malformed
-        if self.symbols is not None:
-            if self.interface != "tokens":
-                raise ValueError('`symbols` has no meaning for `interface="hidden"`. Leave it out.')
-            SymbolTable.from_json(self.symbols)
-        value = self.confidence
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-            raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
-        value = self.temperature
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-3 <= value <= 1e3:
-            raise ValueError(
-                f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
-            )
-        odds = self.stated_odds
-        if isinstance(odds, bool) or not isinstance(odds, (int, float)) or not 1 <= odds < math.inf:
-            raise ValueError(f"`stated_odds={odds!r}` is not a number of at least 1. Set it to 1 for none.")
-        if self.symbols is None and odds not in (1, STATED_ODDS):
-            raise ValueError("`stated_odds` needs `symbols`: without rules no text states anything. Leave it out.")
-        excuse = self.excuse_confidence
-        if excuse is None:
-            return
-        if isinstance(excuse, bool) or not isinstance(excuse, (int, float)) or not 0 < excuse <= 1:
-            raise ValueError(f"`excuse_confidence={excuse!r}` is not in 0..1 (0 excluded). Set it to a probability.")
-        if self.symbols is None:
-            raise ValueError("`excuse_confidence` needs `symbols`: without rules nothing refuses. Leave it out.")
-
-    def _check_shortcut(self) -> None:
-        """Validates `shortcut`, which only the hidden interface has."""
-        if self.shortcut not in (None, *SHORTCUTS):
-            raise ValueError(
-                f"`shortcut={self.shortcut!r}` is unknown. Choose one of {', '.join(map(str, (None, *SHORTCUTS)))}."
-            )
-        if self.interface != "hidden" and self.shortcut is not None:
-            raise ValueError(
-                f"`shortcut={self.shortcut!r}` has no meaning for `interface={self.interface!r}`: only "
-                "the hidden interface has it. Leave it out, or set `interface='hidden'`."
-            )
-
-    def _set_sizes(self) -> None:
-        """Sets sizes that are None to the interface's default, and validates all sizes."""
-        sizes = SIZES[self.interface]
-        unused = SIZES["hidden"].keys() - sizes.keys()
-        for name in SIZES["hidden"]:
-            value = getattr(self, name)
-            if value is None:
-                setattr(self, name, sizes.get(name))
-            elif name in unused:
-                raise ValueError(
-                    f"`{name}={value!r}` has no meaning for `interface={self.interface!r}`. Leave it out."
-                )
-        if self.interface == "hidden" and not self.write_again:
-            raise ValueError("`write_again=False` has no meaning for `interface='hidden'`. Leave it out.")
-        if self.result_digits is None:
-            self.result_digits = self.num_digits
-        for name, least in MINIMA.items():
-            value = getattr(self, name)
-            if name not in unused and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise ValueError(
-                    f"`{name}={value!r}` is not an integer of at least {least}. Set `IGCConfig({name}=...)` to one."
-                )
-            if isinstance(value, int) and value > MAXIMA[name]:
-                raise ValueError(f"`{name}={value}` is above {MAXIMA[name]:,}. Set `IGCConfig({name}=...)` to less.")
-        for name in ("reading_dim", "writing_dim"):
-            value = getattr(self, name)
-            if value is not None and value % self.num_heads:
-                raise ValueError(
-                    f"`{name}={value}` is not a multiple of `num_heads={self.num_heads}`. Change one of them."
-                )
-
-    def _check_layers(self) -> None:
-        """Validates `read_from`."""
-        chosen = self.read_from
-        if chosen is None:
-            return
-        if not isinstance(chosen, (list, tuple)) or not chosen or set(map(type, chosen)) != {int}:
-            raise ValueError(f"`read_from={chosen!r}` is not a list of layers such as `[1, 8]`. Leave it out.")
-        if list(chosen) != sorted(set(chosen)) or not 0 <= chosen[0] <= chosen[-1] <= self.layer:
-            raise ValueError(
-                f"`read_from={chosen!r}` must name different layers in ascending order, from 0 to "
-                f"`layer={self.layer}`, where the result is written. Change one of them."
-            )
-        self.read_from = list(chosen)
 
     @property
     def layers_read(self) -> tuple[int, ...]:
@@ -451,77 +318,6 @@ class IGCConfig(PeftConfig):
     def layers_captured(self) -> tuple[int, ...]:
         """Those of `layers_read` whose outputs are kept until `layer` has run."""
         return tuple(index for index in self.layers_read if index != self.layer)
-
-    def _check_choices(self) -> None:
-        """Validates `division` and `operations`; unknown operations are refused at injection."""
-        if self.division not in DIVISIONS:
-            raise ValueError(f"`division={self.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
-        Treatment(self.division, self.rounding, self.decimal_places)  # type: ignore[arg-type]
-        if self.rounding != "refuse" and self.division != "exact":
-            raise ValueError(
-                f"`rounding={self.rounding!r}` has no effect with `division={self.division!r}`, which gives integers. "
-                "Leave one of them out."
-            )
-        if self.rounding == "refuse" and self.decimal_places is not None:
-            raise ValueError(
-                f"`decimal_places={self.decimal_places}` has no effect without `rounding`. Set "
-                '`IGCConfig(rounding="half_up")`, or leave it out.'
-            )
-        if self.rounding != "refuse" and not self.decimals:
-            raise ValueError(
-                f"`rounding={self.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
-            )
-        if self.decimals and self.symbols is None:
-            raise ValueError(
-                "`decimals=True` needs `symbols`, since expressions with decimals are read by rule. Create the config "
-                "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
-            )
-        table = self.token_table
-        if self.decimals and (table is None or table.point is None):
-            raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
-        if not isinstance(self.operations, list) or not self.operations:
-            raise ValueError(f"`operations={self.operations!r}` is not a list of symbols such as `['+', '-']`.")
-        if len(set(self.operations)) < len(self.operations):
-            raise ValueError(f"`operations={self.operations}` names an operation twice. Name each one once.")
-
-    def _check_anchors(self) -> None:
-        """Validates the anchor rules and `reading_context`, and sets `anchor`."""
-        for name in ("anchor_token_ids", "inline_token_ids"):
-            sequences = getattr(self, name)
-            if sequences is None:
-                continue
-            listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
-            if not listed or not all(
-                isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences
-            ):
-                raise ValueError(
-                    f"`{name}={sequences!r}` is not a list of non-empty lists of token ids. "
-                    "Pass one sequence `[27, 9]` as `[[27, 9]]`."
-                )
-        ends = self.end_token_ids
-        if ends is not None and not (isinstance(ends, (list, tuple)) and ends and set(map(type, ends)) == {int}):
-            raise ValueError(f"`end_token_ids={ends!r}` is not a list of token ids, such as `[2]`. Leave it out.")
-        if self.anchor is None:
-            self.anchor = PROMPT_END if self.anchor_token_ids is None else TOKENS
-        if self.anchor not in ANCHORS:
-            raise ValueError(f"`anchor={self.anchor!r}` is unknown. Choose one of {', '.join(ANCHORS)}.")
-        if self.anchor == TOKENS and self.anchor_token_ids is None and self.inline_token_ids is None:
-            raise ValueError(
-                '`anchor="tokens"` names no anchor without `anchor_token_ids` or `inline_token_ids`. Set one of them, '
-                "or use `IGCConfig.from_tokenizer(tokenizer)`."
-            )
-        context = self.reading_context
-        is_number = isinstance(context, int) and not isinstance(context, bool)
-        if context not in CONTEXTS and not (is_number and int(context) > 0):
-            raise ValueError(
-                f"`reading_context={context!r}` is neither {' nor '.join(map(repr, CONTEXTS))} nor a number of tokens "
-                "above 0. Choose one of these."
-            )
-        if is_number and self.interface == "hidden":
-            raise ValueError(
-                f"`reading_context={context}` may cut a number in two, and the hidden interface would read the rest "
-                f"as a number. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """As PEFT's, with the name of the base model inside the package in place of its path on this machine."""
@@ -599,60 +395,7 @@ class IGCConfig(PeftConfig):
         return cls(layer=layer, **overrides)
 
 
-def _check_saved_fields(init: Any) -> Any:
-    """Wraps `IGCConfig.__init__` to check the fields of a saved config: of an older version, or of a newer one.
-
-    Every way in which PEFT 0.21 loads a config calls `__init__` with the saved fields. Without this wrapper PEFT would
-    drop unknown fields with a warning that advises upgrading PEFT, and the adapter would silently do something else.
-    """
-
-    @functools.wraps(init)
-    def __init__(self: IGCConfig, *args: Any, **values: Any) -> None:
-        is_saved = "peft_type" in values
-        if is_saved:
-            values.setdefault("format_version", 1)  # which had no number
-        version = values.get("format_version", FORMAT)
-        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-            raise ValueError(f"`format_version={version!r}` is not an integer of at least 1. Leave it out.")
-        if is_saved and version > FORMAT:
-            raise ValueError(
-                f"The adapter has `format_version={version}`, but this version of peft-igc knows formats up to "
-                f"{FORMAT}. Upgrade it with `pip install -U peft-igc`."
-            )
-        for name, default in REMOVED_FIELDS.items():
-            if name in values and values.pop(name) != default:
-                raise ValueError(
-                    f"`{name}` is no longer a field of `IGCConfig`: only adapters with `{name}={default!r}` can be "
-                    "loaded. Use the version of peft-igc that saved this adapter (0.1.0 has the field)."
-                )
-        if is_saved:
-            known = {f.name for f in dataclasses.fields(IGCConfig)}
-            unknown = {name: values.pop(name) for name in list(values) if name not in known}
-            effective = [name for name, value in unknown.items() if value is not None]
-            if effective:
-                name = effective[0]
-                raise ValueError(
-                    f"The adapter's config has the field `{name}={unknown[name]!r}`, which this version of peft-igc "
-                    "does not know, so the adapter might not do what it was trained for. Upgrade with `pip install -U "
-                    "peft-igc`, or remove the field from `adapter_config.json` if it is a mistake."
-                )
-        init(self, *args, **values)
-        if is_saved and self.interface == "tokens" and self.symbols is None:
-            _warn_of_learned_signs()
-
-    return __init__
-
-
-@functools.cache
-def _warn_of_learned_signs() -> None:
-    """Says once per process that an adapter has no symbol table."""
-    logger.warning(
-        "This adapter was made by an earlier version of peft-igc and has no symbol table: signs and operators are "
-        "learned, not read by rule, so expressions such as `796 -229` may be misread. Train it again to change that."
-    )
-
-
-IGCConfig.__init__ = _check_saved_fields(IGCConfig.__init__)  # type: ignore[method-assign]
+IGCConfig.__init__ = check_saved_fields(IGCConfig.__init__)  # type: ignore[method-assign]
 
 
 def _anchor_fields(tokenizer: Any, anchors: Any) -> dict[str, Any]:

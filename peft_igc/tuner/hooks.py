@@ -25,10 +25,11 @@ from transformers.utils import ModelOutput
 
 from ..mappings.readings import Targets
 from .anchors import check_anchors, last_tokens
-from .cache import find_cache
 from .call import Call, Generation, anchors_for_assistant, current_call, current_generation, generating, thread
-from .config import PROMPT_END, IGCConfig
+from .config import IGCConfig
+from .config_values import PROMPT_END
 from .outputs import with_fields
+from .state.cache import find_cache
 from .steps import Generated
 
 

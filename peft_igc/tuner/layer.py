@@ -9,7 +9,7 @@ wrapping it. Therefore
 * gradient checkpointing of transformers (5.23), which replays `forward` but not its hooks, runs the adapter once.
 
 The stages are in `steps` and `writing`. No per-call state is kept on the layer: it is in `call`, and the
-state that travels with a KV cache is in `cache`. The weights and equations are in `mappings`, the arithmetic is in
+state that travels with a KV cache is in `state`. The weights and equations are in `mappings`, the arithmetic is in
 `numbers`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far (with this call's T), H hidden size, A anchors
@@ -33,12 +33,12 @@ from transformers.cache_utils import Cache
 from ..numbers.calculator import Status
 from .anchors import Position, Rules, anchors_of_call, kinds_of
 from .build import make_mappings, shortcut_vectors
-from .cache import State, States, find_cache, states_of
 from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids
 from .config import IGCConfig
 from .saving.companions import warn_of_absent
+from .state.cache import State, States, find_cache, states_of
+from .state.text_state import StaticText, Steps, TextState
 from .steps import read_and_calculate
-from .text_state import StaticText, Steps, TextState
 from .writing import Writer, first_to_write, is_silent, write
 
 

@@ -24,11 +24,12 @@ from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
 from ..numbers.token_table import PADDING, UNSEEN
 from .anchors import FEW, Rules, context_starts
-from .cache import State
 from .call import Call, ReadingDone, thread
-from .config import ONLY, ROW, IGCConfig
+from .config import IGCConfig
+from .config_values import ONLY, ROW
 from .outputs import Fields
-from .text_state import StaticText, Steps
+from .state.cache import State
+from .state.text_state import StaticText, Steps
 
 
 class Step(NamedTuple):

@@ -21,11 +21,11 @@ from ..numbers.number_runs import NumberTokens, is_mark
 from ..numbers.spelling import continue_result, window_of
 from ..numbers.token_table import PADDING
 from .anchors import Rules
-from .cache import State
 from .call import Call, thread
 from .config import IGCConfig
+from .state.cache import State
+from .state.text_state import StaticText, Steps
 from .steps import Writing
-from .text_state import StaticText, Steps
 
 
 __all__ = ["Writer", "embed", "first_to_write", "is_silent", "relative_size", "write"]

@@ -16,10 +16,11 @@ from benchmarks.cost import soak, soak_lives, soak_memory
 from benchmarks.cost.soak_lives import DYNAMIC, LIVES, STATIC, STATIC_LIVES, Answer, Plan
 from benchmarks.cost.soak_memory import KINDS, Memory, growth
 from peft_igc.mappings.readings import NEVER, Pointing, Reading
-from peft_igc.tuner import cache, call, hooks
+from peft_igc.tuner import call, hooks
 from peft_igc.tuner.call import Call
+from peft_igc.tuner.state import cache
+from peft_igc.tuner.state.text_state import Steps, TextState
 from peft_igc.tuner.steps import Step
-from peft_igc.tuner.text_state import Steps, TextState
 
 
 TRAINED = Path(__file__).parents[1] / "assets" / "adapters_0.1" / "tokens"

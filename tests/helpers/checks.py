@@ -20,8 +20,8 @@ from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.numbers.token_table import UNSEEN
-from peft_igc.tuner.cache import State, states_of
 from peft_igc.tuner.call import observing
+from peft_igc.tuner.state.cache import State, states_of
 from peft_igc.tuner.steps import Step
 
 

@@ -487,7 +487,7 @@ def test_numbers_beside_a_slash_that_are_no_rate_need_a_network_that_is_sure(tex
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("minus 35 from 140", "NONE"),  # 105 for people, 175 if the word were a sign as well
+        ("minus 35 from 140", "105"),  # not 175, as if the word were a sign as well
         ("minus 140 and 35", "NONE"),
         ("140, and minus 35", "NONE"),
         ("Minus the 35 from 140", "105"),
@@ -504,10 +504,12 @@ def test_a_word_is_not_both_the_sign_and_the_operation(text, wanted):
 
 def test_a_word_that_the_network_takes_for_a_sign_is_not_the_operation_as_well():
     text = "Please minus 119 from 218"  # 337, as a real model read `minus 119 from 218`
-    assert answer(text, operator="-", operands=(1, 0), signs=(0, 1))[0] == "NONE"
-    assert answer(text, operator="-", operands=(1, 0))[0] == "99"
+    assert answer(text, operator="-", operands=(1, 0), signs=(0, 1))[0] == "99"
     left = "minus 44 from 90 whats left"  # 134 on a real model: `left` may name the operation, too
-    assert answer(left, operator="-", operands=(1, 0), signs=(0, 1))[0] == "NONE"
+    assert answer(left, operator="-", operands=(1, 0), signs=(0, 1))[0] == "46"
+    asked = "Take minus 119 from 218 please"
+    assert answer(asked, operator="-", operands=(1, 0), signs=(0, 1))[0] == "NONE"
+    assert answer("Add 3 to it. Minus 119 from 218", operator="-", operands=(2, 1), unrelated=[0])[0] == "NONE"
     assert answer("What is 90 minus minus 44?", operator="-", signs=(0, 1))[0] == "134"
 
 
@@ -698,3 +700,44 @@ def test_a_subtraction_named_behind_both_numbers_has_no_order_of_its_own():
     assert answer(text, operator="-")[0] == "NONE"
     assert answer(text, operator="-", operands=(1, 0))[0] == "874"
     assert answer("What do I get if I subtract 49087 from 48213?", operator="-", operands=(1, 0))[0] == "-874"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "operands", "wanted"),
+    [
+        ("88 times 4 =", "*", (0, 1), "352"),
+        ("Half of it is done. 350 divided by 14 =", "/", (0, 1), "NONE"),
+        ("Hello there... 350 divided by 14 =", "/", (0, 1), "25"),
+        ("3 minus 9 =", "-", (0, 1), "-6"),
+        ("3 minus 9 =", "-", (1, 0), "NONE"),
+        ("88 times 4 =", "+", (0, 1), "NONE"),
+        ("3 plus 5 times 4 =", "*", (1, 2), "NONE"),
+        ("12 + 5 plus 3 =", "+", (1, 2), "NONE"),
+        ("twice 88 times 4 =", "*", (0, 1), "NONE"),
+        ("88 plus 4 squared =", "+", (0, 1), "NONE"),
+        ("What number times 4 =", "*", (0, 0), "NONE"),
+        ("Chapter 88 times 4 =", "*", (0, 1), "NONE"),
+        ("a 5% fee plus 20 =", "+", (0, 1), "NONE"),
+        ("88 times 4 = 12 times 3 =", "*", (2, 3), "NONE"),
+    ],
+)
+def test_a_calculation_in_words_may_end_with_an_equals_sign(text, operator, operands, wanted):
+    assert answer(text, operator=operator, operands=operands)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("64/4 plz", "/", "16"),
+        ("7000-350 please", "-", "6650"),
+        ("can u 64/4", "/", "16"),
+        ("64/4 plz", "-", "NONE"),
+        ("64/4 lol", "/", "NONE"),
+        ("flight 64/4 plz", "/", "NONE"),
+        ("5% 64/4 plz", "/", "NONE"),
+    ],
+)
+def test_polite_words_alone_leave_no_doubt_what_numbers_beside_a_sign_are(text, operator, wanted):
+    operands = (1, 2) if "%" in text else (0, 1)
+    assert answer(text, operator=operator, operands=operands)[0] == wanted
+    assert answer(text, operator=operator, operands=operands, sure=False)[0] == "NONE"

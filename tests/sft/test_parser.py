@@ -13,7 +13,8 @@ from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments
 from peft_igc.sft.parser import SFTParser
 from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.tuner.config import SIZES, IGCConfig
+from peft_igc.tuner.config import IGCConfig
+from peft_igc.tuner.config_values import SIZES
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]

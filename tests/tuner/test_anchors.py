@@ -23,7 +23,7 @@ from peft_igc.tuner.anchors import (
     last_tokens,
 )
 from peft_igc.tuner.call import Call, Generation
-from peft_igc.tuner.config import ROW, SINCE_LAST_ANCHOR
+from peft_igc.tuner.config_values import ROW, SINCE_LAST_ANCHOR
 
 
 MODEL = torch.nn.Identity()

@@ -18,7 +18,7 @@ from tiny_vocabulary import TABLE
 from transformers import DynamicCache
 
 from peft_igc import IGCConfig
-from peft_igc.tuner.text_state import Block, Steps, TextState
+from peft_igc.tuner.state.text_state import Block, Steps, TextState
 
 
 # Llama-3.1-8B: keys and values of 8 heads of 128 in bf16, in each of 32 layers.

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig
 from peft_igc.tuner.anchor_rules import turn_ends
-from peft_igc.tuner.config import FORMAT
+from peft_igc.tuner.saving.saved_fields import FORMAT
 
 
 # Fields that PEFT and TRL read on every config, which have no meaning here.

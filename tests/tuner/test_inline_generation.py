@@ -32,8 +32,8 @@ from transformers.utils import is_hqq_available, is_optimum_quanto_available
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.anchors import Rules, ends_of_sequences
+from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
-from peft_igc.tuner.text_state import StaticText
 
 
 INTERFACES = ["hidden", "tokens"]

@@ -27,8 +27,8 @@ from transformers import DynamicCache, StaticCache
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.numbers.token_table import UNSEEN
+from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
-from peft_igc.tuner.text_state import StaticText
 
 
 SLOW = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]

@@ -22,7 +22,6 @@ from transformers.cache_utils import (
 )
 
 from peft_igc.numbers.token_table import UNSEEN
-from peft_igc.tuner.cache import find_cache, states_of
 from peft_igc.tuner.call import (
     Call,
     Generation,
@@ -35,6 +34,7 @@ from peft_igc.tuner.call import (
     remember_call,
     thread,
 )
+from peft_igc.tuner.state.cache import find_cache, states_of
 
 
 @functools.cache

@@ -32,10 +32,10 @@ from peft_igc import IGCConfig, tiny_base
 from peft_igc.inference.loading import load_adapter
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.token_table import PADDING, UNSEEN
-from peft_igc.tuner import text_state
 from peft_igc.tuner.call import thread
+from peft_igc.tuner.state import text_state
+from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
 from peft_igc.tuner.steps import Step
-from peft_igc.tuner.text_state import BLOCK, Steps, TextState
 
 
 OLD = Path(__file__).parents[1] / "assets" / "adapters_0.1"

@@ -1,6 +1,7 @@
 """The folder of a saved adapter: which weights it has, and its model card.
 
 * `adapter_files`: keys and values of the weights, and checks that they fit.
+* `saved_fields`: what the fields of its config mean to this version.
 * `model_card`: its `README.md`.
 * `beside`, `companions`: the adapters that were trained together with a calculator.
 

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..numbers.calculator import Status
-from ..numbers.digits import PAD
-from ..numbers.token_table import PADDING, UNSEEN
+from ...numbers.calculator import Status
+from ...numbers.digits import PAD
+from ...numbers.token_table import PADDING, UNSEEN
 
 
 BLOCK = 1024  # tokens: longer blocks are not merged

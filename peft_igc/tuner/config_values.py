@@ -1,0 +1,241 @@
+"""Which values `IGCConfig` accepts, and the interfaces' default sizes.
+
+In: a config as it was given. Out: the same config with a value for every size, or a `ValueError` that names the field,
+what was got and the cure. What only one field's own type decides (a token table, an entry) is checked by that type.
+Try it: `pytest tests/tuner/test_config.py`
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..expressions.fixed_point import Treatment
+from ..expressions.symbols import SymbolTable
+from ..numbers.token_table import TokenTable
+
+
+__all__ = ["settle"]
+
+DIVISIONS = ("exact", "floor", "trunc")
+INTERFACES = ("hidden", "tokens")
+PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
+ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
+BESIDE, ONLY = SHORTCUTS = ("beside", "only")
+SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
+
+# Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
+# interface has no use for the last two sizes of the hidden one.
+SIZES: dict[str, dict[str, int]] = {
+    "hidden": {
+        "num_digits": 10,
+        "reading_layers": 1,
+        "reading_ffn": 2048,
+        "max_distance": 256,
+        "writing_ffn": 1024,
+        "writing_dim": 512,
+        "max_offset": 64,
+    },
+    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
+}
+STATED_ODDS = 20.0
+# Minimum of every integer field.
+MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
+MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
+# And its maximum, far above any use: with the sizes of a damaged file, making the adapter would not end.
+MAXIMA = dict.fromkeys(MINIMA, 1 << 16) | {"reading_layers": 64, "num_heads": 1024}
+
+
+def settle(config: Any) -> None:
+    """Sets what is None in an `IGCConfig` to the interface's default, and checks every field.
+
+    Raises:
+        ValueError: a field, or two fields that do not go together.
+    """
+    _check_names(config)
+    _check_interface(config)
+    _check_shortcut(config)
+    _set_sizes(config)
+    _check_layers(config)
+    _check_choices(config)
+    _check_anchors(config)
+
+
+def _check_names(config: Any) -> None:
+    """Validates the names of modules, most of which IGC has no use for."""
+    for name in ("target_modules", "exclude_modules", "trainable_token_indices"):
+        if getattr(config, name) is not None:
+            raise ValueError(
+                f"`{name}={getattr(config, name)!r}` has no meaning for IGC, which adapts one decoder layer. "
+                "Set `IGCConfig(layer=...)`."
+            )
+    names = config.modules_to_save
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"`modules_to_save={names!r}` is not a list of names, such as `['lm_head']`.")
+
+
+def _check_interface(config: Any) -> None:
+    """Validates the interface, its token table, and the probabilities that a reading is compared with."""
+    if config.interface not in INTERFACES:
+        raise ValueError(f"`interface={config.interface!r}` is unknown. Choose one of {', '.join(INTERFACES)}.")
+    if (config.interface == "tokens") != (config.number_tokens is not None):
+        raise ValueError(
+            "The token interface and `number_tokens` require each other. Use "
+            '`IGCConfig.from_tokenizer(tokenizer)`, which sets both, or `interface="hidden"` without '
+            "`number_tokens`."
+        )
+    if config.number_tokens is not None:
+        TokenTable.from_json(config.number_tokens)  # raises a ValueError if it is malformed
+    if config.symbols is not None:
+        if config.interface != "tokens":
+            raise ValueError('`symbols` has no meaning for `interface="hidden"`. Leave it out.')
+        SymbolTable.from_json(config.symbols)
+    value = config.confidence
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
+    value = config.temperature
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-3 <= value <= 1e3:
+        raise ValueError(
+            f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
+        )
+    odds = config.stated_odds
+    if isinstance(odds, bool) or not isinstance(odds, (int, float)) or not 1 <= odds < math.inf:
+        raise ValueError(f"`stated_odds={odds!r}` is not a number of at least 1. Set it to 1 for none.")
+    if config.symbols is None and odds not in (1, STATED_ODDS):
+        raise ValueError("`stated_odds` needs `symbols`: without rules no text states anything. Leave it out.")
+    excuse = config.excuse_confidence
+    if excuse is None:
+        return
+    if isinstance(excuse, bool) or not isinstance(excuse, (int, float)) or not 0 < excuse <= 1:
+        raise ValueError(f"`excuse_confidence={excuse!r}` is not in 0..1 (0 excluded). Set it to a probability.")
+    if config.symbols is None:
+        raise ValueError("`excuse_confidence` needs `symbols`: without rules nothing refuses. Leave it out.")
+
+
+def _check_shortcut(config: Any) -> None:
+    """Validates `shortcut`, which only the hidden interface has."""
+    if config.shortcut not in (None, *SHORTCUTS):
+        raise ValueError(
+            f"`shortcut={config.shortcut!r}` is unknown. Choose one of {', '.join(map(str, (None, *SHORTCUTS)))}."
+        )
+    if config.interface != "hidden" and config.shortcut is not None:
+        raise ValueError(
+            f"`shortcut={config.shortcut!r}` has no meaning for `interface={config.interface!r}`: only "
+            "the hidden interface has it. Leave it out, or set `interface='hidden'`."
+        )
+
+
+def _set_sizes(config: Any) -> None:
+    """Sets sizes that are None to the interface's default, and validates all sizes."""
+    sizes = SIZES[config.interface]
+    unused = SIZES["hidden"].keys() - sizes.keys()
+    for name in SIZES["hidden"]:
+        value = getattr(config, name)
+        if value is None:
+            setattr(config, name, sizes.get(name))
+        elif name in unused:
+            raise ValueError(f"`{name}={value!r}` has no meaning for `interface={config.interface!r}`. Leave it out.")
+    if config.interface == "hidden" and not config.write_again:
+        raise ValueError("`write_again=False` has no meaning for `interface='hidden'`. Leave it out.")
+    if config.result_digits is None:
+        config.result_digits = config.num_digits
+    for name, least in MINIMA.items():
+        value = getattr(config, name)
+        if name not in unused and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise ValueError(
+                f"`{name}={value!r}` is not an integer of at least {least}. Set `IGCConfig({name}=...)` to one."
+            )
+        if isinstance(value, int) and value > MAXIMA[name]:
+            raise ValueError(f"`{name}={value}` is above {MAXIMA[name]:,}. Set `IGCConfig({name}=...)` to less.")
+    for name in ("reading_dim", "writing_dim"):
+        value = getattr(config, name)
+        if value is not None and value % config.num_heads:
+            raise ValueError(
+                f"`{name}={value}` is not a multiple of `num_heads={config.num_heads}`. Change one of them."
+            )
+
+
+def _check_layers(config: Any) -> None:
+    """Validates `read_from`."""
+    chosen = config.read_from
+    if chosen is None:
+        return
+    if not isinstance(chosen, (list, tuple)) or not chosen or set(map(type, chosen)) != {int}:
+        raise ValueError(f"`read_from={chosen!r}` is not a list of layers such as `[1, 8]`. Leave it out.")
+    if list(chosen) != sorted(set(chosen)) or not 0 <= chosen[0] <= chosen[-1] <= config.layer:
+        raise ValueError(
+            f"`read_from={chosen!r}` must name different layers in ascending order, from 0 to "
+            f"`layer={config.layer}`, where the result is written. Change one of them."
+        )
+    config.read_from = list(chosen)
+
+
+def _check_choices(config: Any) -> None:
+    """Validates `division` and `operations`; unknown operations are refused at injection."""
+    if config.division not in DIVISIONS:
+        raise ValueError(f"`division={config.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
+    Treatment(config.division, config.rounding, config.decimal_places)
+    if config.rounding != "refuse" and config.division != "exact":
+        raise ValueError(
+            f"`rounding={config.rounding!r}` has no effect with `division={config.division!r}`, which gives integers. "
+            "Leave one of them out."
+        )
+    if config.rounding == "refuse" and config.decimal_places is not None:
+        raise ValueError(
+            f"`decimal_places={config.decimal_places}` has no effect without `rounding`. Set "
+            '`IGCConfig(rounding="half_up")`, or leave it out.'
+        )
+    if config.rounding != "refuse" and not config.decimals:
+        raise ValueError(
+            f"`rounding={config.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
+        )
+    if config.decimals and config.symbols is None:
+        raise ValueError(
+            "`decimals=True` needs `symbols`, since expressions with decimals are read by rule. Create the config "
+            "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
+        )
+    table = config.token_table
+    if config.decimals and (table is None or table.point is None):
+        raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
+    if not isinstance(config.operations, list) or not config.operations:
+        raise ValueError(f"`operations={config.operations!r}` is not a list of symbols such as `['+', '-']`.")
+    if len(set(config.operations)) < len(config.operations):
+        raise ValueError(f"`operations={config.operations}` names an operation twice. Name each one once.")
+
+
+def _check_anchors(config: Any) -> None:
+    """Validates the anchor rules and `reading_context`, and sets `anchor`."""
+    for name in ("anchor_token_ids", "inline_token_ids"):
+        sequences = getattr(config, name)
+        if sequences is None:
+            continue
+        listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
+        if not listed or not all(isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences):
+            raise ValueError(
+                f"`{name}={sequences!r}` is not a list of non-empty lists of token ids. "
+                "Pass one sequence `[27, 9]` as `[[27, 9]]`."
+            )
+    ends = config.end_token_ids
+    if ends is not None and not (isinstance(ends, (list, tuple)) and ends and set(map(type, ends)) == {int}):
+        raise ValueError(f"`end_token_ids={ends!r}` is not a list of token ids, such as `[2]`. Leave it out.")
+    if config.anchor is None:
+        config.anchor = PROMPT_END if config.anchor_token_ids is None else TOKENS
+    if config.anchor not in ANCHORS:
+        raise ValueError(f"`anchor={config.anchor!r}` is unknown. Choose one of {', '.join(ANCHORS)}.")
+    if config.anchor == TOKENS and config.anchor_token_ids is None and config.inline_token_ids is None:
+        raise ValueError(
+            '`anchor="tokens"` names no anchor without `anchor_token_ids` or `inline_token_ids`. Set one of them, '
+            "or use `IGCConfig.from_tokenizer(tokenizer)`."
+        )
+    context = config.reading_context
+    is_number = isinstance(context, int) and not isinstance(context, bool)
+    if context not in CONTEXTS and not (is_number and int(context) > 0):
+        raise ValueError(
+            f"`reading_context={context!r}` is neither {' nor '.join(map(repr, CONTEXTS))} nor a number of tokens "
+            "above 0. Choose one of these."
+        )
+    if is_number and config.interface == "hidden":
+        raise ValueError(
+            f"`reading_context={context}` may cut a number in two, and the hidden interface would read the rest "
+            f"as a number. Set {' or '.join(map(repr, CONTEXTS))}, or use the token interface."
+        )
