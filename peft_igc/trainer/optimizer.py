@@ -12,6 +12,7 @@ Try it: `pytest tests/trainer/test_optimizer.py`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,10 +21,69 @@ from torch import nn
 from torch.nn.utils import get_total_norm
 
 from ..tuner.layer import IGCLayer
+from .precision import in_bf16
 
 
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
 NOT_MATRICES = ("distance", "offset", "digit", "sign", "slots", "place", "digit_head", "sign_head", "operator_head")
+
+
+_BASE: Any = getattr(torch.optim, "Muon", torch.optim.Optimizer)  # torch has it since 2.9; `MuonAdamW` says so
+
+
+class Muon(_BASE):
+    """torch's Muon, which orthogonalizes in float32 where `in_bf16` is False of a parameter's device.
+
+    torch (2.13) does it in bf16 everywhere, which a processor without instructions for it emulates: with AVX2 alone a
+    product of two matrices [512, 512] takes forty times as long. The state is that of torch's Muon.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Makes a step of all parameters with a gradient."""
+        parameters = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if all(in_bf16(p.device) for p in parameters):
+            return super().step(closure)
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, group)
+        return loss
+
+    def _update(self, parameter: torch.Tensor, group: dict[str, Any]) -> None:
+        """Updates one parameter [m, n] with the settings of its group."""
+        gradient, state = parameter.grad, self.state[parameter]
+        assert gradient is not None
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        kept, momentum = state["momentum_buffer"], group["momentum"]
+        kept.lerp_(gradient, 1 - momentum)
+        update = gradient.lerp(kept, momentum) if group["nesterov"] else kept
+        update = orthogonal(update.float(), group["ns_coefficients"], group["ns_steps"], group["eps"])
+        rate, (rows, columns) = float(group["lr"]), parameter.shape
+        matched = group["adjust_lr_fn"] == "match_rms_adamw"
+        scale = 0.2 * math.sqrt(max(rows, columns)) if matched else math.sqrt(max(1, rows / columns))
+        parameter.mul_(1 - rate * group["weight_decay"])
+        parameter.add_(update, alpha=-rate * scale)
+
+
+def orthogonal(x: torch.Tensor, coefficients: tuple[float, float, float], steps: int, epsilon: float) -> torch.Tensor:
+    """A matrix [m, n] with the singular vectors of x [m, n], whose singular values are near 1, in the dtype of x.
+
+    The Newton-Schulz iteration X <- a X + (b X X^T + c (X X^T)^2) X with `coefficients` (a, b, c), from x divided by
+    its norm, which is at least `epsilon`.
+    """
+    a, b, c = coefficients
+    found = x if x.shape[0] <= x.shape[1] else x.T
+    found = found / found.norm().clamp(min=epsilon)
+    for _ in range(steps):
+        gram = found @ found.T
+        found = torch.addmm(found, torch.addmm(gram, gram, gram, beta=b, alpha=c), found, beta=a)
+    return found if x.shape[0] <= x.shape[1] else found.T
 
 
 class MuonAdamW(torch.optim.Optimizer):
@@ -66,9 +126,7 @@ class MuonAdamW(torch.optim.Optimizer):
                 f"torch {torch.__version__} has no `torch.optim.Muon`, which was added in 2.9. "
                 "Update torch, or leave `igc_muon_learning_rate` out to train with AdamW alone."
             )
-        muon = torch.optim.Muon(
-            matrices, lr=muon_lr, weight_decay=weight_decay, momentum=momentum, adjust_lr_fn="match_rms_adamw"
-        )
+        muon = Muon(matrices, lr=muon_lr, weight_decay=weight_decay, momentum=momentum, adjust_lr_fn="match_rms_adamw")
         self.parts: list[torch.optim.Optimizer] = [muon]
         if others:
             self.parts.append(torch.optim.AdamW(others, lr=lr, betas=betas, eps=eps))

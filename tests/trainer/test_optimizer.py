@@ -11,6 +11,7 @@ from torch import nn
 from transformers import TrainerCallback
 
 from peft_igc import IGCConfig
+from peft_igc.trainer import optimizer as ours
 from peft_igc.trainer.config import CALCULATOR_RATE, TRL_RATE
 from peft_igc.trainer.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
 
@@ -35,7 +36,8 @@ def _made(matrix: nn.Parameter, vector: nn.Parameter) -> MuonAdamW:
     return MuonAdamW([matrix], groups, muon_lr=0.02, lr=0.03, weight_decay=0.1)
 
 
-def test_each_part_does_exactly_what_its_own_optimizer_would():
+def test_each_part_does_exactly_what_its_own_optimizer_would(monkeypatch):
+    monkeypatch.setattr(ours, "in_bf16", lambda device: True)
     matrix, vector = _two()
     _run(_made(matrix, vector), (matrix, vector), 3)
     alone_matrix, alone_vector = _two()
@@ -239,7 +241,8 @@ def test_a_scheduler_moves_the_rate_of_both_parts_after_loading_too():
     assert [part.param_groups[0]["lr"] for part in optimizer.parts] == [0.01, 0.015]
 
 
-def test_all_settings_reach_their_part():
+def test_all_settings_reach_their_part(monkeypatch):
+    monkeypatch.setattr(ours, "in_bf16", lambda device: True)
     settings = {"betas": (0.8, 0.7), "eps": 1e-3}
     matrix, vector = _two()
     optimizer = MuonAdamW(
@@ -374,3 +377,55 @@ def test_a_plain_model_keeps_the_rate_of_trl(tmp_path):
 def test_a_rate_of_zero_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=f"`{name}=0.0` is not above 0"):
         arguments(tmp_path, **{name: 0.0})
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (24, 8), (8, 24)])
+@pytest.mark.parametrize("adjusted", ["match_rms_adamw", "original", None])
+def test_muon_without_bf16_makes_the_steps_of_torchs_in_float32(monkeypatch, shape, adjusted):
+    torch.manual_seed(0)
+    start, gradients = torch.randn(shape), torch.randn(3, *shape)
+    settings = {"lr": 0.1, "weight_decay": 0.1, "momentum": 0.9, "adjust_lr_fn": adjusted}
+    found = {}
+    for name, made, bf16 in (
+        ("torch", torch.optim.Muon, None),
+        ("bf16", ours.Muon, True),
+        ("fp32", ours.Muon, False),
+    ):
+        monkeypatch.setattr(ours, "in_bf16", lambda device, bf16=bf16: bf16)
+        weight = nn.Parameter(start.clone())
+        one = made([weight], **settings)
+        for gradient in gradients:
+            weight.grad = gradient.clone()
+            one.step()
+        found[name] = weight.detach()
+        assert set(one.state[weight]) == {"momentum_buffer"}
+    assert torch.equal(found["bf16"], found["torch"])
+    assert not torch.equal(found["fp32"], found["torch"])
+    size = (found["torch"] - start).norm()
+    assert (found["fp32"] - found["torch"]).norm() < 0.02 * size
+
+
+def test_an_orthogonal_matrix_keeps_the_singular_vectors_and_has_values_near_one():
+    torch.manual_seed(0)
+    x = torch.randn(6, 20, dtype=torch.float64)
+    found = ours.orthogonal(x, (3.4445, -4.7750, 2.0315), 5, 1e-7)
+    left, values, right = torch.linalg.svd(x, full_matrices=False)
+    inner = left.T @ found @ right.T
+    assert torch.allclose(inner, inner.diagonal().diag(), atol=1e-9)
+    assert (inner.diagonal() > 0.6).all()
+    assert (inner.diagonal() < 1.3).all()
+
+
+def test_a_step_in_float32_calls_its_closure_and_leaves_parameters_without_a_gradient(monkeypatch):
+    monkeypatch.setattr(ours, "in_bf16", lambda device: False)
+    moved, still = nn.Parameter(torch.eye(4)), nn.Parameter(torch.eye(4))
+    one = ours.Muon([moved, still], lr=0.1)
+
+    def closure():
+        loss = (moved**2).sum()
+        loss.backward()
+        return loss
+
+    assert one.step(closure).item() == 4
+    assert not torch.equal(moved, torch.eye(4))
+    assert torch.equal(still, torch.eye(4))
