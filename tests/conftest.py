@@ -1,5 +1,7 @@
 """Settings of every test: one thread, one seed, and the warnings that are not ours."""
 
+import gc
+
 import pytest
 import torch
 
@@ -16,6 +18,10 @@ IGNORED = [
 def pytest_configure(config):
     for line in IGNORED:
         config.addinivalue_line("filterwarnings", line)
+
+
+def pytest_collection_finish():
+    gc.freeze()  # modules and collected tests stay alive to the end: the garbage collector need not look at them
 
 
 @pytest.fixture(autouse=True)

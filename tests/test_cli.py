@@ -205,6 +205,7 @@ def test_a_time_limit_ends_training_early_and_the_results_say_so(tiny, tmp_path)
     assert done.results["igc"]["n"] == 40
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tiny, tmp_path, monkeypatch):
     (tmp_path / "results.json").write_text("earlier")
 
@@ -236,6 +237,7 @@ def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
     assert [path.name for path in old.iterdir()] == ["new"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", SETTINGS)
 def test_no_calculation_of_the_test_set_is_trained(interface):
     """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""

@@ -215,6 +215,7 @@ def test_files_that_docstrings_name_exist(folder):
     assert not missing
 
 
+@pytest.mark.slow
 def test_importing_the_package_leaves_the_heavy_ones_alone():
     # PEFT itself imports bitsandbytes where it is installed (0.21.2), so PEFT comes first and does not count.
     program = (

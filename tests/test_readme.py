@@ -104,6 +104,7 @@ def test_blocks_are_found_on_every_kind_of_page():
     assert len(LINES) >= 40
 
 
+@pytest.mark.slow
 @with_code
 @pytest.mark.filterwarnings(*WARNINGS)
 @pytest.mark.usefixtures("_own_operations")

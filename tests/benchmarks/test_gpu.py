@@ -38,6 +38,7 @@ def test_caches_that_share_their_memory_have_lengths_of_their_own(small):
     assert first.cache.layers[0].keys.data_ptr() == second.cache.layers[0].keys.data_ptr()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # of torch 2.11, at every profile
 def test_a_prompt_without_two_numbers_runs_fewer_operators_than_a_calculation(small):
     methods, tokenizer = small

@@ -73,6 +73,7 @@ def test_sites_exchange_their_results_and_keep_what_stands_around_them(tools):
         assert tokenizer.decode(row["input_ids"][begin:end]).replace(",", "") == row["igc_result"]
 
 
+@pytest.mark.slow
 def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
     rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
     record = train_sites("tiny", "tiny", rows, tmp_path, sites=8, steps=6, batch_size=4)
@@ -87,6 +88,7 @@ def test_the_writing_learns_at_sites_and_the_reading_stays(tools, tmp_path):
     assert saved["write_again"] is False
 
 
+@pytest.mark.slow
 def test_a_calculator_that_writes_to_another_layer_reads_as_before_and_learns_to_write_anew(tools, tmp_path):
     rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows
     record = train_sites("tiny", "tiny", rows, tmp_path, layer=-1, sites=12, steps=40, batch_size=12)
@@ -121,6 +123,7 @@ def test_rows_exchange_their_results_if_they_are_to(tools, tmp_path, monkeypatch
     assert kept != exchanged_rows
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*(f"ignore:{one.split(':')[1]}" for one in NESTED))
 def test_a_lora_beside_the_calculator_stays_as_it_is_and_loads_with_it(tools, tmp_path):
     tokenizer, config = tools
@@ -141,6 +144,7 @@ def test_a_lora_beside_the_calculator_stays_as_it_is_and_loads_with_it(tools, tm
     assert active_adapters(again) == {"default", "low_rank"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*WARNINGS)
 def test_the_reading_learns_on_whole_solutions_and_the_writing_stays(tools, tmp_path):
     rows = convert(WorkedSolutions(seed=2).take(12), *tools).rows

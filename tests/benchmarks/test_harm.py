@@ -82,6 +82,7 @@ def sentences(prompt):
     return {" ".join(re.findall(r"[a-z#]+", part)) for part in parts if len(part.split()) >= 4}
 
 
+@pytest.mark.slow
 def test_no_phrasing_is_one_of_the_adapters_training(texts):
     rows = training_rows([], 0, dataclasses.replace(SETTINGS["tokens"], distinct_rows=4000)).rows
     trained = set().union(*(sentences(message["content"]) for row in rows for message in row["prompt"]))

@@ -140,6 +140,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_state_that_does_not_follow_its_cache_gives_wrong_answers_that_are_found(trained, fault, monkeypatch):
     kind, owner, name, broken = BROKEN[fault]
@@ -221,6 +222,7 @@ def sample(generations, **values):
     return Memory(generations, **{**fields, **values})
 
 
+@pytest.mark.slow
 def test_what_is_alive_is_counted():
     before = soak_memory.measured(0, 0.0)
     kept = [TextState.empty(Steps.empty(1, 3, torch.zeros(1))), Call(None), DynamicCache()]

@@ -248,6 +248,7 @@ def test_stages_that_are_none_are_refused():
         training_speed.check_stages(*seen(kinds=(WHOLE, ALONE, WHOLE)))
 
 
+@pytest.mark.slow
 def test_the_gate_of_the_stages_sees_passes_that_do_not_end(monkeypatch):
     monkeypatch.setattr(trainer, "reads_alone", lambda args, step: False)
     with pytest.raises(SystemExit, match=r"the last layer ran in the steps \[0, 1, 2\]"):

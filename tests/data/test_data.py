@@ -486,6 +486,7 @@ def test_a_streaming_dataset_gives_the_rows_of_the_stream():
     assert list(itertools.islice(to_iterable_dataset(rows), 60)) == rows.take(60)
 
 
+@pytest.mark.slow
 def test_the_data_modules_do_not_import_datasets():
     code = "import sys, peft_igc.data, peft_igc.data.columns; sys.exit('datasets' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

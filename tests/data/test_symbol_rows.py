@@ -56,6 +56,7 @@ def test_every_spelling_says_its_expression_by_another_reader(kind):
     assert seen[str] <= 40, seen
 
 
+@pytest.mark.slow
 def test_all_kinds_and_numbers_of_operands_and_bare_forms_are_made():
     counts, bare, marks = Counter(), Counter(), Counter()
     shapes = {form: re.compile(r"[^a-wyzA-Z]+".join(map(re.escape, form.split("{x}"))) + r"\Z") for form in BARE}

@@ -197,6 +197,7 @@ def test_every_second_text_around_a_request_brings_numbers_of_its_own():
 # ---- rows ----
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_are_distinct_and_right():
     rows = demo_rows()
     assert len({text(row) for row in rows}) == len(rows) == 10_000
@@ -219,6 +220,7 @@ def test_ten_thousand_rows_are_distinct_and_right():
             )
 
 
+@pytest.mark.slow
 def test_operands_stand_in_the_text_as_numbers_of_their_own():
     for row in demo_rows():
         if row["igc_operands"] is not None:
@@ -240,6 +242,7 @@ def test_the_embedded_base_s_tokens_show_both_operands():
         assert not wanted - collections.Counter(found), (row, found)
 
 
+@pytest.mark.slow
 def test_no_further_number_stands_between_operands_or_in_a_sentence_with_one():
     """Such texts are refused, whatever is asked (`runs.numbers_aside`)."""
     _, tokenizer = tiny_base()
@@ -346,6 +349,7 @@ def shapes(*parts):
     return {shape(phrasing.format(a=1, b=2, thing="pens", name="Ida", other="Tom")) for phrasing in found}
 
 
+@pytest.mark.slow
 def test_no_text_without_arithmetic_reads_like_a_calculation_of_two_numbers():
     known = shapes(TRAINING, HELD_OUT, NEW)
     assert shape("What is 12 plus 3?") in known
@@ -479,6 +483,7 @@ def test_what_expressions_cover_has_its_value_and_the_rest_of_its_kinds_is_silen
     assert {text: reference.written(reference.read(f"What is {text}?")) for text in known} == known
 
 
+@pytest.mark.slow
 def test_calculations_of_suites_can_be_kept_out_of_training():
     def calculations(rows):
         asked = ((row["igc_operator"], row["igc_operands"]) for row in rows if row["igc_operands"])

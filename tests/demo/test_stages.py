@@ -76,6 +76,7 @@ def test_longer_rows_can_have_results_of_all_lengths_equally_often():
     assert Counter(len(row["igc_result"].lstrip("-")) for row in made) == dict.fromkeys(range(1, 9), 5)
 
 
+@pytest.mark.slow
 def test_the_demonstrations_record_has_both_stages(tmp_path):
     lines = []
     done = run_demo(tmp_path / "out", seed=1, settings=SMALL, say=lines.append)
@@ -90,6 +91,7 @@ def test_the_demonstrations_record_has_both_stages(tmp_path):
     assert done.results["igc"]["n"] == 20
 
 
+@pytest.mark.slow
 def test_a_time_limit_shortens_the_writing_in_proportion(tmp_path):
     done = run_demo(tmp_path / "out", seed=1, settings=SMALL, minutes=1e-6, say=lambda line: None)
     training = done.results["training"]
@@ -100,6 +102,7 @@ def test_a_time_limit_shortens_the_writing_in_proportion(tmp_path):
     assert long.shortened(3) is long
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_adapters_in_two_stages(tmp_path):
     files = []
     for name in ("one", "two"):

@@ -78,6 +78,7 @@ def canonical_of(value):
     return "-" * (value < 0) + whole[: len(whole) - places] + ("." + whole[len(whole) - places :] if places else "")
 
 
+@pytest.mark.slow
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(
     st.lists(st.tuples(literals, literals, st.integers(0, 4)), min_size=1, max_size=8),

@@ -85,6 +85,7 @@ def check(rows, found, settings=(), *, digits=D, result_digits=2 * D, kept=None)
     return right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_thousands_of_random_rows_have_the_values_of_fractions(settings):
     generator = random.Random(str(settings))
@@ -291,6 +292,7 @@ def test_tensors_are_checked():
         evaluate(items._replace(kind=items.kind.float()), result_digits=D)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [SETTINGS[0], SETTINGS[3]], ids=str)
 def test_it_compiles_into_one_graph(settings):
     torch._dynamo.reset()

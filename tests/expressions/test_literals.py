@@ -79,6 +79,7 @@ def test_digits_beyond_the_width_are_dropped(embedded):
     assert found(embedded, "is 1234567 ok", num_digits=3) == ["123"]
 
 
+@pytest.mark.slow
 def test_it_runs_as_one_graph_and_on_fake_tensors(embedded):
     tokenizer, tokens = embedded
     ids, valid = encode(tokenizer, ["What is 12 plus 5?", "twenty plus -3.5"])

@@ -63,6 +63,7 @@ def tree(node):
     return (OPERATORS[type(node.op)].name, tree(node.left), tree(node.right))
 
 
+@pytest.mark.slow
 def test_the_order_is_that_of_pythons_parser():
     generator = random.Random(0)
     rows = []

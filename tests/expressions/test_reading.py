@@ -147,6 +147,7 @@ def test_only_the_text_from_since_to_the_anchor_is_read(embedded):
     assert int(reading.reason[0]) == Reason.NONE
 
 
+@pytest.mark.slow
 def test_it_runs_as_one_graph_and_on_fake_tensors(embedded):
     tokenizer, tokens = embedded
     ids, valid = encode(tokenizer, ["12 + 5 =", "What is 5 * 3?", "x + 3 =", "The 3 boxes then hold 4*12="])

@@ -113,6 +113,7 @@ def check_all_pairs(symbol, division, first, second):
     return n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("symbol", "division"), PYTHON_SIDE)
 def test_every_pair_up_to_three_digits_is_right(symbol, division):
     parts = (range(start, start + 250) for start in range(0, 1000, 250))
@@ -154,6 +155,7 @@ def test_the_oracle_says_the_same_as_the_tensors(a, b, symbol, division):
     assert evaluate_exactly(symbol, str(a), str(b), division) == evaluate_exactly(symbol, a, b, division)
 
 
+@pytest.mark.slow
 @properties
 @given(integers, integers)
 def test_addition_and_multiplication_commute_and_are_undone(a, b):
@@ -383,6 +385,7 @@ def compile_and_compare(backend, width, division):
             assert torch.equal(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("division", DIVISIONS)
 @pytest.mark.parametrize("width", [1, 10, 40])
 def test_it_compiles_into_one_graph(width, division):

@@ -257,6 +257,7 @@ def test_a_decimal_that_is_longer_than_a_result_with_its_zeros_is_not_written():
         assert bool(continued(THREES, ids, ids == 0, [number], width=4).active) == possible
 
 
+@pytest.mark.slow
 def test_a_number_longer_than_what_is_looked_at_is_not_the_result():
     for piece, number in itertools.product(("0", "."), ("0.0", "0.000", "0.5", "10.0")):
         ids = torch.tensor([WORDS.encode("=" + "1" * (number == "10.0")) + [WORDS.texts.index(piece)] * 200])
@@ -331,6 +332,7 @@ def test_every_text_goes_on_as_its_characters_do(name, data):
         assert got == expected[row][t], ([words.text(token) for token in ids[row, : t + 1].tolist()], numbers[row][t])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBERS)
 @properties
 @given(data=st.data())
@@ -462,6 +464,7 @@ def random_decimals():
     return numbers
 
 
+@pytest.mark.slow
 @tokenizers("llama3.1", "qwen2.5")
 def test_ten_thousand_decimals_are_spelled_as_the_tokenizer_spells_them(name):
     tokenizer, tokens = known(name)
@@ -474,6 +477,7 @@ def test_ten_thousand_decimals_are_spelled_as_the_tokenizer_spells_them(name):
         assert torch.equal(found.token, wanted)
 
 
+@pytest.mark.slow
 @tokenizers("gpt2", "llama3.1", "qwen2.5")
 def test_ten_thousand_decimals_go_on_in_the_split_of_the_tokenizer(name):
     """Behind every token of it, the next one begins with what is written, wherever the tokenizer has its splits."""

@@ -199,6 +199,7 @@ def assert_as_read(words, tokens, ids, valid, width):
         assert naive.TextRuns(*(field[row].tolist() for field in runs)) == expected, shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOKENS)
 @properties
 @given(st.data())
@@ -406,6 +407,7 @@ def random_expression(draw):
     return written + draw.choice(["", "?", ".", " =", "=", ",", ":", "\n", ".\n", " the end."]), operands
 
 
+@pytest.mark.slow
 @tokenizers("llama3.1", "qwen2.5", "gpt2")
 def test_ten_thousand_random_expressions_read_as_they_are_written(name):
     tokenizer, tokens = known(name)

@@ -281,6 +281,7 @@ def draw_answer(data, name):
     return ids, sorted(anchors), results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOKENS)
 @properties
 @given(st.data())
@@ -303,6 +304,7 @@ def test_every_text_goes_on_as_its_characters_do(name, data):
         assert got == expected[row][t], ([words.text(token) for token in ids[row, : t + 1].tolist()], numbers[row][t])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decimals", [False, True])
 @pytest.mark.parametrize("name", TOKENS)
 @properties

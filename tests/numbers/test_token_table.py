@@ -752,6 +752,7 @@ def test_irregular_splits_are_listed_with_their_shares():
 
 
 # -------------------------------------------------------------------------------------------------- anchor rules
+@pytest.mark.slow
 def test_a_vocabulary_of_128_thousand_tokens_takes_seconds():
     draw = random.Random(0)
     tokenizer = falcon()

@@ -148,6 +148,7 @@ def line_of(base, folder, *more):  # noqa: F811
     return arguments(base, folder / "out", *SMALL, *more, dataset_name=data, max_steps="1")
 
 
+@pytest.mark.slow
 def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog):  # noqa: F811
     with caplog.at_level(logging.WARNING):
         assert run.run(line_of(base, tmp_path)) == 1

@@ -497,6 +497,7 @@ def _sized():
     return {f"igc_{name}": size for name, size in SIZES.items()}
 
 
+@pytest.mark.slow
 def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp_path, capsys):
     out = tmp_path / "out"
     more = ["--igc_adapter", "igc+lora", "--lora_r", "2", "--lora_target_modules", "q_proj", "up_proj"]
@@ -524,6 +525,7 @@ def test_a_lora_of_an_earlier_run_is_not_left_beside_a_calculator_without_one(ba
         trained(arguments(base, tmp_path / "out", *SMALL, dataset_name=data, max_steps="1"))
 
 
+@pytest.mark.slow
 def test_a_base_that_is_trained_too_is_saved_whole_without_the_calculator(base, tmp_path, capsys):
     out = tmp_path / "out"
     made = trained(arguments(base, out, *SMALL, "--igc_train_base", dataset_name=write(tmp_path / "d", rows(8))))

@@ -85,6 +85,7 @@ def test_the_best_model_is_the_best_in_all_that_is_trained(tmp_path, kind):
     assert "The weights are those of step 2, the best evaluated." in (tmp_path / "README.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(tmp_path, kind):
     whole = trainer(tmp_path, model=MODELS[kind](), max_steps=3, **SAVED)

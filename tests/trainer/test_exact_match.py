@@ -261,6 +261,7 @@ def test_the_best_model_can_be_chosen_by_it(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ what it leaves alone
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_training_ends_with_the_same_bits_whether_it_is_measured_or_not(tmp_path, checkpointing):
     ends = []

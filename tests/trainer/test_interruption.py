@@ -216,6 +216,7 @@ def test_nothing_to_resume_from_is_an_error(tmp_path, exists):
         made.train(resume_from_checkpoint=True)
 
 
+@pytest.mark.slow
 def test_a_half_written_checkpoint_is_passed_over(tmp_path):
     made = trainer(tmp_path, save_strategy="steps", save_steps=1)
     made.train()

@@ -47,6 +47,7 @@ def trained(tmp_path, case):
     return losses, {name: p.detach().clone() for name, p in made.model.named_parameters() if p.requires_grad}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_losses_and_updates_are_those_of_the_head_at_all_positions(tmp_path, monkeypatch, case):
     losses, weights = trained(tmp_path, case)
@@ -60,6 +61,7 @@ def test_losses_and_updates_are_those_of_the_head_at_all_positions(tmp_path, mon
         torch.testing.assert_close(value, all_weights[name], **close, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["hidden interface", "token interface", "LoRA beside it"])
 def test_bits_are_those_of_trls_own_selection_where_triton_runs(tmp_path, monkeypatch, case):
     losses, weights = trained(tmp_path, case)

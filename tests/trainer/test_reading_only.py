@@ -213,6 +213,7 @@ def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
     assert "has no row with an annotation, so the reading is not trained" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):
     def gate(folder, every):
         made = trainer(folder, igc_writing_every=every, max_steps=every, logging_steps=every)

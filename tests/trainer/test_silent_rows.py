@@ -160,6 +160,7 @@ def test_a_batch_of_refusals_alone_leaves_zero_gradients_as_a_whole_pass_does(tm
     assert_same(found, gradients(made, batch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 2}])
 def test_a_run_ends_with_the_same_weights(tmp_path, options):
     # With AdamW: Muon enlarges the smallest directions of a gradient, which are rounding errors in such a small model.

@@ -542,6 +542,7 @@ def _with_wrong_results(made):
     return made
 
 
+@pytest.mark.slow
 def test_an_evaluation_never_sees_the_right_result_but_training_does(tmp_path):
     def loss(change, train):
         made = change(

@@ -89,6 +89,7 @@ SMALL = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_both_trainers_end_with_the_same_bits(tmp_path, name):
     data, options, more = CASES[name]
@@ -103,6 +104,7 @@ def test_both_trainers_end_with_the_same_bits(tmp_path, name):
     assert all(torch.equal(theirs[0][key], ours[0][key]) for key in ours[0])
 
 
+@pytest.mark.slow
 def test_checkpoints_and_cards_are_the_same(tmp_path):
     for cls, config in ((SFTTrainer, SFTConfig), (IGCTrainer, IGCSFTConfig)):
         folder = tmp_path / cls.__name__

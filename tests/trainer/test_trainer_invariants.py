@@ -63,6 +63,7 @@ def test_every_adapter_weight_moves_and_the_base_stays_bit_for_bit(tmp_path):
     assert [name for name in adapter if torch.equal(before[name], after[name])] == []
 
 
+@pytest.mark.slow
 def test_the_reading_learns(tmp_path):
     made = trainer(tmp_path, rows(64, digits=1), max_steps=60, per_device_train_batch_size=8)
     made.train()
@@ -98,6 +99,7 @@ def test_cut_rows_train_nothing_of_the_reading(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ accumulation
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unsupervised", [(), (0, 1, 2, 3, 4, 9, 12)], ids=["every row supervised", "unbalanced windows"]
 )
@@ -119,6 +121,7 @@ def test_a_batch_of_eight_is_two_of_four_is_eight_of_one(tmp_path, unsupervised)
 
 
 # ------------------------------------------------------------------------------------------ resuming
+@pytest.mark.slow
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
     whole = trained(trainer(tmp_path / "whole", rows(8), **options))
@@ -165,6 +168,7 @@ def test_lora_and_the_calculator_train_together_and_are_saved_apart(tmp_path, ou
             assert torch.equal(p, ours), key
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
 @pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
 @pytest.mark.parametrize("outside", ["adder", "style"])
@@ -178,6 +182,7 @@ def test_lora_and_the_calculator_resume_together(tmp_path, outside):
 
 
 # ------------------------------------------------------------------------------------------ checkpointing
+@pytest.mark.slow
 def test_gradient_checkpointing_of_both_kinds_changes_no_update(tmp_path):
     plain = trained(trainer(tmp_path, **SGD))
     for reentrant in (False, True):
@@ -195,6 +200,7 @@ def wrapped(kind, layer):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_a_checkpoint_wrapper_around_a_decoder_layer_changes_no_update(tmp_path, layer):
     plain = trained(trainer(tmp_path, **SGD))

@@ -128,6 +128,7 @@ def test_the_buffer_holds_no_hidden_state(interface):
     assert all(t.shape[-1] != 1024 for part in tensors_of(wide) for t in part)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_the_buffer_lies_with_the_cache_and_goes_with_it(interface):
     model = like_llama_8b(interface)

@@ -60,6 +60,7 @@ def backend(request):
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
 @pytest.mark.parametrize("rules", [{}, RULES], ids=["prompt_end", "tokens"])
 def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
@@ -90,6 +91,7 @@ def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
     torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_silent_graph_computes_neither_features_twice_nor_updates(backend, monkeypatch):
     model, ids = adapted("llama", interface="tokens", **RULES), text()[1:, :8]
     for name in ("read_and_calculate", "write"):

@@ -179,6 +179,7 @@ def test_greedy_generation_equals_one_uncached_pass_with_every_reading_context(i
     assert_as_alone(model, written(model, rows), rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
 def test_cached_chunked_static_and_uncached_generation_equal_one_uncached_pass(arch, interface, anchor):
@@ -208,6 +209,7 @@ def test_beams_and_samples_hold_where_the_end_of_the_prompt_is_an_anchor(interfa
     assert_as_alone(model, out, PROMPTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
 def test_assisted_decoding_equals_greedy_decoding(arch, interface, anchor):
@@ -338,6 +340,7 @@ class Beside(LogitsProcessor):
         return scores
 
 
+@pytest.mark.slow
 def test_a_generate_inside_a_generate_is_on_its_own(llama):
     inner = Beside(lambda: written(llama, PROMPTS[1:]).stacked)
     processors = LogitsProcessorList([inner, Script(len(PROMPTS[0]))])
@@ -359,6 +362,7 @@ def test_a_forward_pass_inside_a_generate_finds_its_own_anchors(llama):
         close(got, wanted)
 
 
+@pytest.mark.slow
 def test_four_threads_do_not_mix(llama):
     rows = [*PROMPTS, encode("77-12 is\n?A")]
     wanted = [written(llama, [row]) for row in rows]

@@ -317,6 +317,7 @@ def run(arch, interface, seeds, kind="dynamic", moves=None):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_after_any_schedule_of_moves_logits_and_steps_are_those_of_the_texts_from_scratch(arch, interface):

@@ -115,6 +115,7 @@ def apply(model, cache, twin, operation, *arguments):
     return cache
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.generate])  # shrinking takes minutes
 @given(schedule=st.lists(change, min_size=2, max_size=6), seed=st.integers(0, 10**6))
 def test_any_schedule_of_cache_operations_equals_starting_over(schedule, seed):

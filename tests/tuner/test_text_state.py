@@ -440,6 +440,7 @@ def test_a_model_without_any_attention_is_refused_beside_a_cache():
 
 
 # ------------------------------------------------------------------------------------------ many anchors
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
 @pytest.mark.parametrize("context", ["since_last_anchor", "row"])
 def test_many_anchors_are_read_in_batches_of_bounded_size(interface, context, monkeypatch):
