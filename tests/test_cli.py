@@ -273,6 +273,13 @@ def test_a_time_limit_of_nothing_is_refused(tmp_path):
         run_demo(tmp_path, minutes=0, settings=SMALL)
 
 
+def test_a_layer_that_the_base_does_not_have_is_refused_before_anything_is_measured(tmp_path):
+    said = []
+    with pytest.raises(ValueError, match="`layer=99` is out of range: the model has 5 decoder layers"):
+        run_demo(tmp_path, settings=dataclasses.replace(SMALL, layer=99), say=said.append)
+    assert not said
+
+
 # ---------------------------------------------------------------------------------------------- commands
 def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, capsys, outcome):
     given = {}

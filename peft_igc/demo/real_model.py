@@ -29,6 +29,7 @@ from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, versions
 from ..inference.loading import load_adapter, load_base
 from ..trainer.precision import in_bf16
+from ..tuner.base_model import layers_up_to
 from ..tuner.config import IGCConfig
 from .harm import harm
 from .progress import duration
@@ -74,12 +75,14 @@ def run_language_model(
         say: called with each line of progress.
 
     Raises:
-        ValueError: the tokenizer has no chat template, or its digits do not suit the token interface.
+        ValueError: the tokenizer has no chat template, its digits do not suit the token interface, or the model has no
+            decoder layer `settings.reading.layer`.
     """
     output, text = Path(output), data_folder()
     with unfinished(output) as work:
         start = time.perf_counter()
         base, tokenizer = _loaded(folder, torch.device(device))
+        layers_up_to(base, settings.reading.layer)
         sets: dict[str, Any] = generated_sets(settings.per_group, settings.per_set, 0, settings.reading)
         sets |= {**(more_sets or {}), **{key: _short(one, settings) for key, one in measured_items(text).items()}}
         items = [one for key in ANSWERED for one in sets.get(key) or () if one.get("igc_operator")]

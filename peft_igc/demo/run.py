@@ -37,6 +37,7 @@ from ..inference import loading
 from ..inference.evaluation import evaluate, versions
 from ..inference.loading import load_adapter
 from ..trainer.precision import computes_bf16
+from ..tuner.base_model import layers_up_to
 from ..tuner.config import IGCConfig
 from ..tuner.saving.model_card import write_card
 from .progress import Progress, duration
@@ -117,7 +118,7 @@ def run_demo(
         say: Called with each line of progress.
 
     Raises:
-        ValueError: `minutes` is not above 0, or `output` is a file.
+        ValueError: `minutes` is not above 0, `output` is a file, or the base has no decoder layer `settings.layer`.
     """
     output = Path(output)
     if minutes is not None and not minutes > 0:
@@ -147,8 +148,9 @@ def _run(
     work: Path, output: Path, seed: int, minutes: float | None, settings: DemoSettings, device: str, say: Say
 ) -> DemoResult:
     """Runs the demonstration with the temporary folder `work`, whose files will be moved to `output`."""
-    items = bigbench_test_set(settings.per_group, settings.test_seed)
     base, tokenizer = loading.tiny_base()
+    layers_up_to(base, settings.layer)
+    items = bigbench_test_set(settings.per_group, settings.test_seed)
     base.to(device)
     say(f"The embedded base model answers {len(items):,} questions.")
     before = _evaluate(base, tokenizer, items, settings)

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 from ..numbers.calculator import OPERATIONS
 from ..numbers.token_table import TokenTable
 from . import hooks
-from .base_model import decoder_layers, innermost_model
+from .base_model import innermost_model, layers_up_to
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import CANNOT_MERGE, IGCLayer, several_active
 from .saving.adapter_files import (
@@ -109,12 +109,7 @@ class IGCModel(BaseTuner):
                 f"{', '.join(OPERATIONS)}. Add one with `register_operation`."
             )
         base = innermost_model(model)
-        path, layers = decoder_layers(model)
-        if peft_config.layer >= len(layers):
-            raise ValueError(
-                f"`layer={peft_config.layer}` is out of range: the model has {len(layers)} decoder layers "
-                f"(0..{len(layers) - 1}). Set `IGCConfig(layer=...)`."
-            )
+        path, layers = layers_up_to(model, peft_config.layer)
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
         hooks.install(base, layers[0])

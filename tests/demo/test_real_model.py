@@ -51,6 +51,13 @@ def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatc
     assert saved["layer"] == layer
 
 
+def test_a_layer_that_the_model_does_not_have_is_refused_before_rows_are_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("peft_igc.demo.real_model.generated_sets", None)  # an error if it is called
+    assert main(["demo", "--base", str(TINY_FOLDER), "--output", str(tmp_path / "out"), "--layer", "99"]) == 2
+    assert "`layer=99` is out of range: the model has 5 decoder layers" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_table_says_what_was_not_measured_and_which_weights():
     groups = {"1_digit_addition": {"n": 4, "exact_match": 0.75}}
     found = {"n": 4, "right": 3, "wrong": 0, "silent": 1}
