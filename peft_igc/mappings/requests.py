@@ -33,7 +33,7 @@ _BEING = hashes_of("are is there fit")
 _RESULTS = hashes_of("comes came")
 _OTHERS, _NUMBER, _OUT = hashes_of("others number out")
 _REMAIN = hashes_of("remain remains remaining")
-_SIGNED = _PLUS, _, _TIMES = hashes_of("plus minus times")
+_PLUS, _TIMES = hashes_of("plus times")
 
 
 class Context(NamedTuple):
@@ -370,7 +370,7 @@ def _unfit(
     another is a range, or a difference. What is taken off a number is not the number: what stands behind `less` is
     taken off, and what stands behind `off` and `from` is not. How often 5 are in 55 is no product. `Me and 4 others`
     are five, and so are `4 others and me`. What remains of a division is no quotient. `12 comes out` says a result,
-    and `my number plus 12` asks for another number.
+    and `my number plus 12` and `it plus 5 minus 2` have an operand that is no number.
     """
     unit = found.unit.gather(1, chosen)
     differ = (unit > 0).all(1) & (unit[:, 0] != unit[:, 1])
@@ -397,9 +397,10 @@ def _unfit(
     unfit |= _are(lead, _NAMED).any(1)
     unfit |= (found.company.gather(1, chosen) | (thing == _OTHERS)).any(1) & (product | quotient)
     unfit |= (_are(found.code, _REMAIN) & turn).any(1) & quotient
-    unknown = _are(lead, _SIGNED) & (before == _NUMBER) & (chosen == first)
-    # `What number times 5 is 12?` and `What number plus 5 is 12?` ask for the inverse.
-    unknown &= ~((lead == _TIMES) & quotient[:, None]) & ~((lead == _PLUS) & difference[:, None])
+    unknown = _are(lead, (_PLUS, _TIMES)) | ((lead == _MINUS) & (before == _NUMBER))
+    # `What number times 5 is 60?` and `What number plus 5 is 12?` ask for the inverse, of the later number.
+    inverse = ((lead == _TIMES) & quotient[:, None]) | ((lead == _PLUS) & difference[:, None])
+    unknown &= (chosen == first) & ~(inverse & (chosen[:, :1] > chosen[:, 1:]))
     out = _are(thing, _RESULTS).any(1) & ((found.code == _OUT) & turn).any(1)
     out &= ~difference  # not `35 comes out of 140`
     unfit |= out | unknown.any(1)

@@ -744,3 +744,20 @@ def test_polite_words_alone_leave_no_doubt_what_numbers_beside_a_sign_are(text, 
     operands = (1, 2) if "%" in text else (0, 1)
     assert answer(text, operator=operator, operands=operands)[0] == wanted
     assert answer(text, operator=operator, operands=operands, sure=False)[0] == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "operands", "wanted"),
+    [
+        ("it plus 5 minus 2 =", "-", (0, 1), "NONE"),
+        ("What is the length plus 5 minus 2?", "-", (0, 1), "NONE"),
+        ("the cost times 12 divided by 4", "/", (0, 1), "NONE"),
+        ("What number times 5 is 60?", "/", (1, 0), "12"),
+        ("What times 5 is 60?", "/", (1, 0), "NONE"),
+        ("Which number times 5 is 60?", "/", (1, 0), "12"),
+        ("How many times 5 is 60?", "/", (1, 0), "12"),
+        ("12 plus 5", "+", (0, 1), "17"),
+    ],
+)
+def test_what_is_no_number_before_an_operator_is_an_operand_all_the_same(text, operator, operands, wanted):
+    assert answer(text, operator=operator, operands=operands)[0] == wanted
