@@ -26,12 +26,13 @@ from .readings import Choice, Pointing, two_places
 
 __all__ = ["Context", "Surroundings", "Wording", "signed_by_rule", "wording"]
 
-_FROM, _TO, _OFF, _LESS, _IN, _MINUS = hashes_of("from to off less in minus")
+_FROM, _TO, _OFF, _LESS, _IN, _MINUS, _FOR = hashes_of("from to off less in minus for")
 _NAMED = hashes_of("room bus flight page chapter gate highway apartment channel")
 _ROLE_PIECES, _ROLE_ENDS = 4, 2  # tokens of a role, and from it to the anchor: line ends
 _BEING = hashes_of("are is there fit")
 _RESULTS = hashes_of("comes came")
 _OTHERS, _NUMBER, _OUT = hashes_of("others number out")
+_OWNERS = hashes_of("the my your our his her their this that these those it a an")
 _REMAIN = hashes_of("remain remains remaining")
 _PLUS, _TIMES = hashes_of("plus times")
 
@@ -209,6 +210,7 @@ def signed_by_rule(
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     impolite = spoken & ~is_polite(found.code)
     goes_on = (impolite & behind).any(1)
+    contradicted |= _goes_to(found, here & behind)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     contradicted |= _corrected(config, found, here & behind, operator)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
@@ -394,6 +396,8 @@ def _unfit(
     unfit = ((alike | to | inside) & product) | (differ & total) | (distance & ~difference) | (off & difference)
     verb = (found.names[..., : len(OPERATIONS)].any(-1) & (place < first)).any(1)
     unfit |= (later == _FROM) & verb & (product | quotient)  # `multiply 12 from 5`
+    # `Multiply the recipe for 4 by 3`
+    unfit |= verb & ((lead == _FOR) & (chosen == first)).any(1) & (product | quotient)
     unfit |= _are(lead, _NAMED).any(1)
     unfit |= (found.company.gather(1, chosen) | (thing == _OTHERS)).any(1) & (product | quotient)
     unfit |= (_are(found.code, _REMAIN) & turn).any(1) & quotient
@@ -410,6 +414,13 @@ def _unfit(
 def _are(codes: torch.Tensor, words: tuple[int, ...]) -> torch.Tensor:
     """Bool of the shape of `codes`, hashes of words that are one of these."""
     return torch.stack([codes == word for word in words]).any(0)
+
+
+def _goes_to(found: Literals, behind: torch.Tensor) -> torch.Tensor:
+    """[N] bool, `behind` [N, n] both numbers stands where they go: `Add 5 and 12 to the shopping list`."""
+    before = shifted(found.code, 1)
+    before = torch.where(before == 0, shifted(found.code, 2), before)  # a space may be a token of its own
+    return ((before == _TO) & _are(found.code, _OWNERS) & behind).any(1)
 
 
 def _corrected(config: Any, found: Literals, behind: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:

@@ -761,3 +761,24 @@ def test_polite_words_alone_leave_no_doubt_what_numbers_beside_a_sign_are(text, 
 )
 def test_what_is_no_number_before_an_operator_is_an_operand_all_the_same(text, operator, operands, wanted):
     assert answer(text, operator=operator, operands=operands)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("Add 5 and 12 to the shopping list", "+", "NONE"),  # 17 on a real model
+        ("add 5 and 12 to my cart please", "+", "NONE"),
+        ("Add 5 and 12 to it.", "+", "NONE"),
+        ("Explain 5 plus 12 to a child.", "+", "NONE"),
+        ("Add 5 to 12", "+", "17"),
+        ("Add 5 and 12 to get the total", "+", "17"),
+        ("I want to add 5 and 12", "+", "17"),
+        ("Add 5 to the number 12", "+", "17"),
+        ("Multiply the recipe for 4 by 3", "*", "NONE"),  # 12 on a real model
+        ("Divide the bill for 12 by 3", "/", "NONE"),
+        ("Multiply for me 4 by 3", "*", "12"),
+        ("What do I get for 4 times 3?", "*", "12"),
+    ],
+)
+def test_what_numbers_are_for_and_where_they_go_is_no_calculation(text, operator, wanted):
+    assert answer(text, operator=operator)[0] == wanted
