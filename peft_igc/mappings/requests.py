@@ -93,7 +93,6 @@ class Surroundings(NamedTuple):
             `Subtract: 7 - 5`, and nothing stands behind it.
         applied: [B, A] bool, a verb before both numbers applies to an expression of them: `subtract 9 - 4 from it`.
         closed: [B, A] bool, a calculation that is stated in words ends with an equals sign: `88 times 4 =`.
-        polite: [B, A] bool, the turn has no words, or only such as `please`.
     """
 
     further: torch.Tensor
@@ -109,7 +108,6 @@ class Surroundings(NamedTuple):
     told: torch.Tensor
     applied: torch.Tensor
     closed: torch.Tensor
-    polite: torch.Tensor
 
 
 class Wording(NamedTuple):
@@ -208,8 +206,7 @@ def signed_by_rule(
     behind = place > chosen.amax(1, keepdim=True)
     contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
-    impolite = spoken & ~is_polite(found.code)
-    goes_on = (impolite & behind).any(1)
+    goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
     contradicted |= _goes_to(found, here & behind)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     contradicted |= _corrected(config, found, here & behind, operator)
@@ -219,7 +216,7 @@ def signed_by_rule(
     closed = said.stated & (said.certain.operation >= 0) & ~goes_on & ~(found.operator & here).any(1)
     stands = (
         *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
-        *((found.negated & here).any(1), _alone(found, chosen), told, applied, closed, ~impolite.any(1)),
+        *((found.negated & here).any(1), _alone(found, chosen), told, applied, closed),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around

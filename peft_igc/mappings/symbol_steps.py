@@ -181,7 +181,7 @@ def decided(
     same &= (result.digits == value.digits).all(-1)
     sure = 1 - reading.operator.softmax(-1)[..., -1] >= max(SURE, config.confidence)
     no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
-    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | ((no_look_alike | around.polite) & sure))
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
     agreed &= ~around.applied
