@@ -75,14 +75,12 @@ def run_language_model(
         say: called with each line of progress.
 
     Raises:
-        ValueError: the tokenizer has no chat template, its digits do not suit the token interface, or the model has no
-            decoder layer `settings.reading.layer`.
+        ValueError: the tokenizer has no chat template or unsuitable digits, or the model no such `layer`.
     """
     output, text = Path(output), data_folder()
     with unfinished(output) as work:
         start = time.perf_counter()
-        base, tokenizer = _loaded(folder, torch.device(device))
-        layers_up_to(base, settings.reading.layer)
+        base, tokenizer = _loaded(folder, torch.device(device), settings.reading.layer)
         sets: dict[str, Any] = generated_sets(settings.per_group, settings.per_set, 0, settings.reading)
         sets |= {**(more_sets or {}), **{key: _short(one, settings) for key, one in measured_items(text).items()}}
         items = [one for key in ANSWERED for one in sets.get(key) or () if one.get("igc_operator")]
@@ -113,15 +111,16 @@ def run_language_model(
     return DemoResult(output, results, report_table(results), missed)
 
 
-def _loaded(folder: str | Path, device: torch.device) -> tuple[Any, Any]:
+def _loaded(folder: str | Path, device: torch.device, layer: int) -> tuple[Any, Any]:
     """The model, where and how it is trained, and its tokenizer.
 
     Raises:
-        ValueError: the tokenizer has no chat template.
+        ValueError: the tokenizer has no chat template, or the model no decoder layer of index `layer`.
     """
     base, tokenizer = load_base(folder, "bfloat16" if in_bf16(device) else "float32")
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer in `{folder}` has no chat template. Use a model that was tuned to chat.")
+    layers_up_to(base, layer)
     base.to(device)
     if device.type == "cpu":
         base.set_attn_implementation("eager")  # faster in training on short rows

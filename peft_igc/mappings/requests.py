@@ -398,7 +398,8 @@ def _unfit(
     unfit |= _are(lead, _NAMED).any(1)
     unfit |= (found.company.gather(1, chosen) | (thing == _OTHERS)).any(1) & (product | quotient)
     unfit |= (_are(found.code, _REMAIN) & turn).any(1) & quotient
-    unknown = _are(lead, (_PLUS, _TIMES)) | ((lead == _MINUS) & (before == _NUMBER))
+    begins = (before == 0) | is_polite(before)  # `plus 12 and 5`
+    unknown = (_are(lead, (_PLUS, _TIMES)) & ~begins) | ((lead == _MINUS) & (before == _NUMBER))
     # `What number times 5 is 60?` and `What number plus 5 is 12?` ask for the inverse, of the later number.
     inverse = ((lead == _TIMES) & quotient[:, None]) | ((lead == _PLUS) & difference[:, None])
     unknown &= (chosen == first) & ~(inverse & (chosen[:, :1] > chosen[:, 1:]))

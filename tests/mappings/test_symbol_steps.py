@@ -745,6 +745,9 @@ def test_polite_words_do_not_make_a_calculation_of_what_may_be_a_name_or_a_range
         ("Which number times 5 is 60?", "/", (1, 0), "12"),
         ("How many times 5 is 60?", "/", (1, 0), "12"),
         ("12 plus 5", "+", (0, 1), "17"),
+        ("plus 12 and 5", "+", (0, 1), "17"),
+        ("can you plus 12 and 5", "+", (0, 1), "17"),
+        ("its height plus 12 and 5", "+", (0, 1), "NONE"),
     ],
 )
 def test_what_is_no_number_before_an_operator_is_an_operand_all_the_same(text, operator, operands, wanted):
