@@ -39,6 +39,8 @@ _MAY, *_HALVES = hashes_of("may am pm")  # `May` beside a number is a month; the
 _MEAN, _INTEGER, _CENT, _PER = hashes_of("mean integer cent per")
 _PERCENT = hashes_of("percent percents")
 _SPEAKERS = hashes_of("i you we")  # mean something
+_N, _AND = hashes_of("n and")
+_DIGITS = 1 << Symbol.ZERO | 1 << Symbol.DIGIT
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -91,7 +93,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     """
     n, length = ids.shape
     width = symbols_in(tokens, ids, valid, SYMBOLS_PER_TOKEN * length + SYMBOLS_PER_TOKEN)
-    stream = stream_of(tokens, ids, valid, width)
+    stream = _spelled_out(stream_of(tokens, ids, valid, width))
     edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
     symbol = torch.cat([edge, with_list_marks(stream.symbol)], 1)  # [N, S + 1]
     marked = tokens.literal_rules.run(symbol.flip(1))[1].flip(1)
@@ -140,6 +142,17 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         variable=count(named.variable) > 0,
         formula=count(named.operator),
     )
+
+
+def _spelled_out(stream: Stream) -> Stream:
+    """The stream with `and` for a lone `n` between two numbers, in a text that adds: `add 23 n 49`."""
+    space = stream.symbol == int(Symbol.SPACE)
+    number = (_DIGITS >> stream.symbol) & 1 > 0
+    joins = (stream.code == _N) & later(space, 1) & shifted(space, -1) & later(number, 2) & shifted(number, -2)
+    joins &= (stream.named & Name.ADDITION > 0).any(1, keepdim=True)
+    symbol = torch.where(joins, int(Symbol.AND), stream.symbol)
+    code, before = (torch.where(at, _AND, x) for at, x in ((joins, stream.code), (later(joins, 2), stream.before)))
+    return stream._replace(symbol=symbol, code=code, before=before)
 
 
 def _places(digit: Tensor, point: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:

@@ -35,6 +35,8 @@ _OTHERS, _NUMBER, _OUT = hashes_of("others number out")
 _OWNERS = hashes_of("the my your our his her their this that these those it a an")
 _REMAIN = hashes_of("remain remains remaining")
 _PLUS, _TIMES = hashes_of("plus times")
+_ADDS = hashes_of("add adding")
+_DIGITS, _ONLY, _JUST, _THE, _IT = hashes_of("digits only just the it")
 
 
 class Context(NamedTuple):
@@ -139,6 +141,7 @@ def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wo
     place = torch.arange(read.shape[1], device=read.device)
     turn = place > _turn(found, chosen)
     others = (found.literal | found.strange) & ~_at(chosen, len(place)) & turn
+    others &= ~_form_of_answer(found, place > chosen.amax(1, keepdim=True))
     inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
     name = found.names[..., : 2 * len(OPERATIONS)].any(-1)
     only_names = (name & inner).any(1) & ~(found.word & ~name & ~found.link & inner).any(1)
@@ -193,6 +196,7 @@ def signed_by_rule(
     sign = torch.where(_takes_off(found, chosen, place > turn).view(sign.shape), 0, sign)
     temperature = 1.0 if reader.training else config.temperature
     excused = _excused(config, reading, temperature, read.shape[1])
+    excused |= _form_of_answer(found, place > chosen.amax(1, keepdim=True))
     culprit = _further(found, chosen, place > turn, excused)
     strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
     inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
@@ -207,7 +211,7 @@ def signed_by_rule(
     contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
-    contradicted |= _goes_to(found, here & behind)
+    contradicted |= _goes_to(found, chosen, here & behind)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     contradicted |= _corrected(config, found, here & behind, operator)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
@@ -414,11 +418,28 @@ def _are(codes: torch.Tensor, words: tuple[int, ...]) -> torch.Tensor:
     return torch.stack([codes == word for word in words]).any(0)
 
 
-def _goes_to(found: Literals, behind: torch.Tensor) -> torch.Tensor:
-    """[N] bool, `behind` [N, n] both numbers stands where they go: `Add 5 and 12 to the shopping list`."""
-    before = shifted(found.code, 1)
-    before = torch.where(before == 0, shifted(found.code, 2), before)  # a space may be a token of its own
-    return ((before == _TO) & _are(found.code, _OWNERS) & behind).any(1)
+def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
+    """[N] bool, `behind` [N, n] both numbers [N, 2] stands where they go: `Add 5 and 12 to the shopping list`. Not
+    where one goes to the other: `Take 740 and add 65 to it`."""
+    goes = (_beside(found.code, found.code, 1) == _TO) & behind
+    later_one = chosen.amax(1, keepdim=True)
+    adds = _are(found.lead[..., 0].gather(1, later_one), _ADDS)  # a verb directly before the later number
+    return (goes & _are(found.code, _OWNERS) & ~(adds & (found.code == _IT))).any(1)
+
+
+def _form_of_answer(found: Literals, behind: torch.Tensor) -> torch.Tensor:
+    """[N, n] bool, words `behind` [N, n] both numbers that only say how the answer is written: `in digits`, `digits
+    only`, `just the digits`."""
+    code = found.code
+    before, after = _beside(code, code, 1), _beside(code, code, -1)
+    just = (before == _THE) & _are(_beside(code, before, 1), (_JUST, _ONLY))
+    return behind & (code == _DIGITS) & ((before == _IN) | (after == _ONLY) | just)
+
+
+def _beside(code: torch.Tensor, x: torch.Tensor, by: int) -> torch.Tensor:
+    """[N, n], what `x` [N, n] says at the word before each token (`by=1`), or behind it (-1): one token away, or two
+    where the first is none of a word, such as a space."""
+    return torch.where(shifted(code, by) == 0, shifted(x, 2 * by), shifted(x, by))
 
 
 def _corrected(config: Any, found: Literals, behind: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:

@@ -351,7 +351,11 @@ def _wrong_beside(seen: SeenTokens, numeric: Tensor, between: Tensor) -> Tensor:
     wrong_left = shows(left, Edge.BREAK) | shows(left, Edge.DOT) | shifted(joint, 1)
     wrong_left |= shifted(hyphen & shows(left, Edge.BREAK), 1)
     right, beyond = shifted(first, -1), shifted(first, -2)
-    wrong_right = shows(right, Edge.BREAK) | shifted(joint, -1)
+    # `91 minus 37!` exclaims. What may be a factorial, too, is refused by the rules of `expressions`.
+    exclaims = shows(first, Edge.BREAK) & seen.stop & shows(last, Edge.BOUNDARY)
+    exclaims = shifted(exclaims, -1) & (shows(beyond, Edge.BOUNDARY) | shifted(exclaims, -2))
+    exclaims &= (seen.size > 1) | (shifted(numeric, 1) & ~seen.spaced)  # `5!` does not
+    wrong_right = (shows(right, Edge.BREAK) & ~exclaims) | shifted(joint, -1)
     wrong_right |= shows(right, Edge.DOT) & (shows(beyond, Edge.BREAK) | shows(beyond, Edge.DIGIT))
     wrong_right |= shifted(hyphen, -1) & shows(beyond, Edge.BREAK)
     return numeric & ((wrong_left & ~seen.spaced) | wrong_right)

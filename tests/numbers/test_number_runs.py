@@ -372,6 +372,22 @@ def tokenized(tokenizer, written):
         yield slice(start, start + 2000), *batch_of(rows)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("91 minus 37!", ["91", "37"]),
+        ("4500 and 1,320!!", ["4500", "1320"]),
+        ("5! and 7!", ["!", "!"]),
+        ("12!7", ["!", "7"]),
+        ("37!=", ["37"]),  # refused by the rules for literals
+    ],
+)
+def test_a_sign_of_exclamation_behind_two_digits_is_no_factorial(text, found):
+    tokenizer, tokens = known("tiny_base")
+    ((_, ids, valid),) = tokenized(tokenizer, [text])
+    assert read(find_runs(tokens, ids, valid, 9)) == [found]
+
+
 NO_OPERANDS = (
     "12.50 3.14159 .5 50% 1e5 2.5e-3 6E23 10:30 5th 3D x2 mp3 1,2345 12,34 1,23,456 0,123 5² 10^3 ٣٤ COVID-19 "
     "5-year-old 1_000 1'000 5! #7 5km v1.2.3 1,234.5 12.x 2**8 7°C 99.9% ½2 4x 0x1F ²3"

@@ -134,6 +134,7 @@ _SHORT = {
 _SHORTENED = re.compile(rf"\b({'|'.join(sorted(_SHORT, key=len, reverse=True))})\b", re.IGNORECASE)
 _WORD = re.compile(r"(?<![\w.'])[a-z]{5,}(?![\w.'])")
 _NUMBERS = re.compile(r"[-+(\[$€£]?[0-9].*[0-9][)\]%!²³]*|[0-9]", re.DOTALL)  # from the first one to the last one
+_LONG_NUMBER = re.compile(r"[A-Za-z] [0-9][0-9,]*[0-9]$")  # nobody asks in words for the factorial of such a one
 _KEPT = {*NAMED, "divided", "multiplied", "point", "percent", "squared", "cubed", "power", "negative", "equals"}
 _SWAPPED = re.compile(r"(?<= )(plus|minus|times|divided|multiplied|subtract)(?= )", re.IGNORECASE)
 _PLAIN = [word for word in COMMON if word not in _KEPT | {"all", "any", "each", "every", "both", "much", "many"}]
@@ -172,6 +173,8 @@ def casual(text: str, parts: Parts, rng: random.Random, asks: bool = True) -> st
         text = lead + (text[0].lower() + text[1:])
     elif rng.random() < 0.18:
         text = _clause(parts, rng) + rng.choice(JOINTS) + (text[0].lower() + text[1:])
+    if _LONG_NUMBER.search(text) and rng.random() < 0.15:
+        text += rng.choice(("!", "!!"))
     draw = rng.random()
     if draw < 0.6:
         return text.lower()

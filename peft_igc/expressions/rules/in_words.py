@@ -60,8 +60,9 @@ _BREAKING = {S.PERCENT, S.CARET, S.BANG, S.OTHER, S.DASH, *CURRENCIES}
 _STRANGE = STRANGE | {S.FUNCTION}
 _OPERATORS = {S.PLUS, S.STAR, S.TIMES, S.SLASH, S.DIVIDE, S.EQUALS, S.OPEN, S.OPEN_SQUARE, S.OPEN_CURLY, S.MINUS}
 _OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | CLOSING
-_HARMLESS = ("free", "star", "operator gap", "one gap")
-_GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap"}
+_HARMLESS = ("end", "free", "star", "operator gap", "one gap")
+_ENDS = (S.EDGE, S.CONTROL, S.LINE)
+_GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap", "end": "end"}
 _LIKE = {S.PART: S.OTHER, S.REST: S.OTHER, S.MEASURE: S.LETTERS, S.MINUS_SIGN: S.MINUS, S.LINK: S.OPERATOR_WORD}
 _LIKE |= {S.MINUS_WORD: S.OPERATOR_WORD, S.DIFFERENCE: S.LETTERS}
 # After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
@@ -76,7 +77,7 @@ class _No(NamedTuple):
 @functools.cache
 def literal_automaton() -> Automaton[Place, _No]:
     """The rules as tables."""
-    return compiled(Place("text", "free"), len(Symbol), literal_rule, lambda _: _No())
+    return compiled(Place("text", "end"), len(Symbol), literal_rule, lambda _: _No())
 
 
 def literal_rule(state: Place, code: int) -> tuple[Place, int]:
@@ -109,12 +110,13 @@ def _after_minus_word(state: Place, symbol: Symbol) -> tuple[Place, int]:
 
 
 def _text(state: Place, symbol: Symbol, verdict: Verdict = Verdict.NONE) -> tuple[Place, int]:
-    """No number behind, or one whose verdict is due. Kinds: `free`, `breaks`, `word`, `star`, and words with gaps."""
+    """No number behind, or one whose verdict is due. Kinds: `end` of a text or line, `exclaims` directly before it,
+    `free`, `breaks`, `word`, `star`, and words with gaps."""
     kind, said = state.kind, VERDICT * verdict
     if symbol in _DIGITS:
-        return Place(
-            "number", broken=kind not in ("free", "star", "operator gap", "one gap"), size=1
-        ), said + Mark.DIGIT
+        # Behind two digits and more, `!` at the end of a text exclaims: `91 minus 37!`, but `5 plus 3!`.
+        once = "exclaims" if kind == "exclaims" else ""
+        return Place("number", once, kind not in _HARMLESS, 1), said + Mark.DIGIT
     if symbol in _STRANGE:
         return Place("text", "word"), said + Mark.STRANGE
     if symbol is S.SPACE:
@@ -130,14 +132,18 @@ def _text(state: Place, symbol: Symbol, verdict: Verdict = Verdict.NONE) -> tupl
         return Place("text", "breaks" if touches else "free"), said
     if symbol is S.STAR:
         return Place("text", "breaks" if kind == "star" else "star"), said
+    if symbol in _ENDS:
+        return Place("text", "end"), said
+    if symbol is S.BANG and kind in ("end", "exclaims"):
+        return Place("text", "exclaims"), said
     return Place("text", "breaks" if symbol in _BREAKING else "free"), said
 
 
 def _number(state: Place, symbol: Symbol) -> tuple[Place, int]:
     """Within a number, as in `inside`."""
     if symbol in _DIGITS:
-        broken = state.broken or (state.separated and state.size == 3)
-        return state._replace(size=min(state.size + 1, 5), broken=broken), Mark.DIGIT
+        broken = (state.broken and state.kind != "exclaims") or (state.separated and state.size == 3)
+        return state._replace(kind="", size=min(state.size + 1, 5), broken=broken), Mark.DIGIT
     if symbol is S.COMMA and state.size == 3:
         return Place("separator", broken=state.broken, point=state.point), Mark.SEPARATOR
     if symbol is S.DOT and not state.separated and not state.point:
