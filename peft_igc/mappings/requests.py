@@ -187,13 +187,8 @@ def signed_by_rule(
         The choice, and what stands around it.
     """
     read, chosen, found = context.read, _chosen(reading), said.literals
-    # A word such as `minus` is a sign or the operation, which the network tells apart.
-    worded_sign = found.may_negate.gather(1, chosen).view(choice.signs.shape)
-    sign = found.sign.gather(1, chosen).view(choice.signs.shape)
-    sign = sign | (choice.signs & worded_sign.long())
-    sign = torch.where((choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD), 0, sign)  # zero has no sign
     place, turn = torch.arange(read.shape[1], device=read.device), _turn(found, chosen)
-    sign = torch.where(_takes_off(found, chosen, place > turn).view(sign.shape), 0, sign)
+    sign = _signs(found, chosen, choice, place > turn)
     temperature = 1.0 if reader.training else config.temperature
     excused = _excused(config, reading, temperature, read.shape[1])
     excused |= _form_of_answer(found, place > chosen.amax(1, keepdim=True))
@@ -224,6 +219,16 @@ def signed_by_rule(
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
+
+
+def _signs(found: Literals, chosen: torch.Tensor, choice: Choice, turn: torch.Tensor) -> torch.Tensor:
+    """[B, A, 2] int64, the signs of the chosen numbers [N, 2] in the text of a turn [N, n]."""
+    # A word such as `minus` is a sign or the operation, which the network tells apart.
+    worded = found.may_negate.gather(1, chosen).view(choice.signs.shape)
+    sign = found.sign.gather(1, chosen).view(choice.signs.shape)
+    sign = sign | (choice.signs & worded.long())
+    sign = torch.where((choice.digits[..., 0] == 0) & (choice.digits[..., 1] == PAD), 0, sign)  # zero has no sign
+    return torch.where(_takes_off(found, chosen, turn).view(sign.shape), 0, sign)
 
 
 def _further(found: Literals, chosen: torch.Tensor, turn: torch.Tensor, excused: torch.Tensor) -> torch.Tensor:
