@@ -150,7 +150,7 @@ class LanguageModelSettings:
     # Measurements: items per subtask of BIG-bench, and in each other set.
     per_group: int = 100
     per_set: int = 300
-    base_per_group: int = 20
+    base_per_group: int = 5
     base_new_tokens: int = 128  # asked for the number only
     most_of_text: int = 512  # characters; longer prompts are not measured, and not trained
     batch_size_of_test: int = 64

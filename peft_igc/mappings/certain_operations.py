@@ -44,6 +44,7 @@ _PREFIX = {
 }
 _PREFIX_OF_TWO = {hashes_of("sum"): "+", hashes_of("product"): "*"}  # of 3 and 4
 _OF, _AND = hashes_of("of"), hashes_of("and")
+_TAKE = hashes_of("take takes took")  # between two numbers: the later one is taken away
 _REVERSED = hashes_of("from")  # the second number is the first operand
 (_TIMES,) = hashes_of("times")  # behind both numbers it leaves a doubt: `increase 12 by 5 times`
 # Names of other operations leave a doubt; a verb names its inverse, too.
@@ -109,8 +110,8 @@ def misread(
     goes_on: torch.Tensor,
 ) -> torch.Tensor:
     """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or the
-    text states two, as in `add 15 minus 3`. Or the network guesses what an unknown word between the numbers means, as
-    in `what is 99 tims 99`, where no other word may say it.
+    text states two, as in `add 15 minus 3`. Or it does not take away what is taken: `63 take 21`. Or it guesses what an
+    unknown word between the numbers means, as in `what is 99 tims 99`, where no other word may say it.
 
     Args:
         config: the adapter's `IGCConfig`.
@@ -134,7 +135,10 @@ def misread(
     for at, one in enumerate(config.operations):
         other &= (operator != at) | (one in OPERATIONS)
     unordered = certain.ordered & (swapped != certain.swapped)
-    return other | unordered | _states_two(config, found, chosen) | (lone & ~(verb & turn).any(1))
+    _, link, one = _around(found, chosen)
+    minus = config.operations.index("-") if "-" in config.operations else NONE
+    takes = one & _is(link, _TAKE) & ((operator != minus) | swapped)
+    return other | unordered | takes | _states_two(config, found, chosen) | (lone & ~(verb & turn).any(1))
 
 
 def verb_before(

@@ -128,6 +128,14 @@ def test_a_slip_of_the_keyboard_names_its_operation():
     assert answer("what is 99 tims 99", (0, 1), "*")[0] == "9801"
 
 
+def test_what_is_taken_is_taken_away():
+    assert answer("63 take 21", (0, 1), "*")[0] == "NONE"  # 1323 on a real model
+    assert answer("63 take 21", (0, 1), "+")[0] == "NONE"
+    assert answer("63 take 21", (1, 0), "-")[0] == "NONE"
+    assert answer("63 take 21", (0, 1), "-")[0] == "42"
+    assert answer("12 people take 5 pills each, how many is that?", (0, 1), "*")[0] == "60"
+
+
 def test_an_unknown_word_between_two_numbers_names_no_operation():
     for word in ("tims", "timz"):
         for before in ("what is", "Hey buddy, what is", "Question: what is"):
