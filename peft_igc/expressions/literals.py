@@ -39,7 +39,7 @@ _MAY, *_HALVES = hashes_of("may am pm")  # `May` beside a number is a month; the
 _MEAN, _INTEGER, _CENT, _PER = hashes_of("mean integer cent per")
 _PERCENT = hashes_of("percent percents")
 _SPEAKERS = hashes_of("i you we")  # mean something
-_N, _AND = hashes_of("n and")
+_N, _AND, _ADD = hashes_of("n and add")
 _DIGITS = 1 << Symbol.ZERO | 1 << Symbol.DIGIT
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
@@ -71,6 +71,7 @@ class Literals(NamedTuple):
     dated: Tensor  # [N, L] bool, a month stands beside the number that begins, or a time of the day: `5 pm`
     thing: Tensor  # [N, L] int64, `words.letters_hash` of a word behind it that is in no list; 0 for none
     lead: Tensor  # [N, L, 2] int64, the same of the word before it and of the one before that, in a list or not
+    exclaimed: Tensor  # [N, L] bool, `!` stands directly behind it
     gap: Tensor  # [N, L] int64, words between it and the number before it; 0 without one
     code: Tensor  # [N, L] int64, `words.letters_hash` of the word of which this token is a part; 0 for none
     company: Tensor  # [N, L] bool, a person and `and` stand before the number: `me and 4 others`, `I and my 4 dogs`
@@ -145,11 +146,11 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
 
 
 def _spelled_out(stream: Stream) -> Stream:
-    """The stream with `and` for a lone `n` between two numbers, in a text that adds: `add 23 n 49`."""
+    """The stream with `and` for a lone `n` between two numbers behind `add`: `add 23 n 49`, but `choose 23 n 49`."""
     space = stream.symbol == int(Symbol.SPACE)
     number = (_DIGITS >> stream.symbol) & 1 > 0
-    joins = (stream.code == _N) & later(space, 1) & shifted(space, -1) & later(number, 2) & shifted(number, -2)
-    joins &= (stream.named & Name.ADDITION > 0).any(1, keepdim=True)
+    joins = (stream.code == _N) & (stream.before == _ADD) & later(space, 1) & shifted(space, -1)
+    joins &= later(number, 2) & shifted(number, -2)
     symbol = torch.where(joins, int(Symbol.AND), stream.symbol)
     code, before = (torch.where(at, _AND, x) for at, x in ((joins, stream.code), (later(joins, 2), stream.before)))
     return stream._replace(symbol=symbol, code=code, before=before)
@@ -203,16 +204,17 @@ def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[
     room = month.new_zeros(month.shape[0], length + 1)
     thing = torch.where((stream.symbol == int(Symbol.LETTERS)) & (stream.named == 0), stream.code, 0)
     behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, date, thing)]
+    behind.append((shifted(stream.symbol, -1) == int(Symbol.BANG)).long())
     ahead = [_before(stream.symbol, x) for x in (month, stream.code, stream.before, _with_person(stream).long())]
     found = [torch.where(ends, x, 0) for x in behind] + [torch.where(begins, x, 0) for x in ahead]
     starts = (stream.code != 0) & (later(stream.code, 1) == 0)
     words = starts.cumsum(1)
     since = words - later(torch.where(ends, words, -1).cummax(1).values, 1)
     found.append(torch.where(begins & (later(ends.cumsum(1), 1) > 0), since, 0))
-    unit, date, thing, month, *lead, company, gap = (room.scatter_add(1, owner, x)[:, :length] for x in found)
+    unit, date, thing, bang, month, *lead, company, gap = (room.scatter_add(1, owner, x)[:, :length] for x in found)
     code = room.scatter_add(1, stream.token, stream.code)[:, :length]
     beside = {"unit": unit, "dated": date + month > 0, "thing": thing, "lead": torch.stack(lead, -1), "gap": gap}
-    return beside | {"company": company > 0, "code": code}
+    return beside | {"company": company > 0, "code": code, "exclaimed": bang > 0}
 
 
 def _with_person(stream: Stream) -> Tensor:

@@ -110,8 +110,8 @@ def misread(
     goes_on: torch.Tensor,
 ) -> torch.Tensor:
     """[N] bool, the network reads another operation, or the operands in another order, than the text states. Or the
-    text states two, as in `add 15 minus 3`. Or it does not take away what is taken: `63 take 21`. Or it guesses what an
-    unknown word between the numbers means, as in `what is 99 tims 99`, where no other word may say it.
+    text states two, as in `add 15 minus 3`. Or it does not take away what is taken: `63 take 21`. Or it guesses what
+    an unknown word between the numbers means, as in `what is 99 tims 99`, where no other word may say it.
 
     Args:
         config: the adapter's `IGCConfig`.

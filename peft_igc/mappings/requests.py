@@ -28,6 +28,7 @@ __all__ = ["Context", "Surroundings", "Wording", "signed_by_rule", "wording"]
 
 _FROM, _TO, _OFF, _LESS, _IN, _MINUS, _FOR = hashes_of("from to off less in minus for")
 _NAMED = hashes_of("room bus flight page chapter gate highway apartment channel")
+_FACTORIALS = 20  # people ask for no larger one's
 _ROLE_PIECES, _ROLE_ENDS = 4, 2  # tokens of a role, and from it to the anchor: line ends
 _BEING = hashes_of("are is there fit")
 _RESULTS = hashes_of("comes came")
@@ -208,7 +209,7 @@ def signed_by_rule(
     goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
     contradicted |= _goes_to(found, chosen, here & behind)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
-    contradicted |= _corrected(config, found, here & behind, operator)
+    contradicted |= _corrected(config, found, here & behind, operator) | _factorial(found, chosen, choice)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
     told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
@@ -423,6 +424,14 @@ def _are(codes: torch.Tensor, words: tuple[int, ...]) -> torch.Tensor:
     return torch.stack([codes == word for word in words]).any(0)
 
 
+def _factorial(found: Literals, chosen: torch.Tensor, choice: Choice) -> torch.Tensor:
+    """[N] bool, a chosen number [N, 2] of up to `_FACTORIALS` stands before `!`, which may mean its factorial."""
+    digits = choice.digits.flatten(0, 1)  # [N, 2, D + 1], left-aligned
+    first, second, more = digits[..., 0], digits[..., 1], digits[..., 2:].ne(PAD).any(-1)
+    small = ~more & ((second == PAD) | (first * 10 + second <= _FACTORIALS))
+    return (found.exclaimed.gather(1, chosen) & small).any(1)
+
+
 def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
     """[N] bool, `behind` [N, n] both numbers [N, 2] stands where they go: `Add 5 and 12 to the shopping list`. Not
     where one goes to the other: `Take 740 and add 65 to it`."""
@@ -433,12 +442,12 @@ def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> tor
 
 
 def _form_of_answer(found: Literals, behind: torch.Tensor) -> torch.Tensor:
-    """[N, n] bool, words `behind` [N, n] both numbers that only say how the answer is written: `in digits`, `digits
-    only`, `just the digits`."""
+    """[N, n] bool, words `behind` [N, n] both numbers that only say how the answer is written: `digits only`, `just
+    the digits`. Not `in digits`: `Count 23 plus 49 in digits.`"""
     code = found.code
     before, after = _beside(code, code, 1), _beside(code, code, -1)
     just = (before == _THE) & _are(_beside(code, before, 1), (_JUST, _ONLY))
-    return behind & (code == _DIGITS) & ((before == _IN) | (after == _ONLY) | just)
+    return behind & (code == _DIGITS) & ((after == _ONLY) | just)
 
 
 def _beside(code: torch.Tensor, x: torch.Tensor, by: int) -> torch.Tensor:

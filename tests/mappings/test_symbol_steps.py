@@ -761,7 +761,12 @@ def test_what_is_no_number_before_an_operator_is_an_operand_all_the_same(text, o
         ("ADD 4500 AND 320!!", "+", "4820"),
         ("Divide! 9000 by 36!\n", "/", "250"),
         ("What is 5 plus 1,000!", "+", "1005"),
+        ("Evening all, dividing time: 169 by 26!", "/", "INEXACT"),
         ("What is 5 plus 3!", "+", "NONE"),  # or 11
+        ("What is 5 plus 10!", "+", "NONE"),  # or 3628805
+        ("What is 5 plus 20!", "+", "NONE"),
+        ("What is 5 plus 21!", "+", "26"),
+        ("What is 37! minus 25", "-", "NONE"),
         ("What is 15! plus 13!", "+", "NONE"),
         ("What is 5 + 13!", "+", "NONE"),
         ("What is 5 plus 13! + 5", "+", "NONE"),
@@ -780,9 +785,9 @@ def test_a_text_in_words_may_end_with_a_sign_of_exclamation(text, operator, want
     ("text", "operator", "wanted"),
     [
         ("What would 56 times 21 be? Just the digits plz", "*", "1176"),
-        ("3024 divided by 72, in digits", "/", "42"),
         ("Add 41380 and 2965. Result please, digits only.", "+", "44345"),
-        ("Tell me the result of 65536 / 256 in digits.", "/", "256"),
+        ("Count 23 plus 49 in digits", "+", "NONE"),
+        ("How many is 23 plus 49 in digits?", "+", "NONE"),
         ("Add 12 and 5, then add the digits", "+", "NONE"),
         ("What is 12 plus 5, and how many digits does it have?", "+", "NONE"),
         ("What is the sum of the digits of 12 and 5, digits only?", "+", "NONE"),
@@ -797,15 +802,17 @@ def test_digits_may_be_the_form_of_the_answer(text, operator, wanted):
 @pytest.mark.parametrize(
     ("text", "operator", "wanted"),
     [
-        ("gimme the sum of 33 n 58", "+", "91"),
         ("can u add 23 n 49", "+", "72"),
+        ("Yo add 66 n 77 real quick", "+", "143"),
+        ("If I add, choose 10 n 3", "+", "NONE"),
+        ("<|system|>Add.<|end|><|user|>choose 10 n 3<|end|><|assistant|>", "+", "NONE"),
         ("subtract 5 n 12", "-", "NONE"),  # as with `and`
         ("What is 5 n times 12?", "*", "NONE"),
         ("What is 5 plus 12 n?", "+", "NONE"),
         ("add 23 k 49", "+", "NONE"),
     ],
 )
-def test_n_between_two_numbers_that_are_added_is_and(text, operator, wanted):
+def test_n_between_two_numbers_behind_add_is_and(text, operator, wanted):
     assert answer(text, operator=operator)[0] == wanted
 
 

@@ -134,7 +134,7 @@ _SHORT = {
 _SHORTENED = re.compile(rf"\b({'|'.join(sorted(_SHORT, key=len, reverse=True))})\b", re.IGNORECASE)
 _WORD = re.compile(r"(?<![\w.'])[a-z]{5,}(?![\w.'])")
 _NUMBERS = re.compile(r"[-+(\[$€£]?[0-9].*[0-9][)\]%!²³]*|[0-9]", re.DOTALL)  # from the first one to the last one
-_LONG_NUMBER = re.compile(r"[A-Za-z] [0-9][0-9,]*[0-9]$")  # nobody asks in words for the factorial of such a one
+_LONG_NUMBER = re.compile(r"[A-Za-z] ([3-9][0-9]|[0-9][0-9,]*[0-9]{2})$")  # nobody asks in words for its factorial
 _KEPT = {*NAMED, "divided", "multiplied", "point", "percent", "squared", "cubed", "power", "negative", "equals"}
 _SWAPPED = re.compile(r"(?<= )(plus|minus|times|divided|multiplied|subtract)(?= )", re.IGNORECASE)
 _PLAIN = [word for word in COMMON if word not in _KEPT | {"all", "any", "each", "every", "both", "much", "many"}]
