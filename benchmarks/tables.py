@@ -274,6 +274,20 @@ def reading_layers(found: dict[str, Any]) -> str:
     return lines(head, rows)
 
 
+def first_token(found: dict[str, Any]) -> str:
+    """The time of a prompt's pass with calculators behind different layers, by prompt."""
+    cells: dict[str, dict[int, Any]] = {}
+    for cell in found["cells"]:
+        cells.setdefault(cell["prompt"], {})[cell["layer"]] = cell
+    layers = sorted({cell["layer"] for cell in found["cells"]})
+    rows = []
+    for prompt, of in cells.items():
+        base = of[layers[0]]["base"]["median"]
+        asked = "yes" if of[layers[0]]["answered"] else "no"
+        rows.append([prompt, asked, f"{1000 * base:.0f}", *(signed_percent(of[at]["overhead"]) for at in layers)])
+    return lines(["prompt", "answered", "base, ms", *(f"layer {at}, %" for at in layers)], rows)
+
+
 def gsm8k_solutions(found: dict[str, Any]) -> str:
     """A LoRA with a calculator beside a LoRA alone, on GSM8K's solutions; several seeds one after the other."""
     timed = [run for name, run in found["runs"].items() if name.startswith("token times")]
@@ -337,7 +351,10 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "overhead": overhead,
     "answer_times": answer_times.table,
     "smollm2": real_model,
+    "smollm2_command": real_model,
+    "smollm2_command_requests": real_model,
     "smollm2_earlier": real_model,
+    "smollm2_first_token": first_token,
     "smollm2_hidden": real_model,
     "smollm2_lora": real_model,
     "smollm2_new_texts": real_model,
