@@ -39,6 +39,8 @@ _MAY, *_HALVES = hashes_of("may am pm")  # `May` beside a number is a month; the
 _MEAN, _INTEGER, _CENT, _PER = hashes_of("mean integer cent per")
 _PERCENT = hashes_of("percent percents")
 _SPEAKERS = hashes_of("i you we")  # mean something
+_CALCULATES = hashes_of("calculate compute evaluate solve")
+_DO, _NOT, _DON, _T, _DONT = hashes_of("do not don t dont")
 _N, _AND, _ADD = hashes_of("n and add")
 _DIGITS = 1 << Symbol.ZERO | 1 << Symbol.DIGIT
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
@@ -253,7 +255,7 @@ def _marks(symbol: Tensor, named: Tensor, begins: Tensor) -> dict[str, Tensor]:
 
 
 def _modifies(stream: Stream) -> Tensor:
-    """[N, S] bool, what changes the meaning of a request: not `I mean` and `as an integer`."""
+    """[N, S] bool, what changes the meaning of a request: not `I mean` and `as an integer`, but `don't calculate`."""
 
     def any_of(words: tuple[int, ...], code: Tensor) -> Tensor:
         return torch.stack([code == word for word in words]).any(0)
@@ -261,7 +263,11 @@ def _modifies(stream: Stream) -> Tensor:
     other = (stream.code == _INTEGER) | ((stream.code == _MEAN) & any_of(_SPEAKERS, stream.before))
     percent = (stream.symbol == int(Symbol.PERCENT)) | any_of(_PERCENT, stream.code)
     percent |= (stream.code == _CENT) & (stream.before == _PER)
-    return ((stream.symbol == int(Symbol.MODIFIER)) & ~other) | percent
+    earlier = later(stream.before, 2)  # of a word behind a space: the word before the one before it
+    refused = ((stream.before == _NOT) & (earlier == _DO)) | ((stream.before == _T) & (earlier == _DON))
+    refused |= stream.before == _DONT
+    refused &= any_of(_CALCULATES, stream.code) & (later(stream.symbol, 1) == int(Symbol.SPACE))
+    return ((stream.symbol == int(Symbol.MODIFIER)) & ~other) | percent | refused
 
 
 def _negated(symbol: Tensor, named: Tensor) -> Tensor:

@@ -50,6 +50,7 @@ from .reading_only import (
     Recorder,
     check_reading_alone,
     check_writing_comes,
+    late_writing,
     read_alone,
     reads_alone,
     writing_trains,
@@ -122,6 +123,7 @@ class IGCTrainer(SFTTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
+        self._igc_warned = False  # of a learning rate that falls before the writing is trained
         _put_fused_head_on_the_base(self.model, self._igc_config is not None)
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
@@ -255,6 +257,9 @@ class IGCTrainer(SFTTrainer):
         if alone:
             if writing_trains(self.model):
                 check_writing_comes(self.args, self.state.max_steps)
+                if not self._igc_warned and (text := late_writing(self.args, self.state.max_steps, self.lr_scheduler)):
+                    logger.warning(text)
+                self._igc_warned = True
             report = read_alone(model, inputs)
             # There is no output without the later layers. The parent's token metrics miss this step.
             self._log_reading(report, written=False)

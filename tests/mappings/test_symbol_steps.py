@@ -800,6 +800,22 @@ def test_digits_may_be_the_form_of_the_answer(text, operator, wanted):
 
 
 @pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Please don't calculate 12 plus 5, I only want you to say hello back.", "NONE"),  # 17 on a real model
+        ("do not compute 12 plus 5", "NONE"),
+        ("dont solve 12 plus 5", "NONE"),
+        ("I can't calculate 12 plus 5", "17"),
+        ("I don't know how to calculate 12 plus 5", "17"),
+        ("Why don't you add 12 and 5?", "17"),
+        ("Do not worry, calculate 12 plus 5", "17"),
+    ],
+)
+def test_what_is_not_to_be_calculated_is_silent(text, wanted):
+    assert answer(text)[0] == wanted
+
+
+@pytest.mark.parametrize(
     ("text", "operator", "wanted"),
     [
         ("can u add 23 n 49", "+", "72"),

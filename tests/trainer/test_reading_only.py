@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from transformers import TrainerCallback
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer.reading_only import read_alone
+from peft_igc.trainer.reading_only import late_writing, read_alone
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.call import thread
 
@@ -147,6 +148,23 @@ def test_the_first_steps_train_the_reading_alone_and_run_no_later_layer(tmp_path
     assert set(ran[2]) == {3, 4}
     assert moved[1] == moved[3] == {"input": True, "output": False}
     assert moved[4] == moved[5] == {"input": True, "output": True}
+
+
+def test_a_learning_rate_that_has_fallen_before_the_writing_is_trained_is_told(tmp_path, caplog):
+    for more, told in (
+        ({"lr_scheduler_type": "cosine"}, 1),
+        ({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": {"num_decay_steps": 1}}, 0),
+        ({"lr_scheduler_type": "cosine", "igc_reading_steps": 2}, 0),
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            trainer(tmp_path, **{"igc_reading_steps": 4, "max_steps": 5, **more}).train()
+        assert caplog.text.count("In step 5 of 5, the first one that trains the writing") == told, more
+    assert "fallen to 10%" in late_writing(SimpleNamespace(igc_reading_steps=4, igc_writing_every=1), 5, falls(0.1))
+
+
+def falls(scale):
+    return SimpleNamespace(lr_lambdas=[lambda step: scale])
 
 
 def test_both_ways_of_reading_alone_go_together(tmp_path):
