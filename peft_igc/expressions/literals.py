@@ -41,8 +41,6 @@ _PERCENT = hashes_of("percent percents")
 _SPEAKERS = hashes_of("i you we")  # mean something
 _CALCULATES = hashes_of("calculate compute evaluate solve")
 _DO, _NOT, _DON, _T, _DONT = hashes_of("do not don t dont")
-_N, _AND, _ADD = hashes_of("n and add")
-_DIGITS = 1 << Symbol.ZERO | 1 << Symbol.DIGIT
 _VALUES = 1 << Symbol.ZERO | 1 << Symbol.DIGIT | 1 << Symbol.CLOSE | 1 << Symbol.PERCENT  # may end a number
 SYMBOLS_PER_TOKEN = 4  # that are read where the text cannot be measured first
 
@@ -96,7 +94,7 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
     """
     n, length = ids.shape
     width = symbols_in(tokens, ids, valid, SYMBOLS_PER_TOKEN * length + SYMBOLS_PER_TOKEN)
-    stream = _spelled_out(stream_of(tokens, ids, valid, width))
+    stream = stream_of(tokens, ids, valid, width)
     edge = torch.where(stream.cut, int(Symbol.UNKNOWN), int(Symbol.EDGE))
     symbol = torch.cat([edge, with_list_marks(stream.symbol)], 1)  # [N, S + 1]
     marked = tokens.literal_rules.run(symbol.flip(1))[1].flip(1)
@@ -145,17 +143,6 @@ def literals(tokens: SymbolTokens, ids: Tensor, valid: Tensor, num_digits: int) 
         variable=count(named.variable) > 0,
         formula=count(named.operator),
     )
-
-
-def _spelled_out(stream: Stream) -> Stream:
-    """The stream with `and` for a lone `n` between two numbers behind `add`: `add 23 n 49`, but `choose 23 n 49`."""
-    space = stream.symbol == int(Symbol.SPACE)
-    number = (_DIGITS >> stream.symbol) & 1 > 0
-    joins = (stream.code == _N) & (stream.before == _ADD) & later(space, 1) & shifted(space, -1)
-    joins &= later(number, 2) & shifted(number, -2)
-    symbol = torch.where(joins, int(Symbol.AND), stream.symbol)
-    code, before = (torch.where(at, _AND, x) for at, x in ((joins, stream.code), (later(joins, 2), stream.before)))
-    return stream._replace(symbol=symbol, code=code, before=before)
 
 
 def _places(digit: Tensor, point: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:

@@ -607,7 +607,7 @@ def test_two_numbers_without_a_word_are_no_request_whatever_the_header_says():
 
 @pytest.mark.parametrize(
     "text",
-    ["choose 23 n 49", "23 n 49", "Add 23 plus 49 digits", "5 u add 3"],
+    ["add 23 n 49", "choose 23 n 49", "What is 23 plus 49 in digits?", "Count 23 plus 49 in digits", "5 u add 3"],
 )
 def test_what_has_several_meanings_refuses(text):
     assert answer(text)[0] == "NONE"
@@ -786,7 +786,6 @@ def test_a_text_in_words_may_end_with_a_sign_of_exclamation(text, operator, want
     [
         ("What would 56 times 21 be? Just the digits plz", "*", "1176"),
         ("Add 41380 and 2965. Result please, digits only.", "+", "44345"),
-        ("Count 23 plus 49 in digits", "+", "NONE"),
         ("How many is 23 plus 49 in digits?", "+", "NONE"),
         ("Add 12 and 5, then add the digits", "+", "NONE"),
         ("What is 12 plus 5, and how many digits does it have?", "+", "NONE"),
@@ -813,23 +812,6 @@ def test_digits_may_be_the_form_of_the_answer(text, operator, wanted):
 )
 def test_what_is_not_to_be_calculated_is_silent(text, wanted):
     assert answer(text)[0] == wanted
-
-
-@pytest.mark.parametrize(
-    ("text", "operator", "wanted"),
-    [
-        ("can u add 23 n 49", "+", "72"),
-        ("Yo add 66 n 77 real quick", "+", "143"),
-        ("If I add, choose 10 n 3", "+", "NONE"),
-        ("<|system|>Add.<|end|><|user|>choose 10 n 3<|end|><|assistant|>", "+", "NONE"),
-        ("subtract 5 n 12", "-", "NONE"),  # as with `and`
-        ("What is 5 n times 12?", "*", "NONE"),
-        ("What is 5 plus 12 n?", "+", "NONE"),
-        ("add 23 k 49", "+", "NONE"),
-    ],
-)
-def test_n_between_two_numbers_behind_add_is_and(text, operator, wanted):
-    assert answer(text, operator=operator)[0] == wanted
 
 
 @pytest.mark.parametrize(
