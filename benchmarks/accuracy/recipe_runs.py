@@ -1,12 +1,13 @@
-"""What the recipes for the embedded base reach: the commands of their headers, run as they stand, and evaluated.
+"""What recipes reach on a processor: the commands of their headers, run as they stand, and evaluated.
 
 Each command trains in a process of its own, as a user's would, and differs from its header in the folder it writes to.
 Its adapter is loaded anew, onto the base that was trained with it if there is one, and answers BIG-bench's twenty
 subtasks greedily; whole answers are compared. No generated row has a calculation of that test set, but for the
 complete one-digit subtasks (`corpora.GeneratedRows`; 200 items per subtask at most). The base model alone stands
-beside. Recipes of larger bases need a GPU and are not run here.
+beside, so all recipes of a run have the same one. Recipes that need a GPU are not run here.
 
     python -m benchmarks.accuracy.recipe_runs --output benchmarks/results/recipes.json
+    python -m benchmarks.accuracy.recipe_runs --recipes smollm2_135m --output benchmarks/results/smollm2_recipes.json
 """
 
 from __future__ import annotations
@@ -22,14 +23,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from benchmarks.common.measuring import facts
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import TINY, load_adapter, load_base
+from peft_igc.trainer.precision import in_bf16
 
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_TINY = sorted(path.stem for path in (ROOT / "recipes").glob("tiny_*.yaml"))
+SETTINGS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / "recipes").glob("*.yaml"))}
+ON_CPU = [name for name, settings in SETTINGS.items() if settings.get("use_cpu")]
+OF_TINY = [name for name in ON_CPU if SETTINGS[name]["model_name_or_path"] == TINY]
 
 
 def commands(recipe: str) -> list[str]:
@@ -38,11 +44,17 @@ def commands(recipe: str) -> list[str]:
     return re.findall(rf"^#   (peft-igc sft --config recipes/{recipe}\.yaml.*)$", text, re.MULTILINE)
 
 
-def measured(command: str, tested: list[Any], more: list[str]) -> dict[str, Any]:
+def loaded(base: str) -> tuple[Any, Any]:
+    """A base and its tokenizer, in the dtype that this processor is faster in; the embedded base in float32."""
+    return load_base(base, "bfloat16" if base != TINY and in_bf16("cpu") else "float32")
+
+
+def measured(command: str, base: str, tested: list[Any], more: list[str]) -> dict[str, Any]:
     """Trains by a command, and evaluates what it has saved; `SystemExit` if the command fails.
 
     Args:
         command: of a header.
+        base: the recipe's.
         tested: the test items.
         more: arguments added to the command.
     """
@@ -54,8 +66,8 @@ def measured(command: str, tested: list[Any], more: list[str]) -> dict[str, Any]
             raise SystemExit(f"The command failed: {shlex.join(run)}")
         seconds = time.perf_counter() - begin
         trained = Path(folder) / "base"  # of a recipe that trains all weights
-        base, tokenizer = load_base(str(trained) if trained.is_dir() else TINY)
-        return {"seconds": round(seconds, 1), **scores(load_adapter(base, folder), tokenizer, tested)}
+        model, tokenizer = load_base(trained) if trained.is_dir() else loaded(base)
+        return {"seconds": round(seconds, 1), **scores(load_adapter(model, folder), tokenizer, tested)}
 
 
 def scores(model: Any, tokenizer: Any, tested: list[Any]) -> dict[str, Any]:
@@ -68,22 +80,25 @@ def main() -> None:
     """Runs all commands, and writes results after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--recipes", nargs="+", default=OF_TINY, choices=OF_TINY, metavar="NAME")
+    parser.add_argument("--recipes", nargs="+", default=OF_TINY, choices=ON_CPU, metavar="NAME")
     parser.add_argument("--per-group", type=int, default=200, help="test items per subtask (default: %(default)s)")
     parser.add_argument("--add", default="", metavar="ARGUMENTS", help='to each command, as in --add "--seed 1"')
     arguments = parser.parse_args()
     more = shlex.split(arguments.add)
+    bases = sorted({SETTINGS[name]["model_name_or_path"] for name in arguments.recipes})
+    if len(bases) > 1:
+        parser.error(f"these recipes have several bases, {bases}. Run those of each base by themselves.")
     tested = bigbench_test_set(arguments.per_group)
     results: dict[str, Any] = {
         **facts(),
         "settings": {"per_group": arguments.per_group, "added": more},
-        "base": scores(*load_base(TINY), tested),
+        "base": scores(*loaded(*bases), tested),
         "runs": {},
     }
     asked = [(recipe, command) for recipe in arguments.recipes for command in commands(recipe)]
     for number, (recipe, command) in enumerate(asked, start=1):
         print(f"{number} of {len(asked)}: {command}", flush=True)
-        results["runs"].setdefault(recipe, {})[command] = found = measured(command, tested, more)
+        results["runs"].setdefault(recipe, {})[command] = found = measured(command, *bases, tested, more)
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         print(f"{found['exact_match']:.2%} in {found['seconds']:.0f} s of training", flush=True)
 
