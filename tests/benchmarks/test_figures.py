@@ -214,25 +214,35 @@ def test_the_counts_of_worked_solutions_and_chats():
     assert [row[1] for row in rows if row[1]] == expected
 
 
+CORES = {1: "one CPU core", 2: "two CPU cores"}
+
+
+def recorded_commands():
+    """Command, and hardware, minutes and score of its row."""
+    for path in sorted(RESULTS.glob("recipe*.json")):
+        found = recorded(path.stem)
+        for runs in found["runs"].values():
+            for line, run in runs.items():
+                yield line, [CORES[found["threads"]], f"{run['seconds'] / 60:.1f}", rounded_down(run["exact_match"])]
+
+
 def test_the_table_of_recipes():
     text = text_of("recipes/README.md")
     rows = [row for row in rows_of(text) if len(row) == 5][1:]
     files = {name for row in rows for name in re.findall(r"\]\((\w+\.yaml)\)", row[0])}
     assert files == {path.name for path in (ROOT / "recipes").glob("*.yaml")}
     found = recorded("recipes")
-    runs = {line: run for runs in found["runs"].values() for line, run in runs.items()}
+    runs = dict(recorded_commands())
     measured, recipe = {}, ""
     for name, _, hardware, minutes, score in rows:
         recipe = (re.findall(r"\]\((\w+\.yaml)\)", name) or [recipe])[0]
-        assert (minutes == "not measured") == (score == "not measured") == (hardware != "one CPU core")
+        assert (minutes == "not measured") == (score == "not measured") == (hardware not in CORES.values())
         if score != "not measured":
             option = " ".join(re.findall(r"`(--[^`]*)`", name))
             command = f"peft-igc sft --config recipes/{recipe} {option}".strip()
             (line,) = (one for one in runs if one.startswith(command))
-            measured[line] = [minutes, score]
-    assert measured == {
-        line: [f"{run['seconds'] / 60:.1f}", rounded_down(run["exact_match"])] for line, run in runs.items()
-    }
+            measured[line] = [hardware, minutes, score]
+    assert measured == runs
     assert f"The base model alone has {rounded_down(found['base']['exact_match'])}" in words_of(text)
     assert f"at commit {found['commit'][:7]}" in words_of(text)
     ablations = recorded("ablations")["runs"]

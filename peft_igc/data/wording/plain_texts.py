@@ -439,6 +439,49 @@ MENTIONS: dict[str, tuple[str, ...]] = {
         "(Is there a (song|film|game|symbol|story)|Are there (songs|books|other names)) (about|for|with|called) {x}?",
         "(What if|And if|Even if) {x} (was|were) (a person|a colour|a city|wrong|forbidden|music)?",
         "(Prove|Show|Argue|Deny) that {x} (is right|is defined|can be done|has one answer|makes sense).",
+        # a second sentence or clause says what is wanted instead
+        "(I|We|You) (don't|do not) (need|want) the (answer|result|number|value) (of|for) {x}(. Just|. Only|, just) "
+        "(name the operation|tell me the method|say how it is called|read it aloud|say good night).",
+        "(Please don't|Don't|Do not) (compute|solve|answer|evaluate|calculate) {x}. (Just tell me|Only say|I only "
+        "want to know|Say instead) (which sign it has|how hard it is|what it is called|which number comes first).",
+        "(Write|Describe|List|Show|Explain) (the steps|the method|how it works|the way) (for|with|using) {x}(, and|, "
+        "but|. Then|. Please) (stop before the result|leave the result to me|leave the end open|keep the answer "
+        "secret|don't finish it).",
+        "(Don't|Do not) (start|begin|do anything|write anything|help) yet(:|.|,) (next comes|I will ask|later I need|"
+        "the task will be|soon you get) {x}(, wait for my sign|, but I'm not ready|, after a break|).",
+        "(What|Which) (would|could|might) be a (wrong|false|silly|believable but wrong) (answer|result|option) "
+        "(to|for) {x}?( I am writing a quiz.| It is for a test.|)",
+        "(Make|Write|Create|Prepare) a (multiple choice|quiz|test|true or false) (question|card|slide) (on|from|with) "
+        "{x}(, and|, but|. Please) (do not mark the solution|hide the right option|leave the key out).",
+        "(Swap|Switch|Exchange|Turn around) the (numbers|order|two sides|operands) (in|of) {x}(, and don't solve "
+        "it| and show the new one|, nothing else|, without a result|).",
+        "(Put|Set|Place|Draw) (brackets|stars|a box|dashes|a frame) around {x}( and send it back|, that is all| "
+        "please|).",
+        "(I|We) (already |)know what {x} (is|makes|gives). (What I want to know is|Tell me rather|The question is|I "
+        "wonder) (why you are so kind|who invented it|how old you are|what to cook tonight).",
+        "(I'm making|We are making|{name} bought|She made) a (poster|cake|banner|sign|mug) (that says|with) {x}(, any "
+        "ideas for|. What should be|, help me with) (the colour|the picture|the frame|the other side)?",
+        "(Do you|Would you|Does it|Can you) (get|feel|become) (angry|bored|happy|tired|proud) (when|if) "
+        "(users|kids|they|we) (ask|keep asking|want) (you |){x}( again and again| all day| every time|)?",
+        "(Do|Would|Did) you find {x} (pretty|ugly|boring|elegant|charming)(, and why| or plain|)?",
+        "(I lost|He took|She heard|They told me) {x}( is what I (read|thought)| was the answer| they say|, I think|, "
+        "so what|, what a story)(!|.|)",
+    ),
+    "verbs": (
+        "(Would you rather|Would you|Do you prefer to) {x} or (wash a car|walk in the rain|eat a raw onion|sleep)?",
+        "(The|An|Our) (clerk|cashier|bookkeeper|pupil) (forgot|refused|tried|wanted|was told) to {x}( "
+        "yesterday|, poor thing| and lost the job| again|).",
+        "(Reword|Summarize|Shorten): the (clerk|cashier|bookkeeper|pupil) (forgot|refused|tried) to {x}.",
+        "(What|Which number|Which one) is (called |)the (divisor|dividend|subtrahend|factor|addend) (when|if) "
+        "(you|people|one) {x}?",
+        "(They|We|The guests) (were asked|had|were told) to {x} (on live television|at a wedding|in an interview|in "
+        "a game)(, and|. And) (nobody knew|everybody laughed|all were silent|it was fun). (What a night|Good times).",
+    ),
+    # Behind a colon, where a request is only a sentence to work on.
+    "words nouns": (
+        "(Reword|Shorten|Proofread|Translate|Improve|Check) (this|the following|my text|my sentence)( please| so it "
+        "is friendlier| to sound kind| for an email|): (say {x} at once|{name} was doing {x} on paper|she told us "
+        "{x} twice|we did {x} all day|my boss wants {x} now|i has forgot {x})(.|)",
     ),
     # In quotation marks, where a request is only a phrase.
     "symbols words nouns verbs": (
