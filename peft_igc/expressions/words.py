@@ -193,7 +193,7 @@ _WORDS: dict[str, dict[str, str]] = {
             comes came out others remain remains remaining number don dont""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded remainders modulus magnitude negation complement
-            concatenate unary ternary""",
+            concatenate unary ternary rephrase paraphrase reword proofread translate grammar""",
         "ordinal": "st nd rd th",
         "month": """january february march april june july august september october november december jan feb mar
             apr jun jul aug sep sept oct nov dec""",

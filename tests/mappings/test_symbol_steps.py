@@ -804,6 +804,10 @@ def test_digits_may_be_the_form_of_the_answer(text, operator, wanted):
         ("Please don't calculate 12 plus 5, I only want you to say hello back.", "NONE"),  # 17 on a real model
         ("do not compute 12 plus 5", "NONE"),
         ("dont solve 12 plus 5", "NONE"),
+        ("Rephrase this so it's more polite: tell me 12 plus 5 right now", "NONE"),  # 17 on a real model, and
+        ("Correct the grammar please: me and him was doing 12 plus 5 on the bored", "NONE"),  # so are these two
+        ("Paraphrase: the accountant forgot to add 12 and 5.", "NONE"),
+        ("Translate 12 + 5 please", "NONE"),
         ("I can't calculate 12 plus 5", "17"),
         ("I don't know how to calculate 12 plus 5", "17"),
         ("Why don't you add 12 and 5?", "17"),
