@@ -51,8 +51,8 @@ class IGCSFTConfig(SFTConfig):
             The other steps end after the reading and run no later layer, so they are several times faster; the reading
             needs more steps than the writing. Requires a single process and operand columns.
         igc_reading_steps (`int`, *optional*, defaults to `0`):
-            Number of steps at the beginning that train the reading alone and end after it. Requires a single process
-            and operand columns.
+            Number of steps at the beginning that train the reading alone and end after it. The writing has the whole
+            schedule of the learning rate in the steps that remain. Requires a single process and operand columns.
 
         igc_skip_silent_rows (`bool`, *optional*, defaults to `False`):
             Leave out the layers after the calculator's for training rows in which the labels ask it for no result.

@@ -13,7 +13,7 @@ Try it: `pytest tests/trainer/test_optimizer.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from .precision import in_bf16
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
 NOT_MATRICES = ("distance", "offset", "digit", "sign", "slots", "place", "digit_head", "sign_head", "operator_head")
 
+LATE = "igc_late"  # marks groups of parameters that are first trained behind `igc_reading_steps`
 
 _BASE: Any = getattr(torch.optim, "Muon", torch.optim.Optimizer)  # torch has it since 2.9; `MuonAdamW` says so
 
@@ -100,6 +101,7 @@ class MuonAdamW(torch.optim.Optimizer):
         eps: Epsilon of AdamW.
         weight_decay: Weight decay of Muon.
         momentum: Momentum of Muon.
+        late: The `id` of parameters that get groups of their own, marked `LATE`.
         resting: Lists of parameters of either optimizer. A list is not updated in a step in which all its gradients
             are zero. A batch without operands gives the reading such gradients, and its momentum would move it anyway,
             with Muon even by a whole step.
@@ -119,6 +121,7 @@ class MuonAdamW(torch.optim.Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         momentum: float = 0.95,
+        late: Collection[int] = (),
         resting: Sequence[Sequence[nn.Parameter]] = (),
     ) -> None:
         if not hasattr(torch.optim, "Muon"):
@@ -130,6 +133,8 @@ class MuonAdamW(torch.optim.Optimizer):
         self.parts: list[torch.optim.Optimizer] = [muon]
         if others:
             self.parts.append(torch.optim.AdamW(others, lr=lr, betas=betas, eps=eps))
+        for part in self.parts:
+            _set_groups(part, late, **{LATE: True})
         self.resting = resting
         # No defaults are needed: the groups already have those of their optimizers, and are shared, not copied.
         super().__init__([group for part in self.parts for group in part.param_groups], {})
@@ -219,7 +224,7 @@ def calculator_rate(args: Any) -> float:
 def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args: Any) -> None:
     """Gives the calculator its own learning rate in an optimizer that has just been made with `args.learning_rate`.
 
-    Groups that hold parameters of the calculator and others are split.
+    The writing gets groups of its own, marked `LATE`, if `args.igc_reading_steps` come before it.
 
     Args:
         optimizer: The optimizer, before its first step and before it has a scheduler.
@@ -227,15 +232,28 @@ def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args
         args: An `IGCSFTConfig`, or other training arguments, with which nothing changes.
     """
     rate, own = calculator_rate(args), _own(model)
-    if rate == args.learning_rate:  # the groups stay as they are, which resuming from older checkpoints needs
-        return
+    if rate != args.learning_rate:  # else the groups stay as they are, which resuming from older checkpoints needs
+        _set_groups(optimizer, own, lr=rate)
+    _set_groups(optimizer, _late(model, args), **{LATE: True})
+
+
+def _late(model: nn.Module, args: Any) -> set[int]:
+    """The `id` of the parameters of the writing, if steps that train the reading alone come before it."""
+    if not getattr(args, "igc_reading_steps", 0):
+        return set()
+    mappings = [m for one in _calculators(model) for m in one.igc_output_mapping.values()]
+    return {id(p) for mapping in mappings for p in mapping.parameters() if p.requires_grad}
+
+
+def _set_groups(optimizer: torch.optim.Optimizer, chosen: Collection[int], **values: Any) -> None:
+    """Sets values of the groups of some parameters, by `id`. Groups that hold others, too, are split."""
     for group in list(optimizer.param_groups):
-        mine = [p for p in group["params"] if id(p) in own]
-        if len(mine) == len(group["params"]):
-            group["lr"] = rate
+        mine = [p for p in group["params"] if id(p) in chosen]
+        if mine and len(mine) == len(group["params"]):
+            group.update(values)
         elif mine:
-            group["params"] = [p for p in group["params"] if id(p) not in own]
-            optimizer.add_param_group({**group, "params": mine, "lr": rate})
+            group["params"] = [p for p in group["params"] if id(p) not in chosen]
+            optimizer.add_param_group({**group, "params": mine, **values})
 
 
 def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
@@ -283,5 +301,6 @@ def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
         betas=(args.adam_beta1, args.adam_beta2),
         eps=args.adam_epsilon,
         weight_decay=args.weight_decay,
+        late=_late(model, args),
         resting=calculator_mappings(model),
     )

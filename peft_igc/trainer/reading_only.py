@@ -21,19 +21,18 @@ from ..tuner.config_values import ONLY
 from ..tuner.hooks import TARGETS, UNRELATED, active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
+from .optimizer import LATE
 
 
 __all__ = [
     "Recorder",
     "check_reading_alone",
     "check_writing_comes",
-    "late_writing",
     "read_alone",
     "reads_alone",
+    "start_late",
     "writing_trains",
 ]
-
-_LATE = 0.25  # of the highest learning rate: with less, 100 steps on SmolLM2-135M-Instruct taught the writing nothing
 
 # The options with steps that train only the reading, and the value of each without such steps.
 _OPTIONS = {"igc_writing_every": 1, "igc_reading_steps": 0}
@@ -59,8 +58,7 @@ def check_writing_comes(args: Any, steps: int) -> None:
     Raises:
         ValueError: `igc_reading_steps` leaves no step for the writing.
     """
-    reading, every = args.igc_reading_steps, args.igc_writing_every
-    first = -(-reading // every) * every  # first step that trains the writing, counted from 0
+    reading, first = args.igc_reading_steps, _first_writing(args)
     if 0 < steps <= first:
         raise ValueError(
             f"`igc_reading_steps={reading}` leaves none of the {steps} planned steps for the writing, which is first "
@@ -68,28 +66,34 @@ def check_writing_comes(args: Any, steps: int) -> None:
         )
 
 
-def late_writing(args: Any, steps: int, schedule: Any) -> str | None:
-    """A warning if the learning rate is already low in the first step that trains the writing, else None.
+def start_late(schedule: Any, args: Any, steps: int) -> None:
+    """Gives the writing the whole schedule of the learning rate in the steps that train it.
+
+    Otherwise a cosine has nearly ended when the writing begins, and it learns nothing.
 
     Args:
-        args: An `IGCSFTConfig`.
+        schedule: A scheduler whose optimizer has groups that are marked `LATE`. Only a `LambdaLR` is changed.
+        args: An `IGCSFTConfig`, or other training arguments, with which nothing changes.
         steps: Number of steps planned.
-        schedule: A scheduler of the learning rate. Of others than `LambdaLR` nothing is known.
     """
-    scales = getattr(getattr(schedule, "scheduler", schedule), "lr_lambdas", None)  # accelerate wraps it
-    every = args.igc_writing_every
-    first = -(-args.igc_reading_steps // every) * every
-    if not args.igc_reading_steps or not scales or not 0 < first < steps:
-        return None
-    scale = scales[0](first)
-    if scale >= _LATE:
-        return None
-    return (
-        f"In step {first + 1} of {steps}, the first one that trains the writing, the learning rate has fallen to "
-        f"{scale:.0%} of its highest value, with which it may learn nothing. Set `lr_scheduler_type` to "
-        f"`warmup_stable_decay` with `lr_scheduler_kwargs={{'num_decay_steps': {max((steps - first) // 2, 1)}}}`, or "
-        "`igc_reading_steps` lower."
-    )
+    scales = getattr(schedule, "lr_lambdas", [])
+    first = _first_writing(args) if scales else 0
+    if not 0 < first < steps:
+        return
+    whole = scales[0]
+
+    def late(step: int) -> float:
+        return whole((step - first) * steps // (steps - first)) if step >= first else 0.0
+
+    for index, group in enumerate(schedule.optimizer.param_groups):
+        if group.get(LATE):
+            scales[index] = late
+
+
+def _first_writing(args: Any) -> int:
+    """Index of the first step behind `igc_reading_steps` that trains the writing, counted from 0."""
+    every = getattr(args, "igc_writing_every", 1)
+    return -(-getattr(args, "igc_reading_steps", 0) // every) * every
 
 
 def writing_trains(model: nn.Module) -> bool:

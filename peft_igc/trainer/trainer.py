@@ -50,9 +50,9 @@ from .reading_only import (
     Recorder,
     check_reading_alone,
     check_writing_comes,
-    late_writing,
     read_alone,
     reads_alone,
+    start_late,
     writing_trains,
 )
 from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
@@ -123,7 +123,6 @@ class IGCTrainer(SFTTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
-        self._igc_warned = False  # of a learning rate that falls before the writing is trained
         _put_fused_head_on_the_base(self.model, self._igc_config is not None)
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
@@ -228,6 +227,14 @@ class IGCTrainer(SFTTrainer):
         self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
         return self.optimizer
 
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """As the parent's; that of the writing begins behind `igc_reading_steps`."""
+        is_new = self.lr_scheduler is None
+        schedule = super().create_scheduler(num_training_steps, optimizer)
+        if is_new:
+            start_late(schedule, self.args, num_training_steps)
+        return schedule
+
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:
         """As the parent's, and counts the supervised steps of the accumulation window on all ranks."""
         batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
@@ -257,9 +264,6 @@ class IGCTrainer(SFTTrainer):
         if alone:
             if writing_trains(self.model):
                 check_writing_comes(self.args, self.state.max_steps)
-                if not self._igc_warned and (text := late_writing(self.args, self.state.max_steps, self.lr_scheduler)):
-                    logger.warning(text)
-                self._igc_warned = True
             report = read_alone(model, inputs)
             # There is no output without the later layers. The parent's token metrics miss this step.
             self._log_reading(report, written=False)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 
 import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
 from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
-from transformers import TrainerCallback
+from transformers import TrainerCallback, get_cosine_schedule_with_warmup
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer.reading_only import late_writing, read_alone
+from peft_igc.trainer.reading_only import read_alone
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.call import thread
 
@@ -150,21 +149,34 @@ def test_the_first_steps_train_the_reading_alone_and_run_no_later_layer(tmp_path
     assert moved[4] == moved[5] == {"input": True, "output": True}
 
 
-def test_a_learning_rate_that_has_fallen_before_the_writing_is_trained_is_told(tmp_path, caplog):
-    for more, told in (
-        ({"lr_scheduler_type": "cosine"}, 1),
-        ({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": {"num_decay_steps": 1}}, 0),
-        ({"lr_scheduler_type": "cosine", "igc_reading_steps": 2}, 0),
-    ):
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            trainer(tmp_path, **{"igc_reading_steps": 4, "max_steps": 5, **more}).train()
-        assert caplog.text.count("In step 5 of 5, the first one that trains the writing") == told, more
-    assert "fallen to 10%" in late_writing(SimpleNamespace(igc_reading_steps=4, igc_writing_every=1), 5, falls(0.1))
+@pytest.mark.parametrize("rates", [{}, {"igc_learning_rate": 2e-2}, {"igc_muon_learning_rate": 4e-2}])
+def test_the_writing_has_the_whole_schedule_in_the_steps_that_train_it(tmp_path, rates):
+    arguments = {"max_steps": 12, "warmup_steps": 3, "learning_rate": 1e-2, "lr_scheduler_type": "cosine", **rates}
+    made = trainer(tmp_path, igc_reading_steps=8, **arguments)
+    writing = {p for n, p in made.model.named_parameters() if "output_mapping" in n and p.requires_grad}
+    scales = {True: [], False: []}  # of the writing's groups, of the others'
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, args, state, control, optimizer, **kwargs):
+            of_step = {True: set(), False: set()}
+            for group in optimizer.param_groups:
+                (late,) = {p in writing for p in group["params"]}
+                of_step[late].add(group["lr"] / group["initial_lr"])
+            for late, (scale,) in of_step.items():
+                scales[late].append(scale)
+
+    made.add_callback(Watch())
+    made.train()
+    cosine = get_cosine_schedule_with_warmup(torch.optim.SGD([torch.zeros(1)]), 3, 12).lr_lambdas[0]
+    assert scales[False] == pytest.approx([cosine(step) for step in range(12)])
+    assert scales[True][1:] == pytest.approx([0] * 7 + [cosine(step) for step in (0, 3, 6, 9)])
 
 
-def falls(scale):
-    return SimpleNamespace(lr_lambdas=[lambda step: scale])
+def test_without_reading_steps_all_groups_have_one_schedule(tmp_path):
+    made = trainer(tmp_path, max_steps=2, igc_muon_learning_rate=4e-2)
+    made.create_optimizer_and_scheduler(2)
+    assert len(set(made.lr_scheduler.lr_lambdas)) == 1
+    assert len(made.optimizer.param_groups) == 3  # Muon's, and AdamW's with and without weight decay
 
 
 def test_both_ways_of_reading_alone_go_together(tmp_path):
