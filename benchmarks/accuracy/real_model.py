@@ -30,11 +30,12 @@ from peft_igc.demo.settings import LANGUAGE_MODELS
 
 
 DATA = Path(__file__).parent.parent / "data"
-# Of seven authors, none of whom had seen the generator. The requests of the first, second, fourth and fifth one and
-# the first half of `mentioned_calculations` (the sixth author's; the stories are the fourth one's) have been read, and
-# rules and phrasings of the generator were written after them: they develop. The requests of the third, sixth and
-# seventh author, the other half and `more_mentioned_calculations` (the seventh one's) have not been read: they test.
-# The texts of the sixth and seventh author were hashed behind the training of adapters that are recorded.
+# Of nine authors, none of whom had seen the generator. Rules and phrasings of the generator were written after some of
+# their texts had been read, which develop: the requests of the first, second, fourth and fifth author, and those texts
+# of `mentioned_calculations` (of the sixth author) and `more_mentioned_calculations` (the seventh one's) that an
+# adapter answered. The stories are the fourth author's. The requests of the third, sixth, seventh and eighth author
+# and `new_mentioned_calculations` (the ninth one's) have not been read: they test.
+# The texts of the authors from the sixth were hashed behind the training of adapters that are recorded.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
     "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
@@ -43,9 +44,11 @@ SHA256 = {
     "fifth_plain_requests": "8229daa6ceea28404c447eb28de07e29b80b7ab62e6322029f429376e1b591b6",
     "sixth_plain_requests": "db04a63c21195fa4c884d59fbb3153fb5524e26476c51d0e5c5b90470e244b98",
     "seventh_plain_requests": "792e7f6f6aaf88e88ddec6273214a663487b0a29bc4cc9d88589eb69b06e5499",
+    "eighth_plain_requests": "9add0c394d4987a6f54b34985e1c1ed7126f329e33281666d46fb5248e0bc629",
     "misleading_stories": "e089e9ec94b76e3355ecac1549cc06e8dec6b35f857e3d9170efce4c393c03af",
     "mentioned_calculations": "b58dd10405c3ead62960e595dbaf6803f15cbb1fc8ebaa38d32107adac344482",
     "more_mentioned_calculations": "189812c405882ecb7842b1f68258b740830f4c0062d61b848949fe4e91de0e70",
+    "new_mentioned_calculations": "a639ccb05b9285efe1d9b69524d09b1489dd99e86f2baa603ff8cf7041f4e792",
 }
 
 

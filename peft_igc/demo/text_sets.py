@@ -32,6 +32,7 @@ Item = Mapping[str, Any]
 ANSWERED = (
     *("bigbench", "plain_requests", "new_plain_requests", "third_plain_requests", "fourth_plain_requests"),
     *("fifth_plain_requests", "sixth_plain_requests", "seventh_plain_requests"),
+    "eighth_plain_requests",
     *("held_out_phrasings", "six_to_twenty_digits"),
 )
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"

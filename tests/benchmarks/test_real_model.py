@@ -25,8 +25,8 @@ def test_a_setting_that_does_not_exist_is_refused(change):
     [
         *(("plain_requests", 300), ("new_plain_requests", 200), ("third_plain_requests", 200)),
         *(("fourth_plain_requests", 200), ("fifth_plain_requests", 200), ("sixth_plain_requests", 200)),
-        *(("seventh_plain_requests", 200), ("misleading_stories", 100)),
-        *(("mentioned_calculations", 150), ("more_mentioned_calculations", 100)),
+        *(("seventh_plain_requests", 200), ("eighth_plain_requests", 120), ("misleading_stories", 100)),
+        *(("mentioned_calculations", 150), ("more_mentioned_calculations", 100), ("new_mentioned_calculations", 120)),
     ],
 )
 def test_the_requests_are_those_that_were_hashed(name, n, tmp_path):
