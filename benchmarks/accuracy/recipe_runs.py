@@ -7,7 +7,7 @@ complete one-digit subtasks (`corpora.GeneratedRows`; 200 items per subtask at m
 beside, so all recipes of a run have the same one. Recipes that need a GPU are not run here.
 
     python -m benchmarks.accuracy.recipe_runs --output benchmarks/results/recipes.json
-    python -m benchmarks.accuracy.recipe_runs --recipes smollm2_135m --output benchmarks/results/smollm2_recipes.json
+    python -m benchmarks.accuracy.recipe_runs --recipes smollm2_135m --output build/smollm2_135m.json
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class IGCSFTConfig(SFTConfig):
             needs more steps than the writing. Requires a single process and operand columns.
         igc_reading_steps (`int`, *optional*, defaults to `0`):
             Number of steps at the beginning that train the reading alone and end after it. The writing has the whole
-            schedule of the learning rate in the steps that remain. Requires a single process and operand columns.
+            schedule of the learning rate in the steps that remain, if the schedule depends on the step alone; a LoRA
+            or base that is trained, too, goes on with the run's. Requires a single process and operand columns.
 
         igc_skip_silent_rows (`bool`, *optional*, defaults to `False`):
             Leave out the layers after the calculator's for training rows in which the labels ask it for no result.

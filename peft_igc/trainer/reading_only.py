@@ -66,7 +66,7 @@ def check_writing_comes(args: Any, steps: int) -> None:
         )
 
 
-def start_late(schedule: Any, args: Any, steps: int) -> None:
+def start_late(schedule: Any, args: Any, steps: int) -> float:
     """Gives the writing the whole schedule of the learning rate in the steps that train it.
 
     Otherwise a cosine has nearly ended when the writing begins, and it learns nothing.
@@ -75,11 +75,15 @@ def start_late(schedule: Any, args: Any, steps: int) -> None:
         schedule: A scheduler whose optimizer has groups that are marked `LATE`. Only a `LambdaLR` is changed.
         args: An `IGCSFTConfig`, or other training arguments, with which nothing changes.
         steps: Number of steps planned.
+
+    Returns:
+        The part of the highest rate that is left for other weights in the first step that trains the writing. 1.0
+        where nothing was changed.
     """
     scales = getattr(schedule, "lr_lambdas", [])
     first = _first_writing(args) if scales else 0
     if not 0 < first < steps:
-        return
+        return 1.0
     whole = scales[0]
 
     def late(step: int) -> float:
@@ -88,6 +92,7 @@ def start_late(schedule: Any, args: Any, steps: int) -> None:
     for index, group in enumerate(schedule.optimizer.param_groups):
         if group.get(LATE):
             scales[index] = late
+    return float(whole(first))
 
 
 def _first_writing(args: Any) -> int:

@@ -62,6 +62,8 @@ __all__ = ["IGCSFTConfig", "IGCTrainer"]
 
 logger = get_logger(__name__)
 
+_LOW = 0.25  # of the highest learning rate: 100 steps with less taught the writing nothing on SmolLM2-135M-Instruct
+
 
 class IGCTrainer(SFTTrainer):
     """
@@ -231,8 +233,13 @@ class IGCTrainer(SFTTrainer):
         """As the parent's; that of the writing begins behind `igc_reading_steps`."""
         is_new = self.lr_scheduler is None
         schedule = super().create_scheduler(num_training_steps, optimizer)
-        if is_new:
-            start_late(schedule, self.args, num_training_steps)
+        left = start_late(schedule, self.args, num_training_steps) if is_new else 1.0
+        if left < _LOW and not only_calculators_train(self.model):
+            logger.warning(
+                f"Other weights than the calculator's are trained, too, and have {left:.0%} of their learning rate "
+                f"left behind `igc_reading_steps={self.args.igc_reading_steps}`. If no reading step trains them, set "
+                "it lower, or `igc_writing_every` instead."
+            )
         return schedule
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:

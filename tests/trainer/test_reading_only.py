@@ -172,6 +172,16 @@ def test_the_writing_has_the_whole_schedule_in_the_steps_that_train_it(tmp_path,
     assert scales[True][1:] == pytest.approx([0] * 7 + [cosine(step) for step in (0, 3, 6, 9)])
 
 
+@pytest.mark.parametrize(("steps", "is_frozen", "told"), [(8, False, 1), (8, True, 0), (2, False, 0)])
+def test_other_weights_that_are_trained_with_little_of_their_rate_are_told(tmp_path, caplog, steps, is_frozen, told):
+    made = trainer(tmp_path, igc_reading_steps=steps, max_steps=10, lr_scheduler_type="cosine")
+    last = decoder_layers(made.model)[-1].input_layernorm
+    last.requires_grad_(not is_frozen)
+    with caplog.at_level(logging.WARNING):
+        made.create_optimizer_and_scheduler(10)
+    assert caplog.text.count("Other weights than the calculator's are trained, too, and have 10%") == told
+
+
 def test_without_reading_steps_all_groups_have_one_schedule(tmp_path):
     made = trainer(tmp_path, max_steps=2, igc_muon_learning_rate=4e-2)
     made.create_optimizer_and_scheduler(2)
