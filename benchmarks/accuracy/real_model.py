@@ -33,8 +33,8 @@ DATA = Path(__file__).parent.parent / "data"
 # Of nine authors, none of whom had seen the generator. Development: the requests of the first, second, fourth and
 # fifth author, the stories (the fourth one's), `mentioned_calculations` (the sixth one's) and
 # `more_mentioned_calculations` (the seventh one's); rules and phrasings of the generator were written after mistakes
-# in them. Test: the requests of the third, sixth, seventh and eighth author and `new_mentioned_calculations` (the ninth
-# one's), which nobody has read.
+# in them. Test: the requests of the third, sixth, seventh and eighth author and `new_mentioned_calculations` (the
+# ninth one's), which nobody has read.
 # The texts of the authors from the sixth were hashed behind the training of adapters that are recorded.
 SHA256 = {
     "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
