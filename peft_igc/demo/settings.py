@@ -186,7 +186,7 @@ LANGUAGE_MODELS = {
         reading=replace(
             SETTINGS["hidden"],
             mixture=Mixture(none=0.2, overflow=0.06, negative=0.1, bigbench=0.15, system=0.25, unsupported=0.1,
-                            special=0.06, contexts=0.2, casual=0.2),
+                            special=0.06, separators=0.2, contexts=0.2, casual=0.2),
             distinct_rows=72_000,
             steps=1500,
             warmup_steps=50,
