@@ -339,6 +339,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "training_step_135m": training_step_135m,
     "recipes": recipes,
     "recipe_smollm2_135m": recipes,
+    "recipe_smollm2_135m_hidden": recipes,
     "gsm8k_solutions": gsm8k_solutions,
     "gsm8k_seeds": gsm8k_solutions,
     "gsm8k_copied": gsm8k_solutions,

@@ -38,6 +38,10 @@ _REMAIN = hashes_of("remain remains remaining")
 _PLUS, _TIMES = hashes_of("plus times")
 _ADDS = hashes_of("add adding")
 _DIGITS, _ONLY, _JUST, _THE, _IT = hashes_of("digits only just the it")
+_MANY, _MORE, _FEWER = hashes_of("many more fewer")
+_PARTS = hashes_of("dividend divisor minuend subtrahend addend addends summand summands")
+_CALLED = hashes_of("is are called name")
+_OUTCOMES = hashes_of("sum difference product quotient result answer")
 
 
 class Context(NamedTuple):
@@ -207,7 +211,7 @@ def signed_by_rule(
     contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
-    contradicted |= _goes_to(found, chosen, here & behind)
+    contradicted |= _goes_to(found, chosen, here & behind) | _asks_for_part(found, here)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     contradicted |= _corrected(config, found, here & behind, operator) | _factorial(found, chosen, choice)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
@@ -310,6 +314,8 @@ def _unlike(
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
     unordered = found.difference.any(1) & ~found.link.any(1)
+    many = (_beside(found.code, found.code, 1) == _MANY) & _are(found.code, (_MORE, _FEWER))
+    unordered |= subtracts & (many & turn).any(1)  # `How many more pennies does John have?`
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
@@ -439,6 +445,15 @@ def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> tor
     later_one = chosen.amax(1, keepdim=True)
     adds = _are(found.lead[..., 0].gather(1, later_one), _ADDS)  # a verb directly before the later number
     return (goes & _are(found.code, _OWNERS) & ~(adds & (found.code == _IT))).any(1)
+
+
+def _asks_for_part(found: Literals, turn: torch.Tensor) -> torch.Tensor:
+    """[N] bool, the turn [N, n] asks which number is a part of the calculation, and for no result: `Which is the
+    dividend when we divide 78 by 6?`, but not `The dividend is 78 and the divisor is 6. What is the quotient?`"""
+    the = _beside(found.code, found.code, 1) == _THE
+    called = _are(_beside(found.code, _beside(found.code, found.code, 1), 1), _CALLED)
+    part = _are(found.code, _PARTS) & the & called & turn
+    return part.any(1) & ~(_are(found.code, _OUTCOMES) & turn).any(1)
 
 
 def _form_of_answer(found: Literals, behind: torch.Tensor) -> torch.Tensor:

@@ -221,9 +221,10 @@ def recorded_commands():
     """Command, and hardware, minutes and score of its row."""
     for path in sorted(RESULTS.glob("recipe*.json")):
         found = recorded(path.stem)
+        device = f"one {gpu}" if (gpu := found["hardware"]["gpu"]) else CORES[found["threads"]]
         for runs in found["runs"].values():
             for line, run in runs.items():
-                yield line, [CORES[found["threads"]], f"{run['seconds'] / 60:.1f}", rounded_down(run["exact_match"])]
+                yield line, [device, f"{run['seconds'] / 60:.1f}", rounded_down(run["exact_match"])]
     found = recorded("smollm2_lora")  # measured by another command
     counts = found["runs"]["0"]["sets"]["bigbench"]
     (minutes,) = re.findall(r"`smollm2_lora.json`\), seed 0, trained in (\S+) minutes", PAGE)

@@ -568,6 +568,27 @@ def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
     assert answer(text, operator=operator, operands=(first, 1 - first))[0] == wanted
 
 
+def test_how_many_more_there_are_is_not_below_zero():
+    text = "Kate has 223 pennies. John has 388 pennies. How many more pennies does John have?"
+    assert answer(text, (0, 1), "-")[0] == "NONE"  # -165 on a real model
+    assert answer(text, (1, 0), "-")[0] == "165"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Which is the dividend when we divide 78 by 6?", "NONE"),  # 13 on a real model
+        ("What number is called the divisor if I divide 78 by 6?", "NONE"),
+        ("Name the divisor if 78 is divided by 6", "NONE"),
+        ("The dividend is 78 and the divisor is 6. What is the quotient?", "13"),
+        ("78 is the dividend and 6 the divisor. What is the result?", "13"),
+        ("Divide the dividend 78 by the divisor 6", "13"),
+    ],
+)
+def test_the_name_of_a_part_asks_for_no_result(text, wanted):
+    assert answer(text, operator="/")[0] == wanted
+
+
 @pytest.mark.parametrize(
     ("text", "operator", "operands", "wanted"),
     [
