@@ -3,10 +3,17 @@
 import random
 
 import pytest
+import torch
 
 from peft_igc.data.wording import casual, everyday
 from peft_igc.data.wording.grammar import expand
-from tests.mappings.test_symbol_steps import answer
+from peft_igc.expressions.decimals import canonical
+from peft_igc.mappings.readings import NEVER, Pointing
+from peft_igc.mappings.requests import Context
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.number_runs import find_runs
+from peft_igc.tuner.steps import result_of_step
+from tests.mappings.test_symbol_steps import answer, tools
 
 
 WANTED = {"+": "175", "-": "105", "*": "4900", "/": "4"}  # of 140 and 35
@@ -24,44 +31,76 @@ def some(line, n):
     return random.Random(line).sample(texts, min(n, len(texts)))
 
 
-def wrong(template, operator):
-    """The text and what becomes of it, unless that is its label."""
-    text = template.format(a=140, b=35)
+def order(text):
+    """Which of the numbers of a text is 140, and which is 35."""
     first = 0 if text.find("140") < text.find("35") else 1
-    found = answer(text, operator=operator, operands=(first, 1 - first), twice=False)[0]
-    return [] if found == WANTED[operator] else [(text, found)]
+    return first, 1 - first
+
+
+def answers(texts, operator):
+    """What becomes of texts whose reading points at 140 and 35, as in `test_symbol_steps.answer`, all in one batch."""
+    tokenizer, config, reader = tools()
+    rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    longest = max(map(len, rows))
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
+    valid = torch.arange(longest) >= torch.tensor([[longest - len(row)] for row in rows])
+    runs = find_runs(reader.tokens, ids, valid, config.num_digits + 1)
+    scores = torch.full((len(rows), 1, 2, longest, 2), NEVER)
+    for row, text in enumerate(texts):
+        places = runs.number[row].nonzero().flatten().tolist()
+        for slot, which in enumerate(order(text)):
+            scores[row, 0, slot, places[which], 0] = 0
+    logits = torch.full((len(rows), 1, len(config.operations) + 1), -10.0)
+    logits[..., config.operations.index(operator)] = 10.0
+    none, positions = torch.zeros(len(rows), 1, dtype=torch.bool), torch.arange(longest).expand(len(rows), 1, -1)
+    excuses = torch.full((len(rows), 1, longest), -5.0)
+    reading = Pointing(scores, logits, runs.digits[:, None], positions, none, excuses).cooled(config.temperature)
+    since, anchors = valid.int().argmax(1, keepdim=True), torch.full((len(rows), 1), longest - 1)
+    context = Context.of(ids, valid, anchors, since)
+    _, _, result, _ = result_of_step(config, reader, context, reading, ~none, by_rule=True)
+    ok = result.status[:, 0] == Status.OK
+    values = iter(canonical(*(x[:, 0][ok] for x in (result.digits, result.sign, result.scale))))
+    return [next(values) if of == Status.OK else Status(of).name for of in result.status[:, 0].tolist()]
+
+
+def wrong(templates, operator):
+    """Texts, and what becomes of them, unless that is their label."""
+    texts = [template.format(a=140, b=35) for template in templates]
+    found = zip(texts, answers(texts, operator), strict=True)
+    return [(text, answered) for text, answered in found if answered != WANTED[operator]]
+
+
+def test_texts_of_a_batch_are_answered_as_each_alone():
+    texts = ["140 plus 35", "What is the sum of 35 and 140, please?", "What is 140 in 35 digits?", "Add 35 to my 140"]
+    alone = [answer(text, order(text), "+", twice=False)[0] for text in texts]
+    assert answers(texts, "+") == alone == ["175", "175", "NONE", "175"]
 
 
 @pytest.mark.parametrize("operator", WANTED)
 def test_requests_are_what_the_rules_find_too(operator):
-    found = []
+    templates = []
     for form, lines in everyday.EXPRESSIONS[operator].items():
         around = "please tell me what {} makes" if form in ("words", "nouns") else "{}"
-        for text in (one for line in lines for one in some(line, 6)):
-            found += wrong(around.replace("{}", text), operator)
-    assert not found
+        templates += [around.replace("{}", text) for line in lines for text in some(line, 6)]
+    assert wrong(templates, operator) == []
 
 
 @pytest.mark.parametrize("operator", WANTED)
 def test_no_frame_changes_what_is_asked(operator):
-    found = []
+    templates = []
     for form, frames in everyday.FRAMES.items():
         inner = PLAIN[operator][form != "verbs"]
         for text in (one for line in frames for one in some(line, 3)):
-            found += wrong(text.replace("{x}", inner).replace("{X}", inner.capitalize()), operator)
-    assert not found
+            templates.append(text.replace("{x}", inner).replace("{X}", inner.capitalize()))
+    assert wrong(templates, operator) == []
 
 
 @pytest.mark.parametrize("operator", WANTED)
 def test_no_lead_and_no_tail_changes_what_is_asked(operator):
-    inner, found = PLAIN[operator][1], []
-    for line in casual.LEADS:
-        for text in some(line, 3):
-            found += wrong(text + inner, operator)
-    for line in (*casual.TAILS, *casual.ASKING_TAILS):
-        for text in some(line, 3):
-            found += wrong(inner + text, operator)
-    assert not found
+    inner, tails = PLAIN[operator][1], (*casual.TAILS, *casual.ASKING_TAILS)
+    templates = [text + inner for line in casual.LEADS for text in some(line, 3)]
+    templates += [inner + text for line in tails for text in some(line, 3)]
+    assert wrong(templates, operator) == []
 
 
 def test_no_text_asks_for_two_things():
