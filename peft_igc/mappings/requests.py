@@ -36,11 +36,12 @@ _OTHERS, _NUMBER, _OUT = hashes_of("others number out")
 _OWNERS = hashes_of("the my your our his her their this that these those it a an")
 _REMAIN = hashes_of("remain remains remaining")
 _PLUS, _TIMES = hashes_of("plus times")
+_INFIX = (_PLUS, _MINUS, _TIMES)
 _ADDS = hashes_of("add adding")
 _DIGITS, _ONLY, _JUST, _THE, _IT = hashes_of("digits only just the it")
 _MANY, _MORE, _FEWER = hashes_of("many more fewer")
 _PARTS = hashes_of("dividend divisor minuend subtrahend addend addends summand summands")
-_CALLED = hashes_of("is are called name")
+_CALLED = hashes_of("is are called named name")
 _OUTCOMES = hashes_of("sum difference product quotient result answer")
 
 
@@ -212,6 +213,7 @@ def signed_by_rule(
     spoken = found.said & here & ~_role(found, context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
     contradicted |= _goes_to(found, chosen, here & behind) | _asks_for_part(found, here)
+    contradicted |= _goes_on(found, inner, here & behind)
     contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
     contradicted |= _corrected(config, found, here & behind, operator) | _factorial(found, chosen, choice)
     unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
@@ -445,6 +447,14 @@ def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> tor
     later_one = chosen.amax(1, keepdim=True)
     adds = _are(found.lead[..., 0].gather(1, later_one), _ADDS)  # a verb directly before the later number
     return (goes & _are(found.code, _OWNERS) & ~(adds & (found.code == _IT))).any(1)
+
+
+def _goes_on(found: Literals, inner: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
+    """[N] bool, an operator stands between both numbers, `inner` [N, n], and another one is the first word `behind`
+    [N, n] them: `3 plus 5 plus something`. Not `3 and 5 times`."""
+    infix, spoken = _are(found.code, _INFIX), behind & (found.code != 0)
+    next_word = spoken & (spoken.cumsum(1) == 1)
+    return (infix & inner).any(1) & (infix & next_word).any(1)
 
 
 def _asks_for_part(found: Literals, turn: torch.Tensor) -> torch.Tensor:

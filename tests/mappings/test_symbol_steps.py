@@ -568,6 +568,36 @@ def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
     assert answer(text, operator=operator, operands=(first, 1 - first))[0] == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("Find the value of 12 plus 5 plus something.", "+", "NONE"),  # 17 on a real model
+        ("Find the value of 6067 plus 87707123 plus something.", "+", "NONE"),  # numbers of several tokens
+        ("What is 12 times 5 minus my age?", "*", "NONE"),
+        ("12 plus 5 times what I said", "+", "NONE"),
+        ("12 plus 5 plus", "+", "NONE"),
+        ("What do 12 and 5 times make?", "*", "60"),
+        ("How much is 12 minus 5, over and out", "-", "7"),
+        ("12 plus 5 please", "+", "17"),
+    ],
+)
+def test_an_operator_directly_behind_both_numbers_has_a_further_operand(text, operator, wanted):
+    assert answer(text, operator=operator)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Summarise: Ann asked Ben for 99 minus 33, Ben shrugged, and they never spoke again.",  # 66 on a real model
+        "What regex would match 14 plus 86?",
+        "Which number in 84 divided by 7 is named the divisor?",
+        "Write a haiku about 12 times 5.",
+    ],
+)
+def test_what_is_to_be_done_with_the_text_itself_is_no_calculation(text):
+    assert answer(text, operator="-" if "minus" in text else "+")[0] == "NONE"
+
+
 def test_how_many_more_there_are_is_not_below_zero():
     text = "Kate has 223 pennies. John has 388 pennies. How many more pennies does John have?"
     assert answer(text, (0, 1), "-")[0] == "NONE"  # -165 on a real model
