@@ -126,11 +126,17 @@ class Wording(NamedTuple):
             no numbers but the two that the network chose, and nothing but the name of an operation between these.
         certain: the operation that is stated beyond doubt.
         literals: the literals of the text.
+        context: the text.
+        chosen: [N, 2] int64, the tokens of the two most probable numbers.
+        turn: [N, n] bool, the tokens of the turn in which these stand, and those behind it.
     """
 
     stated: torch.Tensor
     certain: Certain
     literals: Literals
+    context: Context
+    chosen: torch.Tensor
+    turn: torch.Tensor
 
 
 def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wording:
@@ -153,7 +159,7 @@ def wording(config: Any, reader: Any, context: Context, reading: Pointing) -> Wo
     only_names = (name & inner).any(1) & ~(found.word & ~name & ~found.link & inner).any(1)
     pair = found.literal.gather(1, chosen).all(1) & (chosen[:, 0] != chosen[:, 1])
     certain = certain_operation(config, found, chosen, turn)
-    return Wording(pair & only_names & ~others.any(1), certain, found)
+    return Wording(pair & only_names & ~others.any(1), certain, found, context, chosen, turn)
 
 
 def _chosen(reading: Pointing) -> torch.Tensor:
@@ -170,21 +176,14 @@ def _turn(found: Literals, chosen: torch.Tensor) -> torch.Tensor:
 
 
 def signed_by_rule(
-    config: Any,
-    reader: Any,
-    context: Context,
-    reading: Pointing,
-    choice: Choice,
-    said: Wording,
-    broken: torch.Tensor,
+    config: Any, reader: Any, reading: Pointing, choice: Choice, said: Wording, broken: torch.Tensor
 ) -> tuple[Choice, Surroundings]:
     """The choice with the signs that the text has, and where a further number refuses it.
 
     Args:
         config: the adapter's `IGCConfig`.
         reader: the input mapping.
-        context: the text.
-        reading: the distributions.
+        reading: the distributions, with the numbers of `said`.
         choice: `reading.choose()`.
         said: the words of the text.
         broken: [N] int64, the token that refuses an expression in symbols, -1 for none.
@@ -192,37 +191,34 @@ def signed_by_rule(
     Returns:
         The choice, and what stands around it.
     """
-    read, chosen, found = context.read, _chosen(reading), said.literals
-    place, turn = torch.arange(read.shape[1], device=read.device), _turn(found, chosen)
-    sign = _signs(found, chosen, choice, place > turn)
-    temperature = 1.0 if reader.training else config.temperature
-    excused = _excused(config, reading, temperature, read.shape[1])
-    excused |= _form_of_answer(found, place > chosen.amax(1, keepdim=True))
-    culprit = _further(found, chosen, place > turn, excused)
-    strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
+    found, chosen, turn, operator = said.literals, said.chosen, said.turn, choice.operator.flatten()
+    place = torch.arange(turn.shape[1], device=turn.device)
+    behind = place > chosen.amax(1, keepdim=True)
     inner = (place > chosen.amin(1, keepdim=True)) & (place < chosen.amax(1, keepdim=True))
+    sign = _signs(found, chosen, choice, turn)
+    excused = _excused(config, reading, 1.0 if reader.training else config.temperature, len(place))
+    culprit = _further(found, chosen, turn, excused | _form_of_answer(found, behind))
+    strange = found.strange.gather(1, culprit[:, None].clamp(min=0)).squeeze(1)
     worded = (found.word & inner).any(1)
     apart = found.space | shifted(found.space, 1)
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
-    operator, here = choice.operator.flatten(), place > turn
-    contradicted, unordered = _unlike(config, found, here, operator)
-    unfit, distance = _unfit(config, found, chosen, here, operator)
-    contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), here, operator)
-    behind = place > chosen.amax(1, keepdim=True)
-    contradicted |= _before_equals(found, here, behind) | (found.modified & here).any(1)
-    spoken = found.said & here & ~_role(found, context.anchor, behind)
+    spoken = found.said & turn & ~_role(found, said.context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
-    contradicted |= _goes_to(found, chosen, here & behind) | _asks_for_part(found, here)
-    contradicted |= _goes_on(found, inner, here & behind)
-    contradicted |= ~spoken.any(1) | misread(config, said.certain, found, chosen, here, operator, goes_on)
-    contradicted |= _corrected(config, found, here & behind, operator) | _factorial(found, chosen, choice)
-    unordered |= distance | _named_behind(found, chosen, here) | subtracts_both(found, chosen)
-    told, applied = verb_before(config, found, chosen, here, broken, operator, goes_on)
+    contradicted, unordered = _unlike(config, found, turn, operator)
+    unfit, distance = _unfit(config, found, chosen, turn, operator)
+    contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), turn, operator)
+    contradicted |= _before_equals(found, turn, behind) | (found.modified & turn).any(1)
+    contradicted |= _goes_to(found, chosen, turn & behind) | _asks_for_part(found, turn)
+    contradicted |= _further_operator(found, inner, turn & behind) | ~spoken.any(1)
+    contradicted |= misread(config, said.certain, found, chosen, turn, operator, goes_on)
+    contradicted |= _corrected(config, found, turn & behind, operator) | _factorial(found, chosen, choice)
+    unordered |= distance | _named_behind(found, chosen, turn) | subtracts_both(found, chosen)
+    told, applied = verb_before(config, found, chosen, turn, broken, operator, goes_on)
     spelled = (worded & (found.operator & inner).any(1)) | (found.relation & inner).any(1)
-    closed = said.stated & (said.certain.operation >= 0) & ~goes_on & ~(found.operator & here).any(1)
+    closed = said.stated & (said.certain.operation >= 0) & ~goes_on & ~(found.operator & turn).any(1)
     stands = (
         *(culprit, strange, worded, apart, ~found.word.any(1), contradicted, unordered, spelled),
-        *((found.negated & here).any(1), _alone(found, chosen), told, applied, closed),
+        *((found.negated & turn).any(1), _alone(found, chosen), told, applied, closed),
     )
     around = Surroundings(*(x.view(choice.operator.shape) for x in stands))
     return choice._replace(signs=sign), around
@@ -449,7 +445,7 @@ def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> tor
     return (goes & _are(found.code, _OWNERS) & ~(adds & (found.code == _IT))).any(1)
 
 
-def _goes_on(found: Literals, inner: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
+def _further_operator(found: Literals, inner: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
     """[N] bool, an operator stands between both numbers, `inner` [N, n], and another one is the first word `behind`
     [N, n] them: `3 plus 5 plus something`. Not `3 and 5 times`."""
     infix, spoken = _are(found.code, _INFIX), behind & (found.code != 0)

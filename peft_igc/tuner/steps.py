@@ -240,7 +240,7 @@ def result_of_step(
     said = said._replace(stated=said.stated | words.stated)
     reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
     choice = reading.choose()
-    signed, around = signed_by_rule(config, reader, text, reading, choice, words, said.culprit)
+    signed, around = signed_by_rule(config, reader, reading, choice, words, said.culprit)
     result = calculate_step(config, signed, legible)
     return reading, choice, *decided(config, said, reading, result, legible, around)
 
