@@ -70,6 +70,7 @@ class Literals(NamedTuple):
     unit: Tensor  # [N, L] int64, the unit behind the number that begins, see `symbols`; 0 for none
     dated: Tensor  # [N, L] bool, a month stands beside the number that begins, or a time of the day: `5 pm`
     thing: Tensor  # [N, L] int64, `words.letters_hash` of a word behind it that is in no list; 0 for none
+    following: Tensor  # [N, L] int64, the same of the word directly behind it, in a list or not
     lead: Tensor  # [N, L, 2] int64, the same of the word before it and of the one before that, in a list or not
     exclaimed: Tensor  # [N, L] bool, `!` stands directly behind it
     gap: Tensor  # [N, L] int64, words between it and the number before it; 0 without one
@@ -192,7 +193,7 @@ def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[
     begins, ends = number & ~later(number, 1), number & ~shifted(number, -1)
     room = month.new_zeros(month.shape[0], length + 1)
     thing = torch.where((stream.symbol == int(Symbol.LETTERS)) & (stream.named == 0), stream.code, 0)
-    behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, date, thing)]
+    behind = [torch.where(space, shifted(x, -2), shifted(x, -1)) for x in (stream.unit, date, thing, stream.code)]
     behind.append((shifted(stream.symbol, -1) == int(Symbol.BANG)).long())
     ahead = [_before(stream.symbol, x) for x in (month, stream.code, stream.before, _with_person(stream).long())]
     found = [torch.where(ends, x, 0) for x in behind] + [torch.where(begins, x, 0) for x in ahead]
@@ -200,10 +201,11 @@ def _beside(stream: Stream, number: Tensor, owner: Tensor, length: int) -> dict[
     words = starts.cumsum(1)
     since = words - later(torch.where(ends, words, -1).cummax(1).values, 1)
     found.append(torch.where(begins & (later(ends.cumsum(1), 1) > 0), since, 0))
-    unit, date, thing, bang, month, *lead, company, gap = (room.scatter_add(1, owner, x)[:, :length] for x in found)
+    found = [room.scatter_add(1, owner, x)[:, :length] for x in found]
+    unit, date, thing, following, bang, month, *lead, company, gap = found
     code = room.scatter_add(1, stream.token, stream.code)[:, :length]
     beside = {"unit": unit, "dated": date + month > 0, "thing": thing, "lead": torch.stack(lead, -1), "gap": gap}
-    return beside | {"company": company > 0, "code": code, "exclaimed": bang > 0}
+    return beside | {"following": following, "company": company > 0, "code": code, "exclaimed": bang > 0}
 
 
 def _with_person(stream: Stream) -> Tensor:

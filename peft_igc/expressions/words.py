@@ -190,13 +190,13 @@ _WORDS: dict[str, dict[str, str]] = {
             divid mutiply multipy multply mulitply pluss puls tims tiems""",
         "noted": """deduct reduce me myself yourself him himself herself us them off onto among between fit please pls
             plz room bus flight page chapter gate highway apartment channel pm
-            comes came out others remain remains remaining number don dont called named name result answer many
-            dividend divisor minuend subtrahend addend addends summand summands""",
+            comes came out others remain remains remaining number don dont called named name identify many
+            dividend divisor minuend subtrahend addend addends summand summands numerator denominator multiplier
+            multiplicand""",
         "modifier": """square cube average mean reciprocal inverse absolute integer remainder factorial
             opposite binary hexadecimal hex octal roman rounded remainders modulus magnitude negation complement
             concatenate unary ternary rephrase paraphrase reword proofread translate grammar summarise summarize
-            capitalize underline highlight punctuate verbatim recite pronounce poem haiku limerick rhyme lyrics
-            regex""",
+            punctuate capitalise capitalize verbatim pronounce haiku limerick sonnet regex regexp""",
         "ordinal": "st nd rd th",
         "month": """january february march april june july august september october november december jan feb mar
             apr jun jul aug sep sept oct nov dec""",

@@ -36,13 +36,16 @@ _OTHERS, _NUMBER, _OUT = hashes_of("others number out")
 _OWNERS = hashes_of("the my your our his her their this that these those it a an")
 _REMAIN = hashes_of("remain remains remaining")
 _PLUS, _TIMES = hashes_of("plus times")
+_BY, *_PARTICIPLES = hashes_of("by multiplied divided")
 _INFIX = (_PLUS, _MINUS, _TIMES)
 _ADDS = hashes_of("add adding")
 _DIGITS, _ONLY, _JUST, _THE, _IT = hashes_of("digits only just the it")
-_MANY, _MORE, _FEWER = hashes_of("many more fewer")
-_PARTS = hashes_of("dividend divisor minuend subtrahend addend addends summand summands")
-_CALLED = hashes_of("is are called named name")
-_OUTCOMES = hashes_of("sum difference product quotient result answer")
+_HOW, _MANY, *_MORE = hashes_of("how many more fewer less")
+_PARTS = hashes_of(
+    "dividend divisor minuend subtrahend addend addends summand summands numerator denominator multiplier multiplicand"
+)
+_BE, _WHICH = hashes_of("is are s"), hashes_of("what which")
+_CALLED = hashes_of("called named name identify find whats")
 
 
 class Context(NamedTuple):
@@ -209,7 +212,7 @@ def signed_by_rule(
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), turn, operator)
     contradicted |= _before_equals(found, turn, behind) | (found.modified & turn).any(1)
     contradicted |= _goes_to(found, chosen, turn & behind) | _asks_for_part(found, turn)
-    contradicted |= _further_operator(found, inner, turn & behind) | ~spoken.any(1)
+    contradicted |= _further_operator(found, chosen, inner, turn & behind) | ~spoken.any(1)
     contradicted |= misread(config, said.certain, found, chosen, turn, operator, goes_on)
     contradicted |= _corrected(config, found, turn & behind, operator) | _factorial(found, chosen, choice)
     unordered |= distance | _named_behind(found, chosen, turn) | subtracts_both(found, chosen)
@@ -312,8 +315,7 @@ def _unlike(
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
     unordered = found.difference.any(1) & ~found.link.any(1)
-    many = (_beside(found.code, found.code, 1) == _MANY) & _are(found.code, (_MORE, _FEWER))
-    unordered |= subtracts & (many & turn).any(1)  # `How many more pennies does John have?`
+    unordered |= subtracts & (_how_many_more(found) & turn).any(1)
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
@@ -445,21 +447,48 @@ def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> tor
     return (goes & _are(found.code, _OWNERS) & ~(adds & (found.code == _IT))).any(1)
 
 
-def _further_operator(found: Literals, inner: torch.Tensor, behind: torch.Tensor) -> torch.Tensor:
-    """[N] bool, an operator stands between both numbers, `inner` [N, n], and another one is the first word `behind`
-    [N, n] them: `3 plus 5 plus something`. Not `3 and 5 times`."""
-    infix, spoken = _are(found.code, _INFIX), behind & (found.code != 0)
-    next_word = spoken & (spoken.cumsum(1) == 1)
-    return (infix & inner).any(1) & (infix & next_word).any(1)
+def _further_operator(
+    found: Literals, chosen: torch.Tensor, inner: torch.Tensor, behind: torch.Tensor
+) -> torch.Tensor:
+    """[N] bool, a calculation in words has an operand that is no number.
+
+    An operator stands between both numbers [N, 2], `inner` [N, n], and another one directly `behind` [N, n] them, or
+    anywhere there in symbols or as `divided by` (`3 plus 5 plus something`); or two are between them (`3 plus
+    something plus 5`, but not `3 times minus 5`). Not `3 and 5 times`, `3 times 5 multiplied`.
+    """
+    infix = _are(found.code, (*_INFIX, *_PARTICIPLES)) & inner
+    later = chosen.amax(1, keepdim=True)
+    word, before = found.lead.gather(1, later[..., None].expand(-1, -1, 2)).squeeze(1).unbind(1)
+    signed = (word == _MINUS) & (before == _BY)  # `divided by minus 5`
+    twice = (infix & ~shifted(infix, 1)).sum(1) - signed.long() > 1
+    by = (found.code == _BY) & _are(_words_before(found.code, 1)[0], tuple(_PARTICIPLES))
+    after = _are(found.following.gather(1, later), _INFIX).any(1) | ((found.operator | by) & behind).any(1)
+    return twice | (infix.any(1) & after)
+
+
+def _words_before(code: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """The `count` words before that of each token, each [N, n] as `code` [N, n], nearest first; 0 for none."""
+    begins = (code != 0) & (code != shifted(code, 1))  # a word may have several tokens
+    rank = begins.cumsum(1) + count
+    words = code.new_zeros(code.shape[0], code.shape[1] + count + 1)
+    words = words.scatter_add(1, rank, torch.where(begins, code, 0))
+    return [words.gather(1, rank - by) for by in range(1, count + 1)]
+
+
+def _how_many_more(found: Literals) -> torch.Tensor:
+    """[N, n] bool, a word that asks how many more there are, which is not below zero: `How many more pennies does John
+    have?`, `How many pennies less?`"""
+    first, second, third = _words_before(found.code, 3)
+    asked = ((first == _MANY) & (second == _HOW)) | ((second == _MANY) & (third == _HOW))
+    return asked & _are(found.code, tuple(_MORE))
 
 
 def _asks_for_part(found: Literals, turn: torch.Tensor) -> torch.Tensor:
-    """[N] bool, the turn [N, n] asks which number is a part of the calculation, and for no result: `Which is the
-    dividend when we divide 78 by 6?`, but not `The dividend is 78 and the divisor is 6. What is the quotient?`"""
-    the = _beside(found.code, found.code, 1) == _THE
-    called = _are(_beside(found.code, _beside(found.code, found.code, 1), 1), _CALLED)
-    part = _are(found.code, _PARTS) & the & called & turn
-    return part.any(1) & ~(_are(found.code, _OUTCOMES) & turn).any(1)
+    """[N] bool, the turn [N, n] asks which number is a part of the calculation: `Which is the dividend when we divide
+    78 by 6?`, `Name the divisor in 78 divided by 6`. Not `The dividend is 78`, `78 is the dividend`."""
+    the, word, which = _words_before(found.code, 3)
+    asked = _are(word, _CALLED) | (_are(word, _BE) & _are(which, _WHICH))
+    return (_are(found.code, _PARTS) & (the == _THE) & asked & turn).any(1)
 
 
 def _form_of_answer(found: Literals, behind: torch.Tensor) -> torch.Tensor:

@@ -574,50 +574,74 @@ def test_what_the_words_do_not_say_is_not_answered(text, operator, wanted):
     [
         ("Find the value of 12 plus 5 plus something.", "+", "NONE"),  # 17 on a real model
         ("Find the value of 6067 plus 87707123 plus something.", "+", "NONE"),  # numbers of several tokens
-        ("What is 12 times 5 minus my age?", "*", "NONE"),
-        ("12 plus 5 times what I said", "+", "NONE"),
-        ("12 plus 5 plus", "+", "NONE"),
+        ("What is 12 minus 5 minus my age?", "-", "NONE"),
+        ("What is 12 times 5 times my age?", "*", "NONE"),
+        ("What is 12 divided by 4 divided by something?", "/", "NONE"),
+        ("What is 12 plus 5 + something?", "+", "NONE"),
+        ("What is 12 plus something plus 5?", "+", "NONE"),
+        ("What is 12 times something divided by 4?", "*", "NONE"),
+        ("What is 12 times minus 5?", "*", "-60"),
+        ("What is 12 divided by minus 4?", "/", "-3"),
+        ("12 plus 5 please", "+", "17"),
+        ("What's 12 plus 5? Plus tell me a joke.", "+", "17"),
         ("What do 12 and 5 times make?", "*", "60"),
         ("How much is 12 minus 5, over and out", "-", "7"),
-        ("12 plus 5 please", "+", "17"),
     ],
 )
-def test_an_operator_directly_behind_both_numbers_has_a_further_operand(text, operator, wanted):
+def test_a_further_operator_has_an_operand_that_is_no_number(text, operator, wanted):
+    signs = (0, 1) if wanted.startswith("-") else (0, 0)
+    assert answer(text, operator=operator, signs=signs)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted"),
+    [
+        ("Summarise: Ann asked Ben for 99 minus 33, Ben shrugged, and they never spoke again.", "-", "NONE"),  # 66
+        ("What regex would match 14 plus 86?", "+", "NONE"),  # 100 on a real model
+        ("What dog would match 14 plus 86?", "+", "100"),
+        ("Write a haiku about 12 times 5.", "*", "NONE"),
+        ("Write a word about 12 times 5.", "*", "60"),
+        ("I read 12 pages of a poem and 5 pages of a novel. How many pages in total?", "+", "17"),
+        ("Calculate 12 plus 5 and underline the result", "+", "17"),
+    ],
+)
+def test_what_is_to_be_done_with_the_text_itself_is_no_calculation(text, operator, wanted):
     assert answer(text, operator=operator)[0] == wanted
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("asked", "least"),
     [
-        "Summarise: Ann asked Ben for 99 minus 33, Ben shrugged, and they never spoke again.",  # 66 on a real model
-        "What regex would match 14 plus 86?",
-        "Which number in 84 divided by 7 is named the divisor?",
-        "Write a haiku about 12 times 5.",
+        ("How many more pennies does John have?", "NONE"),  # -165 on a real model
+        ("How many pennies less does Kate have?", "NONE"),
+        ("I don't have many more. What does John have?", "-165"),
     ],
 )
-def test_what_is_to_be_done_with_the_text_itself_is_no_calculation(text):
-    assert answer(text, operator="-" if "minus" in text else "+")[0] == "NONE"
-
-
-def test_how_many_more_there_are_is_not_below_zero():
-    text = "Kate has 223 pennies. John has 388 pennies. How many more pennies does John have?"
-    assert answer(text, (0, 1), "-")[0] == "NONE"  # -165 on a real model
+def test_how_many_more_there_are_is_not_below_zero(asked, least):
+    text = f"Kate has 223 pennies. John has 388 pennies. {asked}"
+    assert answer(text, (0, 1), "-")[0] == least
     assert answer(text, (1, 0), "-")[0] == "165"
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "operator", "wanted"),
     [
-        ("Which is the dividend when we divide 78 by 6?", "NONE"),  # 13 on a real model
-        ("What number is called the divisor if I divide 78 by 6?", "NONE"),
-        ("Name the divisor if 78 is divided by 6", "NONE"),
-        ("The dividend is 78 and the divisor is 6. What is the quotient?", "13"),
-        ("78 is the dividend and 6 the divisor. What is the result?", "13"),
-        ("Divide the dividend 78 by the divisor 6", "13"),
+        ("Which is the dividend when we divide 78 by 6?", "/", "NONE"),  # 13 on a real model
+        ("What number is called the divisor if I divide 78 by 6?", "/", "NONE"),
+        ("Which number in 78 divided by 6 is named the divisor?", "/", "NONE"),
+        ("Question: What is the divisor in 78 divided by 6?\nAnswer:", "/", "NONE"),
+        ("What's the divisor in 78 divided by 6?", "/", "NONE"),
+        ("whats the dividend in 78 divided by 6", "/", "NONE"),
+        ("Name the addends in the sum of 78 and 6", "+", "NONE"),
+        ("The dividend is 78 and the divisor is 6. What is the quotient?", "/", "13"),
+        ("78 is the dividend and 6 is the divisor. What is the result?", "/", "13"),
+        ("If 78 is the dividend and 6 is the divisor, how much is it?", "/", "13"),
+        ("If 78 and 6 are the addends, what is the total?", "+", "84"),
+        ("Divide the dividend 78 by the divisor 6", "/", "13"),
     ],
 )
-def test_the_name_of_a_part_asks_for_no_result(text, wanted):
-    assert answer(text, operator="/")[0] == wanted
+def test_the_name_of_a_part_asks_for_no_result(text, operator, wanted):
+    assert answer(text, operator=operator)[0] == wanted
 
 
 @pytest.mark.parametrize(
