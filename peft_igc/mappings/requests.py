@@ -207,12 +207,13 @@ def signed_by_rule(
     apart = apart.gather(1, chosen.amax(1, keepdim=True)).squeeze(1)
     spoken = found.said & turn & ~_role(found, said.context.anchor, behind)
     goes_on = (spoken & behind & ~is_polite(found.code)).any(1)
-    contradicted, unordered = _unlike(config, found, turn, operator)
+    before = _words_before(found.code, 3)
+    contradicted, unordered = _unlike(config, found, before, turn, operator)
     unfit, distance = _unfit(config, found, chosen, turn, operator)
     contradicted |= unfit | _only_signs(config, found, chosen, sign.flatten(0, 1), turn, operator)
     contradicted |= _before_equals(found, turn, behind) | (found.modified & turn).any(1)
-    contradicted |= _goes_to(found, chosen, turn & behind) | _asks_for_part(found, turn)
-    contradicted |= _further_operator(found, chosen, inner, turn & behind) | ~spoken.any(1)
+    contradicted |= _goes_to(found, chosen, turn & behind) | _asks_for_part(found, before, turn)
+    contradicted |= _further_operator(found, before, chosen, inner, turn & behind) | ~spoken.any(1)
     contradicted |= misread(config, said.certain, found, chosen, turn, operator, goes_on)
     contradicted |= _corrected(config, found, turn & behind, operator) | _factorial(found, chosen, choice)
     unordered |= distance | _named_behind(found, chosen, turn) | subtracts_both(found, chosen)
@@ -289,13 +290,14 @@ def _excused(config: Any, reading: Pointing, temperature: float, length: int) ->
 
 
 def _unlike(
-    config: Any, found: Literals, turn: torch.Tensor, operator: torch.Tensor
+    config: Any, found: Literals, before: list[torch.Tensor], turn: torch.Tensor, operator: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Whether the names of a text fit the operation of the network.
 
     Args:
         config: the adapter's `IGCConfig`.
         found: the text.
+        before: its `_words_before`, three.
         turn: [N, n] bool, the tokens of the turn.
         operator: [N] int64, the network's.
 
@@ -315,7 +317,7 @@ def _unlike(
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
     than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
     unordered = found.difference.any(1) & ~found.link.any(1)
-    unordered |= subtracts & (_how_many_more(found) & turn).any(1)
+    unordered |= subtracts & (_how_many_more(found, before) & turn).any(1)
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
     adds = operator == (config.operations.index("+") if "+" in config.operations else -1)
     return (named & ~allowed) | vague | (adds & than & how), unordered | (subtracts & than & (how | ~less))
@@ -448,7 +450,7 @@ def _goes_to(found: Literals, chosen: torch.Tensor, behind: torch.Tensor) -> tor
 
 
 def _further_operator(
-    found: Literals, chosen: torch.Tensor, inner: torch.Tensor, behind: torch.Tensor
+    found: Literals, before: list[torch.Tensor], chosen: torch.Tensor, inner: torch.Tensor, behind: torch.Tensor
 ) -> torch.Tensor:
     """[N] bool, a calculation in words has an operand that is no number.
 
@@ -458,10 +460,10 @@ def _further_operator(
     """
     infix = _are(found.code, (*_INFIX, *_PARTICIPLES)) & inner
     later = chosen.amax(1, keepdim=True)
-    word, before = found.lead.gather(1, later[..., None].expand(-1, -1, 2)).squeeze(1).unbind(1)
-    signed = (word == _MINUS) & (before == _BY)  # `divided by minus 5`
+    lead = found.lead.gather(1, later[..., None].expand(-1, -1, 2)).squeeze(1)
+    signed = (lead[:, 0] == _MINUS) & (lead[:, 1] == _BY)  # `divided by minus 5`
     twice = (infix & ~shifted(infix, 1)).sum(1) - signed.long() > 1
-    by = (found.code == _BY) & _are(_words_before(found.code, 1)[0], tuple(_PARTICIPLES))
+    by = (found.code == _BY) & _are(before[0], tuple(_PARTICIPLES))
     after = _are(found.following.gather(1, later), _INFIX).any(1) | ((found.operator | by) & behind).any(1)
     return twice | (infix.any(1) & after)
 
@@ -475,18 +477,18 @@ def _words_before(code: torch.Tensor, count: int) -> list[torch.Tensor]:
     return [words.gather(1, rank - by) for by in range(1, count + 1)]
 
 
-def _how_many_more(found: Literals) -> torch.Tensor:
+def _how_many_more(found: Literals, before: list[torch.Tensor]) -> torch.Tensor:
     """[N, n] bool, a word that asks how many more there are, which is not below zero: `How many more pennies does John
     have?`, `How many pennies less?`"""
-    first, second, third = _words_before(found.code, 3)
+    first, second, third = before
     asked = ((first == _MANY) & (second == _HOW)) | ((second == _MANY) & (third == _HOW))
     return asked & _are(found.code, tuple(_MORE))
 
 
-def _asks_for_part(found: Literals, turn: torch.Tensor) -> torch.Tensor:
+def _asks_for_part(found: Literals, before: list[torch.Tensor], turn: torch.Tensor) -> torch.Tensor:
     """[N] bool, the turn [N, n] asks which number is a part of the calculation: `Which is the dividend when we divide
     78 by 6?`, `Name the divisor in 78 divided by 6`. Not `The dividend is 78`, `78 is the dividend`."""
-    the, word, which = _words_before(found.code, 3)
+    the, word, which = before
     asked = _are(word, _CALLED) | (_are(word, _BE) & _are(which, _WHICH))
     return (_are(found.code, _PARTS) & (the == _THE) & asked & turn).any(1)
 
