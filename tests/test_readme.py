@@ -60,13 +60,13 @@ def test_the_first_screen_has_all_its_parts():
     (_, console), (_, python) = blocks(screen)
     assert "What is 58213 times 907?" in console
     assert [line.split()[:3] for line in console.splitlines()[:2]] == [["$", "make", "demo"], ["$", "make", "test"]]
-    assert len(python.splitlines()) <= 5
+    assert len(python.splitlines()) <= 7
     assert "tiny_igc()" in python
     attach = next(content for kind, content in blocks(section(README, "## Attach and load")) if kind == "python")
     assert len(attach.splitlines()) <= 15
     for step in ("get_peft_model(", ".train()", ".save_model("):
         assert step in attach
-    assert re.findall(r"^\*\*(.*)\*\*:", screen, re.MULTILINE) == ["Results", "When not to use it"]
+    assert re.findall(r"^\*\*(.*)\*\*:", screen, re.MULTILINE) == ["Results", "When it pays", "When not to use it"]
     assert not re.search(r"!\[|badge|[\U0001F300-\U0001FAFF]", README)
 
 
@@ -77,8 +77,9 @@ def test_the_trace_is_printed_as_the_program_prints_it():
     step = TracedStep(12, text, (numbers[0], numbers[1]), "*", 0.9996, "52799191", "ok")
     gates = {"527": 0.998, "991": 0.999, "91": 1.0, "<|end|>": 1.0}
     tokens = [TracedToken(token, gate) for token, gate in gates.items()]
-    printed = Trace("What is 58213 times 907?", "52799191", [step], tokens).format()
-    assert 58213 * 907 == int(printed.split()[-1])
+    source = "calculated: 58213 * 907"
+    printed = Trace("What is 58213 times 907?", "52799191", [step], tokens, source=source).format()
+    assert 58213 * 907 == int(step.result)
     assert console[console.index("prompt ") :] == printed + "\n"
 
 
@@ -117,7 +118,8 @@ def test_the_python_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypa
             exec(compile(content, name_of(page), "exec"), names)
             printed.append(capsys.readouterr().out)
     if page.name == "README.md" and page.parent == ROOT:
-        assert printed[0] == "2088\n"  # the first block's, right after the installation
+        first, *_ = (content for language, content in blocks(text_of(page)) if language == "python")
+        assert printed[0].splitlines() == re.findall(r"# (\d.*)", first)  # right after the installation
         assert (tmp_path / "build" / "igc" / "adapter" / "adapter_model.safetensors").is_file()
 
 

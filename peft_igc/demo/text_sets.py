@@ -122,7 +122,8 @@ def answered(
     answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
     right = [not one.cut and one.text.strip() == item["target"] for one, item in zip(answers, items, strict=True)]
     verdicts = [
-        RIGHT if hit else WRONG if "ok" in one.steps else SILENT for hit, one in zip(right, answers, strict=True)
+        RIGHT if hit else WRONG if any(step.status == "ok" for step in one.steps) else SILENT
+        for hit, one in zip(right, answers, strict=True)
     ]
     report = _report(items, verdicts, [one.text for one in answers], start)
     groups: dict[str, list[bool]] = {}

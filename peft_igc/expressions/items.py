@@ -20,7 +20,7 @@ from torch import Tensor
 from ..numbers.digits import PAD
 
 
-__all__ = ["Item", "Items", "encode_items"]
+__all__ = ["Item", "Items", "encode_items", "item_texts"]
 
 
 class Item(enum.IntEnum):
@@ -99,6 +99,22 @@ def encode_items(
         torch.tensor(scales, dtype=torch.int64, device=device).reshape(-1, num_items),
         torch.tensor(too_long, dtype=torch.bool, device=device),
     )
+
+
+def item_texts(items: Items) -> list[list[str]]:
+    """The texts of the items of N expressions, as `encode_items` takes them."""
+    symbols = {int(kind): text for text, kind in _KINDS.items()}
+    found = []
+    for kinds, digits, scales in zip(items.kind.tolist(), items.digits.tolist(), items.scale.tolist(), strict=True):
+        texts = []
+        for kind, number, scale in zip(kinds, digits, scales, strict=True):
+            if kind == Item.NUMBER:
+                text = "".join(str(digit) for digit in number if digit != PAD)
+                texts.append(f"{text[: len(text) - scale]}.{text[len(text) - scale :]}" if scale else text)
+            elif kind != Item.END:
+                texts.append(symbols[kind])
+        found.append(texts)
+    return found
 
 
 def _parse(item: str, num_digits: int) -> tuple[Item, list[int], int, bool]:

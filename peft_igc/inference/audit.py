@@ -88,8 +88,9 @@ class Audit:
         lines = [f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right; {report['wrong']:,} not."]
         for name, count in report["causes"].items():
             lines.append(f"{count:6,}  {count / report['wrong']:7.2%}  {CAUSES[name].title}")
-            lines.append(f"{'':17}look at {CAUSES[name].part}")
+            lines.append(f"{'':17}{CAUSES[name].advice}")
             lines += [f"{'':17}{n:,} x {detail}" for detail, n in report["details"].get(name, {}).items()]
+            lines.append(f"{'':17}part: {CAUSES[name].part}")
         return "\n".join(lines)
 
     def as_dict(self, examples: int = 5) -> dict[str, Any]:

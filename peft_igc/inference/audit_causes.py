@@ -1,8 +1,8 @@
 """Causes of wrong answers: decides from what was read, calculated and written which part of the adapter failed.
 
 In: an item, its answer, its steps as `ReadStep`s, and what is known of the writing. Out: the name of a cause, one of
-`CAUSES`, and a detail for people. A cause is the first thing on the way from the text to the answer that went wrong: a
-wrong operand also makes a wrong operator probable, but not the other way round.
+`CAUSES`, which has advice for users, and a detail for people. A cause is the first thing on the way from the text to
+the answer that went wrong: a wrong operand also makes a wrong operator probable, but not the other way round.
 
 What should have been read is known if the item has operand columns (`igc_operator`, `igc_operands`), if its prompt is
 a question of BIG-bench, or if exactly one calculation with two numbers of the prompt gives the target. Otherwise a
@@ -38,41 +38,85 @@ class Cause(NamedTuple):
 
     Attributes:
         title: what happened.
-        part: the part of the adapter, or whatever else, that is to be looked at.
+        advice: what a user can do about it.
+        part: the part of the adapter, the base or the data that is responsible, for those who develop one.
     """
 
     title: str
+    advice: str
     part: str
 
 
+_MORE_ROWS = "train rows of this kind"
+_MISREAD = f"{_MORE_ROWS}; until then a higher `confidence` (`peft-igc calibrate`) makes such texts silent"
+
 CAUSES: dict[str, Cause] = {
-    "no_anchor": Cause("The text has no anchor", "the anchors of the config, or the form of the prompts"),
-    "refused": Cause("A rule refused", "the rules for what stands in symbols, or the wording of the prompts"),
-    "operand": Cause(
-        "An operand was misread", "pointers: `pointer`, `slots`, `compression`, first half of the encoder"
+    "no_anchor": Cause(
+        "The text has no anchor",
+        "put the prompts into the chat template (without `--raw`), or end them with an anchor such as `=`",
+        "`anchor` and the anchor tokens of the config",
     ),
-    "sign": Cause("A sign was misread", "signs: `sign_head`"),
+    "refused": Cause(
+        "A rule refused",
+        "write the calculation plainly: the reason and the token are in the steps of each item",
+        "the rules for numbers and symbols",
+    ),
+    "operand": Cause(
+        "An operand was misread", _MISREAD, "`pointer`, `slots`, `compression`, first half of the encoder"
+    ),
+    "sign": Cause("A sign was misread", _MISREAD, "`sign_head`"),
     "operator": Cause(
         "The operator was misread",
-        "operator: `operator_head`, `marks`, `sentences`, second half of the encoder; or what the pointers use, too",
+        f"{_MORE_ROWS}, or ask in the form of the training rows; if it was silent, a lower `confidence` may help",
+        "`operator_head`, `marks`, `sentences`, second half of the encoder; or what the pointers use, too",
     ),
     "unsure": Cause(
         "The reading was less probable than `confidence`",
-        "`confidence` of the config, or the parts of what is least probable: `operator` or `operand`",
+        f"{_MORE_ROWS}, or choose a lower `confidence` with `peft-igc calibrate`",
+        "`operator` or `operand`, whichever is less probable",
     ),
-    "misread": Cause("Something else was calculated", "the reading; the item does not say what was to be read"),
-    "expression": Cause("Another expression was read in symbols", "the rules for what stands in symbols"),
-    "silent": Cause("It should have been silent", "operator: its class `none`, in `operator_head`"),
-    "status": Cause("The calculation has no result", "`num_digits`, `result_digits` or `division` of the config"),
-    "gate": Cause("The gate was closed", "gate: `gate_up`, `gate_state`, `gate_down`"),
+    "misread": Cause("Something else was calculated", _MISREAD, "the reading; operand columns in the items tell more"),
+    "expression": Cause(
+        "Another expression was read in symbols",
+        "write brackets and operators out; the steps show what was read",
+        "the rules for numbers and symbols",
+    ),
+    "silent": Cause(
+        "It should have been silent",
+        f"{_MORE_ROWS} with `igc_operator` \"none\", or raise `confidence` (`peft-igc calibrate`)",
+        "the class `none` of `operator_head`",
+    ),
+    "status": Cause(
+        "The calculation has no result",
+        "allow longer numbers (`num_digits`, `result_digits`) or another `division` or `rounding` in the config",
+        "the limits of the calculator",
+    ),
+    "gate": Cause(
+        "The gate was closed",
+        "train the writing longer, or on answers of this form",
+        "`gate_up`, `gate_state`, `gate_down`",
+    ),
     "overruled": Cause(
         "The right result was written and overruled by the layers above",
-        "writing: `write_up`, `write_down`, `context`, `end`; or the base's layers above",
+        "train the writing longer; after a LoRA, train the writing once more with it",
+        "`write_up`, `write_down`, `context`, `end`; or the base's layers above",
     ),
-    "formatting": Cause("The right number stands in another form", "the base, `end`, or the form of the targets"),
-    "cut": Cause("The right answer does not end", "`end`, or the limit of new tokens"),
-    "base": Cause("The base answered alone", "the base: nothing was to be calculated, and nothing was"),
-    "target": Cause("What was asked was calculated and is not the target", "the items: their targets"),
+    "formatting": Cause(
+        "The right number has another form",
+        "write the targets as the model answers, or train answers in the form of the targets",
+        "`end`, the base, or the form of the targets",
+    ),
+    "cut": Cause("The right answer does not end", "raise `--max-new-tokens`", "`end`"),
+    "base": Cause(
+        "The base answered alone",
+        "nothing was to be calculated here, and nothing was: this is the base model's own mistake",
+        "the base",
+    ),
+    "target": Cause(
+        "What was asked was calculated and is not the target",
+        "check the targets of these items",
+        "the items",
+    ),
 }
 
 

@@ -69,8 +69,8 @@ def _cause(audit: Audit, name: str, count: int, examples: int) -> str:
     return (
         f'<details><summary><strong>{escape(cause.title)}</strong><span class="count">{count:,} ({share:.1%})</span>'
         f'<span class="bar"><i style="width:{share:.1%}"></i></span></summary>'
-        f"<p>Look at {_code(cause.part)}.</p>{f'<table>{rows}</table>' if rows else ''}"
-        f"{''.join(_finding(finding) for finding in shown)}{more}</details>"
+        f"<p>What to do: {_code(cause.advice)}.</p>{f'<table>{rows}</table>' if rows else ''}"
+        f"<p>Part: {_code(cause.part)}.</p>{''.join(_finding(finding) for finding in shown)}{more}</details>"
     )
 
 

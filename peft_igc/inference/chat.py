@@ -19,6 +19,7 @@ import torch
 from transformers.generation.streamers import BaseStreamer
 
 from ..numbers.calculator import NO_ARITHMETIC
+from ..tuner.step_log import EXPLANATIONS
 from .decoding import chat_text, eval_mode, greedy
 from .evaluation import longest_text
 from .recording import Recording, igc_trace
@@ -205,7 +206,7 @@ class Chat:
             self._say(f"The conversation is longer than the model's {limit} tokens. Begin a new one with /new.")
             return None
         margin = Margin(self._out, *self._columns)
-        streamer = _Streamer(self._tokenizer, margin, [] if steps is None else steps, ids.shape[1])
+        streamer = _Streamer(self._tokenizer, margin, steps, ids.shape[1])
         with torch.no_grad(), eval_mode(self._model):
             output = self._model.generate(
                 input_ids=ids,
@@ -227,11 +228,11 @@ class _Streamer(BaseStreamer):
     Args:
         tokenizer: decodes.
         margin: where to.
-        steps: the steps so far; grows while the model runs.
+        steps: the steps so far; grows while the model runs. None: no notes.
         prompt: number of tokens of the prompt, which is passed first.
     """
 
-    def __init__(self, tokenizer: Any, margin: Margin, steps: list[TracedStep], prompt: int) -> None:
+    def __init__(self, tokenizer: Any, margin: Margin, steps: list[TracedStep] | None, prompt: int) -> None:
         self._pieces = Pieces(
             lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         )
@@ -244,7 +245,7 @@ class _Streamer(BaseStreamer):
             self._prompt = 0
             return
         if self._told is None:  # of the steps of the prompt, the last one governs the answer
-            self._told = max(len(self._steps) - 1, 0)
+            self._told = max(len(self._steps or ()) - 1, 0)
         self._tell()
         for token in value.flatten().tolist():
             self._margin.write(self._pieces.push(token))
@@ -252,17 +253,25 @@ class _Streamer(BaseStreamer):
     def end(self) -> None:
         """Ends the text."""
         self._tell()
+        if self._steps is not None and not self._steps:
+            self._margin.note(f"silent: {EXPLANATIONS['no_anchor']}")
         self._margin.write(self._pieces.rest())
         self._margin.close()
 
     def _tell(self) -> None:
         """Notes the steps that are new."""
-        for step in self._steps[self._told :]:
-            why = explanation(step)
-            sure = "by rule" if step.expression is not None else percent(step.operator_probability)
-            silent = step.refusal is None and step.operator == NO_ARITHMETIC
-            self._margin.note(f"{step.calculation} ({sure})" if silent or not why else f"{step.calculation}: {why}")
-        self._told = len(self._steps)
+        for step in (self._steps or [])[self._told :]:
+            self._margin.note(_note(step))
+        self._told = len(self._steps or ())
+
+
+def _note(step: TracedStep) -> str:
+    """A step in one line: the calculation, or why the calculator is silent and the model answers alone."""
+    if step.status == "ok":
+        sure = "by rule" if step.expression is not None else percent(step.operator_probability)
+        return f"{step.calculation} ({sure})"
+    read = "" if step.operator == NO_ARITHMETIC else f" on {step.calculation}"
+    return f"silent{read}: {explanation(step)}"
 
 
 def _columns(text: str) -> int:

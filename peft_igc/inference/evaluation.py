@@ -9,23 +9,25 @@ Shapes: B rows of a batch, P tokens of its longest prompt.
 Try it: `pytest tests/inference/test_evaluation.py`
 """
 
+import dataclasses
 import importlib
 import importlib.metadata
 import json
 import platform
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..tuner.call import observing
 from ..tuner.hooks import active_config
-from ..tuner.steps import Step, Writing
+from ..tuner.step_log import EXPLANATIONS, AnswerStep
 from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_tokens
 
 
@@ -33,6 +35,7 @@ __all__ = [
     "Answer",
     "ProgressCallback",
     "answer_tokens",
+    "answers_of",
     "batches_of",
     "check_items",
     "checked_tokens",
@@ -48,20 +51,60 @@ ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total
 _STATUSES = [status.name.lower() for status in Status]
 
 
-class Answer(NamedTuple):
-    """A greedy answer.
+@dataclass(frozen=True)
+class Answer:
+    """A greedy answer, and where it comes from.
 
     Attributes:
         text: the text up to the end token.
         cut: whether there is no end token within `max_new_tokens`.
-        steps: status of each step of prompt and answer, such as `"ok"`, by position; empty without an anchor.
+        steps: each step of prompt and answer, by position; empty without an anchor or without an active adapter.
         tokens: ids of the answer, up to and with the end token.
     """
 
     text: str
     cut: bool
-    steps: list[str]
+    steps: tuple[AnswerStep, ...] = ()
     tokens: tuple[int, ...] = ()
+
+    @property
+    def step(self) -> AnswerStep | None:
+        """The step that the answer comes from: the last one that it spells, else the last one; None without any."""
+        steps = [step for step in self.steps if step.written] or self.steps
+        return steps[-1] if steps else None
+
+    @property
+    def written(self) -> bool:
+        """Whether the answer spells the exact result of a step. If not, all of it is the model's own."""
+        return self.step is not None and bool(self.step.written)
+
+    @property
+    def status(self) -> str:
+        """The status of `step`, such as `ok`; `no_anchor` if there is none."""
+        return "no_anchor" if self.step is None else self.step.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why the calculator was silent, a key of `EXPLANATIONS`; None with the status `ok`."""
+        return "no_anchor" if self.step is None else self.step.reason
+
+    @property
+    def expression(self) -> str | None:
+        """What was read, such as `58 * 36`; None if no arithmetic was read."""
+        return None if self.step is None else self.step.expression
+
+    @property
+    def source(self) -> str:
+        """Where the answer comes from, in one line."""
+        if self.written:
+            return f"calculated: {self.expression or 'an earlier calculation'}"
+        if self.reason is None:  # the model overruled what was written, or the answer was cut
+            return f"by the model alone, although {self.expression} was calculated"
+        read = "" if self.expression is None else f" on {self.expression}"
+        return f"by the model alone, calculator silent{read}: {EXPLANATIONS[self.reason]}"
+
+    def __str__(self) -> str:
+        return f"{self.text}  ({self.source})"
 
 
 def generate_answers(
@@ -73,7 +116,8 @@ def generate_answers(
     max_new_tokens: int = 24,
     raw: bool = False,
     progress: ProgressCallback | None = None,
-) -> list[str]:
+    return_steps: bool = False,
+) -> list[Any]:
     """Greedy answers in the order of the prompts.
 
     Args:
@@ -84,6 +128,8 @@ def generate_answers(
         max_new_tokens: maximum length of an answer, at least 1. Longer answers are cut (`evaluate` counts them).
         raw: tokenize prompts without the chat template, but with the special tokens that the tokenizer adds.
         progress: called after each batch with the number of prompts done and the total.
+        return_steps: return an `Answer` for each prompt, which tells whether the calculator wrote it, from which
+            expression, and if not, why it was silent. Otherwise a string.
 
     Raises:
         ValueError: if there is no chat template, if it fails on a single user message, if a prompt has no tokens or
@@ -91,7 +137,7 @@ def generate_answers(
         TypeError: if `prompts` is a single string.
     """
     found = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
-    return [answer.text for answer in found]
+    return found if return_steps else [answer.text for answer in found]
 
 
 def evaluate(
@@ -111,7 +157,7 @@ def evaluate(
         model, tokenizer, batch_size, max_new_tokens, raw, progress: as in `generate_answers`.
         items: each with the strings `prompt` and `target`, and optionally `group`.
         predictions: file to write, with one JSON object per item in their order: the item, and `answer`, `right`,
-            `cut` and `steps` (the status of each step). None: no file.
+            `cut`, `source` (`Answer.source`) and `steps` (the status of each step). None: no file.
 
     Returns:
         A dictionary that can be written as JSON:
@@ -162,7 +208,7 @@ def count_answers(
         for item, answer, hit in zip(items, answers, right, strict=True)
         if not hit
     ]
-    counts = Counter(status for answer in answers for status in answer.steps)
+    counts = Counter(step.status for answer in answers for step in answer.steps)
     return {
         **_score(right),
         "groups": {group: _score(hits) for group, hits in groups.items()},
@@ -178,7 +224,8 @@ def _write_predictions(
     """Writes one JSON object per item."""
     with path.open("w", encoding="utf-8") as file:
         for item, answer, hit in zip(items, answers, right, strict=True):
-            found = {"answer": answer.text, "right": hit, "cut": answer.cut, "steps": answer.steps}
+            found: dict[str, Any] = {"answer": answer.text, "right": hit, "cut": answer.cut}
+            found |= {"source": answer.source, "steps": [step.status for step in answer.steps]}
             file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
 
 
@@ -297,27 +344,41 @@ def _answer_batch(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max
     for index, row in enumerate(rows):
         ids[index, longest - len(row) :] = torch.tensor(row)
         mask[index, longest - len(row) :] = 1
-    statuses: list[dict[int, str]] = [{} for _ in rows]  # of each row by position
+    settings = greedy(model, tokenizer, max_new_tokens)
+    settings.return_dict_in_generate = True
+    output = model.generate(
+        input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=settings
+    )
+    return answers_of(tokenizer, output, longest, end_tokens(model, tokenizer))
 
-    def watch(seen: Step | Writing) -> None:
-        if isinstance(seen, Step):
-            rows_of_step = zip(statuses, seen.anchors.tolist(), seen.result.status.tolist(), strict=True)
-            for found, anchors, outcomes in rows_of_step:
-                found |= {at: _STATUSES[o] for at, o in zip(anchors, outcomes, strict=True) if at >= 0}
 
-    with observing(watch):
-        output = model.generate(
-            input_ids=ids.to(model.device),
-            attention_mask=mask.to(model.device),
-            generation_config=greedy(model, tokenizer, max_new_tokens),
-        )
-    ends = end_tokens(model, tokenizer)
+def answers_of(tokenizer: Any, output: Any, prompt: int, ends: Sequence[int]) -> list[Answer]:
+    """The answers in an output of `generate`.
+
+    Args:
+        tokenizer: decodes.
+        output: of `generate(..., return_dict_in_generate=True)`; without the steps, the sequences alone.
+        prompt: number of columns of the prompts.
+        ends: the tokens that end an answer.
+    """
+    sequences = output if torch.is_tensor(output) else output.sequences
+    steps = getattr(output, "igc_steps", None) or [()] * len(sequences)
     answers = []
-    for row, found in zip(output[:, longest:].tolist(), statuses, strict=True):
+    for row, found in zip(sequences[:, prompt:].tolist(), steps, strict=True):
         text, cut = decode_answer(tokenizer, row, ends)
         length = len(row) if cut else next(index for index, token in enumerate(row) if token in ends) + 1
-        answers.append(Answer(text, cut, [found[place] for place in sorted(found)], tuple(row[:length])))
+        if cut or any(step.written is None for step in found):
+            found = tuple(dataclasses.replace(step, written=step.written or _spells(text, step)) for step in found)
+        answers.append(Answer(text, cut, found, tuple(row[:length])))
     return answers
+
+
+def _spells(text: str, step: AnswerStep) -> bool:
+    """Whether an answer has the result of a step as a number of its own. `AnswerStep.written` does not know the last
+    token of a cut answer, and nothing in the hidden interface."""
+    if step.result is None:
+        return False
+    return re.search(rf"(?<![\w.]){re.escape(step.result)}(?!\w|[.,]\d)", text.replace(",", "")) is not None
 
 
 def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) -> tuple[str, bool]:

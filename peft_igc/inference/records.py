@@ -19,7 +19,7 @@ import torch
 from ..expressions.decimals import canonical
 from ..expressions.grammar import reductions
 from ..expressions.items import Items
-from ..expressions.reasons import REASON_TEXTS, Reason
+from ..expressions.reasons import Reason
 from ..mappings.readings import Choice, Pointing, Reading, two_places
 from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import NO_ARITHMETIC, Status
@@ -27,6 +27,7 @@ from ..numbers.digits import PAD
 from ..numbers.number_runs import NumberTokens, Runs, find_runs
 from ..numbers.token_table import PADDING
 from ..tuner.config import IGCConfig
+from ..tuner.step_log import EXPLANATIONS, number_text, reason_of
 from ..tuner.steps import Step
 
 
@@ -90,8 +91,7 @@ class TracedStep:
         anchor: the text of the anchor's token.
         operator_runner_up: the second most probable operator.
         operator_runner_up_probability: its probability, in 0..1.
-        reason: name of the refusal, or None: an `expressions.reasons.Reason` in lower case, `third_number` or
-            `few_numbers`.
+        reason: why nothing is written, a key of `tuner.step_log.EXPLANATIONS`; None if the status is `ok`.
         culprit_position: position of the token that caused the refusal, or None.
         expression_span: positions of the first and the last token of the expression, or None.
         spans: the same of each number that was read; empty in the hidden interface, which reads no tokens.
@@ -159,22 +159,9 @@ def percent(probability: float) -> str:
 
 def explanation(step: TracedStep) -> str:
     """Why a step wrote nothing, as a sentence without its end; empty for the status `ok`."""
-    if step.status == "ok":
+    if step.reason is None:
         return ""
-    if step.refusal is not None:
-        return step.refusal if step.culprit is None else f"{step.refusal} (at {step.culprit!r})"
-    if step.status != "none":
-        return _STATUS_TEXTS[step.status]
-    if step.operator == NO_ARITHMETIC:
-        return "no arithmetic is read"
-    return "not asked for, or less probable than `confidence`"
-
-
-_STATUS_TEXTS = {
-    "overflow": "an operand or the result has more digits than are kept",
-    "undefined": "a division by zero, or an operand that is no number",
-    "inexact": "a division with a remainder",
-}
+    return EXPLANATIONS[step.reason] + ("" if step.culprit is None else f" (at {step.culprit!r})")
 
 
 class Pieces:
@@ -243,8 +230,7 @@ def step_record(
     result = (x[row, index : index + 1].cpu() for x in (step.result.digits, step.result.sign, step.result.scale))
     runs = None if tokens is None else find_runs(tokens, window[None], window[None] != PADDING, 1)
     by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, config, spell)
-    if "refusal" not in by_rule and not ruled and operator == none and int(asked.argmax()) != none:
-        by_rule["reason"], by_rule["refusal"] = _unreadable(step.reading, (row, index))
+    reason = reason_of(config, step, row, index)
     return TracedStep(
         position=position,
         text=spell([token for token in real[-_SHOWN:] if token is not None]),
@@ -253,6 +239,8 @@ def step_record(
         operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
         result=canonical(*result)[0] if status == Status.OK else None,
         status=status.name.lower(),
+        refusal=None if reason in (None, "no_arithmetic") else EXPLANATIONS[str(reason)],
+        reason=reason,
         row=row,
         anchor="" if real[-1] is None else spell([real[-1]]),
         operator_runner_up=None if ruled else _symbol(config, second),
@@ -260,13 +248,6 @@ def step_record(
         spans=_spans(step.reading, runs, (row, index), first, by_rule.get("expression_span"), asked=operator < none),
         **by_rule,
     )
-
-
-def _unreadable(reading: Reading | Pointing, at: tuple[int, int]) -> tuple[str, str]:
-    """Why the numbers of a text are not read although an operator is: the name of the reason, and its text."""
-    if isinstance(reading, Pointing) and bool(reading.aside[at]):
-        return "third_number", "a third number that may be part of the calculation"
-    return "few_numbers", "fewer than two numbers that can be read"
 
 
 def _symbol(config: IGCConfig, operator: int) -> str:
@@ -291,7 +272,6 @@ def _by_rule(
             f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
         )
     if reason not in (Reason.NONE, Reason.NO_EXPRESSION):
-        found["refusal"], found["reason"] = REASON_TEXTS[reason], reason.name.lower()
         token = window[culprit] if 0 <= culprit < len(window) else None
         found["culprit"] = None if token is None else spell([token])
         found["culprit_position"] = start + culprit if culprit >= 0 else None
@@ -338,21 +318,11 @@ def _number(reading: Reading | Pointing, choice: Choice, at: tuple[int, int], wh
     """Operand `which` (0 or 1) of the step `at`, with its `choice` without the dimensions B and A."""
     other = _other_place if isinstance(reading, Pointing) else _other_digit
     return TracedNumber(
-        _spelled(choice.digits[which].tolist(), int(choice.signs[which])),
+        number_text(choice.digits[which].tolist(), int(choice.signs[which])),
         float(choice.operand_chances[which].prod()),
         float(choice.operand_chances[which].min()),
         *other(reading, choice, at, which),  # type: ignore[arg-type]
     )
-
-
-def _spelled(digits: list[int], sign: int) -> str:
-    """A number of D + 1 digit classes as text."""
-    *found, last = digits
-    while found and found[-1] == PAD:
-        found.pop()
-    text = "".join("_" if digit == PAD else str(digit) for digit in found)
-    more = "..." if last != PAD else ""  # a digit in the place D + 1: longer than `num_digits`
-    return ("-" if sign else "") + text + more
 
 
 def _other_place(
@@ -369,7 +339,7 @@ def _other_place(
     if not numbers:
         return None, None
     value, found = max(numbers.items(), key=lambda pair: float(pair[1].sum()))
-    return _spelled(list(value), int(found.argmax())), float(found.sum())
+    return number_text(list(value), int(found.argmax())), float(found.sum())
 
 
 def _other_digit(reading: Reading, choice: Choice, at: tuple[int, int], which: int) -> tuple[str | None, float | None]:
@@ -380,4 +350,4 @@ def _other_digit(reading: Reading, choice: Choice, at: tuple[int, int], which: i
     slot = max(range(len(slots)), key=lambda one: ratios[one])
     values = [*choice.digits[which].tolist(), int(choice.signs[which])]
     values[slot] = int(classes[slot][1])
-    return _spelled(values[:-1], values[-1]), float(choice.operand_chances[which].prod()) * ratios[slot]
+    return number_text(values[:-1], values[-1]), float(choice.operand_chances[which].prod()) * ratios[slot]

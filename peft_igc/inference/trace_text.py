@@ -45,9 +45,8 @@ def format_trace(steps: Sequence[TracedStep], tokens: Sequence[TracedToken]) -> 
     lines: list[str] = []
     for step in steps:
         lines.append(f"step       at token {step.position}, after {step.text!r}, status {step.status}")
-        if step.refusal is not None:
-            cause = "" if step.culprit is None else f" (at {step.culprit!r})"
-            lines.append(f"  refused    {step.refusal}{cause}")
+        if step.reason is not None:
+            lines.append(f"  silent     {explanation(step)}")
         if step.operator == NO_ARITHMETIC and step.result is None:  # rules may answer what the network did not ask
             lines.append(f"  operator   {NO_ARITHMETIC}  {percent(step.operator_probability)}")
             continue

@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from ..tuner.steps import Step, Writing
-from .decoding import eval_mode, greedy, prompt_tokens
+from .decoding import end_tokens, eval_mode, greedy, prompt_tokens
 from .equals import Equals, equals_of, format_equals
+from .evaluation import answers_of
 from .recording import RecordedText, igc_trace
 from .records import TracedNumber, TracedStep, TracedToken
 from .trace_text import format_trace
@@ -40,6 +41,7 @@ class Trace:
         tokens: the generated tokens, in their order.
         equals: every `=` of the text, and whether it was calculated.
         text: the record of the whole text, for `trace_page`; None if the trace was not made by `trace`.
+        source: where the answer comes from (`evaluation.Answer.source`).
     """
 
     prompt: str
@@ -48,13 +50,14 @@ class Trace:
     tokens: list[TracedToken] = field(default_factory=list)
     equals: list[Equals] = field(default_factory=list)
     text: RecordedText | None = None
+    source: str = ""
 
     def format(self) -> str:
         """The trace as text for a terminal."""
         lines = [f"prompt     {self.prompt}", *format_trace(self.steps, self.tokens)]
         if self.equals:
             lines.append(format_equals(self.equals))
-        lines.append(f"answer     {self.answer}")
+        lines += [f"answer     {self.answer}", f"source     {self.source}"]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,13 +119,11 @@ def trace(
     """
     with torch.no_grad(), eval_mode(model), igc_trace(model, tokenizer, base=base) as recording:
         ids = torch.tensor(prompt_tokens(tokenizer, [prompt], raw), device=model.device)  # [1, P]
-        output = model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            generation_config=greedy(model, tokenizer, max_new_tokens),
-        )
+        settings = greedy(model, tokenizer, max_new_tokens)
+        settings.return_dict_in_generate = True
+        output = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=settings)
     (text,) = recording.texts
-    answer = tokenizer.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()
+    (answer,) = answers_of(tokenizer, output, ids.shape[1], end_tokens(model, tokenizer))
     outcomes = {step.position: (step.status, step.result) for step in text.steps}
-    equals = equals_of(tokenizer, output[0].tolist(), outcomes)
-    return Trace(prompt, answer, list(text.steps), text.generated, equals, text)
+    equals = equals_of(tokenizer, output.sequences[0].tolist(), outcomes)
+    return Trace(prompt, answer.text.strip(), list(text.steps), text.generated, equals, text, answer.source)

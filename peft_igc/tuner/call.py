@@ -49,6 +49,7 @@ class Generation:
         cache: the KV cache of the generation's own forward passes, None until the first of them.
         span: the first and the last anchor position as Python integers; (0, -1) if there are no anchors.
         passed: whether the last of these anchors has been processed.
+        log: a `step_log.StepLog` if the caller is told the steps, else None.
     """
 
     model: nn.Module
@@ -60,6 +61,7 @@ class Generation:
     cache: Cache | None = None
     span: tuple[int, int] = (0, -1)
     passed: bool = False
+    log: Any = None
 
     def __post_init__(self) -> None:
         if self.anchors is not None:
@@ -113,6 +115,10 @@ class Call:
         outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index; None for
             one that is the input of the calculator's layer and was left out of a copy (`remember_call`).
         without_grad: whether gradients were off when the adapter ran in training mode.
+        steps: the steps of the text up to this pass, None before the adapter has run. On a static cache the state
+            keeps only the latest one of them.
+        state: the state of the text after this pass, None before the adapter has run.
+        event: what this pass has read, if somebody observes or its generation logs steps; else None.
     """
 
     model: nn.Module
@@ -130,6 +136,15 @@ class Call:
     embedded: torch.Tensor | None = None
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False
+    steps: Any = None
+    state: Any = None
+    event: Any = None
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the steps of this pass are logged for the caller of `generate`."""
+        logs = self.generation is not None and self.generation.log is not None
+        return logs and not torch.compiler.is_compiling()
 
     @property
     def is_lean(self) -> bool:

@@ -28,8 +28,9 @@ from .anchors import check_anchors, last_tokens
 from .call import Call, Generation, anchors_for_assistant, current_call, current_generation, generating, thread
 from .config import IGCConfig
 from .config_values import PROMPT_END
-from .outputs import with_fields
-from .state.cache import find_cache
+from .outputs import extended, with_fields
+from .state.cache import find_cache, states_of
+from .step_log import StepLog
 from .steps import Generated
 
 
@@ -121,7 +122,10 @@ class _Call(_Wrapper):
         thread.calls.append(call)
         try:
             _take_arguments(call, args, kwargs)
-            return _with_report(call, self.original(*args, **kwargs))
+            output = self.original(*args, **kwargs)
+            if call.generation is not None and call.is_logged and call.state is not None:
+                call.generation.log.add(call.state, call.steps, call.event)
+            return _with_report(call, output)
         finally:
             thread.calls.pop()
 
@@ -145,6 +149,10 @@ class _PrepareInputs(_Wrapper):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self.original(*args, **kwargs)
+        generation = current_generation(self.model)
+        if generation is not None and generation.log is not None:
+            _log_compiled_pass(generation, after_reorder=generation.log.beams)
+            generation.log.is_complete = False
         if torch.is_tensor(inputs.get("input_ids")):
             choose_graph(self.model, inputs["input_ids"], find_cache((), inputs))
         return inputs
@@ -329,20 +337,43 @@ class _Generate(_Wrapper):
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
         generation = Generation(self.model, ids, mask, anchors, given, reused)
+        config = active_config(self.model)
+        if returned and config is not None:
+            generation.log = StepLog(config, mask.shape[1], beams=self._beams(kwargs) > 1)
         with generating(generation):
             output = generate(*args, **kwargs)
         if thread.observers:
             self._tell(generation, prompt.shape[1], output, kwargs)
-        return output
+        return self._with_steps(generation, prompt.shape[1], output, kwargs) if returned else output
+
+    def _with_steps(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> Any:
+        """The output with the steps of each returned sequence in `igc_steps`, None without an active adapter."""
+        if generation.log is None:
+            return extended(output, {"igc_steps": None})
+        if not generation.log.beams:  # beam search has reordered the rows since, one cannot tell how
+            _log_compiled_pass(generation)
+        start = generation.log.length - self._prompt_columns(generation, width)
+        beams = output.beam_indices if generation.log.beams else None
+        steps = generation.log.of_sequences(output.sequences, start, self._ends(kwargs), beams)
+        return extended(output, {"igc_steps": steps})
+
+    def _beams(self, kwargs: dict[str, Any]) -> int:
+        return self._setting("num_beams", kwargs) or 1
+
+    def _ends(self, kwargs: dict[str, Any]) -> tuple[int, ...]:
+        """The tokens that end an answer."""
+        end = self._setting("eos_token_id", kwargs)
+        return () if end is None else tuple(end) if isinstance(end, (list, tuple)) else (int(end),)
+
+    def _prompt_columns(self, generation: Generation, width: int) -> int:
+        """Columns of the prompt in the returned sequences, which lack a prompt of embeddings (transformers 5.23)."""
+        return 0 if generation.prompt is None else width
 
     def _tell(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> None:
         """Gives the finished texts to observers that ask for them; `width`: tokens of the prompt that was passed."""
         sequences = output if torch.is_tensor(output) else output.sequences
-        length, beams = generation.mask.shape[1], self._setting("num_beams", kwargs) or 1
-        end = self._setting("eos_token_id", kwargs)
-        ends = () if end is None else tuple(end) if isinstance(end, (list, tuple)) else (int(end),)
-        # After a prompt of embeddings the sequences hold the new tokens only (transformers 5.23).
-        prompt = 0 if generation.prompt is None else width
+        length, beams, ends = generation.mask.shape[1], self._beams(kwargs), self._ends(kwargs)
+        prompt = self._prompt_columns(generation, width)
         for observer in thread.observers:
             if hasattr(observer, "finish"):  # most observers are functions, which see forward passes only
                 observer.finish(Generated(generation, sequences, length - prompt, prompt, ends, beams))
@@ -378,6 +409,16 @@ class _Generate(_Wrapper):
         """Whether the end of the prompt is an anchor; also if no adapter is active now."""
         config = active_config(self.model)
         return config is None or config.anchor == PROMPT_END
+
+
+def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -> None:
+    """Logs the steps of the last forward pass from the KV cache, if that pass ran in a compiled graph."""
+    layer, name = active_layer(generation.model)
+    if generation.log.is_complete or layer is None or generation.cache is None:
+        return
+    state = states_of(generation.cache, layer.layer_index).get(name)
+    if state is not None:
+        generation.log.add(state, state.steps, after_reorder=after_reorder)
 
 
 def _warn_of_embeddings(model: nn.Module) -> None:

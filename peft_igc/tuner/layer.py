@@ -238,6 +238,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # `torch.compile` must not trace the state of a dynamic cache, whose shape changes with every token.
         run = self._run if states is None or isinstance(state, StaticText) else self._run_uncompiled
         h, state = run(name, h, call, state)
+        call.state = state
         if states is not None:
             if torch.is_grad_enabled() and isinstance(state, TextState):  # a stored graph would outlive its backward
                 state = state.with_rows(torch.Tensor.detach)
@@ -288,6 +289,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         # 5 Keep what later calls need.
         if not kept:
             state = state.forgotten(0) if state.write_from is None else state.without_features()
+        call.steps = state.steps
         return h, state.stored()
 
     _run_uncompiled: Any = torch.compiler.disable(_run)

@@ -1,6 +1,6 @@
-"""Model outputs with the adapter's loss and metrics as additional fields.
+"""Model outputs with additional fields: the adapter's loss and metrics, or the steps of a `generate`.
 
-In: any `ModelOutput`. Out: an instance of a subclass of its class with four more declared fields. Extra keys on the
+In: any `ModelOutput`. Out: an instance of a subclass of its class with more declared fields. Extra keys on the
 output would not be enough: distributed wrappers rebuild outputs from their declared fields, so a loss under an extra
 key would lose its gradient. The loss and the metrics are computed in `steps`, not here.
 
@@ -34,13 +34,20 @@ class Fields(NamedTuple):
 
 
 @functools.cache
-def output_class(cls: Any) -> Any:
-    """The subclass of the output class `cls` with the fields `igc_loss`, `igc_count`, `igc_correct`, `igc_gate`."""
-    fields = [(f"igc_{name}", torch.Tensor | None, dataclasses.field(default=None)) for name in Fields._fields]
+def output_class(cls: Any, *names: str) -> Any:
+    """The subclass of the output class `cls` with more fields, all None by default."""
+    fields = [(name, Any, dataclasses.field(default=None)) for name in names]
     made = dataclasses.make_dataclass(f"IGC{cls.__name__}", fields, bases=(cls,))
     made.__module__ = __name__
-    made.__doc__ = f"`{cls.__name__}` with the fields of [`Fields`]."
+    made.__doc__ = f"`{cls.__name__}` with the fields `{'`, `'.join(names)}`."
     return made
+
+
+def extended(output: ModelOutput, fields: dict[str, Any]) -> ModelOutput:
+    """A copy of `output` with more `fields`, as an instance of a subclass of its class."""
+    values = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
+    cls: Any = type(output)
+    return output_class(cls, *fields)(**values, **fields)
 
 
 def with_fields(output: ModelOutput, fields: Fields, add_to_loss: bool) -> ModelOutput:
@@ -52,9 +59,7 @@ def with_fields(output: ModelOutput, fields: Fields, add_to_loss: bool) -> Model
         add_to_loss: whether to add the mean reading loss to `loss`, if there is one. `transformers.Trainer` optimizes
             `loss` alone; `IGCTrainer` passes `igc_add_loss=False` and weights the reading loss itself.
     """
-    values = {f.name: getattr(output, f.name) for f in dataclasses.fields(output)}
-    values.update({f"igc_{name}": value for name, value in fields._asdict().items()})
-    if add_to_loss and values.get("loss") is not None:
-        values["loss"] = values["loss"] + fields.loss.to(values["loss"].device) / fields.count.clamp(min=1)
-    cls: Any = type(output)
-    return output_class(cls)(**values)
+    made: Any = extended(output, {f"igc_{name}": value for name, value in fields._asdict().items()})
+    if add_to_loss and made.loss is not None:
+        made.loss = made.loss + fields.loss.to(made.loss.device) / fields.count.clamp(min=1)
+    return made

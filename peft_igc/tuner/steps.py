@@ -122,7 +122,7 @@ def read_and_calculate(
     if _has_no_operands(config, reader, state, anchors, since, longest, call):
         return None, silent
     (kept, ids, first), real = state.readable(longest, features), state.real
-    rows = None if config.shortcut or not call.is_lean else _rows_with_anchors(anchors)
+    rows = None if config.shortcut or call.is_logged or not call.is_lean else _rows_with_anchors(anchors)
     if rows is not None:  # in a batch each row has its anchors at other steps of the decoding
         kept, ids, real, anchors, kinds, since = (x[rows] for x in (kept, ids, real, anchors, kinds, since))
     at = torch.where(anchors >= 0, anchors - first, -1)
@@ -136,8 +136,7 @@ def read_and_calculate(
     forced = call.targets is not None and reader.training and config.teacher_forcing
     text = Context.of(ids, ids != PADDING, at, since)
     reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
-    for observer in thread.observers:
-        observer(Step(anchors, reading, choice, result, said, first, ids))
+    _tell(call, anchors, reading, choice, result, said, first, ids)
     if call.targets is not None:
         correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
         if thread.reading_alone:
@@ -150,6 +149,14 @@ def read_and_calculate(
     never = torch.full_like(at, -1)
     steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
     return reading, steps if rows is None else silent.replaced(rows, steps)
+
+
+def _tell(call: Call, *read: Any) -> None:
+    """Gives the event of a call, made of the fields of `Step`, to observers and to the log of its `generate`."""
+    if thread.observers or call.is_logged:
+        call.event = Step(*read)
+        for observer in thread.observers:
+            observer(call.event)
 
 
 def _has_no_operands(

@@ -25,7 +25,7 @@ from checks import (
 )
 from tiny_models import tiny_model
 from tiny_vocabulary import TEXTS, encode
-from transformers import Cache, DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
+from transformers import Cache, CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
 from transformers.cache_utils import QuantizedLayer
 from transformers.utils import is_hqq_available, is_optimum_quanto_available
 
@@ -124,13 +124,30 @@ def close(a, b):
     torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
 
 
-def assert_as_alone(model, out, rows, before=()):
+def assert_steps_are_returned(found, wanted, shift, read_from):
+    """The field `igc_steps` of one sequence has the steps of a pass over its text, `shift` columns further right.
+
+    Expressions are known from the column `read_from` on, where the `generate` began to read.
+    """
+    results = [
+        ("-" * s.sign + "".join(map(str, s.digits)) if s.status == int(Status.OK) else None) for s in wanted
+    ]
+    names = [Status(s.status).name.lower() for s in wanted]
+    assert [one.position - shift for one in found] == [s.position for s in wanted]
+    assert [one.status for one in found] == names
+    assert [one.result for one in found] == results
+    assert all((one.reason is None) == (one.status == "ok") for one in found)
+    assert all(one.expression for one in found if one.status == "ok" and one.position >= read_from)
+
+
+def assert_as_alone(model, out, rows, before=(), cached=0):
     """Each text has the logits and left the steps of one pass over it; the calculator ran behind the prompt.
 
     Args:
         model: that generated.
         out: of `generated`; several sequences per row and left padding may be among it.
         rows: the prompts, one-dimensional; before: stretches in them that were generated earlier.
+        cached: number of tokens of the prompts that were in the KV cache.
     """
     beams = getattr(out, "beam_indices", None)
     repeats, new = out.sequences.shape[0] // len(rows), len(out.logits)
@@ -149,6 +166,7 @@ def assert_as_alone(model, out, rows, before=()):
             state = state_of(out.past_key_values)
             # A static cache is never cropped, so the latest step of a row is enough.
             assert calculations(state)[i] == (wanted[-1:] if isinstance(state, StaticText) else wanted)
+        assert_steps_are_returned(out.igc_steps[i], wanted, len(sequence) - 1 - len(text), cached)
         behind += sum(s.position >= len(row) and s.status == int(Status.OK) for s in wanted)
     assert behind > 0
     assert 3 * ties <= out.sequences.shape[0]
@@ -202,6 +220,20 @@ def test_beams_and_samples_equal_one_uncached_pass(arch, interface):
         assert_as_alone(model, out, PROMPTS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3, "num_return_sequences": 2}])
+def test_compiled_decoding_returns_the_steps_of_one_uncached_pass(options):
+    model = made("llama", "tokens")
+    settings = CompileConfig(fullgraph=True, backend="eager", mode=None)
+    settings._compile_all_devices = True
+    out = written(model, PROMPTS, new=NEW + 6, cache_implementation="static", compile_config=settings, **options)
+    assert_as_alone(model, out, PROMPTS, cached=out.sequences.shape[1])  # a graph keeps no expressions
+    eager = written(model, PROMPTS, new=NEW + 6, cache_implementation="static", **options)
+    told = [[step.written for step in row] for row in eager.igc_steps]
+    for row, right in zip(out.igc_steps, told, strict=True):
+        assert all(one.written in ((flag, None) if options else (flag,)) for one, flag in zip(row, right, strict=True))
+
+
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_beams_and_samples_hold_where_the_end_of_the_prompt_is_an_anchor(interface, num_beams):
     model = made("llama", interface, "prompt_end")
@@ -240,7 +272,7 @@ def test_a_returned_cache_goes_on_with_a_longer_prompt(arch, interface, anchor):
     first = written(model, [row])
     longer = torch.cat([first.sequences[0], PROMPTS[0]])
     out = written(model, [longer], past_key_values=first.past_key_values)
-    assert_as_alone(model, out, [longer], before=[(len(row), len(row) + NEW)])
+    assert_as_alone(model, out, [longer], before=[(len(row), len(row) + NEW)], cached=len(row) + NEW - 1)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -255,7 +287,7 @@ def test_a_prefix_cache_filled_by_forward_serves_a_generate(arch, interface, anc
         for start, stop in ((0, middle), (middle, ids.shape[1] - 1)):
             model(input_ids=ids[:, start:stop], attention_mask=mask[:, :stop], past_key_values=cache,
                   position_ids=positions_of(mask)[:, start:stop])  # fmt: skip
-    assert_as_alone(model, written(model, **batch, past_key_values=cache), PROMPTS)
+    assert_as_alone(model, written(model, **batch, past_key_values=cache), PROMPTS, cached=ids.shape[1] - 1)
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

@@ -1,0 +1,119 @@
+"""Promises of an answer's source: a number that the model made up is told from one that was calculated, everywhere."""
+
+import io
+import json
+
+import pytest
+from checks import adapted
+from traced import make
+
+from peft_igc import generate_answers, tiny_igc
+from peft_igc.inference.audit_causes import CAUSES
+from peft_igc.inference.chat import Chat
+from peft_igc.inference.evaluation import Answer, evaluate
+from peft_igc.inference.tracing import trace
+from peft_igc.tuner.step_log import AnswerStep
+
+
+QUESTIONS = ["What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 divided by 0?"]
+OK = AnswerStep(3, "ok", True, "2088", "58 * 36", None)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return tiny_igc()
+
+
+@pytest.fixture(scope="module")
+def answers(made):
+    return generate_answers(*made, QUESTIONS, return_steps=True)
+
+
+def test_an_answer_tells_its_text_whether_a_step_wrote_it_status_reason_and_expression(answers):
+    told = [(one.text, one.written, one.status, one.reason, one.expression) for one in answers]
+    assert told == [
+        ("2088", True, "ok", None, "58 * 36"),
+        ("2", False, "none", "no_arithmetic", None),
+        ("7", False, "undefined", "undefined", "7 / 0"),
+    ]
+
+
+def test_without_the_steps_the_answers_are_the_same_strings(made, answers):
+    assert generate_answers(*made, QUESTIONS) == [one.text for one in answers]
+
+
+def test_an_answer_says_where_it_comes_from_in_one_line(answers):
+    assert str(answers[0]) == "2088  (calculated: 58 * 36)"
+    assert str(answers[1]) == "2  (by the model alone, calculator silent: no arithmetic is read)"
+    assert answers[2].source.startswith("by the model alone, calculator silent on 7 / 0: a division by zero")
+
+
+def test_an_answer_that_overrules_the_calculation_is_the_models_own():
+    overruled = Answer("99", False, (AnswerStep(3, "ok", False, "2088", "58 * 36", None),))
+    assert not overruled.written
+    assert overruled.source == "by the model alone, although 58 * 36 was calculated"
+
+
+def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
+    silent = AnswerStep(9, "none", False, None, None, "no_arithmetic")
+    assert Answer("2088 ...", False, (OK, silent)).step == OK
+    assert Answer("...", False, ()).source == "by the model alone, calculator silent: the text has no anchor, or no " \
+        "adapter is active"
+
+
+def test_a_cut_answer_that_ends_in_the_result_is_written(made):
+    (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=2, return_steps=True)
+    assert (answer.text, answer.cut, answer.written) == ("2088", True, True)
+
+
+def test_a_part_of_a_number_is_not_the_result(made):
+    (answer,) = generate_answers(*made, ["What is 58 times 36?"], max_new_tokens=1, return_steps=True)
+    assert (answer.text, answer.written) == ("208", False)
+
+
+def test_without_the_adapter_an_answer_is_the_models_own(made):
+    model, tokenizer = made
+    with model.disable_adapter():
+        (answer,) = generate_answers(model, tokenizer, QUESTIONS[:1], return_steps=True)
+    assert (answer.status, answer.written, answer.steps) == ("no_anchor", False, ())
+
+
+def test_an_evaluation_counts_and_writes_the_same(made, tmp_path):
+    items = [{"prompt": question, "target": "2088"} for question in QUESTIONS]
+    report = evaluate(*made, items, predictions=tmp_path / "said.jsonl")
+    assert report["steps"] == {"ok": 1, "none": 1, "undefined": 1}
+    said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    assert [line["source"][:10] for line in said] == ["calculated", "by the mod", "by the mod"]
+    assert [line["steps"] for line in said] == [["ok"], ["none"], ["undefined"]]
+
+
+def test_a_trace_shows_silence_as_clearly_as_speech(made, answers):
+    for question, answer in zip(QUESTIONS, answers, strict=True):
+        seen = trace(*made, question)
+        assert seen.source == answer.source
+        assert f"source     {answer.source}" in seen.format()
+        assert [step.reason for step in seen.steps] == [step.reason for step in answer.steps]
+
+
+def test_a_chat_shows_silence_as_clearly_as_speech(made):
+    out = io.StringIO()
+    Chat(*made, out, max_new_tokens=8).run([*QUESTIONS, "/off"])
+    notes = [line.split("| ")[1] for line in out.getvalue().splitlines() if "| " in line]
+    assert notes[0].startswith("58 * 36 = 2088 (")
+    assert notes[1] == "silent: no arithmetic is read"
+    assert notes[2].startswith("silent on 7 / 0: a division by zero")
+    assert len([note for note in notes if "silent" in note]) == 2  # the base alone has no calculator to be silent
+
+
+def test_a_chat_says_that_a_text_has_no_anchor():
+    _, tokenizer = make()
+    out = io.StringIO()
+    model = adapted("llama", interface="hidden", anchor_token_ids=[[1, 1, 1]], overrides={"vocab_size": 3072})
+    Chat(model, tokenizer, out, max_new_tokens=2).run(["Hello"])
+    assert "silent: the text has no anchor" in out.getvalue()
+
+
+def test_an_audit_advises_users_first():
+    for cause in CAUSES.values():
+        assert not any(part in cause.advice for part in ("_head", "pointer", "encoder", "gate_"))
+        assert cause.advice

@@ -1,0 +1,141 @@
+"""Promises of `igc_steps`: an output of `generate` tells what the calculator did for each sequence, or why nothing.
+
+`tests/tuner/test_inline_generation.py` compares the steps of every way to generate with those of one plain pass.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from checks import adapted, left_padded
+from tiny_models import small_config
+from tiny_vocabulary import TEXTS, encode
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from peft_igc import tiny_igc
+from peft_igc.expressions.reasons import Reason
+from peft_igc.inference.decoding import prompt_tokens
+from peft_igc.numbers.calculator import Status
+from peft_igc.tuner.state.text_state import Steps
+from peft_igc.tuner.step_log import EXPLANATIONS, AnswerStep, StepLog
+
+
+END = TEXTS.index("A")
+INLINE = {"anchor": "tokens", "inline_token_ids": [encode("=").tolist()]}
+
+
+@pytest.fixture(scope="module")
+def made():
+    return tiny_igc()
+
+
+def asked(made, *prompts, **options):
+    """The output for prompts of the user, padded on the left, with an additional column of padding."""
+    model, tokenizer = made
+    rows = [torch.tensor(row) for row in prompt_tokens(tokenizer, prompts, False)]
+    given = left_padded(rows, extra=1) | {"max_new_tokens": 8, "do_sample": False} | options
+    return model.generate(**given, return_dict_in_generate=True)
+
+
+def test_a_batch_of_mixed_lengths_has_a_step_per_row_with_status_reason_and_expression(made):
+    out = asked(made, "What is 58 times 36?", "Hello", "7/0=", "3 apples + 4 oranges, on 12-05-2024 =")
+    by_rule = AnswerStep(out.igc_steps[2][0].position, "undefined", False, None, "7 / 0", "undefined")
+    width = out.sequences.shape[1] - 8
+    assert [len(row) for row in out.igc_steps] == [1, 1, 1, 1]
+    assert {row[0].position for row in out.igc_steps} == {width - 1}  # the end of the assistant's header
+    assert [row[0].status for row in out.igc_steps] == ["ok", "none", "undefined", "none"]
+    assert (out.igc_steps[0][0].expression, out.igc_steps[0][0].result) == ("58 * 36", "2088")
+    assert out.igc_steps[2] == (by_rule,)
+    assert [row[0].reason for row in out.igc_steps] == [None, "few_numbers", "undefined", "look_alike"]
+
+
+def test_the_reason_is_the_same_whatever_else_is_in_the_batch(made):
+    ((alone,),) = asked(made, "Hello").igc_steps
+    (_, (beside,)) = asked(made, "What is 58 times 36?", "Hello").igc_steps
+    assert (alone.reason, alone.expression) == (beside.reason, beside.expression) == ("few_numbers", None)
+
+
+def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculator(made):
+    model, _ = made
+    out = asked(made, "What is 58 times 36?", num_beams=4, num_return_sequences=4)
+    width = 1 + len(prompt_tokens(made[1], ["What is 58 times 36?"], False)[0])
+    texts = made[1].batch_decode(out.sequences[:, width:], skip_special_tokens=True)
+    spelled = [text.strip().startswith("2088") for text in texts]
+    assert [row[0].written for row in out.igc_steps] == spelled
+    assert set(spelled) == {True, False}
+
+
+def test_a_result_that_is_cut_before_its_end_is_not_written(made):
+    assert not asked(made, "What is 58 times 36?", max_new_tokens=1).igc_steps[0][0].written
+
+
+@pytest.mark.parametrize(("after_reorder", "results"), [(False, ["1", "2"]), (True, ["2", "1"])])
+def test_a_pass_that_is_logged_after_a_reordering_belongs_to_the_next_rows_of_a_beam(after_reorder, results):
+    steps = Steps.silent(torch.full((2, 1), 2), torch.zeros(2, 1, dtype=torch.int64), 4, torch.zeros(1))
+    steps.digits[:, 0, 0] = torch.tensor([1, 2])  # the result of each row
+    steps.status.fill_(int(Status.OK))
+    log = StepLog(small_config(interface="tokens"), length=3, beams=True)
+    log.add(SimpleNamespace(length=3), steps, after_reorder=after_reorder)
+    beams = torch.tensor([[0, 1], [1, 0]])  # the second token of each sequence came from the other row
+    found = log.of_sequences(torch.zeros(2, 5, dtype=torch.int64), 0, (), beams)
+    assert [row[0].result for row in found] == results
+
+
+class Ending(LogitsProcessor):
+    """Ends the first row after one token."""
+
+    def __call__(self, input_ids, scores):
+        scores[0, END] = 1e4
+        return scores
+
+
+def test_what_pads_a_finished_row_is_no_anchor():
+    model = adapted("llama", interface="tokens", **INLINE)
+    options = {"pad_token_id": TEXTS.index("="), "eos_token_id": END, "max_new_tokens": 6, "do_sample": False}
+    options |= {"logits_processor": LogitsProcessorList([Ending()]), "return_dict_in_generate": True}
+    given = left_padded([encode("34 * 7="), encode("12 +45 *")])
+    found = model.generate(**given, **options)
+    assert (found.sequences[0, -5:] == TEXTS.index("=")).all()
+    assert [step.position for step in found.igc_steps[0]] == [given["input_ids"].shape[1] - 1]
+
+
+def test_the_hidden_interface_does_not_know_what_the_answer_spells():
+    model = adapted("llama", interface="hidden", anchor="prompt_end")
+    out = model.generate(
+        input_ids=encode("12 +45")[None], max_new_tokens=2, pad_token_id=0, return_dict_in_generate=True
+    )
+    ((step,),) = out.igc_steps
+    assert (step.status, step.written) == ("ok", None)
+    assert step.expression is not None
+
+
+def test_without_an_active_adapter_there_are_no_steps(made):
+    model, _ = made
+    with model.disable_adapter():
+        assert asked(made, "What is 58 times 36?").igc_steps is None
+
+
+def test_a_generate_that_returns_tokens_alone_logs_nothing(made, monkeypatch):
+    monkeypatch.setattr("peft_igc.tuner.step_log.StepLog.__init__", lambda *args, **given: pytest.fail("logged"))
+    model, tokenizer = made
+    ids = torch.tensor(prompt_tokens(tokenizer, ["What is 58 times 36?"], False))
+    assert torch.is_tensor(model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=8))
+
+
+def test_a_prompt_of_embeddings_has_no_numbers_that_can_be_read(made):
+    model, tokenizer = made
+    ids = torch.tensor(prompt_tokens(tokenizer, ["What is 58 times 36?"], False))
+    embedded = model.get_input_embeddings()(ids)
+    anchors = torch.tensor([[ids.shape[1] - 1]])
+    with pytest.warns(UserWarning, match="no token ids"):
+        out = model.generate(
+            inputs_embeds=embedded, max_new_tokens=4, igc_anchors=anchors, return_dict_in_generate=True
+        )
+    ((step,),) = out.igc_steps
+    assert (step.status, step.position) == ("none", -1)  # the sequences hold the new tokens only
+    assert step.reason == "few_numbers"
+
+
+def test_every_reason_has_an_explanation():
+    refusals = {one.name.lower() for one in Reason if one not in (Reason.NONE, Reason.NO_EXPRESSION)}
+    assert refusals <= EXPLANATIONS.keys()
