@@ -101,7 +101,8 @@ def measure(model: Any, tokenizer: Any, texts: dict[str, list[Asked]]) -> dict[s
     for name, asked in texts.items():
         tokens = prompt_tokens(tokenizer, [one.prompt for one in asked], False)
         answers = answer_tokens(model, tokenizer, tokens, BATCH, LONGEST)
-        verdicts = [judged(one, answer.text, [step.status for step in answer.steps]) for one, answer in zip(asked, answers, strict=True)]
+        statuses = [[step.status for step in answer.steps] for answer in answers]
+        verdicts = [judged(*one) for one in zip(asked, [answer.text for answer in answers], statuses, strict=True)]
         pairs = zip(asked, answers, verdicts, strict=True)
         wrong = [{**one._asdict(), "said": answer.text} for one, answer, verdict in pairs if verdict == WRONG]
         due = sum(one.answer is not None for one in asked)
