@@ -32,9 +32,11 @@ from .saving.adapter_files import (
     bare_key,
     canonical_key,
     check_beside,
+    check_complete,
     check_size,
     check_values,
     check_weights,
+    is_elsewhere,
     own_key,
 )
 
@@ -234,20 +236,12 @@ class IGCModel(BaseTuner):
         """The adapter's own weights, whatever other tuners are in the model.
 
         Raises:
-            ValueError: if another adapter has the name of a module of this one, such as `encoder`. PEFT 0.21 takes
-                that module's weights for the other adapter's and would leave them out of the file.
+            ValueError: if some of them are missing.
         """
-        own = own_key(adapter_name)
-        parts = {
-            part for key, _ in model.named_parameters() for part in own.split(key)[-1].split(".") if own.search(key)
-        }
-        taken = sorted(parts.intersection(unwanted_adapter_names))
-        if taken:
-            raise ValueError(
-                f"Adapter {adapter_name!r} cannot be saved beside adapter {taken[0]!r}, which is named like a module "
-                f"of the calculator. Rename that adapter, or delete it first with `delete_adapter({taken[0]!r})`."
-            )
-        return {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+        found = {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+        if not is_elsewhere(state_dict):
+            check_complete(model, adapter_name, found)
+        return found
 
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
