@@ -14,14 +14,18 @@ Try it: `pytest tests/tuner/test_hooks.py`
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import torch
-from peft import PeftModel
+from peft import PeftModel, set_peft_model_state_dict
+from peft.utils import load_peft_weights
 from torch import nn
 from transformers.utils import ModelOutput
+from transformers.utils.loading_report import LoadStateDictInfo
 
 from ..mappings.readings import Targets
 from .anchors import check_anchors, last_tokens
@@ -391,7 +395,32 @@ def _warn_of_embeddings(model: nn.Module) -> None:
         )
 
 
-_WRAPPERS: dict[str, type[_Wrapper]] = {kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate)}
+class _LoadWeights(_Wrapper):
+    """`_load_pretrained_model`, with which `load_adapter` of transformers loads the weights of an injected adapter.
+
+    A calculator's are loaded as PEFT does it, which checks them. Transformers (5.23) leaves them random where the base
+    has its own weights on the disk, and where the file has none.
+    """
+
+    name = "_load_pretrained_model"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name, config = list(self.model.peft_config.items())[-1]  # what is loaded was added last
+        if not isinstance(config, IGCConfig):
+            # Not `original`: this method of the class is static.
+            return (self.replaced or type(self.model)._load_pretrained_model)(*args, **kwargs)
+        weights = kwargs["state_dict"]
+        if weights is None:
+            config.loaded_from = os.path.dirname(kwargs["checkpoint_files"][0])
+            weights = load_peft_weights(config.loaded_from, device="cpu")
+        set_peft_model_state_dict(self.model, weights, name)
+        nothing: dict[str, Any] = {"error_msgs": [], "conversion_errors": {}}
+        return LoadStateDictInfo(**{f.name: nothing.get(f.name, set()) for f in fields(LoadStateDictInfo)}), {}
+
+
+_WRAPPERS: dict[str, type[_Wrapper]] = {
+    kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate, _LoadWeights)
+}
 
 
 def wrapped_model(model: nn.Module) -> nn.Module | None:

@@ -36,6 +36,7 @@ from .build import make_mappings, shortcut_vectors
 from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids
 from .config import IGCConfig
 from .saving.companions import warn_of_absent
+from .saving.offloaded import bring_back
 from .state.cache import State, States, find_cache, states_of
 from .state.text_state import StaticText, Steps, TextState
 from .steps import read_and_calculate
@@ -144,10 +145,23 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             if not name.startswith("igc."):
                 device = device or parameter.device
                 dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
-        if device is not None and device.type == "meta" and executed_on is not None:
-            # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it.
-            device = torch.device(executed_on)
+        if device is not None and device.type == "meta":
+            # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it. While
+            # PEFT loads an adapter, the base has no hooks (see `offloaded`).
+            device = torch.device("cpu" if executed_on is None else executed_on)
         return device, dtype
+
+    def follow_base_layer(self) -> None:
+        """Moves the adapters to the device of the decoder layer."""
+        device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
+        self.igc_input_mapping.to(device)
+        self.igc_output_mapping.to(device)
+
+    def bring_back(self, name: str) -> None:
+        """Ends the off-loading of an adapter's weights by accelerate, if they are (see `offloaded`)."""
+        device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
+        bring_back(self.igc_input_mapping[name], device)
+        bring_back(self.igc_output_mapping[name], device)
 
     # ------------------------------------------------------------------------------------------ the forward pass
     def forward(self, *args: Any, **kwargs: Any) -> None:
@@ -170,6 +184,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if call.ran is not None:
             raise ValueError(several_active([call.ran, active[0]]))
         call.ran = active[0]
+        if next(self.igc_input_mapping[active[0]].parameters()).device.type == "meta":
+            self.bring_back(active[0])
         if active[0] not in self._used and not torch.compiler.is_compiling():
             self._used.add(active[0])
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])

@@ -38,6 +38,7 @@ from .saving.adapter_files import (
     check_weights,
     is_elsewhere,
     own_key,
+    verify_next_load,
 )
 
 
@@ -239,6 +240,9 @@ class IGCModel(BaseTuner):
             ValueError: if some of them are missing.
         """
         found = {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+        if any(v.device.type == "meta" for v in found.values()):
+            _bring_back(model, adapter_name)
+            found = {k: v for k, v in model.state_dict().items() if k in found}
         if not is_elsewhere(state_dict):
             check_complete(model, adapter_name, found)
         return found
@@ -258,9 +262,19 @@ class IGCModel(BaseTuner):
         Raises:
             ValueError: if the weights are not those of the adapter (see `check_weights`).
         """
+        _bring_back(model, adapter_name)
         own = {k: v for k, v in model.state_dict().items() if own_key(adapter_name).search(k)}
         places = {bare_key(cls._remove_adapter_name_from_key(k, adapter_name)): k for k in own}
         given = {bare_key(k): v.shape for k, v in state_dict.items() if FILE_KEY.search(k)}
         check_values({k: v for k, v in state_dict.items() if FILE_KEY.search(k)}, getattr(config, "loaded_from", None))
         check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
-        return {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        remapped = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        verify_next_load(model, adapter_name, {k: v for k, v in remapped.items() if k in own})
+        return remapped
+
+
+def _bring_back(model: nn.Module, adapter_name: str) -> None:
+    """Ends the off-loading of an adapter's weights: on the meta device they can be neither saved nor loaded over."""
+    for layer in model.modules():
+        if isinstance(layer, IGCLayer) and adapter_name in layer.igc_config:
+            layer.bring_back(adapter_name)

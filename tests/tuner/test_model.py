@@ -778,7 +778,7 @@ def test_an_adapter_of_another_architecture_is_refused(tmp_path):
 
 def test_transformers_refuses_an_adapter_for_another_hidden_size_too(tmp_path):
     folder, _ = saved(tmp_path)
-    with pytest.raises(RuntimeError, match="`ignore_mismatched_sizes`"):
+    with pytest.raises(ValueError, match=f"in `{folder}` are for a base model of hidden size {HIDDEN}, but .* has 64"):
         tiny_model("llama", hidden_size=64).load_adapter(folder)
 
 

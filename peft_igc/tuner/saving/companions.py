@@ -32,6 +32,7 @@ from torch import nn
 from ..base_model import innermost_model
 from ..config import IGCConfig
 from .beside import LOW_RANK, check_entries, entry_of, name_of
+from .offloaded import kept_in_place
 
 
 __all__ = ["NESTED", "active_adapters", "companions_in", "keeping_together", "load_companions", "record_companions"]
@@ -214,7 +215,10 @@ def keeping_together(load: Callable[..., Any]) -> Callable[..., Any]:
         # is loaded by hand: whether its companions are there is asked when it is used (`warn_of_absent`).
         if isinstance(self.peft_config.get(name), IGCConfig):
             load_companions(self, name, given)
-        result = load(self, *args, **kwargs)
+            with kept_in_place(self, given.get("kwargs", {})):
+                result = load(self, *args, **kwargs)
+        else:
+            result = load(self, *args, **kwargs)
         config = self.peft_config[name]
         if isinstance(config, IGCConfig):
             _recall(config, folder)
