@@ -125,7 +125,10 @@ class _Call(_Wrapper):
         thread.calls.append(call)
         try:
             _take_arguments(call, args, kwargs)
-            return _with_report(call, self.original(*args, **kwargs))
+            output = self.original(*args, **kwargs)
+            if call.ran is None and not torch.compiler.is_compiling():
+                _tell_of_bypass(call)
+            return _with_report(call, output)
         finally:
             thread.calls.pop()
 
@@ -251,6 +254,33 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
                 "`position_ids` restart within a row: several texts are packed into it, so a calculation would read "
                 "across texts. Set `packing=False` and `padding_free=False`."
             )
+
+
+def _tell_of_bypass(call: Call) -> None:
+    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed.
+
+    Raises:
+        ValueError: if the call has targets.
+    """
+    layer, _ = active_layer(call.model)
+    model: Any = call.model
+    config: Any = model.config.get_text_config(decoder=True)
+    # Drafts of assisted decoding may leave early (transformers 5.23 changes this number), training may drop layers.
+    if layer is None or layer.layer_index >= config.num_hidden_layers:
+        return
+    if model.training and getattr(config, "layerdrop", 0):
+        return
+    index = layer.layer_index if call.bypassed is None else call.bypassed
+    said = (
+        f"In a call of `{type(model).__name__}` the hooks of decoder layer {index} did not run, "
+        "because something within it calls `layer.forward(...)`, so the calculator is off"
+    )
+    cure = "Call the layer itself, `layer(...)`, or remove the wrapper around it."
+    if call.targets is not None:
+        raise ValueError(f"{said}, and so the targets train nothing. {cure}")
+    if not layer.is_told:
+        layer.is_told = True
+        warnings.warn(f"{said}. {cure}", stacklevel=4)
 
 
 def _with_report(call: Call, output: Any) -> Any:
@@ -395,6 +425,24 @@ def _warn_of_embeddings(model: nn.Module) -> None:
         )
 
 
+class _ContinuousBatching(_Wrapper):
+    """`init_continuous_batching`, which all ways of continuous batching call before their first pass.
+
+    Its passes have several texts in one row, and transformers (5.23) reports an error in a pass as a failed request.
+    """
+
+    name = "init_continuous_batching"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active_config(self.model) is not None:
+            raise ValueError(
+                "Continuous batching (`generate_batch`) packs several texts into one row, so a calculation would read "
+                "across texts. Use `generate` with a padded batch; with GRPO, leave out "
+                "`use_transformers_continuous_batching`."
+            )
+        return self.original(*args, **kwargs)
+
+
 class _LoadWeights(_Wrapper):
     """`_load_pretrained_model`, with which `load_adapter` of transformers loads the weights of an injected adapter.
 
@@ -419,7 +467,8 @@ class _LoadWeights(_Wrapper):
 
 
 _WRAPPERS: dict[str, type[_Wrapper]] = {
-    kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate, _LoadWeights)
+    kind.name: kind
+    for kind in (_Call, _Replicate, _PrepareInputs, _Generate, _ContinuousBatching, _LoadWeights)
 }
 
 

@@ -80,6 +80,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_config: dict[str, IGCConfig] = {}
         self._readers: dict[str, str] = {}
         self._used: set[str] = set()  # adapters that have run
+        self.is_told = False  # whether a user was told that this layer's hooks are bypassed
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         # `prepend`: hooks that record hidden states run after this one, so they record the updated states.
@@ -183,6 +184,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return None
         if call.ran is not None:
             raise ValueError(several_active([call.ran, active[0]]))
+        call.bypassed = self._bypassed(self.igc_config[active[0]], call)
+        if call.bypassed is not None:
+            return None  # `hooks` warns at the end of the call
         call.ran = active[0]
         if next(self.igc_input_mapping[active[0]].parameters()).device.type == "meta":
             self.bring_back(active[0])
@@ -199,6 +203,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         else:
             written = self._act(active[0], h, call, cache)
         return (written, *output[1:]) if isinstance(output, tuple) else written
+
+    def _bypassed(self, config: IGCConfig, call: Call) -> int | None:
+        """Index of an earlier decoder layer that is read and whose hooks did not run; None if there is none."""
+        if config.interface == "tokens" and call.embedded is None:
+            return 0
+        return next((index for index in config.layers_captured if index not in call.outputs), None)
 
     @property
     def _stream(self) -> int:

@@ -54,6 +54,13 @@ class AdapterConfigs(dict[str, PeftConfig]):
     `modules_to_save`. This dict refuses both, because the saved files could not be loaded. It can go when PEFT does.
     """
 
+    def __missing__(self, name: str) -> PeftConfig:
+        """Raises a KeyError. A PEFT model looks its active adapter up, also after its last one was deleted."""
+        raise KeyError(
+            f"The model has no adapter {name!r}; there are: {', '.join(self) or 'none'}. Add one with `add_adapter`, "
+            "activate another with `set_adapter`, or take the base model with `unload()`."
+        )
+
     def __setitem__(self, name: str, config: PeftConfig) -> None:
         """Adds or replaces a config. Raises a ValueError as `check_beside` does."""
         check_beside(name, config, self)

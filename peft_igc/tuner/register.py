@@ -56,6 +56,7 @@ def register() -> None:
     _find_linear_layers_in_the_causal_lm()
     _write_own_card()
     _keep_adapters_together()
+    _say_how_methods_combine()
 
 
 def _keep_adapters_together() -> None:
@@ -75,6 +76,32 @@ def _keep_adapters_together() -> None:
     save_pretrained._igc = True  # type: ignore[attr-defined]
     PeftModel.save_pretrained = save_pretrained
     PeftModel.load_adapter = keeping_together(load)
+
+
+def _say_how_methods_combine() -> None:
+    """Makes `PeftModel.add_adapter` name the line that puts an adapter of another method next to a calculator.
+
+    A `PeftModel` of PEFT 0.21 has adapters of one method and refuses others without a cure.
+    """
+    add = PeftModel.add_adapter
+    if getattr(add, "_igc", False):
+        return
+
+    @functools.wraps(add)
+    def add_adapter(self: PeftModel, adapter_name: str, peft_config: Any, *args: Any, **kwargs: Any) -> None:
+        kinds = {self.peft_type, peft_config.peft_type}
+        if adapter_name not in self.peft_config and len(kinds) > 1 and IGC_PEFT_TYPE in kinds:
+            own, new = (getattr(kind, "value", kind) for kind in (self.peft_type, peft_config.peft_type))
+            raise ValueError(
+                f"A `PeftModel` has adapters of one method, here {own}, so the {new} adapter {adapter_name!r} cannot "
+                f"be added to it. Put it around the model: `model = get_peft_model(model, config, "
+                f"adapter_name={adapter_name!r})`, or a saved one `model = PeftModel.from_pretrained(model, folder, "
+                f"adapter_name={adapter_name!r})`."
+            )
+        add(self, adapter_name, peft_config, *args, **kwargs)
+
+    add_adapter._igc = True  # type: ignore[attr-defined]
+    PeftModel.add_adapter = add_adapter
 
 
 def _write_own_card() -> None:
