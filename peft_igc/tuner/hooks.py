@@ -33,6 +33,7 @@ from .call import Call, Generation, anchors_for_assistant, current_call, current
 from .config import IGCConfig
 from .config_values import PROMPT_END
 from .outputs import with_fields
+from .saving.companions import active_adapters, load_companions_of_base
 from .state.cache import find_cache
 from .steps import Generated
 
@@ -443,6 +444,24 @@ class _ContinuousBatching(_Wrapper):
         return self.original(*args, **kwargs)
 
 
+class _Save(_Wrapper):
+    """`save_pretrained` of transformers, which saves one of the adapters that it has loaded.
+
+    It (5.23) takes the active one of the first adapted layer, and would lose a calculator next to a LoRA.
+    """
+
+    name = "save_pretrained"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        active = sorted(active_adapters(self.model).intersection(getattr(self.model, "peft_config", ())))
+        if getattr(self.model, "_hf_peft_config_loaded", False) and len(active) > 1:
+            raise ValueError(
+                f"The adapters {', '.join(map(repr, active))} are active, and transformers saves one of them. Save "
+                "each in its own folder, after `model.set_adapter(name)`, or use `PeftModel`, which saves all."
+            )
+        return self.original(*args, **kwargs)
+
+
 class _LoadWeights(_Wrapper):
     """`_load_pretrained_model`, with which `load_adapter` of transformers loads the weights of an injected adapter.
 
@@ -462,13 +481,15 @@ class _LoadWeights(_Wrapper):
             config.loaded_from = os.path.dirname(kwargs["checkpoint_files"][0])
             weights = load_peft_weights(config.loaded_from, device="cpu")
         set_peft_model_state_dict(self.model, weights, name)
+        if kwargs["state_dict"] is None:
+            load_companions_of_base(self.model, config, kwargs["load_config"])
         nothing: dict[str, Any] = {"error_msgs": [], "conversion_errors": {}}
         return LoadStateDictInfo(**{f.name: nothing.get(f.name, set()) for f in fields(LoadStateDictInfo)}), {}
 
 
 _WRAPPERS: dict[str, type[_Wrapper]] = {
     kind.name: kind
-    for kind in (_Call, _Replicate, _PrepareInputs, _Generate, _ContinuousBatching, _LoadWeights)
+    for kind in (_Call, _Replicate, _PrepareInputs, _Generate, _ContinuousBatching, _Save, _LoadWeights)
 }
 
 
