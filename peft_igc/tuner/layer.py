@@ -160,9 +160,11 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
     def bring_back(self, name: str) -> None:
         """Ends the off-loading of an adapter's weights by accelerate, if they are (see `offloaded`)."""
-        device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
-        bring_back(self.igc_input_mapping[name], device)
-        bring_back(self.igc_output_mapping[name], device)
+        mappings = (self.igc_input_mapping[name], self.igc_output_mapping[name])
+        if any(next(mapping.parameters()).device.type == "meta" for mapping in mappings):
+            device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
+            for mapping in mappings:
+                bring_back(mapping, device)
 
     # ------------------------------------------------------------------------------------------ the forward pass
     def forward(self, *args: Any, **kwargs: Any) -> None:
@@ -188,8 +190,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if call.bypassed is not None:
             return None  # `hooks` warns at the end of the call
         call.ran = active[0]
-        if next(self.igc_input_mapping[active[0]].parameters()).device.type == "meta":
-            self.bring_back(active[0])
+        self.bring_back(active[0])
         if active[0] not in self._used and not torch.compiler.is_compiling():
             self._used.add(active[0])
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
@@ -244,6 +245,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             ReadingDone: if the call has targets.
         """
         if call.targets is not None:
+            self.bring_back(name)
             last = self._output(self.igc_config[name].layers_read[-1], call)
             self._act(name, last.to(next(self.igc_input_mapping[name].parameters()).device), call, None)
 
