@@ -30,9 +30,11 @@ from tiny_training import WARNINGS
 
 from peft_igc.inference.tracing import Trace, TracedNumber, TracedStep, TracedToken
 from peft_igc.numbers.calculator import OPERATIONS
+from peft_igc.tuner.saving.companions import NESTED
 from peft_igc.tuner.saving.saved_fields import REMOVED_FIELDS
 
 
+NESTED_WARNINGS = [f"ignore:{message}" for message in NESTED]  # where a LoRA goes around a calculator
 README = text_of("README.md")
 LONGEST, FIRST_SCREEN = 180, 40  # lines
 with_code = pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
@@ -107,7 +109,7 @@ def test_blocks_are_found_on_every_kind_of_page():
 
 @pytest.mark.slow
 @with_code
-@pytest.mark.filterwarnings(*WARNINGS)
+@pytest.mark.filterwarnings(*WARNINGS, *NESTED_WARNINGS)
 @pytest.mark.usefixtures("_own_operations")
 def test_the_python_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
