@@ -266,6 +266,21 @@ def test_the_check_never_shows_the_columns_to_the_method_and_counts_right_and_wr
     assert given[0]["igc_operator"] == "+"  # what was handed in stays as it was
 
 
+@pytest.mark.parametrize("result", [9, "9", None])
+@pytest.mark.parametrize("operands", [[6, 3], ["6", "3"], [6, "3"]])
+def test_the_check_takes_integers_and_results_that_are_left_out(monkeypatch, model, tokenizer, operands, result):
+    given = [row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": operands, "igc_result": result}]
+    with_losses(monkeypatch, {"3 + 6 is 9. ": 0.0})
+    check = annotate(given, model, tokenizer, check=True).report.check
+    assert (check["asking"], check["right"], check["same_result"], check["precision"]) == (1, 1, 1, 1.0)
+
+
+def test_the_check_refuses_numbers_that_are_not_exact(model, tokenizer):
+    given = [row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": [6.0, 3], "igc_result": "9"}]
+    with pytest.raises(ValueError, match="row 0: `igc_operands` holds 6.0 of type `float`"):
+        annotate(given, model, tokenizer, check=True)
+
+
 def test_precision_of_nothing_is_no_number(monkeypatch, model, tokenizer):
     with_losses(monkeypatch, {})
     none = row("Hi", "Hi") | {"igc_operator": "none"}
