@@ -120,7 +120,7 @@ class Annotated(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """What the operand columns of a row say: whether it is supervised, and the calculation that it asks for, if any."""
+    """What the operand columns of a row say: whether it is supervised, and the calculation that it asks for."""
 
     supervised: bool
     calculation: Calculation | None

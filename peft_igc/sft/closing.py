@@ -34,10 +34,11 @@ from ..tuner.layer import IGCLayer
 from ..tuner.steps import Step, Writing
 
 
-__all__ = ["FILE_NAME", "Closing", "evaluate_closing", "learned_nothing", "write_closing"]
+__all__ = ["FILE_NAME", "Closing", "evaluate_closing", "held_out_batches", "learned_nothing", "write_closing"]
 
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
+Batches = list[dict[str, torch.Tensor]]
 ENOUGH = 20  # calculations or answers below which nothing is claimed
 LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
 GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
@@ -105,12 +106,13 @@ class Closing:
         return None
 
 
-def evaluate_closing(trainer: Any, rows: Any) -> Closing:
+def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) -> Closing:
     """Evaluates the calculator of a trainer, in this process alone. The model is in eval mode meanwhile.
 
     Args:
         trainer: An `IGCTrainer` whose model is not sharded.
         rows: A `datasets.Dataset` with operand columns, not tokenized.
+        batches: Those of `held_out_batches`, if they were made before.
     """
     model = trainer.model
     config = active_config(model)
@@ -118,19 +120,35 @@ def evaluate_closing(trainer: Any, rows: Any) -> Closing:
     with eval_mode(model), torch.no_grad():
         if config is not None and config.shortcut != ONLY:  # otherwise nothing is read
             with trainer.compute_loss_context_manager():  # the autocast of the training
-                counts = _read(trainer, model, rows)
+                counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
         asking = rows.select([index for index, row in enumerate(rows) if _asks(row)])
         counts |= _answered(trainer, model, asking)
     return Closing(len(rows), **counts)
 
 
-def _read(trainer: Any, model: Any, rows: Any) -> dict[str, int]:
-    """What the calculator reads at the anchors of rows, compared with their labels."""
+def held_out_batches(trainer: Any, rows: Any) -> Batches:
+    """The batches of held-out rows. Made before the training, they show faulty rows by then.
+
+    Args:
+        trainer: An `IGCTrainer`.
+        rows: As for `evaluate_closing`.
+
+    Raises:
+        TypeError, ValueError: As of `RowCheck` and `IGCDataCollator`.
+    """
     prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
-    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    made = []
     for start in range(0, len(prepared), BATCH_SIZE):
         batch = trainer.data_collator([prepared[i] for i in range(start, min(start + BATCH_SIZE, len(prepared)))])
-        batch = {name: value.to(model.device) for name, value in batch.items() if torch.is_tensor(value)}
+        made.append({name: value for name, value in batch.items() if torch.is_tensor(value)})
+    return made
+
+
+def _read(model: Any, batches: Batches) -> dict[str, int]:
+    """What the calculator reads at the anchors of rows, compared with their labels."""
+    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    for batch in batches:
+        batch = {name: value.to(model.device) for name, value in batch.items()}
         seen: list[Step] = []
 
         def keep(event: Step | Writing, seen: list[Step] = seen) -> None:

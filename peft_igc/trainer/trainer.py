@@ -39,7 +39,7 @@ from ..tuner.config_values import ONLY
 from ..tuner.hooks import active_config
 from ..tuner.outputs import Fields
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save
-from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, warn_of_cut, warn_of_unread
+from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
 from .config import IGCSFTConfig
 from .exact_match import ExactMatch
 from .labels_only import score_labels_only
@@ -192,9 +192,7 @@ class IGCTrainer(SFTTrainer):
         with global_then_local_main_first():  # the other processes load the result from the cache of `datasets`
             dataset = dataset.map(check, with_indices=True, **map_kwargs)
         if not is_stream:
-            cut = sum(lost > 0 for lost in dataset[CUT])
-            if cut:
-                warn_of_cut(dataset_name, args.max_length, f"{cut} of {len(dataset)} rows")
+            report_cut(dataset, dataset_name, args.max_length)
             if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
                 warn_of_unread(dataset_name, f"{len(unread)} of {len(dataset)} rows", unread[0])
         return prepare(dataset, processing_class, args, packing, None, dataset_name)

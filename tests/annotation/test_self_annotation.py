@@ -20,7 +20,7 @@ from peft_igc.annotation.answer_loss import answer_losses, read_row
 from peft_igc.annotation.candidates import Calculation, by_model, by_pattern, numbers_of, question_to_model
 from peft_igc.annotation.self_annotation import Settings, annotate, report_path, write
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.inference import loading
@@ -361,7 +361,7 @@ def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, mod
     )
     named = ScriptArguments(dataset_name=str(output))
     train, _ = load_corpora(named, DatasetMixtureConfig(), training, IGCArguments())
-    assert train.to_list() == to_dataset(annotated.rows).to_list()
+    assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 
 def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tokenizer):

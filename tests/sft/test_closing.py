@@ -167,7 +167,7 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
 
 
 def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, caplog):  # noqa: F811
-    monkeypatch.setattr(run, "evaluate_closing", lambda trainer, held: GOOD)
+    monkeypatch.setattr(run, "evaluate_closing", lambda trainer, held, batches: GOOD)
     assert run.run(line_of(base, tmp_path)) == 0
     assert "of no use" not in caplog.text
 

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -348,6 +349,43 @@ def test_a_cut_answer_leaves_the_supervision_as_it_is(tmp_path):
     data = [{**row, "completion": row["completion"] + " indeed"} for row in rows(3, digits=1)]
     made = trainer(tmp_path, data, max_length=7)
     assert first_batch(made)["igc_operator"].flatten().tolist() == [0, 0, 0]
+
+
+def with_long_prompts(n, long, length=40):
+    """Rows of which the first `long` have a prompt of more than `length` tokens."""
+    words = "a " * (length // 2)
+    return [row | {"prompt": words * (index < long) + row["prompt"]} for index, row in enumerate(rows(n))]
+
+
+@pytest.mark.filterwarnings("ignore:The `'keep_end'` truncation mode is deprecated:FutureWarning")
+@pytest.mark.parametrize("mode", ["keep_start", "keep_end"])
+def test_rows_that_are_all_cut_are_refused_with_the_length_that_would_do(tmp_path, mode):
+    data = with_long_prompts(6, 6)
+    with pytest.raises(ValueError, match="`max_length=12` cuts all 6 rows with operands of the train") as refused:
+        trainer(tmp_path, data, max_length=12, truncation_mode=mode)
+    enough = int(re.search(r"Set `max_length=(\d+)`", str(refused.value))[1])
+    made = trainer(tmp_path, data, max_length=enough, truncation_mode=mode)
+    assert len(made.train_dataset) == 6
+    with pytest.raises(ValueError, match="cuts all 6 rows"):
+        trainer(tmp_path, data, max_length=enough - 40, truncation_mode=mode)
+    # Rows that are not supervised do not count: without the others nothing is learned.
+    with pytest.raises(ValueError, match="cuts all 6 rows"):
+        trainer(tmp_path, data + rows(3, unsupervised=(0, 1, 2)), max_length=12, truncation_mode=mode)
+
+
+def test_a_part_of_the_rows_that_is_cut_is_told_with_its_share_and_the_length_that_would_do(tmp_path, caplog):
+    trainer(tmp_path, with_long_prompts(8, 2), max_length=12)
+    assert "`max_length=12` cuts 2 of 8 rows of the train dataset" in caplog.text
+    assert "These are 25.0% of its rows" in caplog.text
+    enough = int(re.search(r"`max_length=(\d+)` would do", caplog.text)[1])
+    caplog.clear()
+    trainer(tmp_path, with_long_prompts(8, 2), max_length=enough)
+    assert "cuts" not in caplog.text
+
+
+def test_a_length_that_may_not_have_been_given_is_called_the_default(tmp_path):
+    with pytest.raises(ValueError, match="`max_length=1024`, the default, cuts all 2 rows"):
+        trainer(tmp_path, with_long_prompts(2, 2, length=1030), max_length=1024)
 
 
 def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog):
