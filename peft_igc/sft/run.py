@@ -153,9 +153,8 @@ def main(
         config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
         config.save_pretrained(training_args.output_dir)
     failure = None if config is None else _close(trainer, held, batches)
-    trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args))
-    if failure:
-        logger.warning(f"It is saved, but of no use yet. {failure}")
+    saved = f"Saved, but not fit for use: {failure}\n" if failure else "Saved. "
+    trainer.accelerator.print(saved + _how_to_try(training_args.output_dir, model_args, igc_args))
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
@@ -331,9 +330,9 @@ def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:
     base, question = model_args.model_name_or_path, '"What is 58 times 36?"'
     if igc_args.has_igc:
         base = f"{folder}/base" if igc_args.igc_train_base else base
-        return f"Saved. Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
+        return f"Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
     model = f"--base {base} --adapter {folder}" if igc_args.has_lora else f"--base {folder}"
-    return f"Saved. Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
+    return f"Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 
 
 def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:

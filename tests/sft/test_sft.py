@@ -486,7 +486,8 @@ def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try
 
 def test_a_corpus_without_annotation_trains_nothing_of_the_reading(base, tmp_path):
     data = write(tmp_path / "d", rows(8, unsupervised=tuple(range(8))))
-    model = get_peft_model(tiny_model("llama"), igc_config(IGCArguments(**_sized(), igc_anchors=["prompt_end"]), make_tokenizer()))
+    config = igc_config(IGCArguments(**_sized(), igc_anchors=["prompt_end"]), make_tokenizer())
+    model = get_peft_model(tiny_model("llama"), config)
     model.save_pretrained(tmp_path / "saved")
     fresh = weights(model)
     more = ["--igc_init_from", str(tmp_path / "saved"), "--weight_decay", "0"]  # a new one would be refused
