@@ -79,9 +79,10 @@ def _of_a_run() -> dict[str, Any]:
     parser = SFTParser()
     device = device_arguments(set())
     try:
-        script, training, _, mixture, arguments, _ = parser.parse_args_and_config(device, return_remaining_strings=True)
-    except ValueError:  # `TrainingArguments` asks for more than this machine has; a run would say so, help should not
+        parsed = parser.parse_args_and_config(device, return_remaining_strings=True)
+    except ValueError:  # this machine lacks what `TrainingArguments` asks for: a run says so, the help page does not
         return {}
+    script, training, _, mixture, arguments, _ = parsed
     before = dict(vars(training)) | vars(arguments)
     fill(script, training, mixture, arguments, set())
     after = dict(vars(training)) | vars(arguments)
