@@ -31,7 +31,7 @@ from ..inference.loading import TINY, find_adapter, find_base
 from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
 from ..trainer.learning_rates import name_rates
-from ..trainer.trainer import IGCTrainer
+from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import ONLY
@@ -130,7 +130,7 @@ def main(
     set_seed(training_args.seed)  # for the adapter's initial weights
     model = _base(source, training_args, model_args)
     model = _attach(model, config, training_args, model_args, igc_args)
-    trainer = IGCTrainer(
+    trainer = (BaselineTrainer if config is None else IGCTrainer)(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
     if config is None:
@@ -153,8 +153,7 @@ def main(
         config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
         config.save_pretrained(training_args.output_dir)
     failure = None if config is None else _close(trainer, held, batches)
-    saved = f"Saved, but not fit for use: {failure}\n" if failure else "Saved. "
-    trainer.accelerator.print(saved + _how_to_try(training_args.output_dir, model_args, igc_args))
+    trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args, failure))
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
@@ -325,14 +324,15 @@ def _save_base(trainer: IGCTrainer, folder: Path) -> None:
     trainer.processing_class.save_pretrained(folder)
 
 
-def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:
-    """The last line of a run: a command that uses the saved files."""
+def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments, failure: str | None) -> str:
+    """The end of a run's output: what was not learned, if so, and a command that uses the saved files."""
+    saved = f"Saved, but not fit for use: {failure}\n" if failure else "Saved. "
     base, question = model_args.model_name_or_path, '"What is 58 times 36?"'
     if igc_args.has_igc:
         base = f"{folder}/base" if igc_args.igc_train_base else base
-        return f"Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
+        return f"{saved}Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
     model = f"--base {base} --adapter {folder}" if igc_args.has_lora else f"--base {folder}"
-    return f"Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
+    return f"{saved}Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 
 
 def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:

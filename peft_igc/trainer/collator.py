@@ -72,6 +72,10 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             Config of the adapter that is trained: limits of the numbers, operations, anchors.
         tokenizer (*optional*):
             Tokenizer of the rows, for the token of a space and to show faulty rows as text. `None`: as token ids.
+        needs_columns (`bool`, *optional*, defaults to `True`):
+            Whether batches of which no row has an operand column, not even one that is None, are refused: a trainer
+            with `remove_unused_columns=True` has removed them. `IGCTrainer`, which keeps them, sets it to `False`.
+            Such a batch then has no targets.
 
     Raises:
         TypeError: A column has a wrong type.
@@ -84,6 +88,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     igc_config: IGCConfig | None = None
     tokenizer: Any = None
+    needs_columns: bool = True
 
     def __post_init__(self) -> None:
         if self.igc_config is None:
@@ -105,10 +110,20 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Makes the batch of `examples`."""
         assert self.igc_config is not None
+        has_columns = any(name in example for example in examples for name in ALL_COLUMNS)
+        if self.needs_columns and not has_columns:
+            raise ValueError(
+                f"The rows have no operand column, only {', '.join(sorted(examples[0]))}, so the reading would learn "
+                "nothing. Other trainers than `IGCTrainer` remove operand columns before the collator: set "
+                "`remove_unused_columns=False`, or use `IGCTrainer`. If there are none on purpose, set "
+                "`IGCDataCollator(needs_columns=False)`."
+            )
         if self._respell is not None:  # rows that `IGCTrainer` prepared are respelled already, which changes nothing
             examples = [{**example, **self._respell(example)} for example in examples]
         batch: dict[str, Any] = super().torch_call(examples)
         anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
+        if not has_columns:  # no targets: the model knows then that it gets none, and says so
+            return batch | {"igc_anchors": anchors}
         turns = _turns(anchors, batch["input_ids"], batch["labels"], self.igc_config)
         rows = [self._steps(example, turns_of_row) for example, turns_of_row in zip(examples, turns, strict=True)]
         width = max(anchors.shape[1], *map(len, rows))

@@ -33,7 +33,7 @@ from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.trainer.collator import CUT, IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.model_card import training_record
-from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 
 
@@ -470,7 +470,7 @@ def test_options_that_join_texts_are_refused_with_a_calculator(tmp_path, option)
 def test_packing_is_allowed_without_a_calculator(tmp_path, options):
     data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
     lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
-    made = trainer(tmp_path, Dataset.from_list(data), lora, max_length=16, **options)
+    made = trainer(tmp_path, Dataset.from_list(data), lora, BaselineTrainer, max_length=16, **options)
     made.train()
 
 
@@ -491,11 +491,36 @@ def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):
 def test_operand_columns_without_a_calculator_are_ignored_with_a_warning(tmp_path, caplog):
     lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
     with caplog.at_level(logging.WARNING):
-        made = trainer(tmp_path, model=lora)
+        made = trainer(tmp_path, model=lora, cls=BaselineTrainer)
     assert "has no IGC adapter, so the operand columns of the dataset are not used" in caplog.text
     made.train()
     assert not [key for log in made.state.log_history for key in log if key.startswith("igc/")]
     assert "igc" not in made.model.base_model.model.model_tags
+
+
+def test_a_model_without_a_calculator_is_refused_with_the_way_to_attach_one(tmp_path):
+    lora = LoraConfig(target_modules=["q_proj"])
+    message = r"no IGC adapter.*`get_peft_model\(model, IGCConfig\(...\)\)`, or pass `peft_config=IGCConfig\(...\)`"
+    for model, more in (
+        (tiny_model("llama"), {}),
+        (tiny_model("llama"), {"peft_config": lora}),
+        (get_peft_model(tiny_model("llama"), lora), {}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            trainer(tmp_path, model=model, **more)
+    tiny_model("llama").save_pretrained(tmp_path / "base")
+    tokenizer().save_pretrained(tmp_path / "base")
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, model=str(tmp_path / "base"))
+    made = trainer(tmp_path, model=str(tmp_path / "base"), peft_config=small_config(init_weights=True))
+    made.train()
+
+
+def test_a_calculator_that_is_switched_off_is_refused(tmp_path):
+    model = igc_model()
+    model.base_model.disable_adapter_layers()
+    with pytest.raises(ValueError, match="IGC adapter is not active"):
+        trainer(tmp_path, model=model)
 
 
 def test_a_calculator_without_operand_columns_is_trained_with_a_warning(tmp_path, caplog):
