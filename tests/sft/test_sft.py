@@ -630,7 +630,7 @@ def test_a_template_of_another_model_is_refused(base, tmp_path):
 # ------------------------------------------------------------------------------------------ the command
 def test_the_command_prints_all_arguments(capsys):
     with pytest.raises(SystemExit, match="0"):
-        cli.main(["sft", "--help"])
+        cli.main(["sft", "--help-all"])
     printed = capsys.readouterr().out
     assert printed.startswith("usage: peft-igc sft [--config FILE.yaml]")
     assert {"--igc_layer", "--lora_r", "--max_steps", "--dataset_name"} <= set(re.findall(r"--\w+", printed))
