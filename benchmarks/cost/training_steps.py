@@ -44,7 +44,7 @@ from peft_igc.trainer import labels_only
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels_only import score_labels_only
 from peft_igc.trainer.precision import computes_bf16
-from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.base_model import innermost_model
 
 
@@ -193,7 +193,7 @@ def trainer_of(
         disable_tqdm=True,
         dataloader_pin_memory=False,
     )
-    trainer = IGCTrainer(model, args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
+    trainer = BaselineTrainer(model, args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
     trainer.remove_callback(PrinterCallback)
     score_labels_only(innermost_model(model))  # done already for IGC
     return trainer

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data.columns import COLUMNS
+from ..data.columns import COLUMNS, canonical, label
 from ..inference.decoding import eval_mode
 from ..inference.evaluation import generate_answers, longest_text
-from ..numbers.digits import parse_number
+from ..numbers.calculator import Status
 from .answer_loss import ScoredRow, answer_losses, read_row
 from .candidates import SYMBOLS, Calculation, by_model, by_pattern, numbers_of, question_to_model
 
@@ -34,6 +34,7 @@ __all__ = ["Annotated", "Report", "Settings", "annotate", "report_path", "write"
 NOTE, CALL = "{a} {operator} {b} is {result}. ", "{a} {operator} {b} is. "  # with and without the result
 TOKENS_PER_PROPOSAL = 24
 EXAMPLES = 10  # rows that a report shows
+_LONGEST = 10_000  # digits of a number in the rows' own columns: no limit in practice
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,13 @@ class Annotated(NamedTuple):
     report: Report
 
 
+class _Own(NamedTuple):
+    """What the operand columns of a row say: whether it is supervised, and the calculation that it asks for."""
+
+    supervised: bool
+    calculation: Calculation | None
+
+
 class _Choice(NamedTuple):
     """The best candidate of a row, with mean losses in nats per token."""
 
@@ -180,8 +188,8 @@ def annotate(
     return Annotated(made, report)
 
 
-def _own(row: dict[str, Any], check: bool, where: str) -> tuple[Any, Any, Any]:
-    """Removes the operand columns from a row and returns them."""
+def _own(row: dict[str, Any], check: bool, where: str) -> _Own:
+    """Removes the operand columns from a row, and returns what they say."""
     if not check and any(row.get(name) is not None for name in COLUMNS):
         raise ValueError(
             f"{where} has operand columns already. Remove them, or compare with them by `check=True` (`--check`)."
@@ -191,7 +199,17 @@ def _own(row: dict[str, Any], check: bool, where: str) -> tuple[Any, Any, Any]:
     operator, operands, result = (row.pop(name, None) for name in COLUMNS)
     if isinstance(operator, (list, tuple)):
         raise ValueError(f"{where} has several anchors, but annotations are for one. Leave the row out.")
-    return operator, operands, result
+    if operator not in SYMBOLS:
+        return _Own(operator is not None, None)
+    if not isinstance(operands, (list, tuple)) or len(operands) != 2:
+        raise ValueError(f"{where}: `{COLUMNS[1]}` must be a list of two numbers, got {operands!r}.")
+    a, b = (canonical(number, COLUMNS[1], where) for number in operands)
+    if result is None:  # left to the package, which calculates it
+        found = label(operator, a, b, _LONGEST, _LONGEST)
+        return _Own(True, None if isinstance(found, Status) else Calculation(operator, a, b, found))
+    if isinstance(result, str) and not result.lstrip("-").isdecimal():  # a refusal, or a number with a point
+        return _Own(True, None)
+    return _Own(True, Calculation(operator, a, b, canonical(result, COLUMNS[2], where)))
 
 
 class _Scorer:
@@ -291,22 +309,20 @@ def _example(row: ScoredRow, choice: _Choice | None) -> dict[str, Any]:
     return shown | {"annotation": tried if choice.kept else None, "best_candidate": tried, "nats_per_token": losses}
 
 
-def _compare(found: Sequence[Calculation | None], owned: Sequence[tuple[Any, Any, Any]]) -> dict[str, Any]:
+def _compare(found: Sequence[Calculation | None], owned: Sequence[_Own]) -> dict[str, Any]:
     """Compares annotations with the rows' own columns. Rows that are not supervised do not count."""
     counts = dict.fromkeys(("rows", "asking", "kept", "right", "same_result"), 0)
-    for calculation, (operator, operands, result) in zip(found, owned, strict=True):
-        if operator is None:
+    for ours, (supervised, theirs) in zip(found, owned, strict=True):
+        if not supervised:
             continue
-        asks = operator in SYMBOLS and isinstance(result, str) and result.lstrip("-").isdecimal()
         counts["rows"] += 1
-        counts["asking"] += asks
-        counts["kept"] += calculation is not None
-        if calculation is None or not asks:
+        counts["asking"] += theirs is not None
+        counts["kept"] += ours is not None
+        if ours is None or theirs is None:
             continue
-        counts["same_result"] += parse_number(calculation.result) == parse_number(result)
-        ours, theirs = ([parse_number(number) for number in pair] for pair in (calculation[1:3], operands))
-        same = ours == theirs or (operator in "+*" and ours == theirs[::-1])
-        counts["right"] += same and calculation.operator == operator
+        counts["same_result"] += ours.result == theirs.result
+        pairs = [theirs[1:3], theirs[2:0:-1]] if theirs.operator in "+*" else [theirs[1:3]]
+        counts["right"] += ours.operator == theirs.operator and ours[1:3] in pairs
     rates = {"precision": counts["kept"], "recall": counts["asking"]}
     return counts | {name: counts["right"] / of if of else None for name, of in rates.items()}
 

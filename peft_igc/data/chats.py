@@ -72,7 +72,7 @@ class Conversations:
             for _ in range(rng.randint(*self.turns)):
                 before = made[-1] if made else None
                 if before is not None and _is_bare(before) and rng.random() < self.onwards:
-                    made.append(_onward(before["igc_result"], rng))
+                    made.append(_onward(str(before["igc_result"]), rng))
                     continue
                 row = next(source, None)
                 if row is None:
@@ -87,7 +87,7 @@ class Conversations:
 
 def _is_bare(row: Row) -> bool:
     """Whether a turn was answered with an integer alone."""
-    result = row["igc_result"] or ""
+    result = str(row.get("igc_result"))  # as a string or an integer
     return result.lstrip("-").isdigit() and row["completion"][0]["content"] == result
 
 

@@ -29,9 +29,12 @@ __all__ = [
     "EXPRESSION",
     "EXPRESSION_COLUMN",
     "REFUSALS",
+    "ROW_COLUMN",
     "UNRELATED_COLUMN",
     "UNSUPERVISED",
     "StepLabel",
+    "WrongType",
+    "canonical",
     "check_columns",
     "encode_steps",
     "label",
@@ -43,10 +46,15 @@ COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 EXPRESSION_COLUMN = "igc_expression"
 ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)
 UNRELATED_COLUMN = "igc_unrelated"  # of generated rows, which `demo.batches` tokenizes; not read here
+ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, line 17"; made by `peft-igc sft`
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
+
+
+class WrongType(TypeError, ValueError):
+    """A value of an operand column has a wrong type: a fault in the data, as a wrong value is."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +165,7 @@ def check_columns(
         The steps, numbers in canonical form (`"007"` becomes `"7"`).
 
     Raises:
-        TypeError: A value of the wrong type.
+        WrongType: A value of the wrong type.
         ValueError: An unknown operator, an operand that does not fit, a result that contradicts its operands, or
             columns that contradict each other.
     """
@@ -227,7 +235,7 @@ def _check_expression(
 ) -> StepLabel:
     """The label of a step that is given as an expression; other columns must say the same or nothing."""
     if not isinstance(expression, str):
-        raise TypeError(f"{where}: `{EXPRESSION_COLUMN}` must be a string or None, got {expression!r}.")
+        raise WrongType(f"{where}: `{EXPRESSION_COLUMN}` must be a string or None, got {expression!r}.")
     try:
         found = label_expression(expression, limits.of_values)
     except NotAnExpression as error:
@@ -257,13 +265,13 @@ def _is_result(result: Any, found: StepLabel, where: str) -> bool:
         return REFUSALS[result] == found.status
     if isinstance(result, str) and re.fullmatch(r"-?[0-9]+\.[0-9]+", result):
         return found.result is not None and Fraction(result) == Fraction(found.result)
-    return _canonical(result, "igc_result", where) == found.result
+    return canonical(result, "igc_result", where) == found.result
 
 
 def _check_operator(operator: Any, operations: Sequence[str], where: str) -> None:
     """Refuses an operator that the configuration does not have."""
     if not isinstance(operator, str):
-        raise TypeError(f"{where}: `igc_operator` must be a string or None, got {operator!r}.")
+        raise WrongType(f"{where}: `igc_operator` must be a string or None, got {operator!r}.")
     if operator not in operations:
         known = ", ".join(repr(symbol) for symbol in (*operations, NO_ARITHMETIC))
         raise ValueError(
@@ -275,17 +283,24 @@ def _check_operator(operator: Any, operations: Sequence[str], where: str) -> Non
 def _check_operands(operands: Any, where: str) -> tuple[str, str]:
     """The two operands in canonical form."""
     if not isinstance(operands, (list, tuple)):
-        raise TypeError(f"{where}: `igc_operands` must be a list of two numbers, got {operands!r}.")
+        raise WrongType(f"{where}: `igc_operands` must be a list of two numbers, got {operands!r}.")
     if len(operands) != 2:
         raise ValueError(f"{where}: `igc_operands` must hold exactly two numbers, got {list(operands)!r}.")
-    return _canonical(operands[0], "igc_operands", where), _canonical(operands[1], "igc_operands", where)
+    return canonical(operands[0], "igc_operands", where), canonical(operands[1], "igc_operands", where)
 
 
-def _canonical(text: Any, column: str, where: str) -> str:
-    """A number, given as a string or an integer, as a string without leading zeros and without `-0`."""
+def canonical(text: Any, column: str, where: str) -> str:
+    """A number, given as a string or an integer, as a string without leading zeros and without `-0`.
+
+    Whoever reads numbers from operand columns does it with this function, so integers are as good as strings.
+
+    Raises:
+        WrongType: Neither a string nor an integer.
+        ValueError: A string that is no integer.
+    """
     is_integer = isinstance(text, int) and not isinstance(text, bool)
     if not isinstance(text, str) and not is_integer:
-        raise TypeError(
+        raise WrongType(
             f"{where}: `{column}` holds {text!r} of type `{type(text).__name__}`. Write numbers as strings "
             "(`str(number)`) or integers; floats are not exact."
         )
@@ -300,7 +315,7 @@ def _parse_result(result: Any, where: str) -> str | Status:
     """`igc_result` as a canonical number or a status."""
     if isinstance(result, str) and result in REFUSALS:
         return REFUSALS[result]
-    return _canonical(result, "igc_result", where)
+    return canonical(result, "igc_result", where)
 
 
 def _check_fits(number: str, num_digits: int, where: str) -> None:

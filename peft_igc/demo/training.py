@@ -18,7 +18,7 @@ from ..data.dataset import Shuffled
 from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
 from ..trainer.precision import in_bf16
-from ..trainer.trainer import IGCTrainer
+from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from .batches import tokenized, tokenized_rows
 from .settings import DemoSettings
@@ -94,7 +94,7 @@ def made_trainer(
         dataloader_pin_memory=False,
     )
     dataset = IterableDataset.from_generator(tokenized_rows, gen_kwargs={**made, **sizes})
-    trainer = IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
+    trainer = BaselineTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, callbacks=[progress])
     trainer.remove_callback(PrinterCallback)
     score_labels_only(innermost_model(model))  # for a LoRA without a calculator, so that both are trained alike
     return trainer

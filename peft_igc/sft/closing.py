@@ -2,8 +2,9 @@
 
 In: a trainer after its training, and held-out rows with operand columns. Out: a `Closing`: how many calculations were
 read right, wrong, or not at all; at how many refusals the calculator was not silent; and how many whole answers,
-generated from the prompts alone, are right with the calculator and without it. It says in a sentence if nothing was
-learned. Nothing is trained here. Try it: `pytest tests/sft/test_closing.py`
+generated from the prompts alone, are right with the calculator and without it. Every share has its interval, so few
+rows are judged, too. It says in a sentence if nothing was learned. Nothing is trained here.
+Try it: `pytest tests/sft/test_closing.py`
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,11 +36,12 @@ from ..tuner.layer import IGCLayer
 from ..tuner.steps import Step, Writing
 
 
-__all__ = ["FILE_NAME", "Closing", "evaluate_closing", "learned_nothing", "write_closing"]
+__all__ = ["FILE_NAME", "Closing", "evaluate_closing", "held_out_batches", "learned_nothing", "write_closing"]
 
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
-ENOUGH = 20  # calculations or answers below which nothing is claimed
+Batches = list[dict[str, torch.Tensor]]
+Z = 1.96  # of a two-sided interval of 95%
 LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
 GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
 
@@ -76,41 +79,72 @@ class Closing:
         lines = [f"Closing evaluation of {self.rows:,} rows that were held out:"]
         if self.asked:
             silent = self.asked - self.read - self.misread
-            lines.append(
-                f"  {self.read} of {self.asked} calculations are read right, {self.misread} wrong, {silent} not at all"
-            )
+            sure = _shown(self.read, self.asked)
+            told = f"{self.misread} wrong, {silent} not at all"
+            lines.append(f"  {self.read} of {self.asked} calculations are read right {sure}, {told}")
         if self.refusals:
             lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
         if self.answers:
             without = f"without the calculator {self.right_without}"
-            lines.append(f"  {self.right} of {self.answers} whole answers are right, {without}")
+            sure = _shown(self.right, self.answers)
+            lines.append(f"  {self.right} of {self.answers} whole answers are right {sure}, {without}")
         elif self.unanswered:
             lines.append(f"  no answer was generated: {self.unanswered}")
         return "\n".join(lines)
 
     def failure(self) -> str | None:
-        """What was not learned, with a cure; None if something was, or if there are too few rows to say so."""
-        if self.asked >= ENOUGH and self.read < LEAST_READ * self.asked:
+        """What was not learned, with a cure; None if both parts are better than the base, which reads nothing.
+
+        The answers are better if the share of right ones without the calculator is below the interval of those with
+        it. A base that has nearly all of them right itself cannot be bettered.
+        """
+        if self.asked and (not self.read or self.read < LEAST_READ * self.asked):
             return (
                 f"The reading learned next to nothing: {self.read} of {self.asked} held-out calculations are read "
-                "right. Train for more steps (`max_steps`), on more rows, or with another `igc_learning_rate`; if "
-                "`igc/read_accuracy` is high in the log, the held-out rows are of another kind."
+                f"right {_shown(self.read, self.asked)}. Train for more steps (`max_steps`), on more rows, or with "
+                "another `igc_learning_rate`; if `igc/read_accuracy` is high in the log, the held-out rows are of "
+                "another kind."
             )
-        if self.answers >= ENOUGH and self.right <= self.right_without and self.right < GOOD * self.answers:
+        if not self.answers or self.right >= GOOD * self.answers:
+            return None
+        counts = (
+            f"{self.right} of {self.answers} held-out answers are right, and {self.right_without} without the "
+            f"calculator {_shown(self.right, self.answers, ' with it')}"
+        )
+        if self.right <= self.right_without:
             return (
-                f"The writing learned nothing: {self.right} of {self.answers} held-out answers are right, and "
-                f"{self.right_without} without the calculator. Train for more steps (`max_steps`), or with another "
+                f"The writing learned nothing: {counts}. Train for more steps (`max_steps`), or with another "
                 "`igc_learning_rate`."
+            )
+        if interval(self.right, self.answers)[0] <= self.right_without / self.answers:
+            return (
+                f"The answers may be no better than the base's: {counts}. Hold out more rows (`igc_held_out`), train "
+                "for more steps (`max_steps`), or with another `igc_learning_rate`."
             )
         return None
 
 
-def evaluate_closing(trainer: Any, rows: Any) -> Closing:
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Wilson's interval of 95% for a share, of which `count` of `of` were observed."""
+    share, weight = count / of, Z * Z / of
+    middle, half = share + weight / 2, Z * math.sqrt(share * (1 - share) / of + weight / (4 * of))
+    low, high = ((middle + sign * half) / (1 + weight) for sign in (-1, 1))
+    return (low if count else 0.0), (high if count < of else 1.0)
+
+
+def _shown(count: int, of: int, what: str = "") -> str:
+    """The interval of a share in words."""
+    low, high = interval(count, of)
+    return f"(95% interval{what} {100 * low:.0f} to {100 * high:.0f}%)"
+
+
+def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) -> Closing:
     """Evaluates the calculator of a trainer, in this process alone. The model is in eval mode meanwhile.
 
     Args:
         trainer: An `IGCTrainer` whose model is not sharded.
         rows: A `datasets.Dataset` with operand columns, not tokenized.
+        batches: Those of `held_out_batches`, if they were made before.
     """
     model = trainer.model
     config = active_config(model)
@@ -118,19 +152,35 @@ def evaluate_closing(trainer: Any, rows: Any) -> Closing:
     with eval_mode(model), torch.no_grad():
         if config is not None and config.shortcut != ONLY:  # otherwise nothing is read
             with trainer.compute_loss_context_manager():  # the autocast of the training
-                counts = _read(trainer, model, rows)
+                counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
         asking = rows.select([index for index, row in enumerate(rows) if _asks(row)])
         counts |= _answered(trainer, model, asking)
     return Closing(len(rows), **counts)
 
 
-def _read(trainer: Any, model: Any, rows: Any) -> dict[str, int]:
-    """What the calculator reads at the anchors of rows, compared with their labels."""
+def held_out_batches(trainer: Any, rows: Any) -> Batches:
+    """The batches of held-out rows. Made before the training, they show faulty rows by then.
+
+    Args:
+        trainer: An `IGCTrainer`.
+        rows: As for `evaluate_closing`.
+
+    Raises:
+        TypeError, ValueError: As of `RowCheck` and `IGCDataCollator`.
+    """
     prepared = trainer._prepare_dataset(rows, trainer.processing_class, trainer.args, False, None, "held-out")
-    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    made = []
     for start in range(0, len(prepared), BATCH_SIZE):
         batch = trainer.data_collator([prepared[i] for i in range(start, min(start + BATCH_SIZE, len(prepared)))])
-        batch = {name: value.to(model.device) for name, value in batch.items() if torch.is_tensor(value)}
+        made.append({name: value for name, value in batch.items() if torch.is_tensor(value)})
+    return made
+
+
+def _read(model: Any, batches: Batches) -> dict[str, int]:
+    """What the calculator reads at the anchors of rows, compared with their labels."""
+    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    for batch in batches:
+        batch = {name: value.to(model.device) for name, value in batch.items()}
         seen: list[Step] = []
 
         def keep(event: Step | Writing, seen: list[Step] = seen) -> None:
@@ -211,9 +261,15 @@ def _without_calculator(model: Any) -> Iterator[None]:
 
 
 def write_closing(closing: Closing, folder: str | Path) -> None:
-    """Writes the counts into the output folder, for `learned_nothing` and for users."""
-    found = dataclasses.asdict(closing) | {"failure": closing.failure()}
+    """Writes the counts into the output folder, for `learned_nothing` and for users, and into the model card."""
+    failure = closing.failure()
+    found = dataclasses.asdict(closing) | {"failure": failure}
     (Path(folder) / FILE_NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    card = Path(folder) / "README.md"
+    if card.is_file():
+        verdict = [] if failure is None else [f"**Not fit for use.** {failure}"]
+        text = "\n\n".join(["\n## Closing evaluation", *verdict, f"```\n{closing.format()}\n```"])
+        card.write_text(f"{card.read_text(encoding='utf-8').rstrip()}\n{text}\n", encoding="utf-8")
 
 
 def learned_nothing(folder: str | Path) -> bool:

@@ -14,13 +14,15 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN
 from ..data.dataset import to_dataset
+from ..data.label_summary import similar_columns
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 from ..data.wording.templates import FEW
 from ..data.wording.wording import TRAINING
 from ..tuner.config_values import SIZES
 from .arguments import IGCArguments
+from .sources import with_named_rows
 
 
 __all__ = ["generated_rows", "join", "load_corpora"]
@@ -30,6 +32,8 @@ CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
 CHAT_PAIR = f"{PAIR} of messages"
 ALPACA = {"instruction", "output"}
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
+# Suffixes with which a name is that of a file, and of no dataset on the hub.
+FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
 
@@ -105,6 +109,8 @@ def load_corpora(
         parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
     for name, part in parts.items():
         _check_form(name, part, training.dataset_text_field)
+        if arguments.has_igc:
+            _check_spelling(name, part)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
     train = join(parts, training.assistant_only_loss)
@@ -143,7 +149,8 @@ def _mixed(mixture: Any) -> dict[str, Any]:
         options = {name: getattr(entry, name) for name in ("name", "data_dir", "data_files", "split")}
         part = _load(entry.path, streaming=mixture.streaming, **options)
         name = entry.path if entry.path not in parts else f"{entry.path} ({len(parts) + 1})"
-        parts[name] = part if entry.columns is None else part.select_columns(entry.columns)
+        row_names = {ROW_COLUMN} & set(part.column_names or ())
+        parts[name] = part if entry.columns is None else part.select_columns([*entry.columns, *row_names])
     fractions = [entry.fraction for entry in mixture.datasets]
     if all(fraction is None for fraction in fractions):
         return parts
@@ -177,7 +184,7 @@ def _load(path: str, **options: Any) -> Any:
             raise ValueError(f"The dataset `{path}` is empty: expected one JSON object per line.")
     elif here.is_dir():
         source = str(here)
-    elif path[:1] in "./~" or path.count("/") > 1:
+    elif path[:1] in "./~" or path.count("/") > 1 or here.suffix.lower() in FILES:
         raise FileNotFoundError(f"`{path}` does not exist. Pass a JSONL or parquet file, or a folder of such files.")
     try:
         found = load_dataset(source, **options)
@@ -187,23 +194,8 @@ def _load(path: str, **options: Any) -> Any:
         because = error.__cause__ or error
         raise ValueError(f"The dataset `{path}` cannot be loaded: {because}") from error
     if isinstance(found, dict):  # of splits
-        return {split: _numbers_as_text(part) for split, part in found.items()}
-    return _numbers_as_text(found)
-
-
-def _numbers_as_text(part: Any) -> Any:
-    """Operands and results that a file holds as integers as strings, so that datasets can be joined."""
-    from datasets import LargeList, List, Value
-
-    def as_text(feature: Any) -> Any:
-        if isinstance(feature, (List, LargeList)):
-            return List(as_text(feature.feature))
-        return Value("string") if isinstance(feature, Value) and "int" in feature.dtype else feature
-
-    for name, feature in (part.features or {}).items():
-        if name in COLUMNS[1:] and as_text(feature) != feature:
-            part = part.cast_column(name, as_text(feature))
-    return part
+        return {split: with_named_rows(part, path) for split, part in found.items()}
+    return with_named_rows(found, path)
 
 
 def _check_form(name: str, part: Any, text_field: str) -> None:
@@ -219,7 +211,22 @@ def _check_form(name: str, part: Any, text_field: str) -> None:
             "These are Alpaca's: write `instruction`, with `input` after it, as `prompt`, and `output` as "
             "`completion`."
         )
-    raise ValueError(f"The dataset `{name}` has the columns {', '.join(sorted(columns))}. {cure}")
+    raise ValueError(f"The dataset `{name}` has the columns {_listed(columns)}. {cure}")
+
+
+def _listed(columns: set[str]) -> str:
+    """The columns that a dataset has, for an error message."""
+    return ", ".join(sorted(columns - {ROW_COLUMN}))
+
+
+def _check_spelling(name: str, part: Any) -> None:
+    """Refuses columns with our prefix whose names are almost those of operand columns: nobody would read them."""
+    for column, meant in similar_columns(part.column_names or ()).items():
+        if column.lower().startswith("igc"):
+            raise ValueError(
+                f"The dataset `{name}` has the column `{column}`, which is not read. Did you mean `{meant}`? Rename "
+                "the column."
+            )
 
 
 def _form(name: str, part: Any) -> str:
@@ -229,8 +236,8 @@ def _form(name: str, part: Any) -> str:
     held = [form for form, needed in forms.items() if needed <= columns]
     if len(held) != 1 or (held == [CHAT] and "prompt" in columns):
         raise ValueError(
-            f"`{name}` has the columns {', '.join(sorted(columns))}. In a mixture each dataset has either {CHAT}, "
-            f"or {PAIR}, or {TEXT}: choose with `columns`."
+            f"`{name}` has the columns {_listed(columns)}. In a mixture each dataset has either {CHAT}, or {PAIR}, or "
+            f"{TEXT}: choose with `columns`."
         )
     # A column of messages has a nested feature without `dtype`.
     if held == [PAIR] and getattr(part.features["prompt"], "dtype", None) not in ("string", "large_string"):

@@ -1,6 +1,7 @@
-"""`SFTParser`: TRL's argument parser, with a help page that begins with the calculator and with early refusals.
+"""`SFTParser`: TRL's argument parser, with a help page of one screen, one of all arguments, and early refusals.
 
-In: a command line. Out: what `TrlParser` returns. Unknown arguments are looked for before any value is checked:
+In: a command line. Out: what `TrlParser` returns. The defaults on both pages are those of a run, which are not always
+those of the parser (`defaults.fill`). Unknown arguments are looked for before any value is checked:
 `TrainingArguments` looks at the machine in its `__post_init__`, and its message about a missing GPU would come first.
 Try it: `peft-igc sft --help`, `pytest tests/sft/test_parser.py`
 """
@@ -9,6 +10,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
+import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,8 @@ from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser
 from ..trainer.config import IGCSFTConfig
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import SIZES
-from .arguments import ASSISTANT_HEADER, IGCArguments
+from .arguments import ASSISTANT_HEADER, CONFIDENCE, IGCArguments
+from .defaults import device_arguments, fill
 
 
 __all__ = ["SFTParser"]
@@ -27,10 +32,21 @@ __all__ = ["SFTParser"]
 TYPES = (ScriptArguments, IGCSFTConfig, ModelConfig, DatasetMixtureConfig, IGCArguments)
 # Arguments of TRL and transformers that almost every run sets; they come before the hundred others.
 OFTEN = (
-    "model_name_or_path output_dir dataset_name eval_strategy max_steps num_train_epochs learning_rate "
+    "model_name_or_path output_dir dataset_name eval_strategy max_steps learning_rate "
     "per_device_train_batch_size gradient_accumulation_steps max_length seed bf16 use_cpu save_steps "
     "resume_from_checkpoint enable_jit_checkpoint report_to"
 ).split()
+# Those of the page of one screen, ours first.
+SHORT = (
+    "igc_adapter igc_init_from igc_train_base igc_interface igc_anchors igc_layer igc_num_digits igc_operations "
+    "igc_confidence igc_generated_rows igc_held_out igc_learning_rate igc_muon_learning_rate igc_writing_every "
+    "igc_exact_match"
+).split()
+SHORT_OFTEN = (
+    "model_name_or_path output_dir dataset_name eval_strategy max_steps learning_rate "
+    "per_device_train_batch_size max_length seed use_cpu bf16 resume_from_checkpoint report_to"
+).split()
+WIDTH, ABOUT = 119, 59  # columns of that page, and the one at which the texts begin
 EXAMPLES = """\
 examples:
   peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
@@ -49,14 +65,45 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         return text if not default or "(default" in text else f"{text} (default: {default})"
 
 
+class _HelpAll(argparse.Action):
+    """Prints the page of all arguments, and ends the program."""
+
+    def __call__(self, parser: Any, *args: Any, **kwargs: Any) -> None:
+        parser._print_message(parser.format_help_all(), sys.stdout)
+        parser.exit()
+
+
+@functools.cache
+def _of_a_run() -> dict[str, Any]:
+    """The values in a run without any argument that the parser's own defaults are not."""
+    parser = SFTParser()
+    device = device_arguments(set())
+    try:
+        parsed = parser.parse_args_and_config(device, return_remaining_strings=True)
+    except ValueError:  # this machine lacks what `TrainingArguments` asks for: a run says so, the help page does not
+        return {}
+    script, training, _, mixture, arguments, _ = parsed
+    before = dict(vars(training)) | vars(arguments)
+    fill(script, training, mixture, arguments, set())
+    after = dict(vars(training)) | vars(arguments)
+    found = {name: value for name, value in after.items() if value != before[name]}
+    found |= {name: getattr(training, name) for name in ("use_cpu", "bf16") if f"--{name}" in device}
+    # The calculator does not follow TRL's `learning_rate` of 2e-5. A LoRA has a rate of ours, too (`LORA_RATE`).
+    return found | {"learning_rate": training.calculator_learning_rate}
+
+
 def _default(action: argparse.Action) -> str:
     """The default of an argument as text; empty for None, of which the help text tells the meaning."""
     name = action.dest.removeprefix("igc_")
     fields = {f.name: f for f in dataclasses.fields(IGCConfig)}
+    if action.dest in _of_a_run():
+        return str(_of_a_run()[action.dest])
     if action.default is not None or not action.dest.startswith("igc_"):
         return "" if action.default is None else str(action.default)
     if name == "anchors":
         return ASSISTANT_HEADER
+    if name == "confidence":
+        return str(CONFIDENCE)
     if name in SIZES["tokens"] or name in SIZES["hidden"]:
         held = {interface: sizes[name] for interface, sizes in reversed(SIZES.items()) if name in sizes}
         return ", ".join(f"{size} ({interface})" for interface, size in held.items())
@@ -78,6 +125,9 @@ class SFTParser(TrlParser):
         usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
         super().__init__(
             TYPES, prog=prog, usage=usage, epilog=EXAMPLES, allow_abbrev=False, formatter_class=_Formatter
+        )
+        self.add_argument(
+            "--help_all", "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all arguments"
         )
 
     def unrecognized(self, argv: Sequence[str]) -> list[str]:
@@ -110,7 +160,14 @@ class SFTParser(TrlParser):
         return [text for action in self._actions for text in action.option_strings]
 
     def format_help(self) -> str:
-        """The help page: the calculator, what most runs set, then everything else by its origin."""
+        """The help page of one screen, a line for each argument: ours, then what most runs set of the others."""
+        named = {action.dest: action for action in reversed(self._actions)}
+        lines = [f"usage: {self.prog} [--config FILE.yaml] [--ARGUMENT VALUE ...]", ""]
+        lines += [f"{'argument (--help-all shows all)':<33} default", *(_line(named[name]) for name in SHORT), ""]
+        return "\n".join([*lines, *(_line(named[name]) for name in SHORT_OFTEN), "", EXAMPLES])
+
+    def format_help_all(self) -> str:
+        """The page of all arguments: the calculator, what most runs set, then everything else by its origin."""
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, [])
         for title, actions in self._sections():
@@ -134,6 +191,13 @@ class SFTParser(TrlParser):
             sections.append((title, [action for action in left if action.dest in names]))
             left = [action for action in left if action.dest not in names]
         return [*sections, ("training (TRL's SFTConfig, transformers' TrainingArguments)", left)]
+
+
+def _line(action: argparse.Action) -> str:
+    """An argument, the default in a run, and the first sentence about it, in one line."""
+    about = (action.help or "").partition("of `IGCConfig`: ")[2] or (action.help or "").partition(". ")[0]
+    named = f"  --{action.dest:<29} {_default(action):<24} "
+    return (named + textwrap.shorten(about.rstrip("."), WIDTH - ABOUT, placeholder=" ...")).rstrip()
 
 
 def _field_names(kind: Any) -> set[str]:

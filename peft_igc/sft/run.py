@@ -25,19 +25,21 @@ from transformers import AutoTokenizer, set_seed
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..data.label_summary import summarize
+from ..data.columns import COLUMNS, EXPRESSION_COLUMN, supervised_rows
+from ..data.label_summary import similar_columns, summarize
 from ..inference.loading import TINY, find_adapter, find_base
 from ..trainer.config import IGCSFTConfig
 from ..trainer.labels_only import score_labels_only
 from ..trainer.learning_rates import name_rates
-from ..trainer.trainer import IGCTrainer
+from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
+from ..tuner.config_values import ONLY
 from ..tuner.model import CHILD
 from ..tuner.saving.beside import LOW_RANK
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, check, igc_config
-from .closing import FILE_NAME, evaluate_closing, learned_nothing, write_closing
+from .closing import FILE_NAME, evaluate_closing, held_out_batches, learned_nothing, write_closing
 from .continuation import attach_saved, saved_config
 from .datasets import load_corpora
 from .defaults import device_arguments, fill, given_names
@@ -122,17 +124,19 @@ def main(
     (train, test), held = load_corpora(script_args, dataset_args, training_args, igc_args, conversational), None
     if config is not None:
         alone = not (script_args.dataset_name or dataset_args.datasets)
+        _check_annotated(train, config, training_args, igc_args)
         train, held = hold_out(train, test, igc_args, training_args.seed, alone, conversational)
         _describe(train, config, training_args, igc_args)
     set_seed(training_args.seed)  # for the adapter's initial weights
     model = _base(source, training_args, model_args)
     model = _attach(model, config, training_args, model_args, igc_args)
-    trainer = IGCTrainer(
+    trainer = (BaselineTrainer if config is None else IGCTrainer)(
         model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
     )
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     name_rates(trainer)
+    batches = None if held is None else held_out_batches(trainer, held)
     trainer.train(resume_from_checkpoint=resume)
     if stopped_by_a_signal(trainer):
         end(trainer)
@@ -148,10 +152,8 @@ def main(
         folder = str(Path(training_args.output_dir) / "base")
         config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
         config.save_pretrained(training_args.output_dir)
-    failure = None if config is None else _close(trainer, held)
-    trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args))
-    if failure:
-        logger.warning(f"It is saved, but of no use yet. {failure}")
+    failure = None if config is None else _close(trainer, held, batches)
+    trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args, failure))
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
@@ -252,6 +254,28 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
     return model
 
 
+def _check_annotated(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
+    """Refuses training rows that teach a new calculator nothing.
+
+    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or what is beside it.
+    """
+    names = train.column_names
+    if names is None or igc_args.igc_init_from is not None:
+        return
+    if config.shortcut == ONLY or not training_args.igc_loss_weight:  # the reading is not trained on purpose
+        return
+    if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
+        return
+    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
+    cure = f"Probably meant: {', '.join(meant)}; rename the columns." if meant else (
+        "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+    )
+    raise ValueError(
+        f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
+        f"read nothing. {cure}"
+    )
+
+
 def _describe(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
     """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
     state, summary = PartialState(), summarize(train)
@@ -267,7 +291,7 @@ def _describe(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCAr
     state.print(f"Learning rate: {rates}.")
 
 
-def _close(trainer: IGCTrainer, held: Any) -> str | None:
+def _close(trainer: IGCTrainer, held: Any, batches: Any) -> str | None:
     """Evaluates held-out rows, prints the counts and writes them; returns what was not learned, if so."""
     say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
     reason = None
@@ -284,7 +308,7 @@ def _close(trainer: IGCTrainer, held: Any) -> str | None:
         return None
     failure = None
     if trainer.is_world_process_zero():  # the model is whole in each process
-        closing = evaluate_closing(trainer, held)
+        closing = evaluate_closing(trainer, held, batches)
         write_closing(closing, folder)
         say(closing.format())
         failure = closing.failure()
@@ -300,14 +324,15 @@ def _save_base(trainer: IGCTrainer, folder: Path) -> None:
     trainer.processing_class.save_pretrained(folder)
 
 
-def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments) -> str:
-    """The last line of a run: a command that uses the saved files."""
+def _how_to_try(folder: str, model_args: Any, igc_args: IGCArguments, failure: str | None) -> str:
+    """The end of a run's output: what was not learned, if so, and a command that uses the saved files."""
+    saved = f"Saved, but not fit for use: {failure}\n" if failure else "Saved. "
     base, question = model_args.model_name_or_path, '"What is 58 times 36?"'
     if igc_args.has_igc:
         base = f"{folder}/base" if igc_args.igc_train_base else base
-        return f"Saved. Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
+        return f"{saved}Load and trace it: peft-igc trace --base {base} --adapter {folder} {question}"
     model = f"--base {base} --adapter {folder}" if igc_args.has_lora else f"--base {folder}"
-    return f"Saved. Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
+    return f"{saved}Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 
 
 def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:

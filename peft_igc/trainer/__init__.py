@@ -1,6 +1,6 @@
 """Training: TRL's `SFTTrainer` with operand columns and the auxiliary reading loss.
 
-* `config`, `trainer`: `IGCSFTConfig` and `IGCTrainer`; `collator`: batches with operand columns;
+* `config`, `trainer`: `IGCSFTConfig`, `IGCTrainer` and `BaselineTrainer`; `collator`: batches with operand columns;
   `expression_check`: their expressions compared with the texts.
 * `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;
@@ -14,7 +14,7 @@ their dependencies. Start with `trainer`.
 """
 
 from .config import IGCSFTConfig
-from .trainer import IGCTrainer
+from .trainer import BaselineTrainer, IGCTrainer
 
 
-__all__ = ["IGCSFTConfig", "IGCTrainer"]
+__all__ = ["BaselineTrainer", "IGCSFTConfig", "IGCTrainer"]

@@ -13,17 +13,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
+from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, UNSUPERVISED, StepLabel, check_columns, encode_steps
+from ..data.columns import (
+    ALL_COLUMNS,
+    EXPRESSION_COLUMN,
+    ROW_COLUMN,
+    UNSUPERVISED,
+    StepLabel,
+    check_columns,
+    encode_steps,
+)
 from ..data.exact_values import ValueLimits
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
@@ -44,7 +54,7 @@ BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there
 UNREAD = "igc_unread"  # why expressions of the row are not read from its text, "" if all are; with `igc_expression`
 # Of each token of a tokenized row, whether a number there is unrelated to what is asked: 1, 0, or -100 for not known.
 UNRELATED_TOKENS = "igc_unrelated_tokens"
-ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, UNRELATED_TOKENS)
+ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, UNRELATED_TOKENS, ROW_COLUMN)
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
 
@@ -62,6 +72,10 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             Config of the adapter that is trained: limits of the numbers, operations, anchors.
         tokenizer (*optional*):
             Tokenizer of the rows, for the token of a space and to show faulty rows as text. `None`: as token ids.
+        needs_columns (`bool`, *optional*, defaults to `True`):
+            Whether batches of which no row has an operand column, not even one that is None, are refused: a trainer
+            with `remove_unused_columns=True` has removed them. `IGCTrainer`, which keeps them, sets it to `False`.
+            Such a batch then has no targets.
 
     Raises:
         TypeError: A column has a wrong type.
@@ -74,6 +88,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     igc_config: IGCConfig | None = None
     tokenizer: Any = None
+    needs_columns: bool = True
 
     def __post_init__(self) -> None:
         if self.igc_config is None:
@@ -95,10 +110,20 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Makes the batch of `examples`."""
         assert self.igc_config is not None
+        has_columns = any(name in example for example in examples for name in ALL_COLUMNS)
+        if self.needs_columns and not has_columns:
+            raise ValueError(
+                f"The rows have no operand column, only {', '.join(sorted(examples[0]))}, so the reading would learn "
+                "nothing. Other trainers than `IGCTrainer` remove operand columns before the collator: set "
+                "`remove_unused_columns=False`, or use `IGCTrainer`. If there are none on purpose, set "
+                "`IGCDataCollator(needs_columns=False)`."
+            )
         if self._respell is not None:  # rows that `IGCTrainer` prepared are respelled already, which changes nothing
             examples = [{**example, **self._respell(example)} for example in examples]
         batch: dict[str, Any] = super().torch_call(examples)
         anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
+        if not has_columns:  # no targets: the model knows then that it gets none, and says so
+            return batch | {"igc_anchors": anchors}
         turns = _turns(anchors, batch["input_ids"], batch["labels"], self.igc_config)
         rows = [self._steps(example, turns_of_row) for example, turns_of_row in zip(examples, turns, strict=True)]
         width = max(anchors.shape[1], *map(len, rows))
@@ -181,7 +206,8 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         ids = list(example["input_ids"][:end])
         text = ids if self.tokenizer is None else self.tokenizer.decode(ids)
         shown = repr(text)
-        return f"row {shown if len(shown) <= 120 else f'{shown[:40]} ... {shown[-80:]}'}"
+        shown = shown if len(shown) <= 120 else f"{shown[:40]} ... {shown[-80:]}"
+        return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
 
 
 def _padded(rows: list[list[int]], valid: torch.Tensor) -> torch.Tensor:
@@ -282,17 +308,58 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
     )
 
 
-def warn_of_cut(dataset_name: str, max_length: int | None, rows: str) -> None:
+def report_cut(dataset: Any, dataset_name: str, max_length: int) -> None:
+    """Says which part of a dataset truncation leaves without supervised steps, and the length that would do.
+
+    Args:
+        dataset: A dataset that `RowCheck` has been applied to, not cut yet.
+        dataset_name: Name of the dataset.
+        max_length: The length to which rows are cut.
+
+    Raises:
+        ValueError: No step of a training set is left, so the reading would learn nothing.
+    """
+    lost = [max(count, 0) for count in dataset[CUT]]
+    if not any(lost):
+        return
+    names = [name for name in (ALL_COLUMNS[0], EXPRESSION_COLUMN) if name in dataset.column_names]
+    steps = [_supervised(entries) for entries in zip(*(dataset[name] for name in names), strict=True)]
+    at = [index for index, count in enumerate(lost) if count]
+    rows, longest = len(at), max(map(len, dataset.select(at)["input_ids"]))
+    if dataset_name == "train" and sum(lost) == sum(steps):
+        raise ValueError(
+            f"{_length(max_length)} cuts all {rows} rows with operands of the {dataset_name} dataset before their "
+            f"anchors, so the reading would learn nothing. Set `max_length={longest}`, the length of the longest one, "
+            "or shorten the prompts."
+        )
+    cure = f"These are {rows / len(lost):.1%} of its rows; `max_length={longest}` would do for all of them."
+    warn_of_cut(dataset_name, max_length, f"{rows} of {len(lost)} rows", cure)
+
+
+def _supervised(entries: Sequence[Any]) -> int:
+    """The number of supervised steps of a row, from its operators and its expressions."""
+    lists = [one if isinstance(one, list) else [one] for one in entries if one is not None]
+    return sum(any(one is not None for one in step) for step in itertools.zip_longest(*lists))
+
+
+def _length(max_length: int | None) -> str:
+    """`max_length` with its value, and that it is TRL's default if it may not have been given."""
+    is_default = max_length == SFTConfig.max_length
+    return f"`max_length={max_length}`{', the default,' if is_default else ''}"
+
+
+def warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str = "Set `max_length` higher.") -> None:
     """Warns that truncation removes supervised steps.
 
     Args:
         dataset_name: Name of the dataset.
         max_length: The length to which rows are cut.
         rows: The rows that lose steps, such as `"3 of 100 rows"`.
+        cure: What to do.
     """
     logger.warning(
-        f"`max_length={max_length}` cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
-        "steps removed are not supervised, and rows without a remaining label are dropped. Set `max_length` higher."
+        f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
+        f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
     )
 
 
@@ -411,7 +478,7 @@ class RowCheck:
 
     def _checked(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
         """The columns of a row; without `UNREAD` if no step has an expression."""
-        where = f"{self.dataset_name} dataset, row {index}"
+        where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()

@@ -4,8 +4,8 @@
 
 In: a dataset as for `SFTTrainer`, with operand columns (`data.columns`). Out: a trained adapter, logs and model cards.
 The model computes the reading loss and returns it as a field of its output; the trainer weights it, adds it to the
-language-model loss and logs it. Without an IGC adapter the class behaves as `SFTTrainer`. The trainer depends on
-internals of TRL 1.16 and transformers 5.23; comments name the places.
+language-model loss and logs it. A model without an IGC adapter is refused; `BaselineTrainer` takes it, and behaves as
+`SFTTrainer` then. The trainer depends on internals of TRL 1.16 and transformers 5.23; comments name the places.
 Try it: `pytest tests/trainer/test_trainer.py`
 
 Shapes: B rows, T positions, A anchors per row.
@@ -37,9 +37,10 @@ from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import ONLY
 from ..tuner.hooks import active_config
+from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save
-from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, warn_of_cut, warn_of_unread
+from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
 from .config import IGCSFTConfig
 from .exact_match import ExactMatch
 from .labels_only import score_labels_only
@@ -58,7 +59,7 @@ from .reading_only import (
 from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
 
 
-__all__ = ["IGCSFTConfig", "IGCTrainer"]
+__all__ = ["BaselineTrainer", "IGCSFTConfig", "IGCTrainer"]
 
 logger = get_logger(__name__)
 
@@ -91,9 +92,11 @@ class IGCTrainer(SFTTrainer):
             As in [`~trl.SFTTrainer`]. A custom collator has to make the `igc_*` tensors itself.
 
     Raises:
-        ValueError: The model has an IGC adapter and rows would be packed; operand columns of a row are faulty; or an
-            option is not supported for this model, these rows or several processes.
+        ValueError: The model has no active IGC adapter; rows would be packed; operand columns of a row are faulty; or
+            an option is not supported for this model, these rows or several processes.
     """
+
+    needs_calculator = True  # whether a model without an IGC adapter is refused
 
     # Declared for the type checker, because TRL's attributes are not typed.
     _tag_names: list[str]
@@ -118,6 +121,8 @@ class IGCTrainer(SFTTrainer):
         peft_config = kwargs.get("peft_config")
         own = peft_config if isinstance(peft_config, IGCConfig) else None
         self._igc_config = active_config(model) if own is None and isinstance(model, nn.Module) else own
+        if isinstance(model, nn.Module):
+            self._refuse_absent(model)
         if self._igc_config is not None:
             self._tag_names = [*self._tag_names, "igc"]
             _refuse_packing(args)
@@ -125,6 +130,7 @@ class IGCTrainer(SFTTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
+        self._refuse_absent(self.model)
         _put_fused_head_on_the_base(self.model, self._igc_config is not None)
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
@@ -153,14 +159,48 @@ class IGCTrainer(SFTTrainer):
                 f"The training dataset has {lack}, so the reading is not trained. "
                 "Add operands, unless you only want to train the writing."
             )
-        # TRL's default collator, and no subclass of it, which would be custom.
+        self._use_our_collator(has_columns)
+
+    def _use_our_collator(self, has_columns: bool) -> None:
+        """Replaces TRL's default collator, and no subclass of it, which would be custom."""
         if type(self.data_collator) is DataCollatorForLanguageModeling:
             fields = {f.name: getattr(self.data_collator, f.name) for f in dataclasses.fields(self.data_collator)}
-            self.data_collator = IGCDataCollator(**fields, igc_config=self._igc_config, tokenizer=self._tokenizer)
-        elif has_columns and not isinstance(self.data_collator, IGCDataCollator):
+            fields |= {"igc_config": self._igc_config, "tokenizer": self._tokenizer, "needs_columns": False}
+            self.data_collator = IGCDataCollator(**fields)
+        elif isinstance(self.data_collator, IGCDataCollator):
+            self.data_collator = copy.copy(self.data_collator)
+            self.data_collator.needs_columns = False  # this trainer does not remove them
+        elif has_columns:
             logger.warning(
                 f"The operand columns are passed to `{type(self.data_collator).__name__}`, which has to convert them "
                 "to the `igc_*` tensors. Leave `data_collator` out, or derive yours from `IGCDataCollator`."
+            )
+
+    def _refuse_absent(self, model: nn.Module) -> None:
+        """Refuses a model without an active IGC adapter."""
+        if self._igc_config is not None or not self.needs_calculator:
+            return
+        if any(isinstance(module, IGCLayer) for module in model.modules()):
+            raise ValueError(
+                "The model's IGC adapter is not active, so no calculator would be trained. Activate it with "
+                "`model.set_adapter(name)`, or `model.base_model.enable_adapter_layers()` if adapters are disabled."
+            )
+        raise ValueError(
+            "The model has no IGC adapter, so no calculator would be trained. Attach one with "
+            "`get_peft_model(model, IGCConfig(...))`, or pass `peft_config=IGCConfig(...)`. To train a baseline "
+            "without one, use `BaselineTrainer` or TRL's `SFTTrainer`."
+        )
+
+    def _refuse_frozen(self) -> None:
+        """Refuses a training in which nothing would be trained.
+
+        A frozen calculator beside weights that are trained is left alone: that is how a LoRA is trained for one.
+        """
+        if self._igc_config is not None and not any(p.requires_grad for p in self.model.parameters()):
+            raise ValueError(
+                "No parameter of the model is trained: its IGC adapter was loaded for inference. Load it with "
+                "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, or set `requires_grad_(True)` on what "
+                "is to be trained."
             )
 
     def _prepare_dataset(
@@ -192,9 +232,7 @@ class IGCTrainer(SFTTrainer):
         with global_then_local_main_first():  # the other processes load the result from the cache of `datasets`
             dataset = dataset.map(check, with_indices=True, **map_kwargs)
         if not is_stream:
-            cut = sum(lost > 0 for lost in dataset[CUT])
-            if cut:
-                warn_of_cut(dataset_name, args.max_length, f"{cut} of {len(dataset)} rows")
+            report_cut(dataset, dataset_name, args.max_length)
             if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
                 warn_of_unread(dataset_name, f"{len(unread)} of {len(dataset)} rows", unread[0])
         return prepare(dataset, processing_class, args, packing, None, dataset_name)
@@ -399,6 +437,7 @@ class IGCTrainer(SFTTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the parent's, but `True` resumes from the last complete checkpoint. Plots the curves at the end."""
         self._igc_kept_step = None
+        self._refuse_frozen()
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         result = super().train(resume_from_checkpoint, *args, **kwargs)
@@ -450,6 +489,16 @@ class IGCTrainer(SFTTrainer):
             sets["evaluation"] = self.eval_dataset
         record = training_record(self.state.log_history, self.state.global_step, self._igc_kept_step, sets)
         write_sections(folder / "README.md", self.model.config.name_or_path, adapter, record)
+
+
+class BaselineTrainer(IGCTrainer):
+    """
+    `IGCTrainer` that also takes models without a calculator, for baselines that are trained by the same code.
+
+    Without an IGC adapter it trains as [`~trl.SFTTrainer`] does, to the same bits, and operand columns are not used.
+    """
+
+    needs_calculator = False
 
 
 def _put_fused_head_on_the_base(model: nn.Module, has_calculator: bool) -> None:

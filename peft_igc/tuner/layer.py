@@ -40,6 +40,7 @@ from .saving.offloaded import bring_back
 from .state.cache import State, States, find_cache, states_of
 from .state.text_state import StaticText, Steps, TextState
 from .steps import read_and_calculate
+from .untaught import Untaught
 from .writing import Writer, first_to_write, is_silent, write
 
 
@@ -81,6 +82,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self._readers: dict[str, str] = {}
         self._used: set[str] = set()  # adapters that have run
         self.is_told = False  # whether a user was told that this layer's hooks are bypassed
+        self._untaught = Untaught()
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         # `prepend`: hooks that record hidden states run after this one, so they record the updated states.
@@ -99,6 +101,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         else:
             reader.read_two_digits()
         self.igc_config[adapter_name] = config
+        self._untaught.forget(adapter_name)
         self._readers[adapter_name] = f"{_PROCESS}:{next(_count)}"
         # New modules are in training mode, and the model may not be: `model.eval()`, then `add_adapter`.
         self.igc_input_mapping[adapter_name] = reader.train(self.training)
@@ -194,6 +197,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if active[0] not in self._used and not torch.compiler.is_compiling():
             self._used.add(active[0])
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
+        if self.training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            self._untaught.watch(active[0], call, self.igc_input_mapping[active[0]], self._base_model[0])
         # A checkpointed layer in training mode runs without the KV cache that it was passed (transformers 5.23).
         checkpointed = module.training and getattr(module, "gradient_checkpointing", False)
         cache = None if checkpointed else find_cache(args, kwargs)

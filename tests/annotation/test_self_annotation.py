@@ -20,7 +20,7 @@ from peft_igc.annotation.answer_loss import answer_losses, read_row
 from peft_igc.annotation.candidates import Calculation, by_model, by_pattern, numbers_of, question_to_model
 from peft_igc.annotation.self_annotation import Settings, annotate, report_path, write
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.inference import loading
@@ -266,6 +266,21 @@ def test_the_check_never_shows_the_columns_to_the_method_and_counts_right_and_wr
     assert given[0]["igc_operator"] == "+"  # what was handed in stays as it was
 
 
+@pytest.mark.parametrize("result", [9, "9", None])
+@pytest.mark.parametrize("operands", [[6, 3], ["6", "3"], [6, "3"]])
+def test_the_check_takes_integers_and_results_that_are_left_out(monkeypatch, model, tokenizer, operands, result):
+    given = [row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": operands, "igc_result": result}]
+    with_losses(monkeypatch, {"3 + 6 is 9. ": 0.0})
+    check = annotate(given, model, tokenizer, check=True).report.check
+    assert (check["asking"], check["right"], check["same_result"], check["precision"]) == (1, 1, 1, 1.0)
+
+
+def test_the_check_refuses_numbers_that_are_not_exact(model, tokenizer):
+    given = [row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": [6.0, 3], "igc_result": "9"}]
+    with pytest.raises(ValueError, match="row 0: `igc_operands` holds 6.0 of type `float`"):
+        annotate(given, model, tokenizer, check=True)
+
+
 def test_precision_of_nothing_is_no_number(monkeypatch, model, tokenizer):
     with_losses(monkeypatch, {})
     none = row("Hi", "Hi") | {"igc_operator": "none"}
@@ -346,7 +361,7 @@ def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, mod
     )
     named = ScriptArguments(dataset_name=str(output))
     train, _ = load_corpora(named, DatasetMixtureConfig(), training, IGCArguments())
-    assert train.to_list() == to_dataset(annotated.rows).to_list()
+    assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 
 def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tokenizer):

@@ -106,11 +106,11 @@ def igc_model(seed: int = 0, arch: str = "llama", **overrides: Any) -> Any:
         return get_peft_model(model, small_config(**{"init_weights": True, **overrides}))
 
 
-def trainer(folder: Path, data: Any = None, model: Any = None, **overrides: Any) -> IGCTrainer:
-    """An `IGCTrainer` over `data` (rows or a dataset)."""
+def trainer(folder: Path, data: Any = None, model: Any = None, cls: Any = IGCTrainer, **overrides: Any) -> IGCTrainer:
+    """An `IGCTrainer` over `data` (rows or a dataset), or a trainer of another class."""
     kwargs = {name: overrides.pop(name) for name in ("eval_dataset", "peft_config", "callbacks") if name in overrides}
     data = rows(8) if data is None else data
-    return IGCTrainer(
+    return cls(
         model=igc_model() if model is None else model,
         args=arguments(folder, **overrides),
         train_dataset=to_dataset(data) if isinstance(data, list) else data,

@@ -11,7 +11,7 @@ from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
 from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
-from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
+from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, interval, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step
@@ -103,9 +103,9 @@ def test_nothing_of_the_model_changes(tmp_path):
 def test_the_counts_are_printed_in_words():
     assert GOOD.format().splitlines() == [
         "Closing evaluation of 30 rows that were held out:",
-        "  19 of 20 calculations are read right, 1 wrong, 0 not at all",
+        "  19 of 20 calculations are read right (95% interval 76 to 99%), 1 wrong, 0 not at all",
         "  10 of 10 refusals are left alone",
-        "  18 of 20 whole answers are right, without the calculator 3",
+        "  18 of 20 whole answers are right (95% interval 70 to 97%), without the calculator 3",
     ]
     assert "no answer was generated: too long" in Closing(3, asked=1, unanswered="too long").format()
 
@@ -116,7 +116,18 @@ def test_the_counts_are_printed_in_words():
         (GOOD, None),
         (Closing(20, asked=20, read=1, answers=20, right=5), "The reading learned next to nothing: 1 of 20"),
         (Closing(20, asked=20, read=2, answers=20, right=5), None),
-        (Closing(19, asked=19, read=0, answers=19, right=0), None),  # too few to say so
+        (Closing(19, asked=19, read=0, answers=19, right=0), "The reading learned next to nothing: 0 of 19"),
+        (Closing(1, asked=1, read=0), "The reading learned next to nothing: 0 of 1 held-out calculations are read"),
+        (Closing(1, asked=1, read=1, answers=1, right=0), "The writing learned nothing: 0 of 1 held-out answers are"),
+        (Closing(19, asked=19, read=12, answers=19, right=0), "The writing learned nothing: 0 of 19 held-out"),
+        (Closing(19, asked=19, read=12, answers=19, right=1), None),  # the base has none of 19
+        (Closing(1, asked=1, read=1, answers=1, right=1, right_without=1), None),  # the base knows it
+        (
+            Closing(19, asked=19, read=19, answers=19, right=6, right_without=4),
+            "The answers may be no better than the base's: 6 of 19 held-out answers are right, and 4",
+        ),
+        (Closing(190, asked=190, read=190, answers=190, right=60, right_without=40), None),  # the same, ten times
+        (Closing(8, refusals=8), None),  # nothing was asked
         (
             Closing(20, asked=20, read=20, answers=20, right=4, right_without=4),
             "The writing learned nothing: 4 of 20 held-out answers are right, and 4 without",
@@ -125,12 +136,23 @@ def test_the_counts_are_printed_in_words():
         (Closing(20, asked=20, read=20, unanswered="long"), None),
     ],
 )
-def test_a_failure_is_one_if_there_are_enough_rows_and_nothing_was_gained(found, message):
+def test_a_failure_is_one_from_the_first_calculation_if_nothing_was_gained(found, message):
     if message is None:
         assert found.failure() is None
     else:
         assert found.failure().startswith(message)
         assert "`igc_learning_rate`" in found.failure()
+
+
+def test_an_interval_has_the_shares_that_make_the_count_likely():
+    for n in (1, 2, 19, 400):
+        for count in {0, 1, n // 2, n}:
+            low, high = interval(count, n)
+            assert 0 <= low <= count / n <= high <= 1
+            # Its ends are where the observed share is 1.96 standard deviations away.
+            for end in {low, high} - {0.0, 1.0}:
+                assert abs(end - count / n) == pytest.approx(1.96 * (end * (1 - end) / n) ** 0.5)
+    assert interval(0, 19) == (0.0, pytest.approx(0.168, abs=1e-3))
 
 
 def test_the_file_says_whether_anything_was_learned(tmp_path):
@@ -140,6 +162,15 @@ def test_the_file_says_whether_anything_was_learned(tmp_path):
     assert json.loads((tmp_path / FILE_NAME).read_text())["right_without"] == 3
     write_closing(Closing(20, asked=20), tmp_path)
     assert learned_nothing(tmp_path)
+
+
+def test_the_card_says_that_an_adapter_is_not_fit_for_use(tmp_path):
+    card = tmp_path / "README.md"
+    for found, said in ((GOOD, False), (Closing(3, asked=3), True)):
+        card.write_text("# An adapter\n")
+        write_closing(found, tmp_path)
+        assert ("**Not fit for use.** The reading learned next to nothing: 0 of 3" in card.read_text()) == said
+        assert found.format() in card.read_text()
 
 
 # ------------------------------------------------------------------------------------------ in a run
@@ -156,7 +187,8 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
     assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed
     assert "Learning rate: 0.01 for the calculator." in printed
     assert "Closing evaluation of 20 rows" in printed
-    assert re.search("It is saved, but of no use yet. The (reading|writing) learned", caplog.text)
+    assert re.search("\nSaved, but not fit for use: The (reading|writing) learned", printed)
+    assert "**Not fit for use.**" in (tmp_path / "out" / "README.md").read_text()
     assert "No row asks for `-`, `*`, `/`" in caplog.text
     assert 'No row has the operator "none"' in caplog.text
     assert (tmp_path / "out" / "adapter_model.safetensors").is_file()
@@ -166,10 +198,21 @@ def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, caps
     assert "Not evaluated: no annotated rows were held out" in capsys.readouterr().out
 
 
-def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, caplog):  # noqa: F811
-    monkeypatch.setattr(run, "evaluate_closing", lambda trainer, held: GOOD)
+def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setattr(run, "evaluate_closing", lambda trainer, held, batches: GOOD)
     assert run.run(line_of(base, tmp_path)) == 0
-    assert "of no use" not in caplog.text
+    assert "not fit for use" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_run_with_few_rows_and_a_rate_that_teaches_nothing_ends_with_1(base, tmp_path, capsys):  # noqa: F811
+    data = write(tmp_path / "d", rows(60, digits=3))
+    line = arguments(base, tmp_path / "out", *SMALL, dataset_name=data, learning_rate="1e-9")
+    assert run.run(line) == 1
+    printed = capsys.readouterr().out
+    assert "Closing evaluation of 6 rows" in printed
+    assert "Saved, but not fit for use: The " in printed
+    assert "Saved. " not in printed
 
 
 @pytest.mark.slow

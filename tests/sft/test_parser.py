@@ -9,8 +9,9 @@ import torch
 from tiny_training import WARNINGS
 from transformers.integrations import integration_utils
 
+from peft_igc import cli, tiny_base
 from peft_igc.sft import run as sft
-from peft_igc.sft.arguments import IGCArguments
+from peft_igc.sft.arguments import IGCArguments, igc_config
 from peft_igc.sft.parser import SFTParser
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.tuner.config import IGCConfig
@@ -75,7 +76,7 @@ def test_a_tracker_that_is_not_installed_is_named_with_the_cure(monkeypatch):
 # ------------------------------------------------------------------------------------------ help
 @pytest.fixture(scope="module")
 def page():
-    return SFTParser("peft-igc sft").format_help()
+    return SFTParser("peft-igc sft").format_help_all()
 
 
 def entries(page):
@@ -105,11 +106,60 @@ def test_help_shows_the_default_that_applies(page):
         own = name.removeprefix("igc_")
         if own in SIZES["hidden"]:
             assert f"{SIZES['hidden'][own]} (hidden)" in found[name], name
-        elif own != "interface" and (default := plain.get(own)) is not None:
+        elif own not in ("interface", "confidence") and (default := plain.get(own)) is not None:
             assert f"(default: {default})" in found[name], name
     assert "(default: ['+', '-', '*', '/'])" in found["igc_operations"]
     assert "default: None" not in page
     assert f"(default: {IGCSFTConfig.igc_loss_weight})" in found["igc_loss_weight"]
+
+
+def values_of_a_run():
+    """What a run takes that is given nothing but a model and a folder."""
+    line = ["--model_name_or_path", "tiny", "--output_dir", "out"]
+    script, training, model, _, arguments = sft.parse(line).arguments
+    config = vars(igc_config(arguments, tiny_base()[1]))
+    values = vars(script) | vars(model) | vars(training) | vars(arguments)
+    values |= {f"igc_{name}": value for name, value in config.items() if values.get(f"igc_{name}", 0) is None}
+    return values | {"learning_rate": training.calculator_learning_rate, "igc_anchors": "assistant_header"}
+
+
+def test_the_page_is_one_screen_that_begins_with_ours_and_leads_to_all_arguments(page):
+    short = SFTParser("peft-igc sft").format_help()
+    lines = short.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 119
+    names = re.findall(r"\n  --(\w+)", short)
+    ours = [name.startswith("igc_") for name in names]
+    assert ours == sorted(ours, reverse=True)
+    assert {"model_name_or_path", "dataset_name", "output_dir", "learning_rate", "igc_confidence"} <= set(names)
+    assert set(names) <= set(re.findall(r"\n  --(\w+)", page))
+    assert "--help-all" in short
+
+
+@pytest.mark.parametrize("option", ["--help", "-h", "--help-all", "--help_all"])
+def test_both_pages_end_the_program(option, page, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["sft", option])
+    assert ended.value.code == 0
+    wanted = page if "all" in option else SFTParser("peft-igc sft").format_help()
+    assert capsys.readouterr().out.split() == wanted.split()
+
+
+def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
+    used, compared = values_of_a_run(), 0
+    for line in SFTParser("peft-igc sft").format_help().splitlines():
+        if line.startswith("  --"):
+            name, shown = line[4:34].strip(), line[34:58].strip()
+            wanted = {"model_name_or_path": "", "output_dir": "", "report_to": "none"}.get(name, used[name])
+            wanted = "" if wanted is None else str(getattr(wanted, "value", wanted))
+            assert shown.partition(" (tokens)")[0] == wanted, name
+            compared += 1
+    assert compared > 25
+    found = entries(page)
+    for name in ("igc_confidence", "per_device_train_batch_size", "learning_rate", "max_steps", "warmup_steps"):
+        assert f"(default: {used[name]})" in found[name]
+    for name in ("igc_muon_learning_rate", "igc_writing_every", "igc_generated_rows", "igc_skip_silent_rows"):
+        assert f"(default: {used[name]})" in found[name]
 
 
 def test_the_parser_of_the_page_parses():

@@ -26,7 +26,7 @@ from trl.scripts.utils import DatasetConfig
 
 from peft_igc import IGCConfig, cli
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, check_columns
+from peft_igc.data.columns import ALL_COLUMNS, COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.wording.templates import FEW
 from peft_igc.inference.loading import load_adapter
@@ -230,13 +230,16 @@ def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
 
 # ------------------------------------------------------------------------------------------ data
 def load(script=None, mixture=None, igc=None, **training):
+    """The sets, without the names of their rows (`test_sources.py`)."""
     options = {"eval_strategy": "no", "seed": 0, "assistant_only_loss": False, "dataset_text_field": "text"} | training
-    return load_corpora(
+    loaded = load_corpora(
         script or ScriptArguments(),
         mixture or DatasetMixtureConfig(),
         SimpleNamespace(**options),
         igc or IGCArguments(),
     )
+    named = [ROW_COLUMN in (getattr(one, "column_names", None) or ()) for one in loaded]
+    return [one.remove_columns(ROW_COLUMN) if has else one for one, has in zip(loaded, named, strict=True)]
 
 
 def generated(n, form="`prompt` and `completion` of messages", **fields):
@@ -483,9 +486,12 @@ def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try
 
 def test_a_corpus_without_annotation_trains_nothing_of_the_reading(base, tmp_path):
     data = write(tmp_path / "d", rows(8, unsupervised=tuple(range(8))))
-    made = trained(arguments(base, tmp_path / "o", *SMALL, "--weight_decay", "0", dataset_name=data))
-    torch.manual_seed(made.args.seed)
-    fresh = weights(get_peft_model(tiny_model("llama"), igc_config(IGCArguments(**_sized()), make_tokenizer())))
+    config = igc_config(IGCArguments(**_sized(), igc_anchors=["prompt_end"]), make_tokenizer())
+    model = get_peft_model(tiny_model("llama"), config)
+    model.save_pretrained(tmp_path / "saved")
+    fresh = weights(model)
+    more = ["--igc_init_from", str(tmp_path / "saved"), "--weight_decay", "0"]  # a new one would be refused
+    made = trained(arguments(base, tmp_path / "o", *more, dataset_name=data))
     after = weights(made.model)
     reading = [name for name in after if "igc_input_mapping" in name]
     assert reading
@@ -624,7 +630,7 @@ def test_a_template_of_another_model_is_refused(base, tmp_path):
 # ------------------------------------------------------------------------------------------ the command
 def test_the_command_prints_all_arguments(capsys):
     with pytest.raises(SystemExit, match="0"):
-        cli.main(["sft", "--help"])
+        cli.main(["sft", "--help-all"])
     printed = capsys.readouterr().out
     assert printed.startswith("usage: peft-igc sft [--config FILE.yaml]")
     assert {"--igc_layer", "--lora_r", "--max_steps", "--dataset_name"} <= set(re.findall(r"--\w+", printed))

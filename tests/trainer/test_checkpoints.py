@@ -9,7 +9,7 @@ from tiny_training import WARNINGS, beside_lora, igc_model, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.checkpoints import TRAINED
-from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 
 
 pytestmark = [
@@ -147,6 +147,6 @@ def test_sharded_weights_beside_the_calculator_are_refused(tmp_path, monkeypatch
 
 def test_without_a_calculator_checkpoints_are_those_of_the_parent(tmp_path):
     data = Dataset.from_list([{"prompt": row["prompt"], "completion": row["completion"]} for row in rows(4)])
-    made = trainer(tmp_path, data, tiny_model("llama"), **SAVED)
+    made = trainer(tmp_path, data, tiny_model("llama"), BaselineTrainer, **SAVED)
     made.train()
     assert not (tmp_path / "checkpoint-2" / TRAINED).exists()

@@ -11,6 +11,7 @@ from tiny_training import WARNINGS, igc_model, rows, tokenizer, trainer
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
 from peft_igc.trainer.exact_match import ExactMatch, Question
+from peft_igc.trainer.trainer import BaselineTrainer
 from tests.trainer.test_trainer_invariants import SGD, _free_port, weights
 
 
@@ -218,6 +219,7 @@ def test_a_lora_is_asked_too(tmp_path):
     made = trainer(
         tmp_path,
         model=tiny_model("llama"),
+        cls=BaselineTrainer,
         peft_config=LoraConfig(target_modules=["q_proj"]),
         eval_dataset=to_dataset(rows(2)),
         igc_exact_match=2,

@@ -11,6 +11,7 @@ from trl.trainer.utils import add_fused_lm_head
 from peft_igc import IGCConfig
 from peft_igc.trainer import trainer as module
 from peft_igc.trainer.labels_only import score_labels_only
+from peft_igc.trainer.trainer import BaselineTrainer
 from peft_igc.tuner.base_model import innermost_model
 
 
@@ -162,7 +163,7 @@ def test_an_error_in_the_pass_leaves_no_hook(tmp_path):
 
 def test_without_a_calculator_the_trainer_is_trls(tmp_path, monkeypatch):
     counts = scored(monkeypatch)
-    made = trainer(tmp_path, model=tiny_model("llama"), max_steps=1)
+    made = trainer(tmp_path, model=tiny_model("llama"), cls=BaselineTrainer, max_steps=1)
     batch = next(iter(made.get_train_dataloader()))["labels"]
     made.train()
     assert counts == [batch[:, 1:].numel()]

@@ -11,6 +11,7 @@ from tiny_training import WARNINGS, arguments, rows, trainer
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer import learning_curves as curves
 from peft_igc.trainer.learning_curves import FILE_NAME, draw_curves, series
+from peft_igc.trainer.trainer import BaselineTrainer
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -64,7 +65,8 @@ def test_the_end_of_training_leaves_a_picture(tmp_path):
 def test_no_picture_is_drawn_where_none_is_wanted_or_no_calculator_is_trained(tmp_path):
     assert arguments(tmp_path).igc_curves is False
     trainer(tmp_path).train()
-    trainer(tmp_path, model=tiny_model("llama").requires_grad_(True), igc_curves=True).train()
+    base = tiny_model("llama").requires_grad_(True)
+    trainer(tmp_path, model=base, cls=BaselineTrainer, igc_curves=True).train()
     assert not (tmp_path / FILE_NAME).exists()
 
 

@@ -14,6 +14,7 @@ from peft_igc import IGCConfig
 from peft_igc.trainer import optimizer as ours
 from peft_igc.trainer.config import CALCULATOR_RATE, TRL_RATE
 from peft_igc.trainer.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
+from peft_igc.trainer.trainer import BaselineTrainer
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
@@ -222,7 +223,8 @@ def test_without_the_rate_the_trainer_keeps_the_optimizer_of_its_arguments(tmp_p
 
 def test_a_rate_for_muon_without_a_calculator_is_refused(tmp_path):
     model = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"))
-    made = trainer(tmp_path, data=[{"prompt": "a", "completion": "b"}], model=model, igc_muon_learning_rate=0.02)
+    data = [{"prompt": "a", "completion": "b"}]
+    made = trainer(tmp_path, data=data, model=model, cls=BaselineTrainer, igc_muon_learning_rate=0.02)
     with pytest.raises(ValueError, match="`igc_muon_learning_rate` is set, but the model has no trainable calculator"):
         made.create_optimizer()
 
@@ -369,7 +371,7 @@ def test_weight_decay_is_that_of_the_group_that_was_split(tmp_path):
 
 
 def test_a_plain_model_keeps_the_rate_of_trl(tmp_path):
-    made = trainer(tmp_path, model=tiny_model("llama"), learning_rate=TRL_RATE)
+    made = trainer(tmp_path, model=tiny_model("llama"), cls=BaselineTrainer, learning_rate=TRL_RATE)
     assert {group["lr"] for group in made.create_optimizer().param_groups} == {TRL_RATE}
 
 

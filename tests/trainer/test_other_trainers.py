@@ -11,9 +11,13 @@ import torch
 import transformers
 import trl
 from datasets import Dataset
+from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import WARNINGS, igc_model, rows, tokenizer, trainer
+from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
 
+from peft_igc.data.dataset import to_dataset
+from peft_igc.trainer.collator import IGCDataCollator
+from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.hooks import active_config
 from tests.trainer.test_trainer_invariants import weights
 
@@ -83,7 +87,74 @@ def test_a_plain_trainer_without_operand_columns_trains_the_writing(tmp_path):
     assert_the_writing_alone_learned(moved(plain, before), before)
 
 
+def warned(caplog):
+    """What the model itself said about the training."""
+    return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.untaught"]
+
+
+def test_a_plain_trainer_that_removes_operand_columns_is_warned_of_by_the_model(tmp_path, caplog):
+    ours = trainer(tmp_path)
+    args = transformers.TrainingArguments(str(tmp_path), **{**SMALL, "max_steps": 4})
+    plain = transformers.Trainer(ours.model, args, ours.data_collator, ours.train_dataset)
+    plain.train()
+    (message,) = warned(caplog)
+    assert "`remove_unused_columns=False`" in message
+
+
+def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_removed(tmp_path):
+    ours = trainer(tmp_path)
+    collator = IGCDataCollator(0, igc_config=active_config(ours.model), tokenizer=tokenizer())
+    for args, kind in (
+        (transformers.TrainingArguments(str(tmp_path), **SMALL), transformers.Trainer),
+        (trl.SFTConfig(str(tmp_path), **PLAIN), trl.SFTTrainer),
+    ):
+        made = kind(ours.model, args, collator, ours.train_dataset, processing_class=tokenizer())
+        with pytest.raises(ValueError, match="The rows have no operand column, only .*input_ids.*`remove_unused_"):
+            made.train()
+    collator.needs_columns = False  # on purpose
+    made.train()
+
+
+def test_our_trainer_needs_no_columns_in_a_collator_that_it_was_given(tmp_path):
+    collator = IGCDataCollator(0, igc_config=active_config(igc_model()), tokenizer=tokenizer())
+    data = Dataset.from_list([{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)])
+    IGCTrainer(igc_model(), arguments(tmp_path), collator, data, processing_class=tokenizer()).train()
+
+
 # ------------------------------------------------------------------------------------------ TRL
+def test_trls_trainer_removes_operand_columns_and_the_model_warns(tmp_path, caplog):
+    args = trl.SFTConfig(str(tmp_path), **{**PLAIN, "max_steps": 4})
+    made = trl.SFTTrainer(igc_model(), args, train_dataset=to_dataset(rows(16)), processing_class=tokenizer())
+    made.train()
+    assert len(warned(caplog)) == 1
+
+
+def loaded(folder):
+    """A model whose adapter was loaded for inference."""
+    igc_model().save_pretrained(folder)
+    return PeftModel.from_pretrained(tiny_model("llama"), folder)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_our_trainer_refuses_to_train_an_adapter_that_was_loaded_for_inference(tmp_path, checkpointing):
+    made = trainer(tmp_path, model=loaded(tmp_path / "adapter"), activation_checkpointing=checkpointing)
+    with pytest.raises(ValueError, match="No parameter of the model is trained: .* `PeftModel.from_pretrained"):
+        made.train()
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+def test_our_trainer_trains_a_lora_beside_a_calculator_that_is_frozen(tmp_path, caplog):
+    model = get_peft_model(loaded(tmp_path / "adapter"), LoraConfig(target_modules=["q_proj"]), adapter_name="style")
+    before = weights(model)
+    made = trainer(tmp_path, model=model)
+    made.train()
+    names = moved(made, before)
+    assert names
+    assert all("lora_" in name for name in names)
+    assert warned(caplog) == []
+
+
 PREFERENCES = Dataset.from_list(
     [{"prompt": r["prompt"], "chosen": r["completion"], "rejected": r["completion"][::-1] + "0"} for r in rows(8)]
 )

@@ -14,7 +14,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.reading_only import read_alone
-from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.call import thread
 
 
@@ -207,7 +207,7 @@ def test_reading_alone_is_refused_where_it_could_learn_nothing(tmp_path, name, v
     with pytest.raises(ValueError, match=f"`{name}={value}` trains .* the training rows have no operands"):
         trainer(tmp_path, data, **{name: value})
     with pytest.raises(ValueError, match=f"`{name}={value}` trains .* but the model has no IGC adapter"):
-        trainer(tmp_path, model=tiny_model("llama"), **{name: value})
+        trainer(tmp_path, model=tiny_model("llama"), cls=BaselineTrainer, **{name: value})
     with pytest.raises(ValueError, match=f"`{name}={value}` trains .* but with `igc_loss_weight=0` it learns nothing"):
         trainer(tmp_path, igc_loss_weight=0.0, **{name: value})
 

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -32,7 +33,7 @@ from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.trainer.collator import CUT, IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.model_card import training_record
-from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 
 
@@ -350,6 +351,43 @@ def test_a_cut_answer_leaves_the_supervision_as_it_is(tmp_path):
     assert first_batch(made)["igc_operator"].flatten().tolist() == [0, 0, 0]
 
 
+def with_long_prompts(n, long, length=40):
+    """Rows of which the first `long` have a prompt of more than `length` tokens."""
+    words = "a " * (length // 2)
+    return [row | {"prompt": words * (index < long) + row["prompt"]} for index, row in enumerate(rows(n))]
+
+
+@pytest.mark.filterwarnings("ignore:The `'keep_end'` truncation mode is deprecated:FutureWarning")
+@pytest.mark.parametrize("mode", ["keep_start", "keep_end"])
+def test_rows_that_are_all_cut_are_refused_with_the_length_that_would_do(tmp_path, mode):
+    data = with_long_prompts(6, 6)
+    with pytest.raises(ValueError, match="`max_length=12` cuts all 6 rows with operands of the train") as refused:
+        trainer(tmp_path, data, max_length=12, truncation_mode=mode)
+    enough = int(re.search(r"Set `max_length=(\d+)`", str(refused.value))[1])
+    made = trainer(tmp_path, data, max_length=enough, truncation_mode=mode)
+    assert len(made.train_dataset) == 6
+    with pytest.raises(ValueError, match="cuts all 6 rows"):
+        trainer(tmp_path, data, max_length=enough - 40, truncation_mode=mode)
+    # Rows that are not supervised do not count: without the others nothing is learned.
+    with pytest.raises(ValueError, match="cuts all 6 rows"):
+        trainer(tmp_path, data + rows(3, unsupervised=(0, 1, 2)), max_length=12, truncation_mode=mode)
+
+
+def test_a_part_of_the_rows_that_is_cut_is_told_with_its_share_and_the_length_that_would_do(tmp_path, caplog):
+    trainer(tmp_path, with_long_prompts(8, 2), max_length=12)
+    assert "`max_length=12` cuts 2 of 8 rows of the train dataset" in caplog.text
+    assert "These are 25.0% of its rows" in caplog.text
+    enough = int(re.search(r"`max_length=(\d+)` would do", caplog.text)[1])
+    caplog.clear()
+    trainer(tmp_path, with_long_prompts(8, 2), max_length=enough)
+    assert "cuts" not in caplog.text
+
+
+def test_a_length_that_may_not_have_been_given_is_called_the_default(tmp_path):
+    with pytest.raises(ValueError, match="`max_length=1024`, the default, cuts all 2 rows"):
+        trainer(tmp_path, with_long_prompts(2, 2, length=1030), max_length=1024)
+
+
 def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog):
     data = [{**row, "prompt": "x" * 20 + row["prompt"]} if i == 5 else row for i, row in enumerate(rows(8))]
     made = trainer(tmp_path, to_dataset(data).to_iterable_dataset(), max_length=11)
@@ -432,7 +470,7 @@ def test_options_that_join_texts_are_refused_with_a_calculator(tmp_path, option)
 def test_packing_is_allowed_without_a_calculator(tmp_path, options):
     data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
     lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
-    made = trainer(tmp_path, Dataset.from_list(data), lora, max_length=16, **options)
+    made = trainer(tmp_path, Dataset.from_list(data), lora, BaselineTrainer, max_length=16, **options)
     made.train()
 
 
@@ -453,11 +491,36 @@ def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):
 def test_operand_columns_without_a_calculator_are_ignored_with_a_warning(tmp_path, caplog):
     lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
     with caplog.at_level(logging.WARNING):
-        made = trainer(tmp_path, model=lora)
+        made = trainer(tmp_path, model=lora, cls=BaselineTrainer)
     assert "has no IGC adapter, so the operand columns of the dataset are not used" in caplog.text
     made.train()
     assert not [key for log in made.state.log_history for key in log if key.startswith("igc/")]
     assert "igc" not in made.model.base_model.model.model_tags
+
+
+def test_a_model_without_a_calculator_is_refused_with_the_way_to_attach_one(tmp_path):
+    lora = LoraConfig(target_modules=["q_proj"])
+    message = r"no IGC adapter.*`get_peft_model\(model, IGCConfig\(...\)\)`, or pass `peft_config=IGCConfig\(...\)`"
+    for model, more in (
+        (tiny_model("llama"), {}),
+        (tiny_model("llama"), {"peft_config": lora}),
+        (get_peft_model(tiny_model("llama"), lora), {}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            trainer(tmp_path, model=model, **more)
+    tiny_model("llama").save_pretrained(tmp_path / "base")
+    tokenizer().save_pretrained(tmp_path / "base")
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, model=str(tmp_path / "base"))
+    made = trainer(tmp_path, model=str(tmp_path / "base"), peft_config=small_config(init_weights=True))
+    made.train()
+
+
+def test_a_calculator_that_is_switched_off_is_refused(tmp_path):
+    model = igc_model()
+    model.base_model.disable_adapter_layers()
+    with pytest.raises(ValueError, match="IGC adapter is not active"):
+        trainer(tmp_path, model=model)
 
 
 def test_a_calculator_without_operand_columns_is_trained_with_a_warning(tmp_path, caplog):

@@ -1,6 +1,7 @@
-"""Without an IGC adapter `IGCTrainer` is `SFTTrainer`: both are run side by side and must end with the same bits.
+"""Without an IGC adapter `BaselineTrainer` is `SFTTrainer`: both run side by side and must end with the same bits.
 
-TRL's own tests need a checkout of its repository; `run_trl_tests.py` runs them on both classes.
+`IGCTrainer` refuses such a model, and is the same class in all else. TRL's own tests need a checkout of its
+repository; `run_trl_tests.py` runs them on both classes.
 """
 
 import json
@@ -18,7 +19,7 @@ from tiny_training import WARNINGS, arguments, rows, tokenizer
 from trl import SFTConfig, SFTTrainer
 
 from peft_igc.trainer.config import IGCSFTConfig
-from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 
 
 pytestmark = [
@@ -95,7 +96,7 @@ def test_both_trainers_end_with_the_same_bits(tmp_path, name):
     data, options, more = CASES[name]
     streaming = name == "text"
     theirs = run(tmp_path, SFTTrainer, SFTConfig, data, options, more(), streaming)
-    ours = run(tmp_path, IGCTrainer, IGCSFTConfig, data, options, more(), streaming)
+    ours = run(tmp_path, BaselineTrainer, IGCSFTConfig, data, options, more(), streaming)
     assert theirs[1] == ours[1]
     assert theirs[2] == ours[2]
     assert set(theirs[3]) == set(ours[3])
@@ -106,10 +107,10 @@ def test_both_trainers_end_with_the_same_bits(tmp_path, name):
 
 @pytest.mark.slow
 def test_checkpoints_and_cards_are_the_same(tmp_path):
-    for cls, config in ((SFTTrainer, SFTConfig), (IGCTrainer, IGCSFTConfig)):
+    for cls, config in ((SFTTrainer, SFTConfig), (BaselineTrainer, IGCSFTConfig)):
         folder = tmp_path / cls.__name__
         run(folder, cls, config, PLAIN, {"save_strategy": "steps", "save_steps": 2}, lora())
-    one, other = tmp_path / "SFTTrainer", tmp_path / "IGCTrainer"
+    one, other = tmp_path / "SFTTrainer", tmp_path / "BaselineTrainer"
     files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(other) for path in other.rglob("*") if path.is_file())
     weights = "checkpoint-2/adapter_model.safetensors"
@@ -122,7 +123,7 @@ def test_checkpoints_and_cards_are_the_same(tmp_path):
 
 
 def test_errors_are_trls_own(tmp_path):
-    for cls, config in ((SFTTrainer, SFTConfig), (IGCTrainer, IGCSFTConfig)):
+    for cls, config in ((SFTTrainer, SFTConfig), (BaselineTrainer, IGCSFTConfig)):
         with pytest.raises(ValueError, match="`max_length` is not enforced"):
             run(tmp_path, cls, config, PLAIN, {"padding_free": True}, {})
         with pytest.raises(ValueError, match="dataset is not conversational"):
@@ -130,9 +131,15 @@ def test_errors_are_trls_own(tmp_path):
 
 
 def test_both_refuse_to_train_on_nothing(tmp_path):
-    for cls in (SFTTrainer, IGCTrainer):
+    for cls in (SFTTrainer, BaselineTrainer):
         with pytest.raises(ValueError, match="`train_dataset` is required"):
             cls(tiny_model("llama"), arguments(tmp_path), processing_class=tokenizer())
+
+
+def test_the_trainer_for_baselines_differs_in_what_it_takes_alone():
+    own = {name for name in vars(BaselineTrainer) if not name.startswith("__")}
+    assert own == {"needs_calculator"}
+    assert BaselineTrainer.__mro__[1] is IGCTrainer
 
 
 # ------------------------------------------------------------------------------------------ TRL's own tests
@@ -163,6 +170,6 @@ def test_the_script_for_trls_own_tests_reports_what_passes_with_trl_alone(tmp_pa
     report = json.loads(done.stdout)
     assert report == {
         "passed with SFTTrainer": 2,
-        "passed with IGCTrainer": 1,
+        "passed with BaselineTrainer": 1,
         "regressions": ["tests.test_sft_trainer::test_a_promise_only_trl_keeps"],
     }

@@ -90,8 +90,9 @@ def test_without_weight_the_reading_is_left_as_it_is(tmp_path):
 
 def test_cut_rows_train_nothing_of_the_reading(tmp_path):
     data = [{**row, "prompt": "x" * 20 + row["prompt"]} for row in rows(8)]
+    stream = to_dataset(data).to_iterable_dataset()  # a dataset whose rows are all cut is refused
     with pytest.warns(FutureWarning, match="keep_end"):
-        made = trainer(tmp_path, data, max_length=8, truncation_mode="keep_end")
+        made = trainer(tmp_path, stream, max_length=8, truncation_mode="keep_end")
     before = weights(made.model)
     after = trained(made)
     assert all(torch.equal(p, after[name]) for name, p in reading(before).items())

@@ -1,0 +1,107 @@
+"""Rows of a loaded dataset and the file that they come from: a name for each row, and the exact numbers.
+
+In: a dataset with operand columns as `datasets` has loaded it, and the path that the user gave. Out: the same dataset
+with the column `igc_row`, by which errors name a row that was shuffled, split off or held out since, and with integers
+as strings, so that datasets can be joined. `datasets` (5.2) gives each column one type: JSON if it has integers and
+strings, floats if it has integers and a float, or one beyond 64 bits. The values are then read from the JSONL file.
+Try it: `pytest tests/sft/test_sources.py`
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..data.columns import ALL_COLUMNS, COLUMNS, ROW_COLUMN, canonical
+
+
+__all__ = ["with_named_rows"]
+
+_SUFFIXES = (".jsonl", ".json")  # of files with one object per line
+_MARK = b"\xef\xbb\xbf"  # byte order mark
+_FLOATS = ("float16", "float32", "float64")
+
+
+def with_named_rows(part: Any, path: str) -> Any:
+    """The dataset with names of its rows and with integers as strings. One without operand columns stays as it is.
+
+    Args:
+        part: A `datasets.Dataset`, or a stream, whose lines are not known in advance.
+        path: What the user named: a file, a folder or a hub id.
+
+    Raises:
+        ValueError: A number in a JSONL file is not exact; the message names the line.
+    """
+    for name in set(COLUMNS[1:]) & set(part.features or ()):
+        if _kind(part.features[name]).startswith(("int", "uint")):
+            part = part.cast_column(name, _strings(part.features[name]))
+    if not hasattr(part, "__len__") or not set(ALL_COLUMNS) & set(part.column_names):
+        return part
+    file, lines = _file_of(part, Path(path).expanduser())
+    rows = [f"`{file}`, line {number}" for number, _ in lines] or [f"`{path}`, row {i}" for i in range(len(part))]
+    for name in set(COLUMNS[1:]) & set(part.column_names):
+        kind = _kind(part.features[name])
+        if kind == "Json":
+            part = _as_text(part, name, part[name])
+        elif kind in _FLOATS and lines:
+            values = [json.loads(line).get(name) for _, line in lines]
+            for value, row in zip(values, rows, strict=True):
+                _check_exact(value, name, row)
+            part = _as_text(part, name, values)
+    return part.add_column(ROW_COLUMN, rows)
+
+
+def _file_of(part: Any, path: Path) -> tuple[Path | None, list[tuple[int, bytes]]]:
+    """The JSONL file that has the rows of a dataset, and its lines with their numbers; (None, []) if it is not known.
+
+    Of a folder with several files it is the one with as many lines as there are rows.
+    """
+    files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    found = []
+    for file in (file for file in files if file.suffix in _SUFFIXES and file.is_file()):
+        numbered = enumerate(file.read_bytes().removeprefix(_MARK).split(b"\n"), start=1)
+        lines = [(number, line) for number, line in numbered if line.strip()]
+        if len(lines) == len(part) and all(line.lstrip().startswith(b"{") for _, line in lines):
+            found.append((file, lines))
+    return found[0] if len(found) == 1 else (None, [])
+
+
+def _kind(feature: Any) -> str:
+    """The type of the values of a column, lists aside."""
+    while (inner := getattr(feature, "feature", None)) is not None:
+        feature = inner
+    return str(getattr(feature, "dtype", None) or type(feature).__name__)
+
+
+def _strings(feature: Any) -> Any:
+    """The feature with strings as values."""
+    from datasets import List, Value
+
+    return List(_strings(feature.feature)) if hasattr(feature, "feature") else Value("string")
+
+
+def _as_text(part: Any, name: str, values: Any) -> Any:
+    """The dataset with other values of a column; unchanged if they are of other types, which is refused later."""
+    texts = [_text(value) for value in values]
+    feature = _strings(part.features[name])
+    try:
+        return part.remove_columns(name).add_column(name, texts, feature=feature)
+    except (TypeError, ValueError):  # Arrow's errors are subclasses of these
+        return part
+
+
+def _text(value: Any) -> Any:
+    """An entry with integers as strings."""
+    if isinstance(value, list):
+        return [_text(one) for one in value]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _check_exact(value: Any, name: str, row: str) -> None:
+    """Refuses floats in an entry."""
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, list):
+            _check_exact(one, name, row)
+        elif isinstance(one, float):
+            canonical(one, name, row)  # raises

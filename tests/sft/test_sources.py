@@ -1,0 +1,163 @@
+"""Promises of `sources`: every row has a name that leads to its line, and integers are exact in any form."""
+
+import json
+import re
+
+import pytest
+from tiny_training import WARNINGS, rows
+from trl import DatasetMixtureConfig, ScriptArguments
+from trl.scripts.utils import DatasetConfig
+
+from peft_igc import cli
+from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
+from peft_igc.sft import datasets
+from peft_igc.sft import run as sft
+from peft_igc.sft.arguments import IGCArguments
+from tests.sft.test_sft import SMALL, _no_launch, arguments, base, load, load_corpora, write  # noqa: F401 - fixtures
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+
+def file_of(folder, lines, name="rows.jsonl"):
+    """A file of rows and of texts, one per line."""
+    folder.mkdir(exist_ok=True)
+    text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+def named(path):
+    """The names of the rows of a file or folder."""
+    return list(datasets._load(path)["train"][ROW_COLUMN])
+
+
+# ------------------------------------------------------------------------------------------ names
+def test_rows_are_named_by_their_lines_and_empty_lines_count(tmp_path):
+    path = file_of(tmp_path, [rows(1)[0], "\n", *rows(2)])
+    assert named(path) == [f"`{path}`, line {number}" for number in (1, 3, 4)]
+
+
+def test_rows_of_a_folder_are_named_by_the_file_that_has_them(tmp_path):
+    path = file_of(tmp_path, rows(3), "train.jsonl")
+    file_of(tmp_path, rows(2), "test.jsonl")
+    assert named(str(tmp_path)) == [f"`{path}`, line {number}" for number in (1, 2, 3)]
+
+
+def test_rows_whose_lines_are_not_known_are_counted(tmp_path):
+    folder = tmp_path / "d"
+    for name in ("train-1.jsonl", "train-2.jsonl"):
+        file_of(folder, rows(2), name)
+    assert named(str(folder))[-1] == f"`{folder}`, row 3"
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows(2), indent=1))
+    assert named(str(path))[-1] == f"`{path}`, row 1"
+
+
+def test_rows_of_a_mixture_keep_their_names(tmp_path):
+    paths = [file_of(tmp_path, rows(2), name) for name in ("a.jsonl", "b.jsonl")]
+    entries = [DatasetConfig(path) for path in paths]
+    entries[1].columns = list(rows(1)[0])
+    training = sft.parse(arguments("tiny", tmp_path)).arguments[1]
+    joined, _ = load_corpora(ScriptArguments(), DatasetMixtureConfig(entries), training, IGCArguments())
+    assert joined[ROW_COLUMN][-1] == f"`{paths[1]}`, line 2"
+
+
+# ------------------------------------------------------------------------------------------ numbers
+BIG = 10**30
+
+
+@pytest.mark.parametrize("operands", [[[58, 36], ["58", "36"]], [[58, "36"]], [[BIG, 36], [1, 2]]])
+def test_integers_are_as_good_as_strings_in_a_file(tmp_path, operands):
+    given = [rows(1)[0] | {"igc_operands": pair, "igc_result": None} for pair in operands]
+    found = load(ScriptArguments(dataset_name=file_of(tmp_path, given)))[0]
+    assert [row["igc_operands"] for row in found] == [list(map(str, pair)) for pair in operands]
+    strings = file_of(tmp_path, rows(1), "s.jsonl")
+    both = load(mixture=DatasetMixtureConfig([DatasetConfig(strings), DatasetConfig(str(tmp_path / "rows.jsonl"))]))[0]
+    assert [check_columns(row, 40, 40) for row in both][1:] == [check_columns(row, 40, 40) for row in found]
+
+
+# ------------------------------------------------------------------------------------------ errors in a run
+def refused(argv, capsys):
+    """The one line with which the command refuses."""
+    assert cli.main(["sft", *argv]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("peft-igc: error: ")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+FAULTS = {
+    "floats": ({"igc_operands": [58.0, 36], "igc_result": None}, "holds 58.0 of type `float`"),
+    "floats in a column of integers": ({"igc_operands": [58, 36.5], "igc_result": None}, "holds 36.5 of type"),
+    "a wrong result": ({"igc_result": "1"}, "`igc_result` '1' contradicts its operands"),
+    "an unknown operator": ({"igc_operator": "max"}, "`igc_operator` 'max' is unknown"),
+    "one number": ({"igc_operands": ["5"]}, "must hold exactly two numbers"),
+    "a text for a number": ({"igc_operands": ["5", "x"]}, "`igc_operands`"),
+    "operands that the text lacks": ({"prompt": "a+b="}, "no number before the anchor spells the operand"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("place", [3, 19])  # held out with this seed, and trained
+def test_a_fault_of_a_row_is_one_line_that_names_the_line_of_the_file(base, tmp_path, capsys, name, place):  # noqa: F811
+    fault, message = FAULTS[name]
+    given = rows(20)
+    given[place] = given[place] | fault
+    path = file_of(tmp_path, given)
+    line = refused(arguments(base, tmp_path / "out", *SMALL, dataset_name=path, max_steps="9"), capsys)
+    assert f"`{path}`, line {place + 1}" in line
+    assert message in line
+    assert not (tmp_path / "out" / "adapter_model.safetensors").exists()
+
+
+# ------------------------------------------------------------------------------------------ columns
+def renamed(given, **names):
+    """Rows with other names of columns; None: without the column."""
+    return [{names.get(name, name): value for name, value in row.items() if names.get(name, name)} for row in given]
+
+
+@pytest.mark.parametrize("held_out", ["0", "100"])
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"igc_operator": "igc_operater"}, "has the column `igc_operater`, which is not read. Did you mean `igc_oper"),
+        ({"igc_operands": "igc_operand"}, "has the column `igc_operand`, which is not read. Did you mean `igc_op"),
+        ({"igc_result": "IGC-Results"}, "has the column `IGC-Results`, which is not read. Did you mean `igc_result`"),
+        ({name: name.removeprefix("igc_") for name in COLUMNS}, "Probably meant: `operator` as `igc_operator`, `oper"),
+        (dict.fromkeys(COLUMNS), "find them with `peft-igc annotate`"),
+    ],
+)
+def test_operand_columns_that_are_misspelt_or_missing_are_refused(base, tmp_path, capsys, names, message, held_out):  # noqa: F811
+    path = file_of(tmp_path, renamed(rows(20), **names))
+    more = ["--igc_held_out", held_out]
+    assert message in refused(arguments(base, tmp_path / "out", *SMALL, *more, dataset_name=path), capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def test_columns_that_are_misspelt_in_a_stream_or_in_one_of_several_datasets_are_refused(base, tmp_path, capsys):  # noqa: F811
+    good = file_of(tmp_path, rows(9), "good.jsonl")
+    bad = file_of(tmp_path, renamed(rows(9), igc_operands="igc_operand"), "bad.jsonl")
+    config = tmp_path / "run.yaml"
+    config.write_text(f"datasets: [{{path: {good}}}, {{path: {bad}}}]\n")
+    line = refused(arguments(base, tmp_path / "out", *SMALL, "--config", str(config)), capsys)
+    assert f"The dataset `{bad}` has the column `igc_operand`" in line
+    bare = file_of(tmp_path, renamed(rows(9), **dict.fromkeys(COLUMNS)), "bare.jsonl")
+    line = arguments(base, tmp_path / "out", *SMALL, "--dataset_streaming", "true", dataset_name=bare)
+    assert "No training row has a value in `igc_operator`" in refused(line, capsys)
+
+
+def test_rows_without_operands_may_train_what_a_saved_calculator_writes(base, tmp_path):  # noqa: F811
+    path = file_of(tmp_path, rows(8))
+    quick = [*SMALL, "--igc_held_out", "0"]
+    assert cli.main(["sft", *arguments(base, tmp_path / "a", *quick, dataset_name=path)]) == 0
+    bare = file_of(tmp_path, renamed(rows(8), **dict.fromkeys(COLUMNS)), "bare.jsonl")
+    more = ["--igc_held_out", "0", "--igc_init_from", str(tmp_path / "a")]
+    assert cli.main(["sft", *arguments(base, tmp_path / "b", *more, dataset_name=bare)]) == 0
+
+
+# ------------------------------------------------------------------------------------------ paths
+@pytest.mark.parametrize("name", ["nosuch.jsonl", "data/nosuch.parquet", "nosuch.JSON", "nosuch.jsonl.gz", "a/b/c"])
+def test_a_file_that_does_not_exist_is_not_looked_for_on_the_hub(name, monkeypatch):
+    monkeypatch.setattr("datasets.load_dataset", lambda *args, **kwargs: pytest.fail("the hub was asked"))
+    with pytest.raises(FileNotFoundError, match=re.escape(f"`{name}` does not exist")):
+        load(ScriptArguments(dataset_name=name))
