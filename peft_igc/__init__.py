@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .numbers.calculator import register_operation
     from .tuner.anchor_rules import assistant_header
     from .tuner.config import IGCConfig
-    from .tuner.hooks import choose_graph
+    from .tuner.hooks.generation import choose_graph
     from .tuner.layer import IGCLayer
     from .tuner.model import IGCModel
     from .tuner.register import register
@@ -57,7 +57,7 @@ _HOMES = {
     "IGCLayer": "tuner.layer",
     "IGCModel": "tuner.model",
     "assistant_header": "tuner.anchor_rules",
-    "choose_graph": "tuner.hooks",
+    "choose_graph": "tuner.hooks.generation",
     "evaluate": "inference.evaluation",
     "generate_answers": "inference.evaluation",
     "igc_trace": "inference.recording",

@@ -18,7 +18,7 @@ from ..expressions.decimals import canonical
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
 from ..numbers.calculator import Status
 from ..tuner.call import observing
-from ..tuner.hooks import active_config
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing
 
 

@@ -38,7 +38,7 @@ from ..trainer.optimizer import muon_adamw
 from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
-from ..tuner.hooks import active_config
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .progress import duration
 

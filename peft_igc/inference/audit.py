@@ -28,7 +28,7 @@ from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
-from ..tuner.hooks import active_config, active_layer
+from ..tuner.hooks.wrapper import active_config, active_layer
 from ..tuner.steps import Step, Writing
 from .audit_causes import CAUSES, ReadStep, Writes, cause_of, is_right, plain_number
 from .evaluation import (

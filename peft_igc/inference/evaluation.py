@@ -26,7 +26,7 @@ import torch
 
 from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..tuner.hooks import active_config
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.step_log import EXPLANATIONS, AnswerStep
 from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_tokens
 

@@ -30,7 +30,7 @@ from lm_eval.models.huggingface import HFLM
 
 from ..tuner.anchors import Rules, anchors_in_text
 from ..tuner.base_model import TINY
-from ..tuner.hooks import active_config
+from ..tuner.hooks.wrapper import active_config
 from .loading import find_adapter, find_base, load_adapter
 
 

@@ -32,7 +32,8 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import TINY, TINY_FOLDER
 from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig
-from ..tuner.hooks import active_config, active_layer, wrapped_model
+from ..tuner.hooks.install import wrapped_model
+from ..tuner.hooks.wrapper import active_config, active_layer
 from ..tuner.steps import Generated, Step, Writing
 from .records import Spell, TracedStep, TracedToken, step_record, token_texts
 from .trace_page import write_page

@@ -31,7 +31,7 @@ from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
 from ..tuner.call import observing
 from ..tuner.config_values import ONLY
-from ..tuner.hooks import active_config
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.steps import Step, Writing
 

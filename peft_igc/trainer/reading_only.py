@@ -18,7 +18,8 @@ from transformers.utils import ModelOutput
 
 from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.config_values import ONLY
-from ..tuner.hooks import TARGETS, UNRELATED, active_config
+from ..tuner.hooks.calls import TARGETS, UNRELATED
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 from .optimizer import LATE

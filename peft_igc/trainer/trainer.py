@@ -36,7 +36,7 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import ONLY
-from ..tuner.hooks import active_config
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save

@@ -23,9 +23,9 @@ from transformers import PreTrainedModel
 
 from ..numbers.calculator import OPERATIONS
 from ..numbers.token_table import TokenTable
-from . import hooks
 from .base_model import innermost_model, layers_up_to
 from .config import IGC_PEFT_TYPE, IGCConfig
+from .hooks.install import capture, install, release, uninstall
 from .layer import CANNOT_MERGE, IGCLayer, several_active
 from .saving.adapter_files import (
     FILE_KEY,
@@ -122,8 +122,8 @@ class IGCModel(BaseTuner):
         path, layers = layers_up_to(model, peft_config.layer)
         self._target = f"{path}.{peft_config.layer}"
         self._base: list[PreTrainedModel] = [base]  # in a list, because a plain attribute would become a submodule
-        hooks.install(base, layers[0])
-        hooks.capture(base, layers, peft_config.layers_captured)
+        install(base, layers[0])
+        capture(base, layers, peft_config.layers_captured)
 
     def _check_target_module_exists(self, peft_config: PeftConfig, key: str) -> bool:
         """Compares whole paths: a suffix could match a layer of another stack, such as a vision tower."""
@@ -164,7 +164,7 @@ class IGCModel(BaseTuner):
         was_active = adapter_name in self.active_adapters
         super().delete_adapter(adapter_name)
         left = {name: other for name, other in self.peft_config.items() if other.peft_type == IGC_PEFT_TYPE}
-        hooks.release(self._base[0], {index for other in left.values() for index in other.layers_captured})
+        release(self._base[0], {index for other in left.values() for index in other.layers_captured})
         if was_active:
             # PEFT activates a remaining adapter on each layer by itself; across layers that may be several.
             self.set_adapter(sorted(left)[:1])
@@ -223,7 +223,7 @@ class IGCModel(BaseTuner):
                     del module._modules[name]
                 elif isinstance(child, ModulesToSaveWrapper):  # ours: `check_beside` allows no other
                     module._modules[name] = child.original_module
-        hooks.uninstall(self._base[0])
+        uninstall(self._base[0])
         configs = self.model.peft_config
         for name in [n for n, c in configs.items() if c.peft_type == IGC_PEFT_TYPE]:
             del configs[name]

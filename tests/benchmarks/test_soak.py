@@ -16,8 +16,9 @@ from benchmarks.cost import soak, soak_lives, soak_memory
 from benchmarks.cost.soak_lives import DYNAMIC, LIVES, STATIC, STATIC_LIVES, Answer, Plan
 from benchmarks.cost.soak_memory import KINDS, Memory, growth
 from peft_igc.mappings.readings import NEVER, Pointing, Reading
-from peft_igc.tuner import call, hooks
+from peft_igc.tuner import call
 from peft_igc.tuner.call import Call
+from peft_igc.tuner.hooks.calls import CallWrapper
 from peft_igc.tuner.state import cache
 from peft_igc.tuner.state.text_state import Steps, TextState
 from peft_igc.tuner.steps import Step
@@ -275,12 +276,12 @@ def test_caches_that_are_kept_end_the_command(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_what_is_left_on_a_threads_stack_is_found(trained, monkeypatch):
     plan = Plan(trained["llama tokens dynamic"], "reset", "0")
-    answers, pop = soak_lives.lived(plan), hooks._Call.__call__
+    answers, pop = soak_lives.lived(plan), CallWrapper.__call__
 
     def leaving(self, *args, **kwargs):
         call.thread.calls.insert(0, Call(model=None))
         return pop(self, *args, **kwargs)
 
-    monkeypatch.setattr(hooks._Call, "__call__", leaving)
+    monkeypatch.setattr(CallWrapper, "__call__", leaving)
     phase = soak.together({plan: answers}, 2, 0.1, 0)
     assert any("objects `Call` are alive" in one for one in phase.faults("together", NONE))

@@ -1,0 +1,31 @@
+"""Wrappers and hooks on the causal LM: arguments into the model, losses and steps out of it, adapters in and out.
+
+The model can be called in several ways (`PeftModel.forward`, nested tuners, plain injection, `generate`). All of them
+pass through the `__call__` and `generate` of the innermost causal LM, so the wrappers are installed there and not on a
+PEFT model. They hold no state and compute nothing: `layer` does that.
+
+* `wrapper`: shadows one method of the model; which adapter is active.
+* `calls`: `model(...)`, its `igc_*` arguments and its output. `generation`: `generate` and its passes.
+* `files`: saving and loading by transformers. `install`: puts the wrappers on a model, and takes them off.
+
+Start with `install`. Try it: `pytest tests/tuner/test_hooks.py`
+"""
+
+from .calls import TARGETS, UNRELATED
+from .generation import choose_graph
+from .install import capture, install, release, uninstall, wrapped_model
+from .wrapper import active_config, active_layer
+
+
+__all__ = [
+    "TARGETS",
+    "UNRELATED",
+    "active_config",
+    "active_layer",
+    "capture",
+    "choose_graph",
+    "install",
+    "release",
+    "uninstall",
+    "wrapped_model",
+]

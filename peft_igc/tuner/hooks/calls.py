@@ -1,0 +1,218 @@
+"""`model(...)`: takes the `igc_*` arguments, pushes and pops the `Call`, adds the loss to the output.
+
+In: `model(..., igc_anchors, igc_operands, igc_signs, igc_operator, igc_result, igc_result_sign, igc_result_status,
+igc_result_scale, igc_add_loss)`. Out: outputs with the fields of `outputs.Fields`.
+
+Shapes: B rows, T positions of this call, A anchors per row. Try it: `pytest tests/tuner/test_hooks.py`
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.utils import ModelOutput
+
+from ...mappings.readings import Targets
+from ..anchors import check_anchors
+from ..call import Call, current_call, current_generation, thread
+from ..outputs import with_fields
+from ..state.cache import find_cache
+from .wrapper import Wrapper, active_config, active_layer
+
+
+__all__ = ["TARGETS", "UNRELATED", "CallWrapper", "Capture", "CaptureOutput", "ReplicateWrapper"]
+
+UNRELATED = "igc_unrelated"  # the only target that may be left out  # the only target that may be left out
+TARGETS = tuple(name for name in (f"igc_{field}" for field in Targets._fields) if name != UNRELATED)
+
+
+class CallWrapper(Wrapper):
+    """What `model(...)` runs: removes the `igc_*` arguments, and adds the loss and metrics to the output.
+
+    Not `forward`, which TRL (1.16) and accelerate (1.15) replace. `_call_impl` (torch 2.13) runs `forward` with all
+    hooks; a class method `__call__` cannot be shadowed by an instance.
+    """
+
+    name = "_call_impl"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = Call(model=self.model)
+        thread.calls.append(call)
+        try:
+            _take_arguments(call, args, kwargs)
+            output = self.original(*args, **kwargs)
+            if call.generation is not None and call.is_logged and call.state is not None:
+                call.generation.log.add(call.state, call.steps, call.event)
+            if call.ran is None and not torch.compiler.is_compiling():
+                _tell_of_bypass(call)
+            return _with_report(call, output)
+        finally:
+            thread.calls.pop()
+
+
+class ReplicateWrapper(Wrapper):
+    """Refuses `nn.DataParallel`, which copies the model with its wrappers, and these lead to the original."""
+
+    name = "_replicate_for_data_parallel"
+
+    def __call__(self) -> Any:
+        raise ValueError(
+            "`nn.DataParallel` runs copies of the model, but the calculator's layers belong to the original. "
+            "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
+        )
+
+
+def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Removes the `igc_*` arguments from `kwargs`, and fills the call."""
+    ids = kwargs.get("input_ids", args[0] if args and torch.is_tensor(args[0]) else None)
+    mask = kwargs.get("attention_mask", args[1] if len(args) > 1 and torch.is_tensor(args[1]) else None)
+    call.input_ids = ids
+    call.attention_mask = mask if torch.is_tensor(mask) and mask.dim() == 2 else None
+    call.labels, call.use_cache = kwargs.get("labels"), kwargs.get("use_cache")
+    call.cache = find_cache(args, kwargs)
+    call.anchors = kwargs.pop("igc_anchors", None)
+    call.targets = _take_targets(kwargs, ids)
+    call.add_to_loss = kwargs.pop("igc_add_loss", True)
+    _check_arguments(call, kwargs)
+    tokens = kwargs.get("inputs_embeds") if ids is None else ids
+    if call.anchors is not None and torch.is_tensor(tokens):
+        check_anchors(call.anchors, tokens.shape, call.attention_mask)
+    generation = current_generation(call.model)
+    if generation is not None and generation.owns(call):
+        call.generation = generation
+
+
+def _take_targets(kwargs: dict[str, Any], ids: torch.Tensor | None) -> Targets | None:
+    """Removes the targets from `kwargs`; None if there are none.
+
+    Raises:
+        ValueError: if only some of them are given, or `igc_unrelated` has not the shape of the token `ids`.
+    """
+    unrelated = kwargs.pop(UNRELATED, None)
+    if unrelated is not None and (ids is None or unrelated.shape != ids.shape):
+        wanted = "there are no `input_ids`" if ids is None else f"`input_ids` has {tuple(ids.shape)}"
+        raise ValueError(
+            f"`{UNRELATED}` has the shape {tuple(unrelated.shape)}, but {wanted}. Pass one value per token."
+        )
+    given = {name: kwargs.pop(name) for name in TARGETS if kwargs.get(name) is not None}
+    for name in TARGETS:
+        kwargs.pop(name, None)
+    if not given:
+        return None
+    if "igc_result_status" in given:  # without it all results are integers
+        given.setdefault("igc_result_scale", torch.zeros_like(given["igc_result_status"]))
+    missing = [name for name in TARGETS if name not in given]
+    if missing:
+        raise ValueError(
+            f"`{'`, `'.join(missing)}` is missing beside `{'`, `'.join(given)}`: targets must be passed together. "
+            "Use the collator of `IGCTrainer`, or `columns.encode_steps`."
+        )
+    return Targets(**{name.removeprefix("igc_"): given[name] for name in TARGETS}, unrelated=unrelated)
+
+
+def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
+    """Refuses arguments with which the adapter would silently do the wrong thing.
+
+    Raises:
+        ValueError: for unknown `igc_*` arguments, targets with `return_dict=False`, `nn.DataParallel`, or several
+            texts packed into one row.
+    """
+    unknown = [name for name in kwargs if name.startswith("igc_")]
+    if unknown:
+        raise ValueError(
+            f"`{unknown[0]}` is not an argument of the calculator. Use `igc_anchors`, `igc_add_loss` or "
+            f"`{'`, `'.join(TARGETS)}`."
+        )
+    if call.targets is not None and kwargs.get("return_dict") is False:
+        raise ValueError(
+            "`return_dict=False` leaves no place for the reading loss. Remove it, or pass no `igc_*` targets."
+        )
+    if kwargs.get("cu_seq_lens_q") is not None and active_config(call.model) is not None:
+        raise ValueError(
+            "`cu_seq_lens_q` packs several texts into one row (continuous batching, padding-free training), so a "
+            "calculation would read across texts. Use `generate` with a padded batch, and `padding_free=False`."
+        )
+    positions = kwargs.get("position_ids")
+    if kwargs.get("attention_mask") is None and isinstance(positions, torch.Tensor) and positions.dim() == 2:
+        # Packing and padding-free training without `cu_seq_lens_q` show only in the positions.
+        if positions.shape[1] > 1 and bool((positions[:, 1:] <= positions[:, :-1]).any()):
+            raise ValueError(
+                "`position_ids` restart within a row: several texts are packed into it, so a calculation would read "
+                "across texts. Set `packing=False` and `padding_free=False`."
+            )
+
+
+def _tell_of_bypass(call: Call) -> None:
+    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed.
+
+    Raises:
+        ValueError: if the call has targets.
+    """
+    layer, _ = active_layer(call.model)
+    model: Any = call.model
+    config: Any = model.config.get_text_config(decoder=True)
+    # Drafts of assisted decoding may leave early (transformers 5.23 changes this number), training may drop layers.
+    if layer is None or layer.layer_index >= config.num_hidden_layers:
+        return
+    if model.training and getattr(config, "layerdrop", 0):
+        return
+    index = layer.layer_index if call.bypassed is None else call.bypassed
+    said = (
+        f"In a call of `{type(model).__name__}` the hooks of decoder layer {index} did not run, "
+        "because something within it calls `layer.forward(...)`, so the calculator is off"
+    )
+    cure = "Call the layer itself, `layer(...)`, or remove the wrapper around it."
+    if call.targets is not None:
+        raise ValueError(f"{said}, and so the targets train nothing. {cure}")
+    if not layer.is_told:
+        layer.is_told = True
+        warnings.warn(f"{said}. {cure}", stacklevel=4)
+
+
+def _with_report(call: Call, output: Any) -> Any:
+    """The model's output, with the loss and metrics if the call has targets."""
+    if call.report is None or output is None:
+        return output
+    if not isinstance(output, ModelOutput):
+        raise ValueError(
+            f"The model returned a `{type(output).__name__}`, which has no place for the reading loss. "
+            "Set `model.config.return_dict = True`, or pass no `igc_*` targets."
+        )
+    return with_fields(output, call.report, call.add_to_loss)
+
+
+class Capture:
+    """Forward pre-hook of the first decoder layer: stores its input as the call's token embeddings.
+
+    The layer's input contains everything that the architecture does to embeddings (Gemma's scaling, OPT's projection,
+    NEFTune's noise). An object instead of a closure, so that copies and pickles of the model work.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        call = current_call(self.model)
+        if call is not None:
+            call.embedded = args[0] if args else kwargs["hidden_states"]
+
+
+class CaptureOutput:
+    """Forward hook of a decoder layer: stores its output in the call, for calculators that read it at a later one.
+
+    A pass for the reading alone ends here if this is the last layer that the calculator reads.
+    """
+
+    def __init__(self, model: nn.Module, index: int) -> None:
+        self.model, self.index = model, index
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        call = current_call(self.model)
+        if call is not None:
+            call.outputs[self.index] = output[0] if isinstance(output, tuple) else output
+            reader, name = active_layer(self.model) if thread.reading_alone else (None, "")
+            if reader is not None and self.index == reader.igc_config[name].layers_read[-1]:
+                reader.read_early(name, call)

@@ -1,0 +1,209 @@
+"""`generate`: finds the anchors of the prompt, chooses graphs, and returns the steps of each sequence.
+
+In: `generate(..., igc_anchors)`. Out: outputs with the field `igc_steps`, if they are dictionaries.
+
+Shapes: B rows, L tokens of the text so far, A anchors per row, P tokens of a prompt.
+Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..anchors import check_anchors, last_tokens
+from ..call import Generation, anchors_for_assistant, current_generation, generating, thread
+from ..config_values import PROMPT_END
+from ..outputs import extended
+from ..state.cache import find_cache, states_of
+from ..step_log import StepLog
+from ..steps import Generated
+from .wrapper import Wrapper, active_config, active_layer
+
+
+__all__ = ["ContinuousBatchingWrapper", "GenerateWrapper", "PrepareInputsWrapper", "choose_graph"]
+
+
+class PrepareInputsWrapper(Wrapper):
+    """`prepare_inputs_for_generation`, which precedes each pass of `generate` and is never compiled."""
+
+    name = "prepare_inputs_for_generation"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = self.original(*args, **kwargs)
+        generation = current_generation(self.model)
+        if generation is not None and generation.log is not None:
+            _log_compiled_pass(generation, after_reorder=generation.log.beams)
+            generation.log.is_complete = False
+        if torch.is_tensor(inputs.get("input_ids")):
+            choose_graph(self.model, inputs["input_ids"], find_cache((), inputs))
+        return inputs
+
+
+def choose_graph(model: nn.Module, input_ids: torch.Tensor, past_key_values: Any) -> None:
+    """Chooses, before a compiled decode step on a static KV cache, which of two graphs runs.
+
+    One graph looks for anchors and runs their steps, the other does not. The choice needs the ids on the host, which
+    costs one synchronization, so it cannot be made inside of either. `generate` makes it by itself. Without it a
+    compiled pass takes the graph that looks for anchors, which is slower and never wrong.
+
+    Args:
+        model: the model, with or without PEFT around it.
+        input_ids: [B, T] int64 ids of the next pass. On the CPU, for a loop that knows them there, the choice needs
+            no synchronization until the next step.
+        past_key_values: its KV cache.
+    """
+    cache = find_cache((), {"past_key_values": past_key_values})
+    layer, name = active_layer(model)
+    if layer is not None and cache is not None:
+        layer.choose_graph(name, input_ids, cache)
+
+
+class GenerateWrapper(Wrapper):
+    """`generate`, which first finds the anchors at the end of the prompt.
+
+    Later forward passes of the generation see single tokens and cannot tell where the prompt ended.
+    """
+
+    name = "generate"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        anchors = kwargs.pop("igc_anchors", None)
+        unused = [name for name in kwargs if name.startswith("igc_")]
+        if unused:
+            raise ValueError(f"`{unused[0]}` has no use in `generate`, which takes only `igc_anchors`. Remove it.")
+        generate = self.original
+        ids = kwargs.get("input_ids", kwargs.get("inputs", args[0] if args else None))
+        embeddings = kwargs.get("inputs_embeds")
+        prompt = embeddings if torch.is_tensor(embeddings) else ids
+        if not torch.is_tensor(prompt) or not prompt.numel():
+            return generate(*args, **kwargs)
+        mask = self._mask(prompt, kwargs)
+        ids = ids if prompt is ids else None
+        if ids is None:
+            _warn_of_embeddings(self.model)
+        given = anchors is not None
+        if anchors is not None:
+            check_anchors(anchors, prompt.shape, mask)
+            # With a KV cache the prompt may be the new tokens only, while the mask covers the whole text.
+            anchors = torch.where(anchors >= 0, anchors + mask.shape[1] - prompt.shape[1], -1)
+        elif ids is None or self._anchors_at_the_end():  # without ids no token sequence can be found
+            outer = None if ids is None else anchors_for_assistant(self.model, ids)
+            anchors = last_tokens(mask) if outer is None else outer
+        returned = self._setting("return_dict_in_generate", kwargs)
+        reused = bool(returned) or find_cache((), kwargs) is not None
+        generation = Generation(self.model, ids, mask, anchors, given, reused)
+        config = active_config(self.model)
+        if returned and config is not None:
+            generation.log = StepLog(config, mask.shape[1], beams=self._beams(kwargs) > 1)
+        with generating(generation):
+            output = generate(*args, **kwargs)
+        if thread.observers:
+            self._tell(generation, prompt.shape[1], output, kwargs)
+        return self._with_steps(generation, prompt.shape[1], output, kwargs) if returned else output
+
+    def _with_steps(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> Any:
+        """The output with the steps of each returned sequence in `igc_steps`, None without an active adapter."""
+        if generation.log is None:
+            return extended(output, {"igc_steps": None})
+        if not generation.log.beams:  # beam search has reordered the rows since, one cannot tell how
+            _log_compiled_pass(generation)
+        start = generation.log.length - self._prompt_columns(generation, width)
+        beams = output.beam_indices if generation.log.beams else None
+        steps = generation.log.of_sequences(output.sequences, start, self._ends(kwargs), beams)
+        return extended(output, {"igc_steps": steps})
+
+    def _beams(self, kwargs: dict[str, Any]) -> int:
+        return self._setting("num_beams", kwargs) or 1
+
+    def _ends(self, kwargs: dict[str, Any]) -> tuple[int, ...]:
+        """The tokens that end an answer."""
+        end = self._setting("eos_token_id", kwargs)
+        return () if end is None else tuple(end) if isinstance(end, (list, tuple)) else (int(end),)
+
+    def _prompt_columns(self, generation: Generation, width: int) -> int:
+        """Columns of the prompt in the returned sequences, which lack a prompt of embeddings (transformers 5.23)."""
+        return 0 if generation.prompt is None else width
+
+    def _tell(self, generation: Generation, width: int, output: Any, kwargs: dict[str, Any]) -> None:
+        """Gives the finished texts to observers that ask for them; `width`: tokens of the prompt that was passed."""
+        sequences = output if torch.is_tensor(output) else output.sequences
+        length, beams, ends = generation.mask.shape[1], self._beams(kwargs), self._ends(kwargs)
+        prompt = self._prompt_columns(generation, width)
+        for observer in thread.observers:
+            if hasattr(observer, "finish"):  # most observers are functions, which see forward passes only
+                observer.finish(Generated(generation, sequences, length - prompt, prompt, ends, beams))
+
+    def _mask(self, prompt: torch.Tensor, kwargs: dict[str, Any]) -> torch.Tensor:
+        """[B, L] mask of the text up to the end of the prompt, cached tokens included.
+
+        If the caller gave none, it is derived from the padding token by the rule of `generate` in transformers 5.23,
+        which derives its own mask later. The two must agree, or the anchor could be a padding token.
+        """
+        mask = kwargs.get("attention_mask")
+        if torch.is_tensor(mask) and mask.dim() == 2:
+            return mask
+        cache = find_cache((), kwargs)
+        length = 0 if cache is None else int(cache.get_seq_length())
+        # Like transformers 5.23: a prompt that is no longer than the cached text consists of new tokens only.
+        before = length if length >= prompt.shape[1] else 0
+        ones = torch.ones(prompt.shape[0], before + prompt.shape[1], dtype=torch.int64, device=prompt.device)
+        pad, end = (self._setting(name, kwargs) for name in ("pad_token_id", "eos_token_id"))
+        ends = end if isinstance(end, (list, tuple)) else [end]
+        if prompt.dim() != 2 or pad is None or pad in ends:
+            return ones
+        ones[:, before:] = (prompt != pad).long()
+        return ones
+
+    def _setting(self, name: str, kwargs: dict[str, Any]) -> Any:
+        """A setting of `generate`: from the argument, the `generation_config` passed, or the model's own."""
+        configs = (kwargs.get("generation_config"), getattr(self.model, "generation_config", None))
+        values = (kwargs.get(name), *(getattr(config, name, None) for config in configs))
+        return next((value for value in values if value is not None), None)
+
+    def _anchors_at_the_end(self) -> bool:
+        """Whether the end of the prompt is an anchor; also if no adapter is active now."""
+        config = active_config(self.model)
+        return config is None or config.anchor == PROMPT_END
+
+
+def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -> None:
+    """Logs the steps of the last forward pass from the KV cache, if that pass ran in a compiled graph."""
+    layer, name = active_layer(generation.model)
+    if generation.log.is_complete or layer is None or generation.cache is None:
+        return
+    state = states_of(generation.cache, layer.layer_index).get(name)
+    if state is not None:
+        generation.log.add(state, state.steps, after_reorder=after_reorder)
+
+
+def _warn_of_embeddings(model: nn.Module) -> None:
+    """Warns that a prompt of embeddings has no tokens, in which the token interface would find numbers."""
+    config = active_config(model)
+    if config is not None and config.interface == "tokens":
+        warnings.warn(
+            "`generate(inputs_embeds=...)` has no token ids, and the token interface reads numbers from them, so the "
+            "calculator is off in this prompt. Pass `input_ids`.",
+            stacklevel=3,
+        )
+
+
+class ContinuousBatchingWrapper(Wrapper):
+    """`init_continuous_batching`, which all ways of continuous batching call before their first pass.
+
+    Its passes have several texts in one row, and transformers (5.23) reports an error in a pass as a failed request.
+    """
+
+    name = "init_continuous_batching"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active_config(self.model) is not None:
+            raise ValueError(
+                "Continuous batching (`generate_batch`) packs several texts into one row, so a calculation would read "
+                "across texts. Use `generate` with a padded batch; with GRPO, leave out "
+                "`use_transformers_continuous_batching`."
+            )
+        return self.original(*args, **kwargs)
