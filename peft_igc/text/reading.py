@@ -1,0 +1,134 @@
+"""Reads the expression in symbols at the end of a text: `read`.
+
+In: a text that ends where a result is due, at `=` or as a whole message, such as `She paid 3 * $4 =` or `12*34`. Out:
+its `Value`, or a `Refusal` with the reason and the characters that caused it. Whether a calculation is asked for is
+not decided here, only what it would be worth. The text is read from its end, in windows that grow only as far as
+something before them matters, so that the length of a text costs nothing. Try it:
+`python -c "from peft_igc.text import read; print(read('She paid 3 * \\$4 ='))"`
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from .expressions import CLOSE, STRANGE, Expression, Mode, NeedsMore
+from .grammar import Item, evaluate, finished
+from .look_alikes import look_alike
+from .pieces import Words, split, words
+from .refusals import Limits, Reason, Reduction, Refusal, Refused, Span, Value
+from .surroundings import BAD_WORDS, after, before_equals, before_request
+
+
+__all__ = ["read"]
+
+WINDOWS = (256, 1024, 4096)  # characters; what needs more is refused
+_EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
+_DEFAULT = Limits()
+
+
+def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) -> Value | Refusal:
+    """The value of the expression that a text ends with.
+
+    Args:
+        text: ends where a result is due. `pieces.CONTROL` takes the place of control tokens, and `pieces.UNKNOWN` of
+            tokens whose text is not known.
+        limits: of numbers and values.
+        known: what words mean; by default the words of all languages.
+    """
+    known = words() if known is None else known
+    for window in WINDOWS:
+        start = max(len(text) - window, 0)
+        try:
+            return _read(text, start, limits, known)
+        except NeedsMore:
+            if start == 0:
+                raise
+    return Refusal(Reason.TOO_LONG, None, None, False, None, ())
+
+
+def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
+    """`read` from a character on."""
+    found = Expression(split(text, start, len(text), known), known, limits, Mode.REACH)
+    last = len(found.kinds) - 1
+    at = last
+    while found.kind(at) in ("space", "currency"):
+        at -= 1
+    reaches, steps = found.kind(at) == "=", ()
+    try:
+        alone = _at_equals(found, at - 1) if reaches else _in_request(found, last)
+        _check(found)
+        value, steps = evaluate(found.items[::-1], limits)
+        value, written = finished(value, limits)
+    except Refused as refused:
+        return _refusal(found, refused, reaches, limits)
+    operands = sum(item.kind == "number" for item in found.items)
+    alike = found.mode in (Mode.ALIKE_ALONE, Mode.ALIKE_CLEAN)
+    return Value(value, written, _span(found), operands, reaches, alone, alike, steps)
+
+
+def _at_equals(found: Expression, at: int) -> bool:
+    """Reads an expression that ends before a piece; returns whether it is alone in its message."""
+    at = found.skip(at)
+    kind = found.kind(at)
+    if kind in STRANGE or kind in BAD_WORDS:
+        raise found.refuse(Reason.NOT_UNDERSTOOD, at)
+    found.begin(at)
+    before_equals(found, found.read(at))
+    return found.kind(found.skip(found.left)) in ("edge", "control")
+
+
+def _in_request(found: Expression, last: int) -> bool:
+    """Reads an expression anywhere in a request; returns whether it is alone in its message."""
+    at = after(found, last)
+    silent = found.mode in (Mode.ALONE, Mode.SURE) and not found.said
+    left = found.read(at)
+    mode = found.mode
+    if mode in (Mode.ALONE, Mode.CLEAN, Mode.WORD):
+        raise found.refuse(Reason.NO_EXPRESSION, 0)
+    if mode is Mode.ALIKE_WORD:
+        raise found.refuse(Reason.LOOK_ALIKE, left)
+    return before_request(found, left, mode is Mode.ALIKE_ALONE, mode is not Mode.SURE) and silent
+
+
+def _span(found: Expression) -> Span | None:
+    """The characters of an expression."""
+    if not found.items:
+        return None
+    return found.items[-1].span[0], max(found.items[0].span[1], found.items[0].span[1])
+
+
+def _check(found: Expression) -> None:
+    """Refuses what follows from an expression as a whole."""
+    items = found.items
+    if sum(item.kind == "number" for item in items) < 2 and not any(item.kind == "call" for item in items):
+        raise Refused(Reason.NO_EXPRESSION)
+    span = _span(found)
+    assert span is not None
+    alike = look_alike(found.pieces.text, span[0], found.pieces.ends[-1])
+    if alike is not None and alike[0] < span[1]:
+        raise Refused(Reason.LOOK_ALIKE, alike)
+    if len({sign for sign, _ in found.currencies}) > 1:
+        raise Refused(Reason.CURRENCIES, found.currencies[0][1])
+    added = any(item.kind in ("+", "-") for item in items)
+    money = bool(found.currencies) and any(quantity == "money" for quantity, _ in found.units)
+    if added and (money or len(set(found.units)) > 1):
+        raise Refused(Reason.UNITS, span)
+    if found.too_long is not None:
+        raise Refused(Reason.TOO_LONG, found.too_long)
+
+
+def _refusal(found: Expression, refused: Refused, reaches: bool, limits: Limits) -> Refusal:
+    """The refusal of what was read, with the value that it would have."""
+    reason = refused.reason
+    if reason is Reason.OTHER_NUMBER and sum(item.kind == "number" for item in found.items) < 2:
+        reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`
+    value: Fraction | None = None
+    if reason in _EXCUSABLE and found.items and found.too_long is None:
+        try:
+            value = finished(evaluate(found.items[::-1], limits)[0], limits)[0]
+        except Refused:
+            value = None
+    steps: tuple[Reduction, ...] = refused.steps
+    return Refusal(
+        reason, refused.culprit, _span(found), reaches and reason is not Reason.NO_EXPRESSION, value, steps
+    )
