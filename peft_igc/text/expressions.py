@@ -30,13 +30,14 @@ OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 STRANGE = frozenset({"strange", "number_word"})
 WORDS = frozenset({"letters", "unit", "glue", "request", "per", "month", "ordinal", "scale", "letter"})
 WORDS |= {"label", "equal", "article"}
-ALL_WORDS = WORDS | {"number_word", "and", "of", "one", "x", "operator", "minus", "function", "modifier", "link", "sign"}
+ALL_WORDS = WORDS | {"number_word", "and", "of", "one", "x", "operator", "minus", "function", "modifier"}
+ALL_WORDS |= {"rounding", "link", "sign"}
 NUMBERS = frozenset({"number", "%"})
 _TOUCHES = ALL_WORDS - {"x"} | STRANGE | {"dash", "!", "other"}  # no operand touches these
 _UNIT_WORDS = frozenset({"letters", "unit", "of", "request", "label"})
 _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
 _NO_OPERANDS = frozenset(".,;?!'")
-_MOST_UNIT_WORDS = 8
+_MOST_UNIT_WORDS = 12
 _ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
 
 
@@ -73,6 +74,8 @@ class Expression:
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` stands before it.
         said: words stand after it.
+        gap: a space stands before the operand that is complete.
+        joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
     def __init__(self, pieces: Pieces, known: Words, limits: Limits, mode: Mode) -> None:
@@ -84,7 +87,7 @@ class Expression:
         self.too_long: Span | None = None
         self.words_before = 0
         self.number_at = self.left = 0
-        self.linked = self.said = False
+        self.linked = self.said = self.joined = self.gap = False
         self._openings: dict[int, int] = {}
 
     def kind(self, at: int) -> str:
@@ -100,6 +103,10 @@ class Expression:
     def refuse(self, reason: Reason, at: int) -> Refused:
         """A refusal for a piece."""
         return Refused(reason, None if at <= 0 else self.span(at))
+
+    def names_function(self, at: int) -> bool:
+        """Whether a piece is the name of a function."""
+        return self.kind(at) in ALL_WORDS and self.pieces.said(at).casefold() in self.known.functions
 
     def skip(self, at: int) -> int:
         """The first piece from here to the left that is no space."""
@@ -129,7 +136,7 @@ class Expression:
             found = self._unit_words(at, single=False)
             self.units.clear()
             if isinstance(found, tuple):
-                raise self.refuse(Reason.NO_EXPRESSION, found[0])
+                raise self.refuse(Reason.NOT_UNDERSTOOD if self.joined else Reason.NO_EXPRESSION, found[0])
         elif kind not in NUMBERS and kind not in CLOSE and not (kind == "currency" and self._after(at)):
             raise self.refuse(Reason.NO_EXPRESSION, at)
 
@@ -139,12 +146,10 @@ class Expression:
         Raises:
             Refused: Something in it is not understood, or it is malformed.
         """
-        before = self._wanted(at)
-        while True:
-            step = self._have(before)
-            if step is None:
-                return self.left
-            before = step
+        complete: int | None = self._wanted(at)
+        while complete is not None:
+            complete = self._have(complete)
+        return self.left
 
     # An operand is wanted.
 
@@ -221,15 +226,19 @@ class Expression:
         while self.kind(at) not in ("edge", "line"):
             inner += (self.kinds[at] in CLOSE) - (self.kinds[at] in OPEN)
             if inner < 0:
-                return self.kind(at - 1) == "function" and self.pieces.said(at - 1).casefold() in self.known.functions
+                return self.names_function(at - 1)
             at -= 1
         return False
 
     # An operand or an opening bracket is complete.
 
-    def _have(self, at: int, gap: bool = False) -> int | None:
-        """What stands before it: an operator, brackets and the next operand; None if the expression begins there."""
-        number = at == self.number_at
+    def _have(self, at: int) -> int | None:
+        """What stands before it: an operator with the next operand, a bracket, a sign or a currency.
+
+        Returns:
+            The piece before that, None if the expression begins there.
+        """
+        number, gap, self.gap = at == self.number_at, self.gap, False
         while self.kind(at) == "space":
             at, gap = at - 1, True
         kind = self.kinds[at]
@@ -243,13 +252,13 @@ class Expression:
             return self._of(at)
         if kind in OPEN:
             self._operator(kind, at)
-            if self.kind(at - 1) == "function" and self.pieces.said(at - 1).casefold() in self.known.functions:
+            if self.names_function(at - 1):
                 self._item("call", at - 1, self.known.functions[self.pieces.said(at - 1).casefold()])
                 at -= 1
-            return self._have(at - 1)
+            return at - 1
         if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.pieces.ends[at]):
             self._currency(at)
-            return self._have(at - 1)
+            return at - 1
         if kind in (",", ";") and self._call_of(at):
             self._item(",", at)
             return self._wanted(at - 1)
@@ -358,7 +367,8 @@ class Expression:
         if (not single and kind in _NO_OPERANDS) or (kind == "line" and not tight):
             raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
         self._operator(self.kinds[at], at)
-        return self._have(left, gap)
+        self.gap = gap
+        return left
 
     def _after(self, at: int) -> bool:
         """Whether a currency stands after a number: `5€ - 3€`."""
@@ -405,12 +415,13 @@ class Expression:
                 self._unit(at)
                 at -= 1
             elif kind == "per" or (kind == "and" and count and not touching):
+                self.joined = True
                 if self.kind(at - 1) != "space" or count >= _MOST_UNIT_WORDS:
                     return at - 1, count
                 at, count, touching = at - 1, count + 1, False
             elif touching and kind in ("/", "-", "'"):
-                joined = self.kind(at - 1)
-                if joined != "number" and joined not in _UNIT_WORDS:
+                self.joined, other = True, self.kind(at - 1)
+                if other != "number" and other not in _UNIT_WORDS:
                     return at, count
                 at, touching, measure = at - 1, True, True
             elif kind == "number" and (measure or not touching):

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from .operations import FUNCTIONS, MOST_BITS, OPERATORS, SIGN, Function
+from .operations import FUNCTIONS, MOST_BITS, OPERATORS, SIGN
 from .refusals import Limits, Reason, Reduction, Refused, Span
 
 
@@ -190,10 +190,11 @@ class _Machine:
 
     def _called(self, call: _Waiting, arguments: list[_Operand], span: Span) -> Fraction:
         """The value of a function; written down."""
-        function: Function = FUNCTIONS[call.name]
+        function = FUNCTIONS.get(call.name)
         values = [argument.value for argument in arguments]
         texts = ("", call.name, ", ".join(map(_shown, values)))
-        value = function.apply(values) if function.fewest <= len(values) <= function.most else None
+        fits = function is not None and function.fewest <= len(values) <= function.most
+        value = function.apply(values) if function is not None and fits else None
         if value is None:
             self.steps.append(Reduction(*texts, None, span))
             raise Refused(Reason.NOT_UNDERSTOOD, span)

@@ -60,12 +60,14 @@ class Words(NamedTuple):
     Attributes:
         kinds: the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money.
         units: of a unit, its quantity and its name: `("length", "kilometer")`.
-        functions: of a function, its name in `operations.FUNCTIONS`.
+        functions: of a function, its name in `operations.FUNCTIONS`, or another one that has no value.
+        operations: of a word such as `sum`, the symbol of the operation.
     """
 
     kinds: Mapping[str, str]
     units: Mapping[str, tuple[str, str]]
     functions: Mapping[str, str]
+    operations: Mapping[str, str]
 
 
 @functools.cache
@@ -80,7 +82,7 @@ def words(*languages: str) -> Words:
         raise ValueError(f"There are no words for {missing}. The languages are {', '.join(known)}.")
     kinds: dict[str, str] = {}
     units: dict[str, tuple[str, str]] = {}
-    functions: dict[str, str] = {}
+    named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
     for language in languages or sorted(known, key=lambda name: (name != "en", name)):
         read = tomllib.loads(known[language].read_text(encoding="utf-8"))
         for kind, listed in read.get("words", {}).items():
@@ -91,11 +93,11 @@ def words(*languages: str) -> Words:
                 for word in spelled:
                     if kinds.setdefault(word.casefold(), "unit") == "unit":
                         units.setdefault(word.casefold(), (quantity, unit))
-        for name, spelled in read.get("functions", {}).items():
-            for word in spelled:
-                kinds.setdefault(word.casefold(), "function")
-                functions.setdefault(word.casefold(), name)
-    return Words(kinds, units, functions)
+        for section, found in named.items():
+            for name, spelled in read.get(section, {}).items():
+                for word in spelled:
+                    found.setdefault(word.casefold(), name)
+    return Words(kinds, units, **named)
 
 
 class Pieces(NamedTuple):

@@ -37,7 +37,8 @@ def before_equals(read: Expression, at: int) -> None:
         at: the piece before it.
     """
     words, danger = read.words_before, False
-    linked = read.linked or read.kind(at) == ":"
+    colon, first = read.kind(at) == ":", read.skip(at)
+    chain = read.linked and read.pieces.said(first).casefold() in read.known.operations
     while True:
         kind = read.kind(at)
         if kind in _ENDS:
@@ -48,7 +49,9 @@ def before_equals(read: Expression, at: int) -> None:
             pass
         elif _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif kind in ("function", "modifier", "sign") or (kind in ("operator", "minus", "one") and not words):
+        elif kind in ("function", "modifier", "rounding", "sign") or (
+            not words and (kind in ("operator", "minus", "one") or (read.names_function(at) and not read.linked))
+        ):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
@@ -58,8 +61,8 @@ def before_equals(read: Expression, at: int) -> None:
             words += 1
             at = _word_start(read, at)
             if words >= 2:
-                if linked:
-                    _clause(read, at - 1)
+                if chain or colon:
+                    _clause(read, at - 1, chain)
                 return _closing(read, at - 1)
         elif kind in ("-", "*", "/"):
             return _bullet(read, at)
@@ -78,18 +81,23 @@ def _word_start(read: Expression, at: int) -> int:
     return at
 
 
-def _clause(read: Expression, at: int) -> None:
-    """Refuses words that change an expression though two words stand between: `half the sum of 3 + 4`.
+def _clause(read: Expression, at: int, chain: bool) -> None:
+    """Refuses words that change an expression though two words stand between, and no verb.
 
-    Only those that belong to it: it stands after `of` or a colon, and no verb is between.
+    Args:
+        read: the expression.
+        at: the piece before these two words.
+        chain: the name of an operation and `of` stand before it: `half the sum of 3 + 4`. If not, a colon does, and only
+            what asks for another form refuses: `to 2 significant figures: 3 + 4`.
     """
-    right = ""
+    right = read.kind(at + 1)
     for _ in range(_OF_CHAIN):
         at = read.skip(at)
         kind = read.kind(at)
         if kind not in ALL_WORDS or kind in ("glue", "equal", "request"):
             return
-        if kind in ("function", "modifier") or (kind == "number_word" and right in ("", "of", "article")):
+        changes = kind in ("function", "modifier", "number_word") and right in ("of", "article")
+        if kind == "rounding" or (changes and chain):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         right, at = kind, at - 1
 
