@@ -29,12 +29,12 @@ __all__ = [
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
 STRANGE = frozenset({"strange", "number_word"})
 WORDS = frozenset({"letters", "unit", "glue", "request", "per", "month", "ordinal", "scale", "letter"})
-WORDS |= {"label", "equal", "article"}
+WORDS |= {"equal", "article"}
 ALL_WORDS = WORDS | {"number_word", "and", "of", "one", "x", "operator", "minus", "function", "modifier"}
 ALL_WORDS |= {"rounding", "link", "sign"}
 NUMBERS = frozenset({"number", "%"})
 _TOUCHES = ALL_WORDS - {"x"} | STRANGE | {"dash", "!", "other"}  # no operand touches these
-_UNIT_WORDS = frozenset({"letters", "unit", "of", "request", "label"})
+_UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
 _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
 _NO_OPERANDS = frozenset(".,;?!'")
 _MOST_UNIT_WORDS = 12
@@ -71,6 +71,7 @@ class Expression:
         units: the measures that numbers have, as quantity and name.
         currencies: the signs of currencies.
         too_long: a number of more digits than the limits allow.
+        end: the character after the last unit before an anchor `=`.
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` stands before it.
         said: words stand after it.
@@ -86,7 +87,7 @@ class Expression:
         self.currencies: list[tuple[str, Span]] = []
         self.too_long: Span | None = None
         self.words_before = 0
-        self.number_at = self.left = 0
+        self.number_at = self.left = self.end = 0
         self.linked = self.said = self.joined = self.gap = False
         self._openings: dict[int, int] = {}
 
@@ -252,6 +253,8 @@ class Expression:
             return self._of(at)
         if kind in OPEN:
             self._operator(kind, at)
+            if self.kind(at - 1) == "." and self.kind(at - 2) == "number":  # `0.(3)`
+                raise self.refuse(Reason.NOT_UNDERSTOOD, at - 1)
             if self.names_function(at - 1):
                 self._item("call", at - 1, self.known.functions[self.pieces.said(at - 1).casefold()])
                 at -= 1

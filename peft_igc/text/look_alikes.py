@@ -18,7 +18,7 @@ _DATE = re.compile(
     r"|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|[0-9]{1,2}-[0-9]{1,2}-[0-9]{4})(?![0-9]|[.,][0-9])"
 )
 # `10-15%`, `3-5 days`: tight, the second number is larger, and it has a unit that the first one has not.
-_RANGE = re.compile(r"(?<![0-9.,%-])([0-9]+)-([0-9]+)(?![0-9]|[.,][0-9])(?=%| ?[^\W\d_]{2,})")
+_RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|[.,][0-9])(?=%| ?[^\W\d_]{2,})")
 
 
 def look_alike(text: str, start: int, end: int) -> Span | None:

@@ -61,13 +61,15 @@ class Words(NamedTuple):
         kinds: the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money.
         units: of a unit, its quantity and its name: `("length", "kilometer")`.
         functions: of a function, its name in `operations.FUNCTIONS`, or another one that has no value.
-        operations: of a word such as `sum`, the symbol of the operation.
+        operations: of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own.
+        labels: words before a number that only names something: `Task 7`.
     """
 
     kinds: Mapping[str, str]
     units: Mapping[str, tuple[str, str]]
     functions: Mapping[str, str]
     operations: Mapping[str, str]
+    labels: frozenset[str]
 
 
 @functools.cache
@@ -82,6 +84,7 @@ def words(*languages: str) -> Words:
         raise ValueError(f"There are no words for {missing}. The languages are {', '.join(known)}.")
     kinds: dict[str, str] = {}
     units: dict[str, tuple[str, str]] = {}
+    labels: set[str] = set()
     named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
     for language in languages or sorted(known, key=lambda name: (name != "en", name)):
         read = tomllib.loads(known[language].read_text(encoding="utf-8"))
@@ -93,11 +96,12 @@ def words(*languages: str) -> Words:
                 for word in spelled:
                     if kinds.setdefault(word.casefold(), "unit") == "unit":
                         units.setdefault(word.casefold(), (quantity, unit))
+        labels.update(map(str.casefold, read.get("labels", {}).get("words", ())))
         for section, found in named.items():
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    return Words(kinds, units, **named)
+    return Words(kinds, units, **named, labels=frozenset(labels))
 
 
 class Pieces(NamedTuple):

@@ -73,6 +73,7 @@ def _at_equals(found: Expression, at: int) -> bool:
     if kind in STRANGE or kind in BAD_WORDS:
         raise found.refuse(Reason.NOT_UNDERSTOOD, at)
     found.begin(at)
+    found.end = found.pieces.ends[at]
     before_equals(found, found.read(at))
     return found.kind(found.skip(found.left)) in ("edge", "control")
 
@@ -104,8 +105,8 @@ def _check(found: Expression) -> None:
         raise Refused(Reason.NO_EXPRESSION)
     span = _span(found)
     assert span is not None
-    alike = look_alike(found.pieces.text, span[0], found.pieces.ends[-1])
-    if alike is not None and alike[0] < span[1]:
+    alike = look_alike(found.pieces.text, span[0], max(span[1], found.end))
+    if alike is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
     if len({sign for sign, _ in found.currencies}) > 1:
         raise Refused(Reason.CURRENCIES, found.currencies[0][1])

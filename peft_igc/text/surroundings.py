@@ -15,7 +15,7 @@ Try it: `pytest tests/text/test_reading.py`
 from __future__ import annotations
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression, Mode
-from .refusals import Reason
+from .refusals import Reason, Refused
 
 
 __all__ = ["BAD_WORDS", "after", "before_equals", "before_request"]
@@ -36,6 +36,7 @@ def before_equals(read: Expression, at: int) -> None:
         read: the expression.
         at: the piece before it.
     """
+    _label(read, at)
     words, danger = read.words_before, False
     colon, first = read.kind(at) == ":", read.skip(at)
     chain = read.linked and read.pieces.said(first).casefold() in read.known.operations
@@ -67,6 +68,22 @@ def before_equals(read: Expression, at: int) -> None:
         elif kind in ("-", "*", "/"):
             return _bullet(read, at)
         at -= 1
+
+
+def _label(read: Expression, at: int) -> None:
+    """Refuses a number that only names something, before a minus that may be a dash: `Task 7 - 12 + 30`, `No. 4 - 6`.
+
+    Not `the year 2021 - 36`, nor `number 20-10`.
+    """
+    number, minus = read.items[-1], read.items[max(-2, -len(read.items))]
+    if number.kind != "number" or minus.kind != "-" or number.span[1] == minus.span[0]:
+        return
+    word = read.skip(at)
+    if read.kind(word) == ".":
+        word -= 1
+    said = read.kind(word) in ALL_WORDS and read.pieces.said(word).casefold() in read.known.labels
+    if said and read.kind(read.skip(word - 1)) != "article":
+        raise Refused(Reason.OTHER_NUMBER, number.span)
 
 
 def _plain_operator(read: Expression, at: int) -> bool:
