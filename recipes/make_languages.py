@@ -63,7 +63,7 @@ def months(locale: Locale) -> list[str]:
 def units(locale: Locale) -> dict[str, dict[str, list[str]]]:
     """The words of units by quantity, in all forms and widths; signs such as `m²` are no words."""
     found: dict[str, dict[str, list[str]]] = {}
-    for name, patterns in locale._data["unit_patterns"].items():  # noqa: SLF001; Babel has no public list of them
+    for name, patterns in locale._data["unit_patterns"].items():  # Babel has no public list of them
         quantity, _, unit = name.partition("-")
         if quantity not in QUANTITIES or LEFT_OUT.search(name):
             continue
@@ -85,7 +85,7 @@ def _texts(width: object) -> Iterable[str]:
 
 
 def money(locale: Locale) -> dict[str, list[str]]:
-    """Codes and names of currencies, of which the last word is the noun in Germanic languages, the first one in others."""
+    """Codes and names of currencies: the last word in Germanic languages, the first one in others."""
     at = -1 if locale.language in ("en", "de", "nl") else 0
     found = {}
     for code in CURRENCIES:
@@ -99,12 +99,13 @@ def main(language: str) -> None:
     """Prints the proposals for a language."""
     locale = Locale.parse(language)
     print("[words]")
-    for name, words in (("number_word", number_words(language)), ("scale", scales(language)), ("month", months(locale))):
-        print(f"{name} = {json.dumps(words, ensure_ascii=False)}")
+    words = {"number_word": number_words(language), "scale": scales(language), "month": months(locale)}
+    for name, listed in words.items():
+        print(f"{name} = {json.dumps(listed, ensure_ascii=False)}")
     for quantity, names in {**units(locale), "money": money(locale)}.items():
         print(f"\n[units.{quantity}]")
-        for unit, words in names.items():
-            print(f"{unit} = {json.dumps(words, ensure_ascii=False)}")
+        for unit, spelled in names.items():
+            print(f"{unit} = {json.dumps(spelled, ensure_ascii=False)}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ _UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
 _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
 _NO_OPERANDS = frozenset(".,;?!'")
 _MOST_UNIT_WORDS = 12
+_LEFT = -1
 _ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
 
 
@@ -147,8 +148,8 @@ class Expression:
         Raises:
             Refused: Something in it is not understood, or it is malformed.
         """
-        complete: int | None = self._wanted(at)
-        while complete is not None:
+        complete = self._wanted(at)
+        while complete != _LEFT:
             complete = self._have(complete)
         return self.left
 
@@ -233,11 +234,11 @@ class Expression:
 
     # An operand or an opening bracket is complete.
 
-    def _have(self, at: int) -> int | None:
+    def _have(self, at: int) -> int:
         """What stands before it: an operator with the next operand, a bracket, a sign or a currency.
 
         Returns:
-            The piece before that, None if the expression begins there.
+            The piece before that, `_LEFT` if the expression begins there.
         """
         number, gap, self.gap = at == self.number_at, self.gap, False
         while self.kind(at) == "space":
@@ -275,7 +276,7 @@ class Expression:
             raise self.refuse(Reason.NOT_UNDERSTOOD, left)
         return self._wanted(at - 1)
 
-    def _begins(self, at: int, kind: str, gap: bool, number: bool) -> int | None:
+    def _begins(self, at: int, kind: str, gap: bool, number: bool) -> int:
         """Nothing of an expression stands there, so it begins here, or is none."""
         if kind in NUMBERS or (kind in CLOSE and not gap):
             raise self.refuse(Reason.MALFORMED, at)  # 1 234, 2(3), 5 % 3
@@ -304,14 +305,14 @@ class Expression:
         if bad or (kind == "," and before in ("space", "line", "edge", "control")):
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)
 
-    def _remark(self, at: int) -> int | None:
+    def _remark(self, at: int) -> int:
         """A dash or a closing bracket before an expression ends words; else an operand is missing or too many."""
         kind = self.kind(at)
         if kind not in ALL_WORDS or kind in STRANGE:
             raise self.refuse(Reason.MALFORMED, at)
         return self._leave(at)
 
-    def _closing(self, at: int) -> int | None:
+    def _closing(self, at: int) -> int:
         """A closing bracket before an expression: of a remark in words, or of a list number."""
         if self.opened(at):
             return self._remark(at - 1)
@@ -323,11 +324,12 @@ class Expression:
                 return self._leave(before - 1)
         raise self.refuse(Reason.UNBALANCED, at)
 
-    def _leave(self, at: int, words: int = 0) -> None:
+    def _leave(self, at: int, words: int = 0) -> int:
         """The expression begins after this piece."""
         self.left, self.words_before = at, words
+        return _LEFT
 
-    def _of(self, at: int) -> int | None:
+    def _of(self, at: int) -> int:
         """`of` multiplies after a percentage; elsewhere it is a word: `a total of 3 * 4`."""
         left = self.skip(at - 1)
         kind = self.kind(left)
@@ -340,7 +342,7 @@ class Expression:
             return self._leave(left)
         raise self.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, left)
 
-    def _sign(self, at: int, tight: bool) -> int | None:
+    def _sign(self, at: int, tight: bool) -> int:
         """A plus or minus: binary if an operand stands before it, else a sign."""
         left = self.skip(at - 1)
         gap, kind = left < at - 1, self.kind(left)
@@ -394,7 +396,7 @@ class Expression:
             raise self.refuse(Reason.NOT_UNDERSTOOD, found[0])
         return found
 
-    def _units_before(self, at: int, single: bool) -> int | None:
+    def _units_before(self, at: int, single: bool) -> int:
         """Units before an operator that may also be a sign after words."""
         found = self._unit_words(at, single)
         if not isinstance(found, tuple):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .expressions import CLOSE, STRANGE, Expression, Mode, NeedsMore
-from .grammar import Item, evaluate, finished
+from .expressions import STRANGE, Expression, Mode, NeedsMore
+from .grammar import evaluate, finished
 from .look_alikes import look_alike
 from .pieces import Words, split, words
 from .refusals import Limits, Reason, Reduction, Refusal, Refused, Span, Value
@@ -53,17 +53,20 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
     at = last
     while found.kind(at) in ("space", "currency"):
         at -= 1
-    reaches, steps = found.kind(at) == "=", ()
+    reaches = found.kind(at) == "="
+    steps: tuple[Reduction, ...] = ()
     try:
         alone = _at_equals(found, at - 1) if reaches else _in_request(found, last)
         _check(found)
         value, steps = evaluate(found.items[::-1], limits)
         value, written = finished(value, limits)
     except Refused as refused:
+        refused.steps = refused.steps or steps
         return _refusal(found, refused, reaches, limits)
+    span = found.items[-1].span[0], found.items[0].span[1]
     operands = sum(item.kind == "number" for item in found.items)
     alike = found.mode in (Mode.ALIKE_ALONE, Mode.ALIKE_CLEAN)
-    return Value(value, written, _span(found), operands, reaches, alone, alike, steps)
+    return Value(value, written, span, operands, reaches, alone, alike, steps)
 
 
 def _at_equals(found: Expression, at: int) -> bool:
@@ -95,7 +98,7 @@ def _span(found: Expression) -> Span | None:
     """The characters of an expression."""
     if not found.items:
         return None
-    return found.items[-1].span[0], max(found.items[0].span[1], found.items[0].span[1])
+    return found.items[-1].span[0], found.items[0].span[1]
 
 
 def _check(found: Expression) -> None:
@@ -124,12 +127,10 @@ def _refusal(found: Expression, refused: Refused, reaches: bool, limits: Limits)
     if reason is Reason.OTHER_NUMBER and sum(item.kind == "number" for item in found.items) < 2:
         reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`
     value: Fraction | None = None
-    if reason in _EXCUSABLE and found.items and found.too_long is None:
+    if reason in _EXCUSABLE and sum(item.kind == "number" for item in found.items) > 1 and found.too_long is None:
         try:
             value = finished(evaluate(found.items[::-1], limits)[0], limits)[0]
         except Refused:
             value = None
-    steps: tuple[Reduction, ...] = refused.steps
-    return Refusal(
-        reason, refused.culprit, _span(found), reaches and reason is not Reason.NO_EXPRESSION, value, steps
-    )
+    reaches = reaches and reason is not Reason.NO_EXPRESSION
+    return Refusal(reason, refused.culprit, _span(found), reaches, value, refused.steps)

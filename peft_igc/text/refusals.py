@@ -86,7 +86,7 @@ class Limits:
 
 
 class Reduction(NamedTuple):
-    """One step of an evaluation, for people: `left symbol right = result`, or a function with its arguments in `right`.
+    """One step of an evaluation, for people: `left symbol right = result`; a function has its arguments in `right`.
 
     Numbers that do not end are written as fractions; `result` is None where the step refused.
     """

@@ -104,8 +104,8 @@ def _clause(read: Expression, at: int, chain: bool) -> None:
     Args:
         read: the expression.
         at: the piece before these two words.
-        chain: the name of an operation and `of` stand before it: `half the sum of 3 + 4`. If not, a colon does, and only
-            what asks for another form refuses: `to 2 significant figures: 3 + 4`.
+        chain: the name of an operation and `of` stand before it: `half the sum of 3 + 4`. If not, a colon does, and
+            only what asks for another form refuses: `to 2 significant figures: 3 + 4`.
     """
     right = read.kind(at + 1)
     for _ in range(_OF_CHAIN):
@@ -227,36 +227,49 @@ def after(read: Expression, at: int) -> int:
             read.mode = Mode.SURE if phase == "equals" else mode if phase == "clean" else Mode.WORD
             return at
         if kind in CLOSE and read.opened(at):
-            inside, touched = at - 1, phase in ("bad", "bad gap", "mark")
-            while read.kind(inside) == "space" or (read.kind(inside) in CLOSE and not touched):
-                inside -= 1
-            if read.kind(inside) not in NUMBERS:  # of a remark
-                phase, at = "clean", inside
-                continue
-            if touched:
-                raise read.refuse(Reason.NOT_UNDERSTOOD, inside)
-            read.mode = Mode.SURE
-            return at
-        if kind in STRANGE or kind in ("modifier", "sign"):
-            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        if _plain_operator(read, at) or kind == "*" or (kind in ("operator", "minus", "link") and phase in ("one", "one gap")):
+            inside = _inside(read, at, touched=phase in ("bad", "bad gap", "mark"))
+            if inside is None:
+                read.mode = Mode.SURE
+                return at
+            phase, at = "clean", inside
+            continue
+        joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
+        changes = joins or kind in STRANGE or kind in ("modifier", "sign")
+        if changes or kind == "*" or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         if kind == "control":
-            mode, phase, read.said = Mode.ALONE, "clean", False
+            mode, read.said = Mode.ALONE, False
         elif kind in ALL_WORDS:
-            read.said = True
-            mode, phase = Mode.CLEAN, "bad" if kind in BAD_WORDS else _WORD_PHASES.get(kind, "listed")
-        elif kind == "space":
-            phase = _GAPS.get(phase, phase)
-        elif kind == "=":
-            phase = "equals"
-        elif kind in ("line", "?", ";"):
-            phase = "clean"
-        elif kind in (".", ",", ":", "quote", "'"):
-            touches = phase in ("word", "listed", "glue", "bad", "one", "dot")
-            phase = "dot" if touches else "clean" if phase != "bad gap" else phase
-        elif kind in OPEN or kind in CLOSE:
-            phase = "mark"
-        elif kind != "currency" or phase != "clean":
-            phase = "mark" if kind in ("!", "other") else "bad"
+            mode, read.said = Mode.CLEAN, True
+        phase = _met(kind, phase)
         at -= 1
+
+
+def _inside(read: Expression, at: int, touched: bool) -> int | None:
+    """The piece within a closing bracket of a remark after a request; None if an expression ends there."""
+    inside = at - 1
+    while read.kind(inside) == "space" or (read.kind(inside) in CLOSE and not touched):
+        inside -= 1
+    if read.kind(inside) not in NUMBERS:
+        return inside
+    if touched:
+        raise read.refuse(Reason.NOT_UNDERSTOOD, inside)
+    return None
+
+
+def _met(kind: str, phase: str) -> str:
+    """The phase of `after` with one more piece."""
+    if kind in ALL_WORDS:
+        return "bad" if kind in BAD_WORDS else _WORD_PHASES.get(kind, "listed")
+    if kind == "space":
+        return _GAPS.get(phase, phase)
+    if kind == "=":
+        return "equals"
+    if kind in ("line", "?", ";", "control"):
+        return "clean"
+    if kind in (".", ",", ":", "quote", "'"):
+        touches = phase in ("word", "listed", "glue", "bad", "one", "dot")
+        return "dot" if touches else "clean" if phase != "bad gap" else phase
+    if kind in OPEN or kind in CLOSE or kind in ("!", "other"):
+        return "mark"
+    return phase if kind == "currency" and phase == "clean" else "bad"
