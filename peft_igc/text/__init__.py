@@ -3,7 +3,7 @@
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may stand around it.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
-* `refusals`: why there is no value, and where. `reading` joins all of it.
+* `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
 """
@@ -11,7 +11,8 @@ Start with `reading`. Try it: `pytest tests/text`
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
 from .reading import read
-from .refusals import REASON_TEXTS, Limits, Reason, Reduction, Refusal, Value
+from .refusals import REASON_TEXTS, Reason
+from .values import Limits, Reduction, Refusal, Value
 
 
 __all__ = [

@@ -8,10 +8,12 @@ is refused here and why is said at each rule. Try it: `pytest tests/text/test_re
 from __future__ import annotations
 
 import enum
+from fractions import Fraction
 
 from .grammar import Item
 from .pieces import Pieces, Words, literal
-from .refusals import Limits, Reason, Refused, Span
+from .refusals import Reason, Refused, Span
+from .values import Limits
 
 
 __all__ = [
@@ -75,13 +77,14 @@ class Expression:
         end: the character after the last unit before an anchor `=`.
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` stands before it.
-        said: words stand after it.
+        spoken: words stand after it.
         gap: a space stands before the operand that is complete.
         joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
     def __init__(self, pieces: Pieces, known: Words, limits: Limits, mode: Mode) -> None:
-        self.pieces, self.kinds, self.known, self.limits = pieces, pieces.kinds, known, limits
+        self.kinds, self.said, self.ends = pieces
+        self.known, self.limits = known, limits
         self.items: list[Item] = []
         self.mode = mode
         self.units: list[tuple[str, str]] = []
@@ -89,7 +92,7 @@ class Expression:
         self.too_long: Span | None = None
         self.words_before = 0
         self.number_at = self.left = self.end = 0
-        self.linked = self.said = self.joined = self.gap = False
+        self.linked = self.spoken = self.joined = self.gap = False
         self._openings: dict[int, int] = {}
 
     def kind(self, at: int) -> str:
@@ -100,7 +103,7 @@ class Expression:
 
     def span(self, at: int) -> Span:
         """The characters of a piece."""
-        return self.pieces.starts[at], self.pieces.ends[at]
+        return self.ends[at - 1], self.ends[at]
 
     def refuse(self, reason: Reason, at: int) -> Refused:
         """A refusal for a piece."""
@@ -108,7 +111,7 @@ class Expression:
 
     def names_function(self, at: int) -> bool:
         """Whether a piece is the name of a function."""
-        return self.kind(at) in ALL_WORDS and self.pieces.said(at).casefold() in self.known.functions
+        return self.kind(at) in ALL_WORDS and self.said[at].casefold() in self.known.functions
 
     def skip(self, at: int) -> int:
         """The first piece from here to the left that is no space."""
@@ -187,37 +190,28 @@ class Expression:
         """An operator or a bracket, after which another mode may hold."""
         self._item(kind, at)
         if self.mode not in _STAYS:
-            alike = self.pieces.said(at) in _ALIKE
+            alike = self.said[at] in _ALIKE
             self.mode = _TO_ALIKE.get(self.mode, self.mode) if alike else Mode.SURE
 
     def _currency(self, at: int) -> None:
-        self.currencies.append((self.pieces.said(at), self.span(at)))
+        self.currencies.append((self.said[at], self.span(at)))
 
     def _number(self, at: int) -> int:
-        """A number, and what touches it."""
-        said, span = self.pieces.said(at), self.span(at)
-        parts = self._arguments(at, said)
-        for place, part in enumerate(reversed(parts)):
-            if place:
-                self.items.append(Item(",", span))
-            if sum(map(str.isdigit, part)) > self.limits.digits:
-                self.too_long, part = span, "0"
-            value = literal(part)
-            if value is None:
-                raise self.refuse(Reason.NOT_UNDERSTOOD, at)
-            self.items.append(Item("number", span, value))
+        """A number; two and more in `max(3,5)`."""
+        said, span = self.said[at], self.span(at)
+        parts = [said]
+        if sum(map(str.isdigit, said)) > self.limits.digits:
+            self.too_long, parts = span, ["0"]
+        elif "," in said and self._call_of(at):
+            parts = said.split(",") if literal(said) is None else []  # `max(1,234)`: one number or two
+        values = [literal(part) for part in parts]
+        if None in values or not values:
+            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+        for value in reversed(values):
+            self.items += [Item("number", span, value or Fraction(0)), Item(",", span)]
+        del self.items[-1]
         self.number_at = at - 1
         return at - 1
-
-    def _arguments(self, at: int, said: str) -> list[str]:
-        """The numbers of `max(3,5)`; of other texts the number itself."""
-        if "," not in said:
-            return [said]
-        if not self._call_of(at):
-            return [said]
-        if literal(said) is not None:  # `max(1,234)`: one number or two
-            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
-        return said.split(",")
 
     def _call_of(self, at: int) -> bool:
         """Whether a piece is directly within the brackets of a function."""
@@ -247,7 +241,7 @@ class Expression:
         if kind in ("+", "-"):
             return self._sign(at, tight=not gap)
         if kind in ("*", "/", "^") or kind == "x":
-            if kind == "x" and not gap and self.kind(at - 1) == "number" and self.pieces.said(at - 1) == "0":
+            if kind == "x" and not gap and self.kind(at - 1) == "number" and self.said[at - 1] == "0":
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # 0x1F
             return self._binary(kind, at)
         if kind == "of" and gap:
@@ -257,10 +251,10 @@ class Expression:
             if self.kind(at - 1) == "." and self.kind(at - 2) == "number":  # `0.(3)`
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at - 1)
             if self.names_function(at - 1):
-                self._item("call", at - 1, self.known.functions[self.pieces.said(at - 1).casefold()])
+                self._item("call", at - 1, self.known.functions[self.said[at - 1].casefold()])
                 at -= 1
             return at - 1
-        if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.pieces.ends[at]):
+        if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.ends[at]):
             self._currency(at)
             return at - 1
         if kind in (",", ";") and self._call_of(at):
@@ -317,7 +311,7 @@ class Expression:
         if self.opened(at):
             return self._remark(at - 1)
         left = at - 1
-        digits = self.pieces.said(left) if self.kind(left) == "number" else ""
+        digits = self.said[left] if self.kind(left) == "number" else ""
         if len(digits) in (1, 2) and digits.isdigit():
             before = left - (self.kind(left - 1) in OPEN)
             if self.kind(before - 1) in ("line", "edge", "control"):
@@ -381,7 +375,7 @@ class Expression:
 
     def _is_item_number(self, at: int) -> bool:
         """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
-        inside = self.pieces.said(at - 1)
+        inside = self.said[at - 1]
         if not (self.kind(at - 1) == "number" and inside.isdigit() and len(inside) < 3 and self.kind(at - 2) in OPEN):
             return False
         pause = self.kind(self.skip(at - 3))
@@ -415,7 +409,7 @@ class Expression:
             kind = self.kind(at)
             if kind == "space":
                 at, touching = at - 1, False
-            elif kind in _UNIT_WORDS and not (single and kind == "request") and count + (not touching) <= _MOST_UNIT_WORDS:
+            elif kind in _UNIT_WORDS and not (single and kind == "request") and count < _MOST_UNIT_WORDS:
                 count, touching, measure = count + (not touching), True, kind == "unit"
                 self._unit(at)
                 at -= 1
@@ -438,7 +432,7 @@ class Expression:
 
     def _unit(self, at: int) -> None:
         """Notes a measure, unless it divides: `km/hour`, `hours a day`."""
-        measure = self.known.units.get(self.pieces.said(at).casefold())
+        measure = self.known.units.get(self.said[at].casefold())
         left = self.skip(at - 1) if measure is not None else at
         if measure is not None and self.kinds[left] not in ("/", "per"):
             self.units.append(measure)

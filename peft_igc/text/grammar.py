@@ -1,7 +1,7 @@
 """The grammar: the exact value of an expression, with the steps in which it is reduced.
 
-In: items, which `expressions` finds in a text. Out: a fraction and its `Reduction`s, or a `Refused`. Values are exact
-rationals to the end, so `(1 / 3) * 3` is 1; `finished` rounds once, if the limits allow it. The grammar, loosest first:
+In: items, which `expressions` finds in a text. Out: a fraction, or a `Refused`. Values are exact rationals to the end,
+so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow it. The grammar, loosest first:
 
     sum     = product (("+" | "-") product)*
     product = signed (("*" | "/" | "of") signed)*          "of" only after a per cent sign
@@ -15,19 +15,19 @@ Try it: `pytest tests/text/test_grammar.py`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from .operations import FUNCTIONS, MOST_BITS, OPERATORS, SIGN
-from .refusals import Limits, Reason, Reduction, Refused, Span
+from .refusals import Reason, Refused, Span
+from .values import Limits, Reduction
 
 
-__all__ = ["Item", "evaluate", "finished", "written"]
+__all__ = ["Item", "evaluate"]
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ITEMS_PER_OPERAND = 6
-_WRITTEN_BITS = 1024  # of numbers that are written out in a step
 
 
 class Item(NamedTuple):
@@ -57,11 +57,16 @@ class _Waiting(NamedTuple):
     operands: int = 0  # how many there were before it
 
 
-def evaluate(items: Sequence[Item], limits: Limits) -> tuple[Fraction, tuple[Reduction, ...]]:
-    """The value of an expression, and its steps.
+def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Fraction:
+    """The value of an expression.
+
+    Args:
+        items: the expression.
+        limits: of its operands, and of operations.
+        steps: a list for its steps, up to the one that refused.
 
     Raises:
-        Refused: With `steps`, those before the refusal.
+        Refused: There is no value. The steps up to there are in `steps`.
     """
     numbers = sum(item.kind == "number" for item in items)
     _check_brackets(items)
@@ -69,14 +74,10 @@ def evaluate(items: Sequence[Item], limits: Limits) -> tuple[Fraction, tuple[Red
         raise Refused(Reason.TOO_MANY_OPERANDS)
     if len(items) > ITEMS_PER_OPERAND * limits.operands:
         raise Refused(Reason.TOO_LONG)
-    machine = _Machine(limits)
-    try:
-        for item in items:
-            machine.take(item)
-        return machine.end(), tuple(machine.steps)
-    except Refused as refused:
-        refused.steps = tuple(machine.steps)
-        raise
+    machine = _Machine(limits, steps)
+    for item in items:
+        machine.take(item)
+    return machine.end()
 
 
 def _check_brackets(items: Sequence[Item]) -> None:
@@ -94,11 +95,10 @@ def _check_brackets(items: Sequence[Item]) -> None:
 class _Machine:
     """Reduces items as they come."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, steps: list[Reduction]) -> None:
+        self.limits, self.steps = limits, steps
         self.operands: list[_Operand] = []
         self.waiting: list[_Waiting] = []
-        self.steps: list[Reduction] = []
         self.complete = False  # an operand came last
         self.last = ""  # the kind of the item that came last
 
@@ -170,99 +170,39 @@ class _Machine:
             span = (left.span[0], right.span[1])
             if waiting.kind in ("+", "-") and (left.percent or right.percent):
                 raise Refused(Reason.PERCENT_SUM, span)
-            symbol = "*" if waiting.kind == "of" else waiting.kind
-            texts = (_shown(left.value), symbol, _shown(right.value))
             self._refuse_absent(waiting.kind, span)
-            self.operands.append(_Operand(self._step(waiting.kind, left.value, right.value, texts, span), False, span))
+            value = self._operated(waiting.kind, left.value, right.value, span)
+            self.operands.append(_Operand(value, False, span))
 
     def _refuse_absent(self, kind: str, span: Span) -> None:
         """Refuses an operation that the limits do not have."""
         if {"of": "*", "^": "*"}.get(kind, kind) not in self.limits.operations:
             raise Refused(Reason.MALFORMED, span)
 
-    def _step(self, kind: str, left: Fraction, right: Fraction, texts: tuple[str, str, str], span: Span) -> Fraction:
-        """The value of one operator; written down."""
-        try:
-            return self._kept(OPERATORS[kind].apply(left, right, self.limits), texts, span)
-        except Refused as refused:
-            self.steps.append(Reduction(*texts, None, span))
-            raise Refused(refused.reason, refused.culprit or span) from None
+    def _operated(self, kind: str, left: Fraction, right: Fraction, span: Span) -> Fraction:
+        """The value of an operator."""
+        symbol, apply = "*" if kind == "of" else kind, OPERATORS[kind].apply
+        return self._step(symbol, (left, right), lambda: apply(left, right, self.limits), span)
 
     def _called(self, call: _Waiting, arguments: list[_Operand], span: Span) -> Fraction:
-        """The value of a function; written down."""
-        function = FUNCTIONS.get(call.name)
-        values = [argument.value for argument in arguments]
-        texts = ("", call.name, ", ".join(map(_shown, values)))
-        fits = function is not None and function.fewest <= len(values) <= function.most
-        value = function.apply(values) if function is not None and fits else None
-        if value is None:
-            self.steps.append(Reduction(*texts, None, span))
+        """The value of a function."""
+        function, values = FUNCTIONS.get(call.name), tuple(argument.value for argument in arguments)
+        if function is None or not function.fewest <= len(values) <= function.most:
             raise Refused(Reason.NOT_UNDERSTOOD, span)
-        return self._kept(value, texts, span)
+        return self._step(call.name, values, lambda: function.apply(list(values)), span)
 
-    def _kept(self, value: Fraction, texts: tuple[str, str, str], span: Span) -> Fraction:
-        """A value on the way, unless it is too long."""
-        if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
-            raise Refused(Reason.OVERFLOW, span)
-        self.steps.append(Reduction(*texts, _shown(value), span))
+    def _step(
+        self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction | None], span: Span
+    ) -> Fraction:
+        """Applies an operator or a function, and writes the step down."""
+        try:
+            value = apply()
+            if value is None:
+                raise Refused(Reason.NOT_UNDERSTOOD)
+            if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
+                raise Refused(Reason.OVERFLOW)
+        except Refused as refused:
+            self.steps.append(Reduction(symbol, values, None, span))
+            raise Refused(refused.reason, span) from None
+        self.steps.append(Reduction(symbol, values, value, span))
         return value
-
-
-def _shown(value: Fraction) -> str:
-    """A number of a step, for people."""
-    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _WRITTEN_BITS:
-        return "..."
-    return written(value) if _places(value) is not None else str(value)
-
-
-def _places(value: Fraction) -> int | None:
-    """The digits after the point of a fraction, None if they do not end."""
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives) if rest == 1 else None
-
-
-def written(value: Fraction) -> str:
-    """A terminating decimal in canonical form: `-12.5`, no zeros at its end."""
-    places = _places(value)
-    if places is None:
-        raise ValueError(f"{value} has no end as a decimal. Round it first.")
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
-    point = len(digits) - places
-    return "-" * (value < 0) + digits[:point] + ("." + digits[point:] if places else "")
-
-
-def finished(value: Fraction, limits: Limits) -> tuple[Fraction, str]:
-    """The value that is written, rounded if it has no end and the limits allow it, and its text.
-
-    Raises:
-        Refused: It has no end, or too many digits.
-    """
-    places = _places(value)
-    if places is None or places >= limits.result_digits:
-        if places is None and limits.rounding == "refuse":
-            raise Refused(Reason.INEXACT)
-        value = _rounded(value, limits) if limits.rounding != "refuse" else value
-        places = _places(value) or 0
-    if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
-        raise Refused(Reason.OVERFLOW)
-    if places and not limits.decimals:
-        raise Refused(Reason.INEXACT)
-    text = written(value)
-    if len(text.lstrip("-").replace(".", "")) > limits.result_digits:
-        raise Refused(Reason.OVERFLOW)
-    return value, text
-
-
-def _rounded(value: Fraction, limits: Limits) -> Fraction:
-    """Rounds a value that has no end; one that would become zero says nothing of it and is refused."""
-    unit = 10 ** (limits.decimal_places or 0)
-    whole, rest = divmod(abs(value) * unit, 1)
-    half = rest == Fraction(1, 2) and (limits.rounding == "half_up" or whole % 2 == 1)
-    found = Fraction(int(whole) + (rest > Fraction(1, 2) or half), unit)
-    if found == 0:
-        raise Refused(Reason.INEXACT)
-    return found if value > 0 else -found

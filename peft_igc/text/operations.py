@@ -12,7 +12,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
-from .refusals import Limits, Reason, Refused
+from .refusals import Reason, Refused
+from .values import Limits
 
 
 __all__ = ["FUNCTIONS", "OPERATORS", "Function", "Operator"]

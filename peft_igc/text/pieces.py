@@ -1,4 +1,4 @@
-"""The pieces of a text: numbers, words, operators, brackets and marks, as one pass of one regular expression finds them.
+"""The pieces of a text: numbers, words, operators, brackets and marks, as one regular expression finds them.
 
 In: characters. Out: `Pieces`, lists of kinds and places. `CONTROL` takes the place of a control token, such as the
 header of a chat's turn, and `UNKNOWN` that of a token whose text is not known. What a word means is in the files of
@@ -8,10 +8,12 @@ header of a chat's turn, and `UNKNOWN` that of a token whose text is not known. 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -36,25 +38,22 @@ _CHARACTERS: dict[str, str] = {
     **dict.fromkeys('"“”„`«»', "quote"),
     **dict.fromkeys("'’‘", "'"),
     **dict.fromkeys("–—", "dash"),
-    **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "numeric"),
+    **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "strange"),
     **{one: one for one in "^[]{}.,:!"},
     CONTROL: "control",
-    UNKNOWN: "unknown",
+    UNKNOWN: "strange",
 }
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
-    rf"""(?P<number>(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?)
-    |(?P<word>[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*)
-    |(?P<line>[{_LINE}])
-    |(?P<space>[^\S{_LINE}]|\u200b)
-    |(?P<power>\*\*)
-    |(?P<other>.)""",
-    re.VERBOSE,
+    r"(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
+    r"|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\*\*|."
+    rf"|[{_LINE}]"
 )
-_LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")  # `5,000/-` are rupees
+_LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
 
 
-class Words(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Words:
     """What words mean, by their letters in `casefold`.
 
     Attributes:
@@ -110,66 +109,53 @@ class Pieces(NamedTuple):
     Attributes:
         kinds: `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word
             that is in no list, `letter` of a single one. `strange` is numeric and not understood.
-        starts, ends: the characters of each.
-        text: all of it.
+        said: the text of each.
+        ends: the character after each.
     """
 
     kinds: list[str]
-    starts: list[int]
+    said: list[str]
     ends: list[int]
-    text: str
-
-    def said(self, at: int) -> str:
-        """The text of a piece."""
-        return self.text[self.starts[at] : self.ends[at]]
 
 
-def split(text: str, start: int, end: int, known: Words) -> Pieces:
-    """The pieces of a part of a text.
-
-    Args:
-        text: all of it.
-        start, end: of the part. If it does not begin at the beginning, its first piece is not looked at.
-        known: what words mean.
-    """
-    kinds, starts, ends = ["edge"], [start], [start]
-    meaning = known.kinds
-    for match in _PIECE.finditer(text, start, end):
-        kind = match.lastgroup
-        if kind == "word":
-            kind = _word(match[0], meaning)
-        elif kind == "other":
-            kind = _mark(match[0])
-        elif kind == "power":
-            kind = "^"
-        kinds.append(kind or "")
-        starts.append(match.start())
-        ends.append(match.end())
+def split(text: str, start: int, known: Words) -> Pieces:
+    """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
+    0."""
+    said = ["", *_PIECE.findall(text, start)]
+    meaning = known.kinds.get
+    kinds = [meaning(one) or _kind(one, known) for one in said]
+    ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
+    kinds[0] = "edge"
     if start:
-        del kinds[1:2], starts[1:2], ends[1:2]
-        kinds[0], ends[0] = "cut", starts[1] if len(starts) > 1 else end
-    return Pieces(kinds, starts, ends, text)
+        del said[1:2], kinds[1:2], ends[:1]
+        kinds[0] = "cut"
+    return Pieces(kinds, said, ends)
 
 
-def _word(word: str, meaning: Mapping[str, str]) -> str:
+@functools.lru_cache(maxsize=1 << 16)
+def _kind(said: str, known: Words) -> str:
+    """The kind of a piece that is not in a list as it is written."""
+    if said[:1] in "0123456789" or (said[:1] == "." and len(said) > 1):
+        return "number"
+    if said[:1].isalpha() or len(said) > 1:
+        return "^" if said == "**" else _word(said, known)
+    if said in _CHARACTERS:
+        return _CHARACTERS[said]
+    if said.isspace() or said == "\u200b":
+        return "line" if said in _LINE else "space"
+    if unicodedata.numeric(said, None) is not None:
+        return "strange"
+    return "currency" if unicodedata.category(said) == "Sc" else "other"
+
+
+def _word(word: str, known: Words) -> str:
     """The class of a word."""
-    found = meaning.get(word.casefold())
+    found = known.kinds.get(word.casefold())
     if found is not None:
         return found
     if not word.isascii() and any(unicodedata.numeric(char, None) is not None for char in word):
         return "strange"  # fractions, superscripts, Roman and Chinese numerals
     return "letters" if len(word) > 1 or not word.isascii() else "letter"
-
-
-@functools.lru_cache(maxsize=4096)
-def _mark(char: str) -> str:
-    """The kind of a single character."""
-    found = _CHARACTERS.get(char)
-    if found is not None:
-        return "strange" if found in ("numeric", "unknown") else found
-    if unicodedata.numeric(char, None) is not None:
-        return "strange"
-    return "currency" if unicodedata.category(char) == "Sc" else "other"
 
 
 def literal(said: str) -> Fraction | None:

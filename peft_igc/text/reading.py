@@ -9,19 +9,23 @@ something before them matters, so that the length of a text costs nothing. Try i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from fractions import Fraction
 
 from .expressions import STRANGE, Expression, Mode, NeedsMore
-from .grammar import evaluate, finished
+from .grammar import evaluate
 from .look_alikes import look_alike
-from .pieces import Words, split, words
-from .refusals import Limits, Reason, Reduction, Refusal, Refused, Span, Value
+from .pieces import CONTROL, Words, split, words
+from .refusals import Reason, Refused, Span
 from .surroundings import BAD_WORDS, after, before_equals, before_request
+from .values import Limits, Reduction, Refusal, Value, finished
 
 
 __all__ = ["read"]
 
-WINDOWS = (256, 1024, 4096)  # characters; what needs more is refused
+_FIRST, _MORE, _MOST = 128, 512, 4096  # characters that are read; what needs more is refused
+_EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")
 _EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
 _DEFAULT = Limits()
 
@@ -36,37 +40,45 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
         known: what words mean; by default the words of all languages.
     """
     known = words() if known is None else known
-    for window in WINDOWS:
-        start = max(len(text) - window, 0)
+    for start in _starts(text):
         try:
             return _read(text, start, limits, known)
         except NeedsMore:
-            if start == 0:
-                raise
+            continue
     return Refusal(Reason.TOO_LONG, None, None, False, None, ())
+
+
+def _starts(text: str) -> Iterator[int]:
+    """The characters from which on a text is read, until nothing before them matters."""
+    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, _MOST))
+    if _EQUALS.search(text, first):
+        yield from (first, more)
+    else:  # a request does not reach over an empty line or a control token
+        number = max(text.rfind(digit, least) for digit in "0123456789")
+        block = max(text.rfind("\n\n", least, max(number, 0)), text.rfind(CONTROL, least, max(number, 0)) - 1)
+        yield max(block, least)
+    yield least
 
 
 def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
     """`read` from a character on."""
-    found = Expression(split(text, start, len(text), known), known, limits, Mode.REACH)
+    found = Expression(split(text, start, known), known, limits, Mode.REACH)
     last = len(found.kinds) - 1
     at = last
     while found.kind(at) in ("space", "currency"):
         at -= 1
     reaches = found.kind(at) == "="
-    steps: tuple[Reduction, ...] = ()
+    steps: list[Reduction] = []
     try:
         alone = _at_equals(found, at - 1) if reaches else _in_request(found, last)
-        _check(found)
-        value, steps = evaluate(found.items[::-1], limits)
-        value, written = finished(value, limits)
+        _check(found, text)
+        value, written = finished(evaluate(found.items[::-1], limits, steps), limits)
     except Refused as refused:
-        refused.steps = refused.steps or steps
-        return _refusal(found, refused, reaches, limits)
+        return _refusal(found, refused, reaches, limits, steps)
     span = found.items[-1].span[0], found.items[0].span[1]
     operands = sum(item.kind == "number" for item in found.items)
     alike = found.mode in (Mode.ALIKE_ALONE, Mode.ALIKE_CLEAN)
-    return Value(value, written, span, operands, reaches, alone, alike, steps)
+    return Value(value, written, span, operands, reaches, alone, alike, tuple(steps))
 
 
 def _at_equals(found: Expression, at: int) -> bool:
@@ -76,7 +88,7 @@ def _at_equals(found: Expression, at: int) -> bool:
     if kind in STRANGE or kind in BAD_WORDS:
         raise found.refuse(Reason.NOT_UNDERSTOOD, at)
     found.begin(at)
-    found.end = found.pieces.ends[at]
+    found.end = found.ends[at]
     before_equals(found, found.read(at))
     return found.kind(found.skip(found.left)) in ("edge", "control")
 
@@ -84,7 +96,7 @@ def _at_equals(found: Expression, at: int) -> bool:
 def _in_request(found: Expression, last: int) -> bool:
     """Reads an expression anywhere in a request; returns whether it is alone in its message."""
     at = after(found, last)
-    silent = found.mode in (Mode.ALONE, Mode.SURE) and not found.said
+    silent = found.mode in (Mode.ALONE, Mode.SURE) and not found.spoken
     left = found.read(at)
     mode = found.mode
     if mode in (Mode.ALONE, Mode.CLEAN, Mode.WORD):
@@ -101,14 +113,14 @@ def _span(found: Expression) -> Span | None:
     return found.items[-1].span[0], found.items[0].span[1]
 
 
-def _check(found: Expression) -> None:
+def _check(found: Expression, text: str) -> None:
     """Refuses what follows from an expression as a whole."""
     items = found.items
     if sum(item.kind == "number" for item in items) < 2 and not any(item.kind == "call" for item in items):
         raise Refused(Reason.NO_EXPRESSION)
     span = _span(found)
     assert span is not None
-    alike = look_alike(found.pieces.text, span[0], max(span[1], found.end))
+    alike = look_alike(text, span[0], max(span[1], found.end))
     if alike is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
     if len({sign for sign, _ in found.currencies}) > 1:
@@ -121,7 +133,9 @@ def _check(found: Expression) -> None:
         raise Refused(Reason.TOO_LONG, found.too_long)
 
 
-def _refusal(found: Expression, refused: Refused, reaches: bool, limits: Limits) -> Refusal:
+def _refusal(
+    found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction]
+) -> Refusal:
     """The refusal of what was read, with the value that it would have."""
     reason = refused.reason
     if reason is Reason.OTHER_NUMBER and sum(item.kind == "number" for item in found.items) < 2:
@@ -129,8 +143,8 @@ def _refusal(found: Expression, refused: Refused, reaches: bool, limits: Limits)
     value: Fraction | None = None
     if reason in _EXCUSABLE and sum(item.kind == "number" for item in found.items) > 1 and found.too_long is None:
         try:
-            value = finished(evaluate(found.items[::-1], limits)[0], limits)[0]
+            value = finished(evaluate(found.items[::-1], limits, []), limits)[0]
         except Refused:
             value = None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
-    return Refusal(reason, refused.culprit, _span(found), reaches, value, refused.steps)
+    return Refusal(reason, refused.culprit, _span(found), reaches, value, tuple(steps))

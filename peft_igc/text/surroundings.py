@@ -39,7 +39,7 @@ def before_equals(read: Expression, at: int) -> None:
     _label(read, at)
     words, danger = read.words_before, False
     colon, first = read.kind(at) == ":", read.skip(at)
-    chain = read.linked and read.pieces.said(first).casefold() in read.known.operations
+    chain = read.linked and read.said[first].casefold() in read.known.operations
     while True:
         kind = read.kind(at)
         if kind in _ENDS:
@@ -81,14 +81,14 @@ def _label(read: Expression, at: int) -> None:
     word = read.skip(at)
     if read.kind(word) == ".":
         word -= 1
-    said = read.kind(word) in ALL_WORDS and read.pieces.said(word).casefold() in read.known.labels
+    said = read.kind(word) in ALL_WORDS and read.said[word].casefold() in read.known.labels
     if said and read.kind(read.skip(word - 1)) != "article":
         raise Refused(Reason.OTHER_NUMBER, number.span)
 
 
 def _plain_operator(read: Expression, at: int) -> bool:
     """Whether a piece can only join operands: no hyphen, slash or star of a list."""
-    return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.pieces.said(at) not in "*/")
+    return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.said[at] not in "*/")
 
 
 def _word_start(read: Expression, at: int) -> int:
@@ -165,7 +165,7 @@ def before_request(read: Expression, at: int, whole: bool, need: bool) -> bool:
             phase = "line"
         elif kind == "space":
             phase = phase if phase == "line" else ""
-        elif kind == "number" and phase == "mark" and read.pieces.said(at).isdigit() and not need:
+        elif kind == "number" and phase == "mark" and read.said[at].isdigit() and not need:
             phase = "list"
             continue
         elif kind in NUMBERS and phase == "mark" and need:
@@ -193,7 +193,7 @@ def before_request(read: Expression, at: int, whole: bool, need: bool) -> bool:
 
 def _list_number(read: Expression, at: int) -> bool:
     """A list number of one or two digits stands at the start of a line."""
-    if len(read.pieces.said(at)) < 3:
+    if len(read.said[at]) < 3:
         before = at - 1
         while read.kind(before) == "space" or read.kind(before) in OPEN:
             before -= 1
@@ -204,6 +204,7 @@ def _list_number(read: Expression, at: int) -> bool:
     raise read.refuse(Reason.OTHER_NUMBER, at)
 
 
+_PLAIN = frozenset({"space", "letters", "glue", "article", "request", "per", "and"})
 _WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"}
 _GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _GAPS |= {"word": "word gap", "listed": "word gap"}
@@ -219,6 +220,13 @@ def after(read: Expression, at: int) -> int:
     mode, phase = Mode.ALONE, "clean"
     while True:
         kind = read.kind(at)
+        if kind in _PLAIN:  # words are most of a long text
+            if kind == "space":
+                phase = _GAPS.get(phase, phase)
+            else:
+                mode, read.spoken, phase = Mode.CLEAN, True, "listed"
+            at -= 1
+            continue
         if kind == "edge":
             raise read.refuse(Reason.NO_EXPRESSION, 0)
         if kind in NUMBERS or (kind == "currency" and phase == "clean" and read.kind(read.skip(at - 1)) == "number"):
@@ -238,9 +246,9 @@ def after(read: Expression, at: int) -> int:
         if changes or kind == "*" or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         if kind == "control":
-            mode, read.said = Mode.ALONE, False
+            mode, read.spoken = Mode.ALONE, False
         elif kind in ALL_WORDS:
-            mode, read.said = Mode.CLEAN, True
+            mode, read.spoken = Mode.CLEAN, True
         phase = _met(kind, phase)
         at -= 1
 
@@ -261,8 +269,6 @@ def _met(kind: str, phase: str) -> str:
     """The phase of `after` with one more piece."""
     if kind in ALL_WORDS:
         return "bad" if kind in BAD_WORDS else _WORD_PHASES.get(kind, "listed")
-    if kind == "space":
-        return _GAPS.get(phase, phase)
     if kind == "=":
         return "equals"
     if kind in ("line", "?", ";", "control"):

@@ -6,8 +6,9 @@ from fractions import Fraction
 import pytest
 
 from peft_igc.text import FUNCTIONS, Function, Limits, Reason, read
-from peft_igc.text.grammar import Item, evaluate, finished, written
+from peft_igc.text.grammar import Item, evaluate
 from peft_igc.text.refusals import Refused
+from peft_igc.text.values import finished, written
 
 
 def items(text):
@@ -32,7 +33,7 @@ def test_values_are_exact_to_the_end():
     rng = random.Random(0)
     for _ in range(500):
         text, value = tree(rng, 3)
-        assert evaluate(items(text), Limits(operands=64))[0] == value, text
+        assert evaluate(items(text), Limits(operands=64), []) == value, text
 
 
 def test_a_value_is_rounded_once_and_at_the_end():

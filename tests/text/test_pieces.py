@@ -14,8 +14,8 @@ ENGLISH = words("en").kinds
 
 
 def pieces(text):
-    found = split(text, 0, len(text), words())
-    return [(kind, found.said(at)) for at, kind in enumerate(found.kinds) if at and kind != "space"]
+    found = split(text, 0, words())
+    return [(kind, said) for kind, said in zip(found.kinds[1:], found.said[1:], strict=True) if kind != "space"]
 
 
 def test_a_text_is_split_into_numbers_words_and_marks():
