@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..numbers.calculator import Division
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, may_look
 from . import limbs
 from .limbs import BASE, SIZE
 from .reasons import Reason
@@ -167,13 +167,6 @@ def exponent_bits(width: Width) -> int:
     Powers of integers grow no slower than those of 2, and a number with places gets more of them by each factor.
     """
     return math.ceil(width.limbs * SIZE * math.log2(10)).bit_length()
-
-
-def may_look(tensor: Tensor) -> bool:
-    """Whether the host may read values of a tensor: not while it is compiled, captured or has no values."""
-    if torch.compiler.is_compiling() or type(tensor) is not Tensor:  # fake tensors are of a subclass
-        return False
-    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def from_decimal(digits: Tensor, count: Tensor, scale: Tensor, width: Width) -> Tensor:

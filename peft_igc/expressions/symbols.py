@@ -27,6 +27,7 @@ from .names import NAMED
 from .rules.after import automaton
 from .rules.automaton import fake_like, is_fake
 from .rules.in_words import literal_automaton
+from ..text.vocabulary import Vocabulary
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
@@ -62,6 +63,7 @@ class SymbolTable:
     pieces: Mapping[str | bytes, tuple[int, ...]]
     words: WordList
     header: tuple[int, ...] = ()
+    vocabulary: Vocabulary | None = None
 
     def __post_init__(self) -> None:
         if sum(self.sizes) != len(self.codes):
@@ -88,7 +90,7 @@ class SymbolTable:
             [] if unknown is None or unknown in ends else [unknown],
             words or WordList.of(),
         )
-        return replace(table, header=_user_header(tokenizer))
+        return replace(table, header=_user_header(tokenizer), vocabulary=Vocabulary.from_tokenizer(tokenizer))
 
     @classmethod
     def from_texts(
@@ -135,6 +137,7 @@ class SymbolTable:
             },
             "words": {name: list(words) for name, words in self.words.classes.items()},
             "header": list(self.header),
+            "vocabulary": "" if self.vocabulary is None else base64.b64encode(self.vocabulary.to_bytes()).decode(),
         }
 
     @classmethod
@@ -144,8 +147,8 @@ class SymbolTable:
         Raises:
             ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
         """
-        names = {"codes", "sizes", "pieces", "words", "header"}
-        if not isinstance(saved, Mapping) or {*saved, "header"} != names:
+        names = {"codes", "sizes", "pieces", "words", "header", "vocabulary"}
+        if not isinstance(saved, Mapping) or {*saved, "header", "vocabulary"} != names:
             got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
             raise ValueError(f"A symbol table has the keys {sorted(names)}, got {got}. {_CURE}")
         try:
@@ -162,7 +165,9 @@ class SymbolTable:
                 raise TypeError(f"`header` is {header!r}, not a list of ids")
         except (binascii.Error, zlib.error, AttributeError, TypeError) as error:
             raise ValueError(f"The symbol table is damaged ({error}). {_CURE}") from error
-        return cls(codes, sizes, pieces, words, tuple(header))
+        known = saved.get("vocabulary")
+        vocabulary = Vocabulary.from_bytes(base64.b64decode(known)) if known else None
+        return cls(codes, sizes, pieces, words, tuple(header), vocabulary)
 
 
 def _user_header(tokenizer: Any) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from ..expressions.symbols import FIRST_MONEY
 from ..expressions.words import hashes_of
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
-from ..numbers.token_table import EMBEDDED
+from ..numbers.token_table import EMBEDDED, PADDING
 from .certain_operations import Certain, certain_operation, is_polite, misread, subtracts_both, verb_before
 from .readings import Choice, Pointing, two_places
 
@@ -55,18 +55,21 @@ class Context(NamedTuple):
         ids: [N, n] int64.
         valid: [N, n] bool, False for padding.
         anchor, since: [N] int64, indices of the last and the first token that each step reads.
+        rows: [B, n] int64, the rows of `ids` each once, with `PADDING` where nothing is valid.
     """
 
     ids: torch.Tensor
     valid: torch.Tensor
     anchor: torch.Tensor
     since: torch.Tensor
+    rows: torch.Tensor
 
     @classmethod
     def of(cls, ids: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> Context:
         """From ids and valid [B, n], anchors and since [B, A]; an anchor of -1 reads nothing."""
+        rows = ids.masked_fill(~valid, PADDING)
         ids, valid = (x.repeat_interleave(anchors.shape[1], 0) for x in (ids, valid))
-        return cls(ids, valid, anchors.flatten(), since.flatten())
+        return cls(ids, valid, anchors.flatten(), since.flatten(), rows)
 
     @property
     def read(self) -> torch.Tensor:

@@ -73,6 +73,7 @@ class TokenInputMapping(nn.Module):
     ) -> None:
         super().__init__()
         self.tokens, self.symbols, self.num_digits = tokens, symbols, num_digits
+        self.vocabulary = None if symbols is None else symbols.table.vocabulary
         self.max_distance, self.whole_sentences = max_distance, whole_sentences
         self.mix = LayerMix(layers_read) if layers_read > 1 else None
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)

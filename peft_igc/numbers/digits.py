@@ -24,6 +24,7 @@ __all__ = [
     "encode",
     "is_number",
     "length",
+    "may_look",
     "parse_number",
     "to_left_aligned",
     "to_right_aligned",
@@ -189,3 +190,10 @@ def to_left_aligned(right: Tensor) -> Tensor:
     leading_zeros = ((right != 0).cumsum(-1) == 0).sum(-1).clamp(max=width - 1)  # [...]; zero keeps one digit
     source = torch.arange(width, device=right.device) + leading_zeros.unsqueeze(-1)  # [..., D]
     return torch.where(source < width, right.gather(-1, source.clamp(max=width - 1)), PAD)
+
+
+def may_look(tensor: Tensor) -> bool:
+    """Whether the host may read values of a tensor: not while it is compiled, captured or has no values."""
+    if torch.compiler.is_compiling() or type(tensor) is not Tensor:  # fake tensors are of a subclass
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())

@@ -12,7 +12,8 @@ from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
 from .reading import read
 from .refusals import REASON_TEXTS, Reason
-from .values import Limits, Reduction, Refusal, Value
+from .vocabulary import Spelled, Vocabulary
+from .values import Item, Limits, Reduction, Refusal, Value
 
 
 __all__ = [
@@ -22,12 +23,15 @@ __all__ = [
     "REASON_TEXTS",
     "UNKNOWN",
     "Function",
+    "Item",
     "Limits",
     "Operator",
     "Reason",
     "Reduction",
     "Refusal",
+    "Spelled",
     "Value",
+    "Vocabulary",
     "Words",
     "read",
     "words",

@@ -10,10 +10,9 @@ from __future__ import annotations
 import enum
 from fractions import Fraction
 
-from .grammar import Item
-from .pieces import Pieces, Words, literal
+from .pieces import Pieces, Words, literal, plain
 from .refusals import Reason, Refused, Span
-from .values import Limits
+from .values import Item, Limits
 
 
 __all__ = [
@@ -207,8 +206,8 @@ class Expression:
         values = [literal(part) for part in parts]
         if None in values or not values:
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)
-        for value in reversed(values):
-            self.items += [Item("number", span, value or Fraction(0)), Item(",", span)]
+        for name, value in zip(map(plain, reversed(parts)), reversed(values), strict=True):
+            self.items += [Item("number", span, value or Fraction(0), name), Item(",", span)]
         del self.items[-1]
         self.number_at = at - 1
         return at - 1

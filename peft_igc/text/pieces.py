@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "split", "words"]
+__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "plain", "split", "words"]
 
 CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
 FOLDER = Path(__file__).parent / "languages"
@@ -165,3 +165,9 @@ def literal(said: str) -> Fraction | None:
         return None
     whole, places = (match[1] or "").replace(",", ""), match[2] or ""
     return Fraction(int(whole + places), 10 ** len(places))
+
+
+def plain(said: str) -> str:
+    """A number without separators, and with a digit before its point: `1234.50`."""
+    number = said.removesuffix("/-").replace(",", "")
+    return "0" + number if number.startswith(".") else number

@@ -45,7 +45,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
             return _read(text, start, limits, known)
         except NeedsMore:
             continue
-    return Refusal(Reason.TOO_LONG, None, None, False, None, ())
+    return Refusal(Reason.TOO_LONG, None, None, False, None, (), False, ())
 
 
 def _starts(text: str) -> Iterator[int]:
@@ -69,16 +69,20 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
         at -= 1
     reaches = found.kind(at) == "="
     steps: list[Reduction] = []
+    ruled = False
     try:
         alone = _at_equals(found, at - 1) if reaches else _in_request(found, last)
         _check(found, text)
+        ruled = True
+        if found.too_long is not None:
+            raise Refused(Reason.TOO_LONG, found.too_long)
         value, written = finished(evaluate(found.items[::-1], limits, steps), limits)
     except Refused as refused:
-        return _refusal(found, refused, reaches, limits, steps)
+        return _refusal(found, refused, reaches, limits, steps, ruled)
     span = found.items[-1].span[0], found.items[0].span[1]
     operands = sum(item.kind == "number" for item in found.items)
     alike = found.mode in (Mode.ALIKE_ALONE, Mode.ALIKE_CLEAN)
-    return Value(value, written, span, operands, reaches, alone, alike, tuple(steps))
+    return Value(value, written, span, operands, reaches, alone, alike, tuple(found.items[::-1]), tuple(steps))
 
 
 def _at_equals(found: Expression, at: int) -> bool:
@@ -129,12 +133,10 @@ def _check(found: Expression, text: str) -> None:
     money = bool(found.currencies) and any(quantity == "money" for quantity, _ in found.units)
     if added and (money or len(set(found.units)) > 1):
         raise Refused(Reason.UNITS, span)
-    if found.too_long is not None:
-        raise Refused(Reason.TOO_LONG, found.too_long)
 
 
 def _refusal(
-    found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction]
+    found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction], ruled: bool
 ) -> Refusal:
     """The refusal of what was read, with the value that it would have."""
     reason = refused.reason
@@ -147,4 +149,6 @@ def _refusal(
         except Refused:
             value = None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
-    return Refusal(reason, refused.culprit, _span(found), reaches, value, tuple(steps))
+    ruled &= reason is not Reason.UNBALANCED
+    items = tuple(found.items[::-1])
+    return Refusal(reason, refused.culprit, _span(found), reaches, value, items, ruled, tuple(steps))

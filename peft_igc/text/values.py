@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from .refusals import Reason, Refused, Span
 
 
-__all__ = ["Limits", "Reduction", "Refusal", "Value", "finished", "written"]
+__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "written"]
 
 _SHOWN_BITS = 1024  # of numbers that are written out in a step
 
@@ -44,6 +44,27 @@ class Limits:
     decimal_places: int | None = None
 
 
+class Item(NamedTuple):
+    """A part of an expression.
+
+    Attributes:
+        kind: `number`, `call` (a function's name), an operator, a bracket, `%`, `of` or `,`.
+        span: its characters.
+        value: of a number.
+        name: of a function; of a number its digits, without separators: `1234.50`.
+    """
+
+    kind: str
+    span: Span
+    value: Fraction = Fraction(0)
+    name: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The item in plain symbols: brackets have one shape."""
+        return self.name or {"[": "(", "{": "(", "]": ")", "}": ")"}.get(self.kind, self.kind)
+
+
 class Reduction(NamedTuple):
     """One step of an evaluation: an operator with its operands, or a function with its arguments."""
 
@@ -70,6 +91,7 @@ class Value(NamedTuple):
     reaches: bool  # it ends at an anchor `=`
     alone: bool  # nothing but marks and list numbers around it in its message
     alike: bool  # `24/8`, which may also be a date, a range, a score or a size
+    items: tuple[Item, ...]
     reductions: tuple[Reduction, ...]
 
 
@@ -81,6 +103,8 @@ class Refusal(NamedTuple):
     span: Span | None  # of the expression as far as it was read
     reaches: bool  # an expression would end at an anchor `=`
     value: Fraction | None  # of a `LOOK_ALIKE` or `OTHER_NUMBER`, if it were to be calculated
+    items: tuple[Item, ...]  # of the expression as far as it was read
+    ruled: bool  # all of it was read and its value refuses, so that no other reading of the text is right
     reductions: tuple[Reduction, ...]  # up to the one that refused
 
     @property
