@@ -1,5 +1,6 @@
 """The known half: what follows from the characters of a text alone. Plain Python; nothing here imports torch.
 
+* `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may stand around it.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
@@ -13,6 +14,7 @@ from .pieces import CONTROL, UNKNOWN, Words, words
 from .reading import read
 from .refusals import REASON_TEXTS, Reason
 from .values import Limits, Reduction, Refusal, Value
+from .vocabulary import Spelled, Vocabulary
 
 
 __all__ = [
@@ -27,7 +29,9 @@ __all__ = [
     "Reason",
     "Reduction",
     "Refusal",
+    "Spelled",
     "Value",
+    "Vocabulary",
     "Words",
     "read",
     "words",
