@@ -18,16 +18,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from jinja2 import TemplateError
 from torch import Tensor
 
-from ..numbers.vocabulary import special_tokens, token_bytes
 from .alphabet import Symbol, symbols_of_bytes
 from .names import NAMED
 from .rules.after import automaton
 from .rules.automaton import fake_like, is_fake
 from .rules.in_words import literal_automaton
-from ..text.vocabulary import Vocabulary
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
@@ -36,7 +33,6 @@ __all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens"]
 FIRST_MONEY = 1000  # number of the first unit of money
 FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
 _FOREIGN = 0x2545F4914F6CDD1D  # of letters that are no piece of a listed word: each token has its own hash
-_MESSAGE = "\N{END OF PROOF}"  # in no template
 _LONGEST_TOKEN = 255  # symbols of a token; of a longer one the first and last are kept, with an unknown one between
 
 
@@ -82,15 +78,9 @@ class SymbolTable:
             tokenizer: Its vocabulary is read; nothing is tokenized but a few probes.
             words: The words that are known; None means those of all languages of the package.
         """
-        unknown = tokenizer.unk_token_id
-        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        table = cls.from_texts(
-            token_bytes(tokenizer),
-            special_tokens(tokenizer),
-            [] if unknown is None or unknown in ends else [unknown],
-            words or WordList.of(),
-        )
-        return replace(table, header=_user_header(tokenizer), vocabulary=Vocabulary.from_tokenizer(tokenizer))
+        known = Vocabulary.from_tokenizer(tokenizer)
+        table = cls.from_texts(known.tokens, known.control, known.unknown, words or WordList.of())
+        return replace(table, header=known.header, vocabulary=known)
 
     @classmethod
     def from_texts(
@@ -168,23 +158,6 @@ class SymbolTable:
         known = saved.get("vocabulary")
         vocabulary = Vocabulary.from_bytes(base64.b64decode(known)) if known else None
         return cls(codes, sizes, pieces, words, tuple(header), vocabulary)
-
-
-def _user_header(tokenizer: Any) -> tuple[int, ...]:
-    """`SymbolTable.header` of a tokenizer's chat template; empty if it has none, or takes no message of a user."""
-    if not getattr(tokenizer, "chat_template", None):
-        return ()
-    try:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False)
-    except (TemplateError, TypeError, ValueError):  # it wants a system prompt, parts of messages, or a name
-        return ()
-    before, message, _ = text.partition(_MESSAGE)
-    ids = tokenizer(before, add_special_tokens=False)["input_ids"] if message else []
-    while ids and not tokenizer.decode(ids[-1:]).strip():
-        ids = ids[:-1]
-    control = special_tokens(tokenizer)
-    last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
-    return tuple(ids[last:]) if len(ids) - last > 1 else ()
 
 
 def _substrings(words: Iterable[str]) -> set[str]:

@@ -21,13 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN
+
 
 __all__ = ["CLOSE", "EMBEDDED", "PADDING", "POINTED", "STOP", "UNSEEN", "Edge", "TokenTable", "edges_of", "flags_of"]
-
-# Ids of positions whose token is not known. All other ids are those of the tokenizer.
-EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
-UNSEEN = -2  # processed while the adapter was off: may end or begin with a part of a number, or hold several
-PADDING = -3  # not text
 
 
 class Edge(enum.IntEnum):

@@ -2,8 +2,8 @@
 
 In: any Hugging Face tokenizer, fast or slow (byte-level BPE, sentencepiece, byte fallback). Out: a `TokenizerProfile`
 with the `TokenTable` that is saved with an adapter, the recommended interface and a report. The texts of tokens come
-from `vocabulary`; how runs of digits are split is measured on a fixed sample of numbers. `check_tokenizer` compares a
-tokenizer with a saved table. No model and no tensors here, and no anchor rules, see `tuner.anchor_rules`.
+from `text.token_bytes`; how runs of digits are split is measured on a fixed sample of numbers. `check_tokenizer`
+compares a tokenizer with a saved table. No model and no tensors here, and no anchor rules, see `tuner.anchor_rules`.
 
 Try it: `peft-igc profile TOKENIZER`; tests: `pytest tests/numbers/test_token_table.py`
 """
@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..text.token_bytes import special_tokens, token_ids, token_texts
 from .token_table import POINTED, STOP, Edge, TokenTable, edges_of, flags_of
-from .vocabulary import special_tokens, token_ids, token_texts
 
 
 __all__ = ["TokenizerProfile", "check_tokenizer"]

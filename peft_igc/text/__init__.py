@@ -1,5 +1,6 @@
 """The known half: what follows from the characters of a text alone. Plain Python; nothing here imports torch.
 
+* `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may stand around it.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
@@ -12,8 +13,8 @@ from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
 from .reading import read
 from .refusals import REASON_TEXTS, Reason
-from .vocabulary import Spelled, Vocabulary
 from .values import Item, Limits, Reduction, Refusal, Value
+from .vocabulary import Spelled, Vocabulary
 
 
 __all__ = [

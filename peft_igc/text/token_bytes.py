@@ -3,8 +3,7 @@
 In: a tokenizer, fast or slow. Out: one text per id, or its bytes. Vocabularies are written in one of several
 alphabets: bytes as printable characters (GPT-2, Llama 3, Qwen), or text with `▁` for a space and `<0x0A>` for single
 bytes (Llama 2, Mistral, Gemma). The alphabet is determined by trial: in the right one, the tokens of a text spell
-that text. See `token_table` for the effect of the texts on numbers. Try it: `pytest
-tests/numbers/test_token_table.py`
+that text. See `vocabulary` for a text of several tokens. Try it: `pytest tests/numbers/test_token_table.py`
 
 Shapes: V ids of the vocabulary.
 """
