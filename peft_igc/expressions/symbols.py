@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..text.vocabulary import Vocabulary
 from .alphabet import Symbol, symbols_of_bytes
 from .names import NAMED
 from .rules.after import automaton

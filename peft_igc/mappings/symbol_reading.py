@@ -183,5 +183,6 @@ def _read_in_graph(
 
 
 @_read_in_graph.register_fake
-def _(ids: Tensor, anchor: Tensor, since: Tensor, vocabulary: str, digits: int, result_digits: int, *rest: Any) -> Tensor:
+def _(ids: Tensor, anchor: Tensor, *rest: Any, result_digits: int, **more: Any) -> Tensor:
+    """The form of the result, for graphs that are not run."""
     return ids.new_empty(len(anchor), FIELDS + result_digits)
