@@ -25,13 +25,13 @@ import torch
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expression
 from ..data.exact_values import NotAnExpression, ValueLimits
-from ..expressions.reasons import REASON_TEXTS, Reason
 from ..mappings.values_by_rule import ValuesByRule
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..numbers.number_runs import NumberTokens, find_runs
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import check_tokenizer
+from ..text import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from .gsm8k_marks import CURRENCY, INTEGER, Mark, plain, read_marks

@@ -23,9 +23,9 @@ from typing import Any
 
 import torch
 
-from ..expressions.reasons import Reason
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
+from ..text import Reason
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks import active_config, active_layer

@@ -17,15 +17,13 @@ from typing import Any
 import torch
 
 from ..expressions.decimals import canonical
-from ..expressions.grammar import reductions
-from ..expressions.items import Items
-from ..expressions.reasons import Reason
 from ..mappings.readings import Choice, Pointing, Reading, two_places
 from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD
 from ..numbers.number_runs import NumberTokens, Runs, find_runs
 from ..numbers.token_table import PADDING
+from ..text import Reason
 from ..tuner.config import IGCConfig
 from ..tuner.step_log import EXPLANATIONS, number_text, reason_of
 from ..tuner.steps import Step
@@ -229,7 +227,7 @@ def step_record(
     none, status = len(asked) - 1, Status(int(step.result.status[row, index]))
     result = (x[row, index : index + 1].cpu() for x in (step.result.digits, step.result.sign, step.result.scale))
     runs = None if tokens is None else find_runs(tokens, window[None], window[None] != PADDING, 1)
-    by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, config, spell)
+    by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, spell)
     reason = reason_of(config, step, row, index)
     return TracedStep(
         position=position,
@@ -256,20 +254,18 @@ def _symbol(config: IGCConfig, operator: int) -> str:
 
 
 def _by_rule(
-    ruling: Ruling, index: int, start: int, window: Sequence[int | None], config: IGCConfig, spell: Spell
+    ruling: Ruling, index: int, start: int, window: Sequence[int | None], spell: Spell
 ) -> dict[str, Any]:
     """The fields of a `TracedStep` that the rules give; `start` is the position of the window's first token."""
     reason, culprit = Reason(int(ruling.reason[index])), int(ruling.culprit[index])
     found: dict[str, Any] = {}
-    if bool(ruling.ruled[index]):
-        first, last = (int(x[index]) for x in (ruling.expression.first, ruling.expression.last))
+    said = ruling.said[index] if ruling.said else None
+    if said is not None and said.ruled:
+        first, last = said.first, said.last
         found["expression"] = spell([token for token in window[first : last + 1] if token is not None]).strip()
         found["expression_span"] = (start + first, start + last)
-        items = Items(*(x[index : index + 1] for x in ruling.expression.items))
-        names = ("max_operands", "result_digits", "decimal_places", "rounding", "division")
-        steps = reductions(items, **{name: getattr(config, name) for name in names})[0]
         found["reductions"] = tuple(
-            f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
+            f"{one} = refused" if one.result is None else str(one) for one in said.found.reductions
         )
     if reason not in (Reason.NONE, Reason.NO_EXPRESSION):
         token = window[culprit] if 0 <= culprit < len(window) else None

@@ -43,7 +43,7 @@ class Said(NamedTuple):
     found: Value | Refusal
     first: int  # of the expression
     last: int
-    culprit: int  # of a refusal by the text; -1 also where its value is refused
+    culprit: int  # the last one of what caused a refusal of the text; -1 where its value is refused
 
     @property
     def ruled(self) -> bool:
@@ -81,7 +81,7 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
         first = begin + bisect_right(ends, start + found.span[0])
         last = begin + bisect_left(ends, start + found.span[1])
     if isinstance(found, Refusal) and found.culprit is not None and not found.ruled:
-        culprit = begin + bisect_right(ends, start + found.culprit[0])
+        culprit = begin + bisect_left(ends, start + found.culprit[1])
     return Said(found, first, last, culprit)
 
 

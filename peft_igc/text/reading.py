@@ -149,6 +149,6 @@ def _refusal(
         except Refused:
             value = None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
-    ruled &= reason is not Reason.UNBALANCED
+    ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
     items = tuple(found.items[::-1])
     return Refusal(reason, refused.culprit, _span(found), reaches, value, items, ruled, tuple(steps))

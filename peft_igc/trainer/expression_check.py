@@ -17,9 +17,9 @@ from typing import NamedTuple
 import torch
 
 from ..data.columns import EXPRESSION, EXPRESSION_COLUMN, StepLabel, label
-from ..expressions.reasons import REASON_TEXTS, Reason
 from ..mappings.values_by_rule import ValuesByRule
 from ..numbers.calculator import Status
+from ..text import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, kinds_of
 from ..tuner.config import IGCConfig
 
