@@ -84,13 +84,13 @@ class TracedStep:
         expression: the expression in symbols that the rules read, or None if the network pointed at the operands.
         reductions: the steps in which it was evaluated, such as `4 * 5 = 20`.
         refusal: why there is no result although one may have been asked for, or None.
-        culprit: the text of the token that caused the refusal, or None.
+        culprit: the text that caused the refusal, or None.
         row: the text's row in its batch.
         anchor: the text of the anchor's token.
         operator_runner_up: the second most probable operator.
         operator_runner_up_probability: its probability, in 0..1.
         reason: why nothing is written, a key of `tuner.step_log.EXPLANATIONS`; None if the status is `ok`.
-        culprit_position: position of the token that caused the refusal, or None.
+        culprit_position: position of its first token, or None.
         expression_span: positions of the first and the last token of the expression, or None.
         spans: the same of each number that was read; empty in the hidden interface, which reads no tokens.
     """
@@ -257,9 +257,8 @@ def _by_rule(
     ruling: Ruling, index: int, start: int, window: Sequence[int | None], spell: Spell
 ) -> dict[str, Any]:
     """The fields of a `TracedStep` that the rules give; `start` is the position of the window's first token."""
-    reason, culprit = Reason(int(ruling.reason[index])), int(ruling.culprit[index])
+    reason, culprit, said = Reason(int(ruling.reason[index])), ruling.culprit_of(index), ruling.said_of(index)
     found: dict[str, Any] = {}
-    said = ruling.said[index] if ruling.said else None
     if said is not None and said.ruled:
         first, last = said.first, said.last
         found["expression"] = spell([token for token in window[first : last + 1] if token is not None]).strip()
@@ -267,10 +266,10 @@ def _by_rule(
         found["reductions"] = tuple(
             f"{one} = refused" if one.result is None else str(one) for one in said.found.reductions
         )
-    if reason not in (Reason.NONE, Reason.NO_EXPRESSION):
-        token = window[culprit] if 0 <= culprit < len(window) else None
-        found["culprit"] = None if token is None else spell([token])
-        found["culprit_position"] = start + culprit if culprit >= 0 else None
+    if culprit is not None and reason not in (Reason.NONE, Reason.NO_EXPRESSION):
+        tokens = [token for token in window[culprit[0] : culprit[1] + 1] if token is not None]
+        found["culprit"] = spell(tokens) if tokens else None
+        found["culprit_position"] = start + culprit[0]
     return found
 
 

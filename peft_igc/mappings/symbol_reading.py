@@ -43,7 +43,7 @@ class Said(NamedTuple):
     found: Value | Refusal
     first: int  # of the expression
     last: int
-    culprit: int  # the last one of what caused a refusal of the text; -1 where its value is refused
+    culprit: tuple[int, int]  # of what caused a refusal of the text, its first and last one; not of a refused value
 
     @property
     def ruled(self) -> bool:
@@ -76,12 +76,14 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     text, ends = vocabulary.spell(ids[begin : anchor + 1])
     start = ends[since - begin - 1] if since > begin else 0
     found = read(text[start:], limits)
-    first = last = culprit = -1
+    first = last = -1
+    culprit = (-1, -1)
     if found.span is not None:
         first = begin + bisect_right(ends, start + found.span[0])
         last = begin + bisect_left(ends, start + found.span[1])
     if isinstance(found, Refusal) and found.culprit is not None and not found.ruled:
-        culprit = begin + bisect_left(ends, start + found.culprit[1])
+        one, other = found.culprit
+        culprit = (begin + bisect_right(ends, start + one), begin + bisect_left(ends, start + other))
     return Said(found, first, last, culprit)
 
 
@@ -134,7 +136,7 @@ def _row(said: Said | None, width: int) -> list[int]:
     scale = 0 if text is None else len(text.partition(".")[2])
     padding = [PAD] * (width - len(digits))
     sign = text is not None and text.startswith("-")
-    return [*flags, int(said.reason), said.culprit, int(status), sign, scale, *map(int, digits), *padding]
+    return [*flags, int(said.reason), said.culprit[1], int(status), sign, scale, *map(int, digits), *padding]
 
 
 def _agreed(found: Refusal) -> str | None:

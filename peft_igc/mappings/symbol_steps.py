@@ -62,6 +62,17 @@ class Ruling(NamedTuple):
     value: Result
     stated: torch.Tensor
 
+    def said_of(self, step: int) -> Said | None:
+        """What the text of a step says; None without an anchor, and in a compiled graph."""
+        return self.said[step] if self.said else None
+
+    def culprit_of(self, step: int) -> tuple[int, int] | None:
+        """The first and the last token of what caused the refusal of a step, None for nothing."""
+        last, said = int(self.culprit[step]), self.said_of(step)
+        if last < 0:
+            return None
+        return said.culprit if said is not None and said.culprit[1] == last else (last, last)
+
 
 def ruling(config: Any, reader: Any, context: Context) -> Ruling:
     """Reads the expressions in symbols of N steps on the host; `config` is an `IGCConfig`."""

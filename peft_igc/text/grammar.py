@@ -179,7 +179,7 @@ class _Machine:
         """The value of a function."""
         function, values = FUNCTIONS.get(call.name), tuple(argument.value for argument in arguments)
         if function is None or not function.fewest <= len(values) <= function.most:
-            raise Refused(Reason.NOT_UNDERSTOOD, span)
+            raise Refused(Reason.NOT_UNDERSTOOD, call.span)
         return self._step(call.name, values, lambda: function.apply(list(values)), span)
 
     def _step(

@@ -78,6 +78,8 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
             raise Refused(Reason.TOO_LONG, found.too_long)
         value, written = finished(evaluate(found.items[::-1], limits, steps), limits)
     except Refused as refused:
+        if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
+            refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, limits, steps, ruled)
     span = found.items[-1].span[0], found.items[0].span[1]
     operands = sum(item.kind == "number" for item in found.items)
@@ -117,14 +119,18 @@ def _span(found: Expression) -> Span | None:
     return found.items[-1].span[0], found.items[0].span[1]
 
 
+def _alike(found: Expression, text: str) -> Span | None:
+    """The characters of an expression that look like something else."""
+    span = _span(found)
+    return None if span is None else look_alike(text, span[0], max(span[1], found.end))
+
+
 def _check(found: Expression, text: str) -> None:
     """Refuses what follows from an expression as a whole."""
     items = found.items
     if sum(item.kind == "number" for item in items) < 2 and not any(item.kind == "call" for item in items):
         raise Refused(Reason.NO_EXPRESSION)
-    span = _span(found)
-    assert span is not None
-    alike = look_alike(text, span[0], max(span[1], found.end))
+    span, alike = _span(found), _alike(found, text)
     if alike is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
     if len({sign for sign, _ in found.currencies}) > 1:

@@ -206,7 +206,7 @@ def _has_unknown(config: IGCConfig, event: Step, row: int, index: int) -> bool:
 def _expression(config: IGCConfig, event: Step, row: int, index: int) -> str | None:
     """What a step has read as text: the expression in symbols, or two numbers and an operator."""
     flat = row * event.anchors.shape[1] + index
-    said = event.ruling.said[flat] if event.ruling is not None and event.ruling.said else None
+    said = None if event.ruling is None else event.ruling.said_of(flat)
     if said is not None and said.ruled:
         return _joined([item.plain for item in said.found.items])
     operator = int(event.choice.operator[row, index])
