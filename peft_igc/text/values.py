@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .refusals import Reason, Refused, Span
 
 
 __all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "written"]
 
+Division = Literal["exact", "floor", "trunc"]
+Rounding = Literal["refuse", "half_up", "half_even"]
 _SHOWN_BITS = 1024  # of numbers that are written out in a step
 
 
@@ -39,9 +41,23 @@ class Limits:
     operands: int = 8
     operations: frozenset[str] = frozenset("+-*/")
     decimals: bool = True
-    division: Literal["exact", "floor", "trunc"] = "exact"
-    rounding: Literal["refuse", "half_up", "half_even"] = "refuse"
+    division: Division = "exact"
+    rounding: Rounding = "refuse"
     decimal_places: int | None = None
+
+    @classmethod
+    def of(cls, config: Any) -> Limits:
+        """Those of an `IGCConfig`, or of what has its settings."""
+        return cls(
+            config.num_digits,
+            config.result_digits,
+            config.max_operands,
+            frozenset("+-*/").intersection(config.operations),
+            config.decimals,
+            config.division,
+            config.rounding,
+            config.decimal_places,
+        )
 
 
 class Item(NamedTuple):
