@@ -10,8 +10,10 @@ Try it: `pytest tests/tuner/test_config.py`
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import os
+import reprlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +52,9 @@ class IGCPeftType(str, enum.Enum):  # noqa: UP042
 
 # If PEFT gains a member of this name, that member is used: equality and hash then agree everywhere.
 IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPeftType.IGC
+
+_abbreviated = reprlib.Repr()
+_abbreviated.maxlevel, _abbreviated.maxlist, _abbreviated.maxstring, _abbreviated.maxother = 3, 8, 100, 100
 
 EXCUSE_CONFIDENCE = 0.9  # where rows of training tell which numbers are unrelated
 
@@ -318,6 +323,11 @@ class IGCConfig(PeftConfig):
     def layers_captured(self) -> tuple[int, ...]:
         """Those of `layers_read` whose outputs are kept until `layer` has run."""
         return tuple(index for index in self.layers_read if index != self.layer)
+
+    def __repr__(self) -> str:
+        """As that of other configs, with long tables abbreviated: those of a tokenizer have 300,000 characters."""
+        values = (f"{f.name}={_abbreviated.repr(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(values)})"
 
     def to_dict(self) -> dict[str, Any]:
         """As PEFT's, with the name of the base model inside the package in place of its path on this machine."""

@@ -4,8 +4,10 @@
 * `saved_fields`: what the fields of its config mean to this version.
 * `model_card`: its `README.md`.
 * `beside`, `companions`: the adapters that were trained together with a calculator.
+* `offloaded`: adapters on bases whose weights are on the disk.
 
-Imports `numbers` and the modules of `tuner` below `model`; outside of the package torch and peft.
+Imports `numbers` and the modules of `tuner` below `model`; outside of the package torch, peft, safetensors
+and accelerate.
 Start with `adapter_files`. Try it: `pytest tests/tuner/test_model_card.py`
 """
 
