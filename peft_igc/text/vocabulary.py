@@ -55,6 +55,9 @@ class Vocabulary:
             template names it in words, as in `<|im_start|>user`. All of them count as control tokens where they follow
             each other, because the name of a role is no word of the message. Empty for other templates.
 
+    Attributes:
+        texts: The text of each token, with U+FFFD for parts of characters and `""` for an unused id.
+
     Raises:
         ValueError: An id is not in 0..V-1.
     """
@@ -73,11 +76,15 @@ class Vocabulary:
         for name, ids in {"control": self.control, "unknown": self.unknown, "header": self.header}.items():
             if bad := [token for token in ids if not 0 <= token < len(self.tokens)]:
                 raise ValueError(f"`{name}` has token {bad[0]}, but the tokens are 0..{len(self.tokens) - 1}. {_CURE}")
-        self._texts = [_whole(spelled) for spelled in self.tokens]  # None: holds parts of characters
+        self._saved: bytes | None = None
+        self.texts = [spelled.decode("utf-8", "replace") for spelled in self.tokens]
+        self._texts = [_plain(text) or UNKNOWN for text in self.texts]  # as `spell` gives them
         for token in self.control:
             self._texts[token] = CONTROL
         for token in self.unknown:
             self._texts[token] = UNKNOWN
+        # Tokens that hold parts of characters, which those of other tokens may complete.
+        self._partial = {token for token, text in enumerate(self._texts) if _PART in text}
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Vocabulary:
@@ -92,14 +99,17 @@ class Vocabulary:
         )
 
     def to_bytes(self) -> bytes:
-        """The vocabulary in a compact form."""
+        """The vocabulary in a compact form, made once."""
+        if self._saved is not None:
+            return self._saved
         saved = {
             "tokens": [spelled.decode("latin-1") for spelled in self.tokens],
             "control": sorted(self.control),
             "unknown": sorted(self.unknown),
             "header": list(self.header),
         }
-        return zlib.compress(json.dumps(saved, ensure_ascii=False, separators=(",", ":")).encode(), 9)
+        self._saved = zlib.compress(json.dumps(saved, ensure_ascii=False, separators=(",", ":")).encode(), 9)
+        return self._saved
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Vocabulary:
@@ -117,9 +127,11 @@ class Vocabulary:
             tokens = [spelled.encode("latin-1") for spelled in saved.pop("tokens")]
             if any(type(token) is not int for ids in saved.values() for token in ids):
                 raise TypeError("ids must be integers")
-            return cls(tokens, **saved)
+            made = cls(tokens, **saved)
         except (zlib.error, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise ValueError(f"The saved vocabulary is damaged ({error}). {_CURE}") from error
+        made._saved = bytes(data)
+        return made
 
     def spell(self, ids: Sequence[int]) -> Spelled:
         """The characters of token ids; any integers are allowed.
@@ -127,7 +139,7 @@ class Vocabulary:
         A control token is the character `CONTROL`; one whose text is not known, an id outside the vocabulary, and
         `EMBEDDED` and `UNSEEN` are `UNKNOWN`; `PADDING` is nothing. Bytes that are no character are U+FFFD.
         """
-        texts, size, header = self._texts, len(self._texts), self.header
+        texts, size, header, partial = self._texts, len(self._texts), self.header, self._partial
         parts: list[str] = []
         ends: list[int] = []
         total, begun, named = 0, b"", 0
@@ -137,7 +149,7 @@ class Vocabulary:
                 named = len(header)
             if named:
                 text, named = CONTROL, named - 1
-            if text is None:
+            if token in partial and text is not CONTROL:
                 text, begun = _completed(begun + self.tokens[token])
             elif begun and text:
                 text, begun = _PART + text, b""
@@ -166,14 +178,6 @@ class Vocabulary:
     def _facts(self) -> tuple[Any, ...]:
         """The arguments that make this vocabulary."""
         return self.tokens, self.control, self.unknown, self.header
-
-
-def _whole(spelled: bytes) -> str | None:
-    """The characters of a token; None if it holds parts of characters."""
-    try:
-        return _plain(spelled.decode("utf-8")) or UNKNOWN
-    except UnicodeDecodeError:
-        return None
 
 
 def _completed(spelled: bytes) -> tuple[str, bytes]:
