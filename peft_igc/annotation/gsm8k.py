@@ -30,7 +30,6 @@ from ..mappings.values_by_rule import ValuesByRule
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..numbers.number_runs import NumberTokens, find_runs
-from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
@@ -129,7 +128,7 @@ def convert(
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
         anchors = chats.anchors(prompt, completion, marks, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
-        names = COLUMNS if config.symbols is None else ALL_COLUMNS
+        names = ALL_COLUMNS if config.has_vocabulary else COLUMNS
         columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
         made.append({"prompt": prompt, "completion": completion, **columns})
     report.rows_out = len(made)
@@ -193,8 +192,8 @@ class _Chats:
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
         check_tokenizer(config.token_table, tokenizer)
-        self.numbers = NumberTokens(TokenTable.from_json(config.number_tokens)) if config.number_tokens else None
-        self.values = None if config.symbols is None else ValuesByRule(config)
+        self.numbers = None if config.token_table is None else NumberTokens(config.token_table)
+        self.values = ValuesByRule(config) if config.has_vocabulary else None
 
     def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
         """The anchors of a row in order. `marks` determine the length of the numbers to look for."""

@@ -1,6 +1,6 @@
 """The values that the rules give expressions in symbols at some anchors, without a model: for checks of labels.
 
-In: token ids, anchors, and the symbol table of an `IGCConfig`. Out: a value as text or the reason for none, for each
+In: token ids, anchors, and the vocabulary of an `IGCConfig`. Out: a value as text or the reason for none, for each
 step. It is what `symbol_steps` writes where rules decide; whether a calculation is asked for is not asked here.
 Try it: `pytest tests/trainer/test_expression_check.py`
 
@@ -16,7 +16,7 @@ import torch
 
 from ..expressions.decimals import canonical
 from ..expressions.reasons import Reason
-from ..expressions.symbols import SymbolTable, SymbolTokens
+from ..expressions.symbols import SymbolTokens, symbol_tokens
 from .requests import Context
 from .symbol_steps import ruling
 
@@ -35,12 +35,12 @@ class ValuesByRule:
     """Reads expressions as an adapter does.
 
     Args:
-        config: The adapter's `IGCConfig`, with a symbol table.
+        config: The adapter's `IGCConfig`, with a vocabulary.
     """
 
     def __init__(self, config: Any) -> None:
         self.config = config
-        self._reader = _Reader(SymbolTokens(SymbolTable.from_json(config.symbols)))
+        self._reader = _Reader(symbol_tokens(config.vocabulary))
 
     @torch.no_grad()
     def __call__(

@@ -54,7 +54,7 @@ class ExpressionCheck:
 
     def __init__(self, config: IGCConfig) -> None:
         self.config = config
-        self._values = None if config.symbols is None else ValuesByRule(config)
+        self._values = ValuesByRule(config) if config.has_vocabulary else None
 
     def __call__(
         self,
