@@ -26,7 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "expressions": {"torch"},
     "mappings": {"torch"},
     "data": {"datasets", "torch"},
-    "tuner": {"peft", "safetensors", "torch", "transformers"},
+    "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers"},
     "plugin": {"lm_eval"},  # torch imports it before it is complete itself
     "inference": {"datasets", "jinja2", "lm_eval", "peft", "rich", "safetensors", "torch", "transformers"},
     "annotation": {"jinja2", "torch"},

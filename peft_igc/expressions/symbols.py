@@ -1,7 +1,7 @@
-"""The symbol table: the symbols of every token of a vocabulary, saved with an adapter, and its tensors.
+"""The symbol table: the symbols of every token of a vocabulary, and its tensors.
 
-In: a tokenizer and a `WordList` (`from_tokenizer`), or saved JSON. Out: a `SymbolTable`, host data only, and
-`SymbolTokens`, the same as tensors on each device. The symbols of all tokens stand in one line, so that a long token
+In: a `text.Vocabulary`, or a tokenizer, and a `WordList`. Out: a `SymbolTable`, host data only, and `SymbolTokens`,
+the same as tensors on each device. The symbols of all tokens stand in one line, so that a long token
 costs others nothing. Of the letters of a token only those are kept that can be a piece of a listed word. Try it:
 `pytest tests/expressions/test_symbols.py`
 
@@ -10,9 +10,7 @@ Shapes: V ids of the vocabulary, F symbols of all its tokens together, U words.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -29,7 +27,7 @@ from .rules.in_words import literal_automaton
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
-__all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens"]
+__all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens", "symbol_tokens"]
 
 FIRST_MONEY = 1000  # number of the first unit of money
 FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
@@ -48,8 +46,7 @@ class SymbolTable:
         words: The words that are known.
         header: Ids of the tokens that name the role before a user's message, from the control token on, if the chat
             template names it in words, as in `<|im_start|>user`. All of them count as control tokens, because the name
-            of a role is no word of the message; the line's end after them stays one. Empty for other templates, and
-            in tables that were saved without it.
+            of a role is no word of the message; the line's end after them stays one. Empty for other templates.
 
     Raises:
         ValueError: The fields contradict each other.
@@ -60,7 +57,6 @@ class SymbolTable:
     pieces: Mapping[str | bytes, tuple[int, ...]]
     words: WordList
     header: tuple[int, ...] = ()
-    vocabulary: Vocabulary | None = None
 
     def __post_init__(self) -> None:
         if sum(self.sizes) != len(self.codes):
@@ -79,9 +75,13 @@ class SymbolTable:
             tokenizer: Its vocabulary is read; nothing is tokenized but a few probes.
             words: The words that are known; None means those of all languages of the package.
         """
-        known = Vocabulary.from_tokenizer(tokenizer)
+        return cls.from_vocabulary(Vocabulary.from_tokenizer(tokenizer), words)
+
+    @classmethod
+    def from_vocabulary(cls, known: Vocabulary, words: WordList | None = None) -> SymbolTable:
+        """The table of a vocabulary, with the words of all languages of the package unless others are given."""
         table = cls.from_texts(known.tokens, known.control, known.unknown, words or WordList.of())
-        return replace(table, header=known.header, vocabulary=known)
+        return replace(table, header=known.header)
 
     @classmethod
     def from_texts(
@@ -116,49 +116,6 @@ class SymbolTable:
                 codes.append(FIRST_DIGIT + value if symbol in (Symbol.ZERO, Symbol.DIGIT) else symbol)
             sizes.append(min(size, _LONGEST_TOKEN))
         return cls(bytes(codes), bytes(sizes), {piece: tuple(at) for piece, at in pieces.items()}, words)
-
-    def to_json(self) -> dict[str, Any]:
-        """The table as JSON values; pieces of characters are written as `0x` and their bytes."""
-        return {
-            "codes": base64.b64encode(zlib.compress(self.codes, 9)).decode("ascii"),
-            "sizes": base64.b64encode(zlib.compress(self.sizes, 9)).decode("ascii"),
-            "pieces": {
-                f"0x{piece.hex()}" if isinstance(piece, bytes) else piece: list(at)
-                for piece, at in self.pieces.items()
-            },
-            "words": {name: list(words) for name, words in self.words.classes.items()},
-            "header": list(self.header),
-            "vocabulary": "" if self.vocabulary is None else base64.b64encode(self.vocabulary.to_bytes()).decode(),
-        }
-
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> SymbolTable:
-        """The table that was saved by `to_json`.
-
-        Raises:
-            ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
-        """
-        names = {"codes", "sizes", "pieces", "words", "header", "vocabulary"}
-        if not isinstance(saved, Mapping) or {*saved, "header", "vocabulary"} != names:
-            got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
-            raise ValueError(f"A symbol table has the keys {sorted(names)}, got {got}. {_CURE}")
-        try:
-            codes, sizes = (
-                zlib.decompress(base64.b64decode(saved[name], validate=True)) for name in ("codes", "sizes")
-            )
-            pieces = {
-                bytes.fromhex(piece[2:]) if piece.startswith("0x") else piece: tuple(map(int, at))
-                for piece, at in saved["pieces"].items()
-            }
-            words = WordList({name: tuple(words) for name, words in saved["words"].items()})
-            header = saved.get("header", [])
-            if not isinstance(header, list) or not all(type(token) is int for token in header):
-                raise TypeError(f"`header` is {header!r}, not a list of ids")
-        except (binascii.Error, zlib.error, AttributeError, TypeError) as error:
-            raise ValueError(f"The symbol table is damaged ({error}). {_CURE}") from error
-        known = saved.get("vocabulary")
-        vocabulary = Vocabulary.from_bytes(base64.b64decode(known)) if known else None
-        return cls(codes, sizes, pieces, words, tuple(header), vocabulary)
 
 
 def _substrings(words: Iterable[str]) -> set[str]:
@@ -225,6 +182,12 @@ class SymbolTokens:
             if not torch.compiler.is_compiling():  # a tensor of a graph must not be kept
                 self._made[device] = made
         return made
+
+
+@functools.lru_cache(maxsize=4)  # takes seconds for the largest vocabularies
+def symbol_tokens(vocabulary: Vocabulary) -> SymbolTokens:
+    """The symbols of a vocabulary, with the words of all languages of the package; recent ones are kept."""
+    return SymbolTokens(SymbolTable.from_vocabulary(vocabulary))
 
 
 def _tensors_of(table: SymbolTable) -> SymbolTensors:

@@ -51,6 +51,11 @@ class Said(NamedTuple):
         return isinstance(self.found, Value) or self.found.ruled
 
     @property
+    def value(self) -> str | None:
+        """The value in canonical form, None if there is none."""
+        return self.found.text if isinstance(self.found, Value) else None
+
+    @property
     def reason(self) -> Reason:
         """Why there is no value; `NONE` if there is one."""
         return Reason.NONE if isinstance(self.found, Value) else self.found.reason

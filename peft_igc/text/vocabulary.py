@@ -61,6 +61,10 @@ class Vocabulary:
             template names it in words, as in `<|im_start|>user`. All of them count as control tokens where they follow
             each other, because the name of a role is no word of the message. Empty for other templates.
 
+    Attributes:
+        key: For `of_key`, in this process.
+        texts: The text of each token, with U+FFFD for parts of characters and `""` for an unused id.
+
     Raises:
         ValueError: An id is not in 0..V-1.
     """
@@ -81,11 +85,20 @@ class Vocabulary:
                 raise ValueError(f"`{name}` has token {bad[0]}, but the tokens are 0..{len(self.tokens) - 1}. {_CURE}")
         self.key = str(next(_keys))
         _made[self.key] = self
-        self._texts = [_whole(spelled) for spelled in self.tokens]  # None: holds parts of characters
+        self._saved: bytes | None = None
+        self.texts = [spelled.decode("utf-8", "replace") for spelled in self.tokens]
+        self._texts = [_plain(text) or UNKNOWN for text in self.texts]  # as `spell` gives them
         for token in self.control:
             self._texts[token] = CONTROL
         for token in self.unknown:
             self._texts[token] = UNKNOWN
+        # Tokens that hold parts of characters, which those of other tokens may complete.
+        self._partial = {token for token, text in enumerate(self._texts) if _PART in text}
+
+    @staticmethod
+    def of_key(key: str) -> Vocabulary:
+        """The vocabulary with a `key`, for operators of compiled graphs, which take no objects."""
+        return _made[key]
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> Vocabulary:
@@ -100,14 +113,17 @@ class Vocabulary:
         )
 
     def to_bytes(self) -> bytes:
-        """The vocabulary in a compact form."""
+        """The vocabulary in a compact form, made once."""
+        if self._saved is not None:
+            return self._saved
         saved = {
             "tokens": [spelled.decode("latin-1") for spelled in self.tokens],
             "control": sorted(self.control),
             "unknown": sorted(self.unknown),
             "header": list(self.header),
         }
-        return zlib.compress(json.dumps(saved, ensure_ascii=False, separators=(",", ":")).encode(), 9)
+        self._saved = zlib.compress(json.dumps(saved, ensure_ascii=False, separators=(",", ":")).encode(), 9)
+        return self._saved
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Vocabulary:
@@ -125,14 +141,11 @@ class Vocabulary:
             tokens = [spelled.encode("latin-1") for spelled in saved.pop("tokens")]
             if any(type(token) is not int for ids in saved.values() for token in ids):
                 raise TypeError("ids must be integers")
-            return cls(tokens, **saved)
+            made = cls(tokens, **saved)
         except (zlib.error, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise ValueError(f"The saved vocabulary is damaged ({error}). {_CURE}") from error
-
-    @staticmethod
-    def of_key(key: str) -> Vocabulary:
-        """The vocabulary with a `key`, for compiled graphs, whose operators take no objects."""
-        return _made[key]
+        made._saved = bytes(data)
+        return made
 
     def spell(self, ids: Sequence[int]) -> Spelled:
         """The characters of token ids; any integers are allowed.
@@ -140,7 +153,7 @@ class Vocabulary:
         A control token is the character `CONTROL`; one whose text is not known, an id outside the vocabulary, and
         `EMBEDDED` and `UNSEEN` are `UNKNOWN`; `PADDING` is nothing. Bytes that are no character are U+FFFD.
         """
-        texts, size, header = self._texts, len(self._texts), self.header
+        texts, size, header, partial = self._texts, len(self._texts), self.header, self._partial
         parts: list[str] = []
         ends: list[int] = []
         total, begun, named = 0, b"", 0
@@ -150,7 +163,7 @@ class Vocabulary:
                 named = len(header)
             if named:
                 text, named = CONTROL, named - 1
-            if text is None:
+            if token in partial and text is not CONTROL:
                 text, begun = _completed(begun + self.tokens[token])
             elif begun and text:
                 text, begun = _PART + text, b""
@@ -179,14 +192,6 @@ class Vocabulary:
     def _facts(self) -> tuple[Any, ...]:
         """The arguments that make this vocabulary."""
         return self.tokens, self.control, self.unknown, self.header
-
-
-def _whole(spelled: bytes) -> str | None:
-    """The characters of a token; None if it holds parts of characters."""
-    try:
-        return _plain(spelled.decode("utf-8")) or UNKNOWN
-    except UnicodeDecodeError:
-        return None
 
 
 def _completed(spelled: bytes) -> tuple[str, bytes]:

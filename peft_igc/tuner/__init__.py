@@ -9,7 +9,8 @@
 * `model`, `base_model`: injection into a causal LM; `saving`: the folder of an adapter.
 * `register`: PEFT's tables.
 
-Imports `numbers` and `mappings`; outside of the package torch, transformers, peft and safetensors.
+Imports `numbers` and `mappings`; outside of the package torch, transformers, peft, safetensors and
+accelerate.
 Start with `config`, then read `IGCLayer._act` in `layer`. Try it: `pytest tests/tuner`
 """
 

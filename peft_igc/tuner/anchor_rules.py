@@ -111,7 +111,8 @@ def assistant_header(tokenizer: Any) -> list[int]:
     if not getattr(tokenizer, "chat_template", None):
         raise ValueError(
             f"`{name}` has no chat template, so there is no assistant header to anchor on. "
-            "Pass `anchor_token_ids=[...]`, or use `IGCConfig(...)`, which anchors on the end of the prompt."
+            "Use `IGCConfig.from_tokenizer(tokenizer, anchors=['prompt_end'])` to calculate at the end of a prompt, "
+            "or `IGCConfig.from_tokenizer(tokenizer, anchors=['='])` to calculate after every `=`."
         )
     chat = [{"role": "user", "content": "1"}]
     before = tokenizer.apply_chat_template(chat, tokenize=False)

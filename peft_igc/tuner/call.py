@@ -111,6 +111,7 @@ class Call:
         generation: the `generate` that this pass belongs to, or None.
         report: losses and metrics, set once the adapter has run with targets.
         ran: name of the adapter that has run in this pass, or None.
+        bypassed: index of a decoder layer whose hooks did not run, so that the adapter could not; None before that.
         embedded: [B, T, H] input of the first decoder layer, which is the token embeddings; None before that layer.
         outputs: [B, T, H] outputs of decoder layers that a calculator reads at a later one, by their index; None for
             one that is the input of the calculator's layer and was left out of a copy (`remember_call`).
@@ -133,6 +134,7 @@ class Call:
     generation: Generation | None = None
     report: Fields | None = None
     ran: str | None = None
+    bypassed: int | None = None
     embedded: torch.Tensor | None = None
     outputs: dict[int, torch.Tensor | None] = field(default_factory=dict)
     without_grad: bool = False

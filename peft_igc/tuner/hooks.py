@@ -14,14 +14,18 @@ Try it: `pytest tests/tuner/test_hooks.py`
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import torch
-from peft import PeftModel
+from peft import PeftModel, set_peft_model_state_dict
+from peft.utils import load_peft_weights
 from torch import nn
 from transformers.utils import ModelOutput
+from transformers.utils.loading_report import LoadStateDictInfo
 
 from ..mappings.readings import Targets
 from .anchors import check_anchors, last_tokens
@@ -29,6 +33,7 @@ from .call import Call, Generation, anchors_for_assistant, current_call, current
 from .config import IGCConfig
 from .config_values import PROMPT_END
 from .outputs import extended, with_fields
+from .saving.companions import active_adapters, load_companions_of_base
 from .state.cache import find_cache, states_of
 from .step_log import StepLog
 from .steps import Generated
@@ -125,6 +130,8 @@ class _Call(_Wrapper):
             output = self.original(*args, **kwargs)
             if call.generation is not None and call.is_logged and call.state is not None:
                 call.generation.log.add(call.state, call.steps, call.event)
+            if call.ran is None and not torch.compiler.is_compiling():
+                _tell_of_bypass(call)
             return _with_report(call, output)
         finally:
             thread.calls.pop()
@@ -255,6 +262,33 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
                 "`position_ids` restart within a row: several texts are packed into it, so a calculation would read "
                 "across texts. Set `packing=False` and `padding_free=False`."
             )
+
+
+def _tell_of_bypass(call: Call) -> None:
+    """Warns once if an active calculator did not run in a call because hooks of a decoder layer were bypassed.
+
+    Raises:
+        ValueError: if the call has targets.
+    """
+    layer, _ = active_layer(call.model)
+    model: Any = call.model
+    config: Any = model.config.get_text_config(decoder=True)
+    # Drafts of assisted decoding may leave early (transformers 5.23 changes this number), training may drop layers.
+    if layer is None or layer.layer_index >= config.num_hidden_layers:
+        return
+    if model.training and getattr(config, "layerdrop", 0):
+        return
+    index = layer.layer_index if call.bypassed is None else call.bypassed
+    said = (
+        f"In a call of `{type(model).__name__}` the hooks of decoder layer {index} did not run, "
+        "because something within it calls `layer.forward(...)`, so the calculator is off"
+    )
+    cure = "Call the layer itself, `layer(...)`, or remove the wrapper around it."
+    if call.targets is not None:
+        raise ValueError(f"{said}, and so the targets train nothing. {cure}")
+    if not layer.is_told:
+        layer.is_told = True
+        warnings.warn(f"{said}. {cure}", stacklevel=4)
 
 
 def _with_report(call: Call, output: Any) -> Any:
@@ -432,7 +466,71 @@ def _warn_of_embeddings(model: nn.Module) -> None:
         )
 
 
-_WRAPPERS: dict[str, type[_Wrapper]] = {kind.name: kind for kind in (_Call, _Replicate, _PrepareInputs, _Generate)}
+class _ContinuousBatching(_Wrapper):
+    """`init_continuous_batching`, which all ways of continuous batching call before their first pass.
+
+    Its passes have several texts in one row, and transformers (5.23) reports an error in a pass as a failed request.
+    """
+
+    name = "init_continuous_batching"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active_config(self.model) is not None:
+            raise ValueError(
+                "Continuous batching (`generate_batch`) packs several texts into one row, so a calculation would read "
+                "across texts. Use `generate` with a padded batch; with GRPO, leave out "
+                "`use_transformers_continuous_batching`."
+            )
+        return self.original(*args, **kwargs)
+
+
+class _Save(_Wrapper):
+    """`save_pretrained` of transformers, which saves one of the adapters that it has loaded.
+
+    It (5.23) takes the active one of the first adapted layer, and would lose a calculator next to a LoRA.
+    """
+
+    name = "save_pretrained"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        active = sorted(active_adapters(self.model).intersection(getattr(self.model, "peft_config", ())))
+        if getattr(self.model, "_hf_peft_config_loaded", False) and len(active) > 1:
+            raise ValueError(
+                f"The adapters {', '.join(map(repr, active))} are active, and transformers saves one of them. Save "
+                "each in its own folder, after `model.set_adapter(name)`, or use `PeftModel`, which saves all."
+            )
+        return self.original(*args, **kwargs)
+
+
+class _LoadWeights(_Wrapper):
+    """`_load_pretrained_model`, with which `load_adapter` of transformers loads the weights of an injected adapter.
+
+    A calculator's are loaded as PEFT does it, which checks them. Transformers (5.23) leaves them random where the base
+    has its own weights on the disk, and where the file has none.
+    """
+
+    name = "_load_pretrained_model"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name, config = list(self.model.peft_config.items())[-1]  # what is loaded was added last
+        if not isinstance(config, IGCConfig):
+            # Not `original`: this method of the class is static.
+            return (self.replaced or type(self.model)._load_pretrained_model)(*args, **kwargs)
+        weights = kwargs["state_dict"]
+        if weights is None:
+            config.loaded_from = os.path.dirname(kwargs["checkpoint_files"][0])
+            weights = load_peft_weights(config.loaded_from, device="cpu")
+        set_peft_model_state_dict(self.model, weights, name)
+        if kwargs["state_dict"] is None:
+            load_companions_of_base(self.model, config, kwargs["load_config"])
+        nothing: dict[str, Any] = {"error_msgs": [], "conversion_errors": {}}
+        return LoadStateDictInfo(**{f.name: nothing.get(f.name, set()) for f in fields(LoadStateDictInfo)}), {}
+
+
+_WRAPPERS: dict[str, type[_Wrapper]] = {
+    kind.name: kind
+    for kind in (_Call, _Replicate, _PrepareInputs, _Generate, _ContinuousBatching, _Save, _LoadWeights)
+}
 
 
 def wrapped_model(model: nn.Module) -> nn.Module | None:

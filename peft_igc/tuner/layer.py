@@ -36,6 +36,7 @@ from .build import make_mappings, shortcut_vectors
 from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids
 from .config import IGCConfig
 from .saving.companions import warn_of_absent
+from .saving.offloaded import bring_back
 from .state.cache import State, States, find_cache, states_of
 from .state.text_state import StaticText, Steps, TextState
 from .steps import read_and_calculate
@@ -79,6 +80,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self.igc_config: dict[str, IGCConfig] = {}
         self._readers: dict[str, str] = {}
         self._used: set[str] = set()  # adapters that have run
+        self.is_told = False  # whether a user was told that this layer's hooks are bypassed
         self._disable_adapters = False
         self.merged_adapters: list[str] = []
         # `prepend`: hooks that record hidden states run after this one, so they record the updated states.
@@ -144,10 +146,25 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             if not name.startswith("igc."):
                 device = device or parameter.device
                 dtype = dtype or (parameter.dtype if parameter.is_floating_point() else None)
-        if device is not None and device.type == "meta" and executed_on is not None:
-            # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it.
-            device = torch.device(executed_on)
+        if device is not None and device.type == "meta":
+            # Offloaded by accelerate: the base weights are moved to this device for each pass, ours stay on it. While
+            # PEFT loads an adapter, the base has no hooks (see `offloaded`).
+            device = torch.device("cpu" if executed_on is None else executed_on)
         return device, dtype
+
+    def follow_base_layer(self) -> None:
+        """Moves the adapters to the device of the decoder layer."""
+        device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
+        self.igc_input_mapping.to(device)
+        self.igc_output_mapping.to(device)
+
+    def bring_back(self, name: str) -> None:
+        """Ends the off-loading of an adapter's weights by accelerate, if they are (see `offloaded`)."""
+        mappings = (self.igc_input_mapping[name], self.igc_output_mapping[name])
+        if any(next(mapping.parameters()).device.type == "meta" for mapping in mappings):
+            device, _ = self._get_base_layer_device_and_dtype(self.get_base_layer())
+            for mapping in mappings:
+                bring_back(mapping, device)
 
     # ------------------------------------------------------------------------------------------ the forward pass
     def forward(self, *args: Any, **kwargs: Any) -> None:
@@ -169,7 +186,11 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             return None
         if call.ran is not None:
             raise ValueError(several_active([call.ran, active[0]]))
+        call.bypassed = self._bypassed(self.igc_config[active[0]], call)
+        if call.bypassed is not None:
+            return None  # `hooks` warns at the end of the call
         call.ran = active[0]
+        self.bring_back(active[0])
         if active[0] not in self._used and not torch.compiler.is_compiling():
             self._used.add(active[0])
             warn_of_absent(self._base_model[0], active[0], self.igc_config[active[0]])
@@ -183,6 +204,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         else:
             written = self._act(active[0], h, call, cache)
         return (written, *output[1:]) if isinstance(output, tuple) else written
+
+    def _bypassed(self, config: IGCConfig, call: Call) -> int | None:
+        """Index of an earlier decoder layer that is read and whose hooks did not run; None if there is none."""
+        if config.interface == "tokens" and call.embedded is None:
+            return 0
+        return next((index for index in config.layers_captured if index not in call.outputs), None)
 
     @property
     def _stream(self) -> int:
@@ -218,6 +245,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             ReadingDone: if the call has targets.
         """
         if call.targets is not None:
+            self.bring_back(name)
             last = self._output(self.igc_config[name].layers_read[-1], call)
             self._act(name, last.to(next(self.igc_input_mapping[name].parameters()).device), call, None)
 

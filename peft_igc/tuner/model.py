@@ -22,7 +22,6 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ..numbers.calculator import OPERATIONS
-from ..numbers.token_table import TokenTable
 from . import hooks
 from .base_model import innermost_model, layers_up_to
 from .config import IGC_PEFT_TYPE, IGCConfig
@@ -32,11 +31,16 @@ from .saving.adapter_files import (
     bare_key,
     canonical_key,
     check_beside,
+    check_complete,
     check_size,
     check_values,
     check_weights,
+    is_elsewhere,
     own_key,
+    take_vocabulary,
+    verify_next_load,
 )
+from .saving.vocabulary_file import VOCABULARY
 
 
 # Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must
@@ -50,6 +54,13 @@ class AdapterConfigs(dict[str, PeftConfig]):
     PEFT 0.21 lets an outer model reuse the name of an inner model's adapter, and does not separate their
     `modules_to_save`. This dict refuses both, because the saved files could not be loaded. It can go when PEFT does.
     """
+
+    def __missing__(self, name: str) -> PeftConfig:
+        """Raises a KeyError. A PEFT model looks its active adapter up, also after its last one was deleted."""
+        raise KeyError(
+            f"The model has no adapter {name!r}; there are: {', '.join(self) or 'none'}. Add one with `add_adapter`, "
+            "activate another with `set_adapter`, or take the base model with `unload()`."
+        )
 
     def __setitem__(self, name: str, config: PeftConfig) -> None:
         """Adds or replaces a config. Raises a ValueError as `check_beside` does."""
@@ -131,8 +142,9 @@ class IGCModel(BaseTuner):
     ) -> None:
         """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
         text_config = self._base[0].config.get_text_config(decoder=True)
-        if peft_config.number_tokens is not None:
-            TokenTable.from_json(peft_config.number_tokens).check_vocabulary(text_config.vocab_size)
+        awaited = peft_config.has_vocabulary and peft_config.vocabulary is None  # with the weights
+        if not awaited and (table := peft_config.token_table) is not None:
+            table.check_vocabulary(text_config.vocab_size)
         layer, hidden_size = getattr(target, CHILD, None), text_config.hidden_size
         check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
         if layer is None:
@@ -234,20 +246,15 @@ class IGCModel(BaseTuner):
         """The adapter's own weights, whatever other tuners are in the model.
 
         Raises:
-            ValueError: if another adapter has the name of a module of this one, such as `encoder`. PEFT 0.21 takes
-                that module's weights for the other adapter's and would leave them out of the file.
+            ValueError: if some of them are missing.
         """
-        own = own_key(adapter_name)
-        parts = {
-            part for key, _ in model.named_parameters() for part in own.split(key)[-1].split(".") if own.search(key)
-        }
-        taken = sorted(parts.intersection(unwanted_adapter_names))
-        if taken:
-            raise ValueError(
-                f"Adapter {adapter_name!r} cannot be saved beside adapter {taken[0]!r}, which is named like a module "
-                f"of the calculator. Rename that adapter, or delete it first with `delete_adapter({taken[0]!r})`."
-            )
-        return {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+        found = {k: v for k, v in state_dict.items() if own_key(adapter_name).search(k)}
+        if any(v.device.type == "meta" for v in found.values()):
+            _bring_back(model, adapter_name)
+            found = {k: v for k, v in model.state_dict().items() if k in found}
+        if not is_elsewhere(state_dict):
+            check_complete(model, adapter_name, found)
+        return found
 
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
@@ -264,9 +271,22 @@ class IGCModel(BaseTuner):
         Raises:
             ValueError: if the weights are not those of the adapter (see `check_weights`).
         """
+        _bring_back(model, adapter_name)
         own = {k: v for k, v in model.state_dict().items() if own_key(adapter_name).search(k)}
         places = {bare_key(cls._remove_adapter_name_from_key(k, adapter_name)): k for k in own}
         given = {bare_key(k): v.shape for k, v in state_dict.items() if FILE_KEY.search(k)}
         check_values({k: v for k, v in state_dict.items() if FILE_KEY.search(k)}, getattr(config, "loaded_from", None))
         check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
-        return {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        for key, saved in state_dict.items():
+            if key.endswith(VOCABULARY):
+                take_vocabulary(model, config, adapter_name, saved)
+        remapped = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        verify_next_load(model, adapter_name, {k: v for k, v in remapped.items() if k in own})
+        return remapped
+
+
+def _bring_back(model: nn.Module, adapter_name: str) -> None:
+    """Ends the off-loading of an adapter's weights: on the meta device they can be neither saved nor loaded over."""
+    for layer in model.modules():
+        if isinstance(layer, IGCLayer) and adapter_name in layer.igc_config:
+            layer.bring_back(adapter_name)

@@ -10,6 +10,7 @@ Try it: `pytest tests/tuner/test_register.py`
 from __future__ import annotations
 
 import functools
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ import torch
 from peft import PeftModel
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners import tuners_utils
-from peft.tuners.tuners_utils import BaseTuner
+from peft.tuners.tuners_utils import BaseTuner, _get_tuner_state_dict_key_prefixes
+from peft.utils import save_and_load
 from torch import nn
 
 from .base_model import innermost_model
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
-from .saving.adapter_files import NESTED, canonical_key
+from .saving.adapter_files import GATHER, NESTED, canonical_key, is_elsewhere, without_adapters
 from .saving.companions import keeping_together, record_companions
 from .saving.model_card import write_card
 
@@ -54,6 +56,7 @@ def register() -> None:
     _find_linear_layers_in_the_causal_lm()
     _write_own_card()
     _keep_adapters_together()
+    _say_how_methods_combine()
 
 
 def _keep_adapters_together() -> None:
@@ -73,6 +76,32 @@ def _keep_adapters_together() -> None:
     save_pretrained._igc = True  # type: ignore[attr-defined]
     PeftModel.save_pretrained = save_pretrained
     PeftModel.load_adapter = keeping_together(load)
+
+
+def _say_how_methods_combine() -> None:
+    """Makes `PeftModel.add_adapter` name the line that puts an adapter of another method next to a calculator.
+
+    A `PeftModel` of PEFT 0.21 has adapters of one method and refuses others without a cure.
+    """
+    add = PeftModel.add_adapter
+    if getattr(add, "_igc", False):
+        return
+
+    @functools.wraps(add)
+    def add_adapter(self: PeftModel, adapter_name: str, peft_config: Any, *args: Any, **kwargs: Any) -> None:
+        kinds = {self.peft_type, peft_config.peft_type}
+        if adapter_name not in self.peft_config and len(kinds) > 1 and IGC_PEFT_TYPE in kinds:
+            own, new = (getattr(kind, "value", kind) for kind in (self.peft_type, peft_config.peft_type))
+            raise ValueError(
+                f"A `PeftModel` has adapters of one method, here {own}, so the {new} adapter {adapter_name!r} cannot "
+                f"be added to it. Put it around the model: `model = get_peft_model(model, config, "
+                f"adapter_name={adapter_name!r})`, or a saved one `model = PeftModel.from_pretrained(model, folder, "
+                f"adapter_name={adapter_name!r})`."
+            )
+        add(self, adapter_name, peft_config, *args, **kwargs)
+
+    add_adapter._igc = True  # type: ignore[attr-defined]
+    PeftModel.add_adapter = add_adapter
 
 
 def _write_own_card() -> None:
@@ -111,9 +140,16 @@ def _save_nested_adapters_canonically() -> None:
         BaseTuner.__dict__["_remap_adapter_state_dict_for_load"],
     )
 
+    signature = inspect.signature(get.__func__)
+
     def get_adapter_state_dict(cls: type, model: nn.Module, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
         found = get.__func__(cls, model, *args, **kwargs)
-        return {canonical_key(k): v for k, v in found.items()} if _has_calculator(model) else found
+        if not _has_calculator(model):
+            return found
+        given = signature.bind(cls, model, *args, **kwargs).arguments
+        if not is_elsewhere(given["state_dict"]):
+            _check_not_lost(model, given["adapter_name"], found)
+        return {canonical_key(k): v for k, v in found.items()}
 
     def remap_adapter_state_dict_for_load(
         cls: Any, model: nn.Module, config: Any, adapter_name: str, state_dict: dict[str, torch.Tensor]
@@ -126,10 +162,28 @@ def _save_nested_adapters_canonically() -> None:
             }
         return remap.__func__(cls, model, config, adapter_name, state_dict)
 
+    save_and_load._filter_state_dict_for_adapter_name = without_adapters(
+        save_and_load._filter_state_dict_for_adapter_name
+    )
     # The mark keeps a second `register()` from wrapping the wrapper.
     get_adapter_state_dict._igc = True  # type: ignore[attr-defined]
     BaseTuner._get_adapter_state_dict = classmethod(get_adapter_state_dict)
     BaseTuner._remap_adapter_state_dict_for_load = classmethod(remap_adapter_state_dict_for_load)
+
+
+def _check_not_lost(model: nn.Module, adapter_name: str, found: dict[str, torch.Tensor]) -> None:
+    """Refuses to save an adapter of another method, in a model with a calculator, without any of its weights.
+
+    Raises:
+        ValueError: if none of its weights are in `found`, the weights to be saved by key.
+    """
+    prefixes = tuple(_get_tuner_state_dict_key_prefixes(model, adapter_name))
+    own = {name for name, _ in model.named_parameters() if name.startswith(prefixes)}
+    if own and own.isdisjoint(found):
+        raise ValueError(
+            f"None of the weights of the adapter {adapter_name!r} are left in the state dict that is to be saved. "
+            f"Rename adapters that are named like a module of the model, such as `layers`. {GATHER}"
+        )
 
 
 def _find_linear_layers_in_the_causal_lm() -> None:

@@ -54,6 +54,7 @@ def tokenizer(request):
         ([POUND_A, START, POUND_B], f"\ufffd{CONTROL}\ufffd", [1, 2, 3]),
         ([POUND_A, UNSEEN, POUND_B], f"\ufffd{UNKNOWN}\ufffd", [1, 2, 3]),
         ([START, USER, USER], f"{CONTROL}{CONTROL}user", [1, 2, 6]),
+        ([POUND_A, START, USER, POUND_B], f"\ufffd{CONTROL}{CONTROL}\ufffd", [1, 2, 3, 4]),
         ([USER, START, TWELVE], f"user{CONTROL}12", [4, 5, 7]),
         ([START, START, USER, TWELVE], f"{CONTROL * 3}12", [1, 2, 3, 5]),
         ([UNK, UNUSED, EMBEDDED, UNSEEN, 10**12, -(10**12), len(TOKENS)], UNKNOWN * 7, [1, 2, 3, 4, 5, 6, 7]),

@@ -14,6 +14,7 @@ import pytest
 from transformers import AutoTokenizer
 
 import peft_igc
+from peft_igc import IGCConfig
 from peft_igc.text.token_bytes import special_tokens, token_texts
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
 from tests.numbers.test_token_table import Characters, made, word_pieces
@@ -168,8 +169,20 @@ def test_a_header_of_several_tokens_is_taken_whole():
 
 
 def test_a_tokenizer_without_chat_template_is_refused():
-    with pytest.raises(ValueError, match="has no chat template.*Pass `anchor_token_ids=.*or use `IGCConfig"):
+    with pytest.raises(ValueError, match=r"has no chat template.*`IGCConfig.from_tokenizer\(tokenizer, anchors="):
         assistant_header(make_tokenizer(None))
+
+
+@pytest.mark.parametrize("name", ["characters", pytest.param("gpt2", marks=needs_real)])
+def test_without_a_chat_template_the_message_names_both_ways_that_work(name):
+    tokenizer = made(name)[0]
+    tokenizer.chat_template = None
+    with pytest.raises(ValueError, match="has no chat template") as caught:
+        IGCConfig.from_tokenizer(tokenizer)
+    lines = re.findall(r"`(IGCConfig\.from_tokenizer\(.*?\))`", str(caught.value))
+    configs = [eval(line, {"IGCConfig": IGCConfig, "tokenizer": tokenizer}) for line in lines]
+    assert [config.anchor for config in configs] == ["prompt_end", "tokens"]
+    assert configs[1].inline_token_ids
 
 
 def test_a_chat_template_without_header_is_refused():

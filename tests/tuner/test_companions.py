@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel, get_peft_model
+from peft.utils import load_peft_weights
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED
-from transformers import AutoModelForCausalLM
+from tiny_training import NESTED, tokenizer
+from transformers import AutoModelForCausalLM, pipeline
 
 from peft_igc import IGCConfig
 from peft_igc.inference.loading import load_adapter
@@ -69,7 +70,25 @@ WAYS = {
     "with the config": lambda folder: PeftModel.from_pretrained(
         tiny_model("llama"), folder, config=IGCConfig.from_pretrained(folder)
     ),
+    "AutoModelForCausalLM": AutoModelForCausalLM.from_pretrained,
+    "load_adapter of transformers": lambda folder: loaded_onto(tiny_model("llama"), folder),
+    "load_adapter of transformers, the base in the folder": lambda folder: AutoModelForCausalLM.from_pretrained(
+        with_base(folder)
+    ),
+    "a pipeline": lambda folder: pipeline("text-generation", str(with_base(folder)), tokenizer=tokenizer()).model,
 }
+
+
+def loaded_onto(base, folder, **options):
+    """The base, with the adapter loaded by transformers."""
+    base.load_adapter(str(folder), **options)
+    return base
+
+
+def with_base(folder):
+    """The folder with the base in it."""
+    shutil.copytree(folder.parent / "base", folder, dirs_exist_ok=True)
+    return folder
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -191,11 +210,35 @@ def test_the_calculator_alone_is_said_when_it_is_used(folder):
         logits(model)  # once
 
 
-def test_transformers_load_adapter_of_the_calculator_alone_is_said(folder):
-    base = tiny_model("llama")
-    base.load_adapter(str(folder))
+def test_transformers_keeps_both_trainable_and_refuses_to_save_one_of_them(folder, tmp_path):
+    base = loaded_onto(tiny_model("llama"), folder, is_trainable=True)
+    trained = {name for name, p in base.named_parameters() if p.requires_grad}
+    assert {"igc_" in name for name in trained} == {True, False}
+    with pytest.raises(ValueError, match="'default', 'low_rank' are active, and transformers saves one of them"):
+        base.save_pretrained(tmp_path / "again")
+    for name in ("default", LOW_RANK):
+        base.set_adapter(name)
+        base.save_pretrained(tmp_path / name)
+    base = loaded_onto(tiny_model("llama"), tmp_path / LOW_RANK, adapter_name=LOW_RANK)
+    config = IGCConfig.from_pretrained(tmp_path / "default")
+    assert config.trained_beside == [LOW_RANK]
+
+
+def test_a_calculator_from_a_state_dict_is_alone_and_that_is_said(folder):
+    base, config = tiny_model("llama"), IGCConfig.from_pretrained(folder)
+    base.load_adapter(peft_config=config, adapter_state_dict=load_peft_weights(str(folder)))
     with pytest.warns(UserWarning, match=ALONE):
         logits(base)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("way", ["PeftModel", "transformers"])
+def test_a_lora_with_a_calculator_on_a_base_with_layers_on_the_disk_is_refused(way, folder, tmp_path):
+    places = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "cpu"}
+    places |= {f"model.layers.{i}": "disk" if i == 1 else "cpu" for i in range(3)}
+    base = AutoModelForCausalLM.from_pretrained(folder.parent / "base", device_map=places, offload_folder=tmp_path)
+    with pytest.raises(ValueError, match="'low_rank'.*cannot be loaded onto a base with off-loaded weights"):
+        PeftModel.from_pretrained(base, folder) if way == "PeftModel" else base.load_adapter(str(folder))
 
 
 def test_both_loaded_by_hand_are_silent_in_either_order(folder):

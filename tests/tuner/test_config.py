@@ -2,17 +2,23 @@
 
 import dataclasses
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 from peft import LoraConfig, PeftConfig
 from tiny_vocabulary import TABLE
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig
 from peft_igc.tuner.anchor_rules import turn_ends
 from peft_igc.tuner.saving.saved_fields import FORMAT
+
+
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+needs_real = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
 
 
 # Fields that PEFT and TRL read on every config, which have no meaning here.
@@ -439,6 +445,32 @@ def test_anchors_that_are_no_rules_are_refused(fields, message):
         IGCConfig.from_tokenizer(make_tokenizer(TURNS + HEADER, "="), **fields)
 
 
-def test_a_tokenizer_without_chat_template_needs_anchors():
-    with pytest.raises(ValueError, match="has no chat template.*Pass `anchor_token_ids=.*or use `IGCConfig"):
-        IGCConfig.from_tokenizer(make_tokenizer(None))
+# ------------------------------------------------------------------------------------------------ printing
+def test_a_config_with_long_tables_is_printed_on_one_screen():
+    table = {**TABLE.to_json(), "digits": {str(token): "7" for token in range(20_000)}}
+    config = IGCConfig(layer=2, operations=["+", "-"])
+    config.number_tokens = table
+    config.inline_token_ids = [[token] for token in range(500)]
+    config.end_token_ids = [1, 2]
+    text = str({"default": config})
+    assert len(text) < 3000
+    assert "layer=2" in text
+    assert "operations=['+', '-']" in text
+    assert "end_token_ids=[1, 2]" in text
+    assert "..." in text
+    assert config.to_dict()["number_tokens"] == table
+
+
+def test_a_short_config_is_printed_in_full():
+    names = [f.name for f in dataclasses.fields(IGCConfig)]
+    config = IGCConfig()
+    assert repr(config) == f"IGCConfig({', '.join(f'{name}={getattr(config, name)!r}' for name in names)})"
+
+
+@needs_real
+def test_a_config_for_a_real_vocabulary_is_printed_on_one_screen(tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(Path(str(REAL)) / "llama3.1")
+    config = IGCConfig.from_tokenizer(tokenizer, anchors=["=", "prompt_end"])
+    assert len(repr(config)) < 3000
+    config.save_pretrained(tmp_path)
+    assert IGCConfig.from_pretrained(str(tmp_path)).to_dict() == config.to_dict() | {"inference_mode": False}

@@ -9,9 +9,10 @@ Try it: `pytest tests/tuner/test_model.py`
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,20 +20,94 @@ from peft import PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from torch import nn
 
+from ...numbers.number_runs import NumberTokens
 from ..base_model import innermost_model
 from ..build import make_mappings
 from ..layer import IGCLayer
+from .vocabulary_file import VOCABULARY, vocabulary_of
 
 
 NESTED = "base_model.model."  # PEFT's prefix of the keys of a wrapped model
 
 # Matches the name of a mapping in the key of a file.
 FILE_KEY = re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.")
+_OWN = re.compile(rf"{FILE_KEY.pattern}([^.]+)\.")  # and the name of its adapter, in the key of a model
 
 
 def own_key(adapter_name: str) -> re.Pattern[str]:
     """Pattern for the names of a mapping and of its adapter in the key of a model."""
     return re.compile(rf"{FILE_KEY.pattern}{re.escape(adapter_name)}\.")
+
+
+# Matches the name of a calculator in the key of one of its weights, also of a whole module that it trains.
+_OWNER = re.compile(rf"\.(?:{'|'.join(IGCLayer.adapter_layer_names)}|modules_to_save)\.([^.]+)\.")
+
+Weights = dict[str, torch.Tensor]
+
+
+def without_adapters(drop: Callable[[Weights, list[str]], Weights]) -> Callable[[Weights, list[str]], Weights]:
+    """Wraps the function with which PEFT drops the weights of unwanted adapters from a state dict before it saves.
+
+    PEFT 0.21 drops every key that has the name of an unwanted adapter anywhere in its path, so beside an adapter
+    named `layers` nothing would be left. The owner of a calculator's weight is known from its key, and the name of a
+    calculator is looked for nowhere else. This can go when PEFT looks at the place of a name.
+    """
+
+    @functools.wraps(drop)
+    def filtered(state_dict: Weights, unwanted_adapter_names: list[str]) -> Weights:
+        calculators = {match[2] for key in state_dict if (match := _OWN.search(key))}
+        if not calculators:
+            return drop(state_dict, unwanted_adapter_names)
+        owners = {key: match[1] for key in state_dict if (match := _OWNER.search(key)) and match[1] in calculators}
+        others = {key: value for key, value in state_dict.items() if key not in owners}
+        kept = drop(others, [name for name in unwanted_adapter_names if name not in calculators])
+        kept |= {key: state_dict[key] for key, owner in owners.items() if owner not in unwanted_adapter_names}
+        return {key: value for key, value in state_dict.items() if key in kept}  # in their order
+
+    return filtered
+
+
+def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> None:
+    """Refuses to save a calculator without all of its weights.
+
+    Args:
+        model: the model with the adapter.
+        adapter_name: the adapter's name.
+        keys: the keys of its weights that are about to be saved, as in the model.
+
+    Raises:
+        ValueError: if a weight is missing.
+    """
+    own = own_key(adapter_name)
+
+    def places(names: Iterable[str]) -> set[str]:
+        """Keys from the mapping's name on, as an adapter is on one layer, without the names of FSDP's wrappers."""
+        bare = (name.replace("_fsdp_wrapped_module.", "") for name in names)
+        return {name[match.start() :] for name in bare if (match := own.search(name))}
+
+    wanted, given = places(name for name, _ in _all_weights(model)), places(keys)
+    if missing := sorted(wanted - given):
+        raise ValueError(
+            f"{len(missing)} of the weights of the calculator {adapter_name!r} are missing in the state dict that is "
+            f"to be saved, such as `{missing[0].removeprefix('.')}`, so it could not be loaded. {GATHER}"
+        )
+
+
+GATHER = (
+    "Pass no `state_dict`, or the whole one: with DeepSpeed ZeRO-3 set `stage3_gather_16bit_weights_on_model_save`."
+)
+
+
+def _all_weights(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Names and values of what is saved of calculators, among others: parameters, and vocabularies as buffers."""
+    yield from model.named_parameters()
+    yield from model.named_buffers()
+
+
+def is_elsewhere(state_dict: Weights) -> bool:
+    """Whether a state dict is empty because another process gathers and saves the weights."""
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not state_dict and several and torch.distributed.get_rank() > 0
 
 
 def bare_key(key: str) -> str:
@@ -83,7 +158,7 @@ def check_weights(
             f"{weights} are not those of the adapter that its config describes on {name}: "
             f"{'; '.join(examples)}. {cure}"
         )
-    wrong = [key for key in expected if expected[key] != given[key]]
+    wrong = [key for key in expected if expected[key] != given[key] and not key.endswith(VOCABULARY)]
     for key in wrong:
         # This norm has one weight per hidden unit, so its shape shows for which hidden size the adapter was trained.
         if key.endswith(".igc_input_mapping.norm.weight") and len(given[key]) == 1:
@@ -97,6 +172,61 @@ def check_weights(
             f"{weights} do not fit the adapter's config: `{key}` has shape {tuple(given[key])}, the config requires "
             f"{tuple(expected[key])} ({len(wrong)} such weights). Restore the `adapter_config.json` saved with them."
         )
+
+
+def take_vocabulary(model: nn.Module, config: Any, adapter_name: str, saved: torch.Tensor) -> None:
+    """Makes the vocabulary in a file that of the adapter, before the weights in the file are loaded.
+
+    Args:
+        model: the model with the adapter.
+        config: the adapter's config.
+        adapter_name: the adapter's name.
+        saved: [n] uint8, the vocabulary as it was saved.
+
+    Raises:
+        ValueError: if it is damaged, does not fit the config, or has tokens that the model lacks.
+    """
+    known = vocabulary_of(saved, config.loaded_from)
+    config.vocabulary = known
+    table = config.token_table
+    table.check_vocabulary(innermost_model(model).config.get_text_config(decoder=True).vocab_size)
+    for layer in model.modules():
+        if isinstance(layer, IGCLayer) and adapter_name in layer.igc_config:
+            layer.igc_config[adapter_name].vocabulary = known
+            reader: Any = layer.igc_input_mapping[adapter_name]
+            if reader.vocabulary != known:
+                reader.know(known, NumberTokens(table))
+
+
+def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> None:
+    """Makes the next `model.load_state_dict` fail if afterwards a weight of a calculator is not the one given.
+
+    Torch and PEFT (0.21) leave a weight as it was where it has no place for the value, as on the meta device. Shards
+    of weights are not compared.
+
+    Args:
+        model: the model with the adapter.
+        adapter_name: the adapter's name, for messages.
+        given: the weights, by their keys in the model.
+
+    Raises:
+        ValueError: later, the message names the first such weight.
+    """
+
+    def verify(module: nn.Module, _: Any) -> None:
+        handle.remove()
+        for key, parameter in _all_weights(module):
+            value = given.get(key)
+            if value is None or type(parameter.data) is not torch.Tensor or parameter.shape != value.shape:
+                continue
+            loaded = parameter.detach()
+            if loaded.device.type == "meta" or not torch.equal(loaded, value.to(loaded.device, loaded.dtype)):
+                raise ValueError(
+                    f"After loading, the weight `{bare_key(key)}` of the calculator {adapter_name!r} is not the one "
+                    "that was loaded. Load the base without off-loading (`device_map`), then the adapter."
+                )
+
+    handle = model.register_load_state_dict_post_hook(verify)
 
 
 def check_size(config: Any, hidden_size: int, embeddings: nn.Module) -> None:
@@ -125,7 +255,8 @@ def check_size(config: Any, hidden_size: int, embeddings: nn.Module) -> None:
 
 
 def check_values(weights: Mapping[str, torch.Tensor], source: str | None) -> None:
-    """Refuses weights that are no finite floating-point numbers, which PEFT 0.21 would cast and load.
+    """Refuses weights that are no finite floating-point numbers, which PEFT 0.21 would cast and load. The vocabulary
+    is no weight, see `take_vocabulary`.
 
     Args:
         weights: the weights of a file, by key.
@@ -135,6 +266,8 @@ def check_values(weights: Mapping[str, torch.Tensor], source: str | None) -> Non
         ValueError: the message names the first such weight.
     """
     for key, tensor in weights.items():
+        if key.endswith(VOCABULARY):
+            continue
         reason = None
         if not tensor.dtype.is_floating_point:
             reason = f"is of dtype {tensor.dtype}"

@@ -28,14 +28,16 @@ from peft import PeftConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils import CONFIG_NAME
 from torch import nn
+from transformers import PreTrainedModel
 
 from ..base_model import innermost_model
 from ..config import IGCConfig
 from .beside import LOW_RANK, check_entries, entry_of, name_of
+from .offloaded import kept_in_place
 
 
-__all__ = ["NESTED", "active_adapters", "companions_in", "keeping_together", "load_companions", "record_companions"]
-__all__ += ["warn_of_absent"]
+__all__ = ["NESTED", "active_adapters", "companions_in", "keeping_together", "load_companions"]
+__all__ += ["load_companions_of_base", "record_companions", "warn_of_absent"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +96,32 @@ def load_companions(model: PeftModel, adapter_name: str, given: dict[str, Any]) 
             )
 
 
+def load_companions_of_base(model: PreTrainedModel, config: IGCConfig, options: Any) -> None:
+    """As `load_companions`, for a calculator that transformers loads onto a model without a PEFT model around it.
+
+    Args:
+        model: the causal LM.
+        config: the calculator's config.
+        options: the `LoadStateDictConfig` with which transformers (5.23) loads it.
+
+    Raises:
+        ValueError: if a companion is missing or cannot be loaded.
+    """
+    source, subfolder = str(options.pretrained_model_name_or_path), options.download_kwargs.get("subfolder") or ""
+    _recall(config, os.path.normpath(os.path.join(source, subfolder)))
+    for entry in config.trained_beside or []:
+        name = name_of(entry)
+        if name in model.peft_config:
+            continue
+        folder, inner = _source(source, subfolder, entry)
+        _check_companion(model, name, folder, inner, source)
+        given = options.download_kwargs | {"subfolder": inner or ""}
+        with warnings.catch_warnings():
+            for message in NESTED:
+                warnings.filterwarnings("ignore", message)
+            model.load_adapter(folder, name, is_trainable=not config.inference_mode, adapter_kwargs=given)
+
+
 def _recall(config: IGCConfig, folder: str) -> None:
     """Sets `trained_beside` where the config does not have it, but a local folder does."""
     if config.trained_beside is not None:
@@ -116,6 +144,26 @@ def _source(source: str, subfolder: str, entry: str) -> tuple[str, str | None]:
     return source, os.path.normpath(os.path.join(subfolder, entry))
 
 
+def _check_companion(model: nn.Module, name: str, folder: str, subfolder: str | None, source: Any) -> None:
+    """Refuses a companion that is not in its local folder, or whose weights would get lost on off-loaded ones.
+
+    Raises:
+        ValueError: the message names the companion. A subfolder of a hub id is not looked at.
+    """
+    if subfolder is None and not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
+        raise ValueError(
+            f"The calculator in `{source}` was trained beside the adapter {name!r}, which is missing: "
+            f"`{folder}` contains no `{CONFIG_NAME}`. Copy the whole folder, subfolders included. To load the "
+            "calculator alone, which is not what was trained, pass `config=` with `trained_beside=[]`."
+        )
+    # PEFT (0.21) makes a LoRA on the device of its base layer, so its weights would be on the meta device.
+    if any(p.device.type == "meta" for key, p in model.named_parameters() if "igc_" not in key):
+        raise ValueError(
+            f"The adapter {name!r}, with which the calculator in `{source}` was trained, cannot be loaded onto a base "
+            "with off-loaded weights. Load the base without `device_map`."
+        )
+
+
 def _load(model: PeftModel, source: tuple[str, str | None], name: str, given: dict[str, Any]) -> None:
     """Loads one companion onto the model within the calculator's PEFT model, as in training."""
     folder, subfolder = source
@@ -124,12 +172,7 @@ def _load(model: PeftModel, source: tuple[str, str | None], name: str, given: di
     options |= {k: v for k, v in given.get("kwargs", {}).items() if k != "subfolder"}
     if subfolder is not None:
         options["subfolder"] = subfolder
-    if subfolder is None and not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
-        raise ValueError(
-            f"The calculator in `{given['model_id']}` was trained beside the adapter {name!r}, which is missing: "
-            f"`{folder}` contains no `{CONFIG_NAME}`. Copy the whole folder, subfolders included. To load the "
-            "calculator alone, which is not what was trained, pass `config=` with `trained_beside=[]`."
-        )
+    _check_companion(model, name, folder, subfolder, given["model_id"])
     tuner: Any = model.base_model
     with warnings.catch_warnings():
         for message in NESTED:
@@ -214,7 +257,10 @@ def keeping_together(load: Callable[..., Any]) -> Callable[..., Any]:
         # is loaded by hand: whether its companions are there is asked when it is used (`warn_of_absent`).
         if isinstance(self.peft_config.get(name), IGCConfig):
             load_companions(self, name, given)
-        result = load(self, *args, **kwargs)
+            with kept_in_place(self, given.get("kwargs", {})):
+                result = load(self, *args, **kwargs)
+        else:
+            result = load(self, *args, **kwargs)
         config = self.peft_config[name]
         if isinstance(config, IGCConfig):
             _recall(config, folder)

@@ -1,0 +1,207 @@
+"""Promises of `offloaded`: on a base with weights on the disk, an adapter has the weights of its file, and works."""
+
+import copy
+
+import pytest
+import torch
+import transformers as tf
+from peft import LoraConfig, PeftModel, get_peft_model, inject_adapter_in_model, set_peft_model_state_dict
+from peft.utils import load_peft_weights
+from safetensors.torch import load_file, save_file
+from tiny_models import LAYERS, small_config, tiny_model
+from tiny_training import NESTED
+
+from peft_igc.tuner import hooks
+
+
+accelerate = pytest.importorskip("accelerate")
+pytestmark = [
+    *(pytest.mark.filterwarnings(warning) for warning in NESTED),
+    # transformers 5.23 warns of weights on the disk while it loads them there.
+    pytest.mark.filterwarnings("ignore:Some parameters are on the meta device:UserWarning"),
+]
+
+IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
+ON_DISK = [("1",), ("2",), ("0", "1", "2")]
+CPU = torch.device("cpu")
+
+
+def logits(model):
+    """Logits of a pass in eval mode."""
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS).logits
+
+
+@pytest.fixture(params=["llama", "gpt2"])
+def arch(request):
+    """The architecture. GPT-2 has tied embeddings."""
+    return request.param
+
+
+@pytest.fixture
+def folder(arch, tmp_path):
+    """The base in `base`, the adapter in `adapter`, as a pickle in `pickle`."""
+    tiny_model(arch).save_pretrained(tmp_path / "base")
+    path = tmp_path / "base" / "model.safetensors"
+    weights = {key.removeprefix("transformer."): value for key, value in load_file(path).items()}
+    save_file(weights, path, metadata={"format": "pt"})  # as in the file of GPT-2 on the hub
+    model = get_peft_model(tiny_model(arch), small_config())
+    model.save_pretrained(tmp_path / "adapter")
+    model.save_pretrained(tmp_path / "pickle", safe_serialization=False)
+    return tmp_path
+
+
+def offloaded(folder, on_disk=("1",)):
+    """The base, of which some decoder layers are on the disk."""
+    base = tf.AutoModelForCausalLM.from_pretrained(folder / "base")
+    outer, layers = ("transformer", "h") if hasattr(base, "transformer") else ("model", "layers")
+    places = {name: "cpu" for name, _ in base.named_children() if name != outer}
+    places |= {f"{outer}.{name}": "cpu" for name, _ in getattr(base, outer).named_children() if name != layers}
+    places |= {f"{outer}.{layers}.{i}": "disk" if str(i) in on_disk else "cpu" for i in range(LAYERS)}
+    model = tf.AutoModelForCausalLM.from_pretrained(
+        folder / "base", device_map=places, offload_folder=folder / "offload"
+    )
+    assert any(p.device.type == "meta" for p in model.parameters())
+    return model
+
+
+def injected(base, adapter, **options):
+    inject_adapter_in_model(small_config(), base, **options)
+    set_peft_model_state_dict(base, load_file(adapter / "adapter_model.safetensors"), **options)
+    return base
+
+
+def loaded_by_transformers(base, adapter, **options):
+    base.load_adapter(str(adapter), **options)
+    return base
+
+
+def loaded_from_a_state_dict(base, adapter):
+    weights = load_peft_weights(str(adapter))
+    base.load_adapter(peft_config=small_config(), adapter_state_dict=weights)
+    return base
+
+
+def loaded_again(base, adapter):
+    model = get_peft_model(base, small_config())
+    model.load_adapter(adapter, "default")
+    return model
+
+
+WAYS = {
+    "PeftModel": PeftModel.from_pretrained,
+    "PeftModel, low memory": lambda base, adapter: PeftModel.from_pretrained(base, adapter, low_cpu_mem_usage=True),
+    "PeftModel, auto": lambda base, adapter: PeftModel.from_pretrained(
+        base, adapter, device_map="auto", max_memory={"cpu": 100_000}, offload_folder=str(adapter / "more")
+    ),
+    "into an adapter that is there": loaded_again,
+    "transformers": loaded_by_transformers,
+    "transformers, another name": lambda base, adapter: loaded_by_transformers(base, adapter, adapter_name="math"),
+    "transformers, a pickle": lambda base, adapter: loaded_by_transformers(base, adapter.parent / "pickle"),
+    "transformers, a state dict": loaded_from_a_state_dict,
+    "inject": injected,
+    "inject, low memory": lambda base, adapter: injected(base, adapter, low_cpu_mem_usage=True),
+}
+
+
+@pytest.mark.parametrize("on_disk", ON_DISK, ids="-".join)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_adapter_on_a_base_with_layers_on_the_disk_has_the_weights_of_its_file(way, on_disk, arch, folder):
+    model = WAYS[way](offloaded(folder, on_disk), folder / "adapter")
+    assert {p.device.type for name, p in model.named_parameters() if "igc_" in name} == {"cpu"}
+    expected = PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")
+    assert torch.equal(logits(model), logits(expected))
+    assert torch.equal(model.generate(IDS, max_new_tokens=3), expected.generate(IDS, max_new_tokens=3))
+
+
+@pytest.mark.parametrize("memory", [30_000, 100_000])
+def test_an_adapter_on_a_base_that_the_device_map_spreads_by_itself_works(memory, arch, folder):
+    base = tf.AutoModelForCausalLM.from_pretrained(
+        folder / "base", device_map="auto", max_memory={"cpu": memory}, offload_folder=folder / "offload"
+    )
+    assert "disk" in base.hf_device_map.values()
+    model = PeftModel.from_pretrained(base, folder / "adapter")
+    assert torch.equal(logits(model), logits(PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")))
+    with model.disable_adapter():
+        assert torch.equal(logits(model), logits(tiny_model(arch)))
+
+
+def offload_to_disk(model, folder):
+    return accelerate.disk_offload(model, folder / "offload", execution_device=CPU)
+
+
+def dispatch(model, folder):
+    places = {"base_model.model.model": "disk", "base_model.model.lm_head": "cpu"}
+    return accelerate.dispatch_model(model, places, offload_dir=folder / "offload")
+
+
+@pytest.mark.parametrize(
+    "offload", [lambda model, _: accelerate.cpu_offload(model, CPU), offload_to_disk, dispatch],
+    ids=["cpu_offload", "disk_offload", "dispatch_model"],
+)  # fmt: skip
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+def test_a_model_that_is_offloaded_with_its_adapter_works(offload, interface, tmp_path):
+    model = get_peft_model(tiny_model("llama"), small_config(interface=interface))
+    expected, weights = logits(model), {k: v.clone() for k, v in model.state_dict().items() if "igc_" in k}
+    used, model = copy.deepcopy(model), offload(model, tmp_path / "saved")
+    assert all(p.device.type == "meta" for name, p in model.named_parameters() if "igc_" in name)
+    model.save_pretrained(tmp_path / "adapter")
+    saved = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    assert all(torch.equal(saved[key.replace(".default.", ".")], value) for key, value in weights.items())
+    assert torch.equal(logits(model), expected)
+    used = offload(used, tmp_path / "used")  # and this one is used before it is saved
+    assert torch.equal(logits(used), expected)
+    assert torch.equal(logits(used), expected)
+
+
+def test_an_adapter_that_is_offloaded_before_its_first_save_is_loaded_over(tmp_path):
+    model = get_peft_model(tiny_model("llama"), small_config())
+    model.save_pretrained(tmp_path)
+    other = accelerate.cpu_offload(get_peft_model(tiny_model("llama"), small_config()), CPU)
+    other.load_adapter(tmp_path, "default")
+    assert torch.equal(logits(other), logits(model))
+
+
+# --------------------------------------------------------------------------------- the weights are those of the file
+def test_weights_that_do_not_arrive_are_an_error(tmp_path, monkeypatch):
+    model = get_peft_model(tiny_model("llama"), small_config())
+    model.save_pretrained(tmp_path)
+    load = torch.nn.Module.load_state_dict
+
+    def lossy(self, state_dict, *args, **kwargs):
+        kept = {k: v for k, v in state_dict.items() if "gate" not in k}
+        return load(self, kept, *args, **kwargs)
+
+    monkeypatch.setattr(torch.nn.Module, "load_state_dict", lossy)
+    message = r"the weight `.*gate.*` of the calculator 'default' is not the one that was loaded"
+    with pytest.raises(ValueError, match=message):
+        PeftModel.from_pretrained(tiny_model("llama"), tmp_path)
+    with pytest.raises(ValueError, match=message):
+        tiny_model("llama").load_adapter(str(tmp_path))
+    monkeypatch.undo()
+    model.load_state_dict(model.state_dict())  # nothing of the failed checks is left
+
+
+def test_weights_of_another_dtype_count_as_those_of_the_file(tmp_path):
+    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path)
+    base = tiny_model("llama").to(torch.bfloat16)
+    model = PeftModel.from_pretrained(base, tmp_path, autocast_adapter_dtype=False)
+    assert {p.dtype for name, p in model.named_parameters() if "igc_" in name} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("damage", ["one weight", "all weights"])
+def test_transformers_refuses_a_file_without_the_weights(damage, tmp_path):
+    get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "adapter_model.safetensors")
+    weights = dict(list(weights.items())[1:]) if damage == "one weight" else {}
+    with pytest.raises(ValueError, match=r"\d+ are missing, such as"):
+        tiny_model("llama").load_adapter(peft_config=small_config(), adapter_state_dict=weights)
+
+
+def test_transformers_loads_other_methods_beside_a_calculator_as_before(tmp_path):
+    get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
+    base = tiny_model("llama")
+    base.add_adapter(small_config(), "math")
+    base.load_adapter(str(tmp_path), "style")
+    assert set(base.peft_config) == {"math", "style"}
+    assert hooks.wrapped_model(base) is base
