@@ -21,7 +21,6 @@ from torch import Tensor
 from ..text.vocabulary import Vocabulary
 from .alphabet import Symbol, symbols_of_bytes
 from .names import NAMED
-from .rules.after import automaton
 from .rules.automaton import fake_like, is_fake
 from .rules.in_words import literal_automaton
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
@@ -157,7 +156,6 @@ class SymbolTokens:
         self.table = table
         self.size = len(table.sizes)  # V
         self.header = table.header
-        self.rules = automaton()
         self.literal_rules = literal_automaton()
         self._host = _tensors_of(table)
         self._made: dict[torch.device, SymbolTensors] = {torch.device("cpu"): self._host}
@@ -172,7 +170,6 @@ class SymbolTokens:
 
     def on(self, device: torch.device) -> SymbolTensors:
         """The table's tensors on a device."""
-        self.rules.on(device)
         self.literal_rules.on(device)
         if is_fake():
             return SymbolTensors(*(fake_like(tensor, device) for tensor in self._host))

@@ -16,11 +16,10 @@ from typing import Any
 
 import torch
 
-from ..expressions.decimals import canonical
 from ..mappings.readings import Choice, Pointing, Reading, two_places
 from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, canonical
 from ..numbers.number_runs import NumberTokens, Runs, find_runs
 from ..numbers.token_table import PADDING
 from ..text import Reason

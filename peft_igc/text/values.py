@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from .refusals import Reason, Refused, Span
 
@@ -34,6 +34,9 @@ class Limits:
         division: `"exact"`, or `"floor"` or `"trunc"` for integer quotients.
         rounding: what becomes of a value that does not end: `"refuse"`, `"half_up"` or `"half_even"`.
         decimal_places: the places to which `rounding` rounds.
+
+    Raises:
+        ValueError: `rounding` is unknown, or `decimal_places` are absent or negative.
     """
 
     digits: int = 40
@@ -44,6 +47,14 @@ class Limits:
     division: Division = "exact"
     rounding: Rounding = "refuse"
     decimal_places: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rounding not in get_args(Rounding):
+            raise ValueError(f"`rounding={self.rounding!r}` is unknown: choose {', '.join(get_args(Rounding))}.")
+        if self.rounding != "refuse" and self.decimal_places is None:
+            raise ValueError(f'`rounding="{self.rounding}"` needs `decimal_places`, the places to round to.')
+        if self.decimal_places is not None and self.decimal_places < 0:
+            raise ValueError(f"`decimal_places={self.decimal_places}` must be at least 0.")
 
     @classmethod
     def of(cls, config: Any) -> Limits:

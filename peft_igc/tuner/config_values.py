@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..expressions.fixed_point import Treatment
 from ..numbers.token_table import TokenTable
+from ..text import Limits
 
 
 __all__ = ["settle"]
@@ -171,7 +171,7 @@ def _check_choices(config: Any) -> None:
     """Validates `division` and `operations`; unknown operations are refused at injection."""
     if config.division not in DIVISIONS:
         raise ValueError(f"`division={config.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
-    Treatment(config.division, config.rounding, config.decimal_places)
+    Limits(division=config.division, rounding=config.rounding, decimal_places=config.decimal_places)  # checks them
     if config.rounding != "refuse" and config.division != "exact":
         raise ValueError(
             f"`rounding={config.rounding!r}` has no effect with `division={config.division!r}`, which gives integers. "

@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 import torch
 
-from ..expressions.decimals import canonical
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
 from ..text import REASON_TEXTS, Reason
 from .config import IGCConfig

@@ -9,8 +9,6 @@ import torch
 
 from peft_igc import tiny_base
 from peft_igc.expressions.alphabet import Symbol
-from peft_igc.expressions.reading import read_expressions
-from peft_igc.expressions.reasons import Reason
 from peft_igc.expressions.stream import stream_of
 from peft_igc.expressions.symbols import FIRST_DIGIT, SymbolTable, SymbolTokens
 from peft_igc.expressions.words import WordList
@@ -94,28 +92,6 @@ def with_template(template):
     tokenizer = copy.deepcopy(tiny_base()[1])
     tokenizer.chat_template = template
     return tokenizer
-
-
-def reasons(tokenizer, *messages):
-    tokens, found = SymbolTokens.from_tokenizer(tokenizer), []
-    for message in messages:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": message}], tokenize=False)
-        ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
-        end = torch.tensor([ids.shape[1] - 1])
-        read = read_expressions(tokens, ids, torch.ones_like(ids).bool(), end, 0 * end, num_digits=9)
-        found.append(Reason(int(read.reason)))
-    return found
-
-
-def test_the_name_of_a_role_in_a_header_is_no_word_of_the_message():
-    # two numbers alone are a request, and beside a word they may be a date, a score or a range
-    alone, beside = ["57/3", "99-66", "6 x 7"], ["Score\n57-3", "user\n57-3", "Score 57-3"]
-    for template in (None, ROLES):
-        tokenizer = tiny_base()[1] if template is None else with_template(template)
-        assert reasons(tokenizer, *alone) == [Reason.NONE] * 3
-        assert reasons(tokenizer, *beside) == [Reason.LOOK_ALIKE] * 3
-    # the line's end of the header stays: a dash behind it is the mark of a list, and the last turn is not read on
-    assert reasons(with_template(ROLES), "- 5 + 3", "+ 5 =", "- 12/4 + 2 =") == [Reason.MALFORMED] * 3
 
 
 def test_the_header_is_the_name_of_the_role_and_the_control_token_before_it():
