@@ -3,7 +3,7 @@
 In: a text that ends where a result is due, such as `She paid 3 * $4 =`, or a whole message such as `12*34`. Out: the
 exact value, or the reason for a refusal. Regular expressions and a recursive descent parser over characters; nothing
 of the package is imported, and tokens are unknown here. It is stricter than the package may be: where people disagree
-about a meaning (`10% + 5%`), it refuses. Try it: `pytest tests/expressions/test_expression_meanings.py`
+about a meaning (`10% + 5%`), it refuses. Try it: `pytest tests/data/test_symbol_rows.py`
 
 The grammar, loosest first; `-` and `+` before an operand are signs, and a sign binds less than a power:
 

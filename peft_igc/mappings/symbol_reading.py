@@ -168,7 +168,12 @@ def _is_clear(found: Value | Refusal) -> bool:
     return long or (divided and found.value is not None and found.value >= _TIMES)
 
 
-@torch.library.custom_op("peft_igc::read_symbols", mutates_args=())
+# The host is waited for, so no CUDA graph may hold it. Since torch 2.9 a graph of `mode="reduce-overhead"` is split
+# there; before, such graphs are for silent passes only.
+_TAGS: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= (2, 9) else {}
+
+
+@torch.library.custom_op("peft_igc::read_symbols", mutates_args=(), **_TAGS)
 def _read_in_graph(
     ids: Tensor,
     anchor: Tensor,
@@ -190,6 +195,8 @@ def _read_in_graph(
 
 
 @_read_in_graph.register_fake
-def _(ids: Tensor, anchor: Tensor, *rest: Any, result_digits: int, **more: Any) -> Tensor:
+def _(
+    ids: Tensor, anchor: Tensor, since: Tensor, vocabulary: str, digits: int, result_digits: int, *rest: Any
+) -> Tensor:
     """The form of the result, for graphs that are not run."""
     return ids.new_empty(len(anchor), FIELDS + result_digits)
