@@ -46,9 +46,6 @@ class SymbolTable:
         header: Ids of the tokens that name the role before a user's message, from the control token on, if the chat
             template names it in words, as in `<|im_start|>user`. All of them count as control tokens, because the name
             of a role is no word of the message; the line's end after them stays one. Empty for other templates.
-
-    Raises:
-        ValueError: The fields contradict each other.
     """
 
     codes: bytes
@@ -56,15 +53,6 @@ class SymbolTable:
     pieces: Mapping[str | bytes, tuple[int, ...]]
     words: WordList
     header: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if sum(self.sizes) != len(self.codes):
-            raise ValueError(f"`sizes` has {sum(self.sizes)} symbols, but `codes` has {len(self.codes)}. {_CURE}")
-        last = max((place for places in self.pieces.values() for place in places), default=-1)
-        if last >= len(self.codes):
-            raise ValueError(f"`pieces` names symbol {last}, but `codes` has {len(self.codes)}. {_CURE}")
-        if not all(0 <= token < len(self.sizes) for token in self.header):
-            raise ValueError(f"`header={self.header}` has ids that are not in 0..{len(self.sizes) - 1}. {_CURE}")
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, words: WordList | None = None) -> SymbolTable:
@@ -227,6 +215,3 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
         },
         powers=torch.tensor(POWERS, dtype=torch.int64, device="cpu"),
     )
-
-
-_CURE = "Create it again: `SymbolTable.from_tokenizer(tokenizer)`."

@@ -383,8 +383,8 @@ class IGCConfig(PeftConfig):
             raise OldFormatError(error.version, folder) from None
         config.loaded_from = folder
         weights = os.path.join(folder, SAFETENSORS_WEIGHTS_NAME)
-        if os.path.isfile(weights):
-            config.vocabulary = vocabulary_in(weights)
+        if os.path.isfile(weights) and (vocabulary := vocabulary_in(weights)) and config.has_vocabulary:
+            config.vocabulary = vocabulary
         return config
 
     @classmethod

@@ -85,6 +85,11 @@ def _check_interface(config: Any) -> None:
         )
     if config.has_vocabulary:
         TokenTable.check_facts(config.number_tokens)
+    elif config.vocabulary is not None:
+        raise ValueError(
+            "`vocabulary` has no meaning for the hidden interface, and with a whole table as `number_tokens`. Leave "
+            "it out, or use `IGCConfig.from_tokenizer(tokenizer)`."
+        )
     elif config.number_tokens is not None:
         TokenTable.from_json(config.number_tokens)  # raises a ValueError if it is malformed
     value = config.confidence

@@ -44,7 +44,7 @@ def check_saved_fields(init: Any) -> Any:
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **values: Any) -> None:
         is_saved = "peft_type" in values
-        if is_saved:
+        if "peft_version" in values:  # in every file that PEFT 0.21 wrote, but not in a dict that a user made
             values.setdefault("format_version", 1)  # which had no number
         version = values.get("format_version", FORMAT)
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
