@@ -2,15 +2,12 @@
 
 It was written before the lexer and the grammar, from their specification. `VALUES` have to be answered with that
 value. `REFUSED` must never be answered. `OPEN` texts may be refused, but if they are answered, then with that value.
-A text without `=` at its end is a whole message. Both the reference (`benchmarks/common/reference_expressions.py`) and
-the package are held to the table; a text that the package once got wrong is added to it.
+A text without `=` at its end is a whole message. The reader in tensors is held to the table; that of characters has
+`tests/text/golden.jsonl`, which began with it.
 """
-
-from fractions import Fraction
 
 import pytest
 
-from benchmarks.common import reference_expressions as reference
 from benchmarks.common.symbol_reader import SymbolReader, load_tokenizer, tokenizer_names
 
 
@@ -784,37 +781,9 @@ def cases(table):
     return found
 
 
-def outcome(value):
-    """A value of the reference as a string, None for a refusal."""
-    return reference.written(value) if isinstance(value, Fraction) else None
-
-
 def test_the_table_is_of_one_mind():
     texts = [text for table in (VALUES, REFUSED) for rows in table.values() for text in rows] + list(OPEN)
     assert len(texts) == len(set(texts)) >= 300
-
-
-@pytest.mark.parametrize(("text", "value"), cases(VALUES))
-def test_the_reference_gives_the_value(text, value):
-    read = reference.read(text)
-    assert isinstance(read, Fraction), f"refused: {read}"
-    assert read == Fraction(value)
-    assert reference.written(read) == value
-
-
-@pytest.mark.parametrize(("text", "value"), cases(REFUSED))
-def test_the_reference_refuses(text, value):
-    assert isinstance(reference.read(text), str)
-
-
-@pytest.mark.parametrize("heading", ["undefined", "inexact"])
-def test_the_reference_names_undefined_and_endless_results(heading):
-    assert {reference.read(text) for text in REFUSED[heading]} == {heading}
-
-
-@pytest.mark.parametrize(("text", "value"), OPEN.items())
-def test_the_reference_gives_no_other_value_for_an_open_text(text, value):
-    assert outcome(reference.read(text)) in (None, value)
 
 
 @pytest.fixture(scope="module", params=tokenizer_names())
