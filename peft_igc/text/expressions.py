@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .grammar import Item
 from .pieces import Pieces, Words, literal
 from .refusals import Reason, Refused, Span
-from .values import Limits
+from .values import Item, Limits
 
 
 __all__ = [
@@ -188,8 +187,9 @@ class Expression:
         values = [literal(part) for part in parts]
         if None in values or not values:
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)
-        for value in reversed(values):
-            self.items += [Item("number", span, value or Fraction(0)), Item(",", span)]
+        for part, value in reversed([*zip(parts, values, strict=True)]):
+            plain = part.replace(",", "").removesuffix("/-")
+            self.items += [Item("number", span, value or Fraction(0), plain), Item(",", span)]
         del self.items[-1]
         self.number_at = at - 1
         return at - 1

@@ -21,22 +21,13 @@ from typing import NamedTuple
 
 from .operations import FUNCTIONS, MOST_BITS, OPERATORS, SIGN
 from .refusals import Reason, Refused, Span
-from .values import Limits, Reduction
+from .values import Item, Limits, Reduction
 
 
-__all__ = ["Item", "evaluate"]
+__all__ = ["evaluate"]
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ITEMS_PER_OPERAND = 6
-
-
-class Item(NamedTuple):
-    """A part of an expression: `number`, `call` (a function's name), an operator, a bracket, `%`, `of` or `,`."""
-
-    kind: str
-    span: Span
-    value: Fraction = Fraction(0)
-    name: str = ""
 
 
 class _Operand(NamedTuple):

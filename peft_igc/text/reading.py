@@ -45,7 +45,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
             return _read(text, start, limits, known)
         except NeedsMore:
             continue
-    return Refusal(Reason.TOO_LONG, None, None, False, None, ())
+    return Refusal(Reason.TOO_LONG, None, (), None, False, None, ())
 
 
 def _starts(text: str) -> Iterator[int]:
@@ -76,8 +76,7 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
     except Refused as refused:
         return _refusal(found, refused, reaches, limits, steps)
     span = found.items[-1].span[0], found.items[0].span[1]
-    operands = sum(item.kind == "number" for item in found.items)
-    return Value(value, written, span, operands, reaches, alone, not found.sure, tuple(steps))
+    return Value(value, written, tuple(found.items[::-1]), span, reaches, alone, not found.sure, tuple(steps))
 
 
 def _at_equals(found: Expression, at: int) -> bool:
@@ -144,4 +143,5 @@ def _refusal(
         except Refused:
             value = None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
-    return Refusal(reason, refused.culprit, _span(found), reaches, value, tuple(steps))
+    items = tuple(found.items[::-1])
+    return Refusal(reason, refused.culprit, items, _span(found), reaches, value, tuple(steps))

@@ -7,6 +7,7 @@ Try it: `pytest tests/text/test_grammar.py`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -14,7 +15,7 @@ from typing import Literal, NamedTuple
 from .refusals import Reason, Refused, Span
 
 
-__all__ = ["Limits", "Reduction", "Refusal", "Value", "finished", "written"]
+__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
 
 _SHOWN_BITS = 1024  # of numbers that are written out in a step
 
@@ -44,6 +45,15 @@ class Limits:
     decimal_places: int | None = None
 
 
+class Item(NamedTuple):
+    """A part of an expression: `number`, `call` of a function, an operator, a bracket, `%`, `of` or `,`."""
+
+    kind: str
+    span: Span
+    value: Fraction = Fraction(0)
+    name: str = ""  # of a number its digits and point, of a call the function
+
+
 class Reduction(NamedTuple):
     """One step of an evaluation: an operator with its operands, or a function with its arguments."""
 
@@ -65,8 +75,8 @@ class Value(NamedTuple):
 
     value: Fraction  # after rounding
     text: str  # in canonical form: `-12.5`
+    items: tuple[Item, ...]
     span: Span  # of the expression, without the equals sign after it
-    operands: int
     reaches: bool  # it ends at an anchor `=`
     alone: bool  # nothing but marks and list numbers around it in its message
     alike: bool  # `24/8`, which may also be a date, a range, a score or a size
@@ -78,6 +88,7 @@ class Refusal(NamedTuple):
 
     reason: Reason
     culprit: Span | None  # the characters that caused it
+    items: tuple[Item, ...]  # as far as they were read
     span: Span | None  # of the expression as far as it was read
     reaches: bool  # an expression would end at an anchor `=`
     value: Fraction | None  # of a `LOOK_ALIKE` or `OTHER_NUMBER`, if it were to be calculated
@@ -87,6 +98,11 @@ class Refusal(NamedTuple):
     def id(self) -> str:
         """The name of the reason, as traces show it: `other_number`."""
         return self.reason.name.lower()
+
+
+def spelled(items: Sequence[Item]) -> str:
+    """An expression in plain symbols: `( 3 + 4 ) * 2.50`."""
+    return " ".join(item.name or item.kind for item in items)
 
 
 def _shown(value: Fraction) -> str:

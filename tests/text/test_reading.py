@@ -7,13 +7,16 @@ from fractions import Fraction
 import pytest
 
 from peft_igc.text import CONTROL, REASON_TEXTS, UNKNOWN, Limits, Reason, Refusal, Value, read
+from peft_igc.text.values import spelled
 
 
 def test_a_value_has_the_place_of_its_expression_and_its_steps():
     text = "In 2019 she paid 3 * ($4 + 1) ="
     found = read(text)
     assert isinstance(found, Value)
-    assert (found.value, found.text, found.operands, found.reaches) == (Fraction(15), "15", 3, True)
+    assert (found.value, found.text, found.reaches) == (Fraction(15), "15", True)
+    assert spelled(found.items) == "3 * ( 4 + 1 )"
+    assert spelled(read("1,234.50 + 5,000/- * 20% of max(3,4)=").items) == "1234.50 + 5000 * 20 % of max ( 3 , 4 )"
     assert text[slice(*found.span)] == "3 * ($4 + 1)"
     assert [str(step) for step in found.reductions] == ["4 + 1 = 5", "3 * 5 = 15"]
     assert [text[slice(*step.span)] for step in found.reductions] == ["4 + 1", "3 * ($4 + 1)"]
