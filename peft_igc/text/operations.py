@@ -94,6 +94,10 @@ FUNCTIONS: dict[str, Function] = {
     "ceil": Function(lambda arguments: Fraction(math.ceil(arguments[0]))),
     "min": Function(min, 2, MANY),
     "max": Function(max, 2, MANY),
+    "add": Function(lambda arguments: arguments[0] + arguments[1], 2, 2),  # as spreadsheets have them
+    "minus": Function(lambda arguments: arguments[0] - arguments[1], 2, 2),
+    "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
+    "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
     "gcd": Function(_of_integers(math.gcd), 2, MANY),

@@ -51,7 +51,7 @@ def before_equals(read: Expression, at: int) -> None:
         elif _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("function", "modifier", "rounding", "sign") or (
-            not words and (kind in ("operator", "minus", "one") or (read.names_function(at) and not read.linked))
+            not words and (kind in ("operator", "minus", "one") or (kind != "link" and read.names_function(at) and not read.linked))
         ):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
