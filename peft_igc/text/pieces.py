@@ -40,13 +40,15 @@ _CHARACTERS: dict[str, str] = {
     **dict.fromkeys("–—", "dash"),
     **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "strange"),
     **{one: one for one in "^[]{}.,:!"},
+    "**": "^",
+    "\u200b": "space",
     CONTROL: "control",
     UNKNOWN: "strange",
 }
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r"(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
-    r"|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\*\*|."
+    r"|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\*\*|\r\n|."
     rf"|[{_LINE}]"
 )
 _LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
@@ -137,12 +139,12 @@ def _kind(said: str, known: Words) -> str:
     """The kind of a piece that is not in a list as it is written."""
     if said[:1] in "0123456789" or (said[:1] == "." and len(said) > 1):
         return "number"
-    if said[:1].isalpha() or len(said) > 1:
-        return "^" if said == "**" else _word(said, known)
     if said in _CHARACTERS:
         return _CHARACTERS[said]
-    if said.isspace() or said == "\u200b":
-        return "line" if said in _LINE else "space"
+    if said.isspace():
+        return "line" if said[0] in _LINE else "space"
+    if said[:1].isalpha() or len(said) != 1:
+        return _word(said, known)
     if unicodedata.numeric(said, None) is not None:
         return "strange"
     return "currency" if unicodedata.category(said) == "Sc" else "other"

@@ -50,9 +50,7 @@ def before_equals(read: Expression, at: int) -> None:
             pass
         elif _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif kind in ("function", "modifier", "rounding", "sign") or (
-            not words and (kind in ("operator", "minus", "one") or (kind != "link" and read.names_function(at) and not read.linked))
-        ):
+        elif kind in ("function", "modifier", "rounding", "sign") or (not words and _applies(read, at)):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
@@ -89,6 +87,13 @@ def _label(read: Expression, at: int) -> None:
 def _plain_operator(read: Expression, at: int) -> bool:
     """Whether a piece can only join operands: no hyphen, slash or star of a list."""
     return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.said[at] not in "*/")
+
+
+def _applies(read: Expression, at: int) -> bool:
+    """Whether the word directly before an expression is applied to it: `plus`, `one`, `avg`; not `a maximum of`."""
+    kind = read.kind(at)
+    named = kind != "link" and not read.linked and read.names_function(at)
+    return named or kind in ("operator", "minus", "one")
 
 
 def _word_start(read: Expression, at: int) -> int:
