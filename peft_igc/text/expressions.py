@@ -289,15 +289,16 @@ class Expression:
 
     def _closing(self, at: int) -> int:
         """A closing bracket before an expression: of a remark in words, or of a list number."""
+        if self._is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
+            return self._leave(at - 2)
         if self.opened(at):
             return self._remark(at - 1)
-        left = at - 1
-        digits = self.said[left] if self.kind(left) == "number" else ""
-        if len(digits) in (1, 2) and digits.isdigit():
-            before = left - (self.kind(left - 1) in OPEN)
-            if self.kind(before - 1) in ("line", "edge", "control"):
-                return self._leave(before - 1)
         raise self.refuse(Reason.UNBALANCED, at)
+
+    def _is_short(self, at: int) -> bool:
+        """Whether a piece may be the number of a list, or its letter."""
+        number = self.kind(at) == "number" and len(self.said[at]) < 3 and self.said[at].isdigit()
+        return number or (len(self.said[at]) == 1 and self.kind(at) in ALL_WORDS)
 
     def _leave(self, at: int, words: int = 0) -> int:
         """The expression begins after this piece."""
@@ -356,8 +357,7 @@ class Expression:
 
     def _is_item_number(self, at: int) -> bool:
         """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
-        inside = self.said[at - 1]
-        if not (self.kind(at - 1) == "number" and inside.isdigit() and len(inside) < 3 and self.kind(at - 2) in OPEN):
+        if not (self.kind(at - 1) == "number" and self._is_short(at - 1) and self.kind(at - 2) in OPEN):
             return False
         pause = self.kind(self.skip(at - 3))
         return pause in ALL_WORDS or pause in ("edge", "line", "control", *".?!:;,")

@@ -19,12 +19,16 @@ from .refusals import Span
 __all__ = ["Number", "numbers"]
 
 _NUMERIC = STRANGE | {"function"}
+_COUNTED = _NUMERIC | {"number", "one"}
 _BREAKING = frozenset({"%", "^", "!", "other", "dash"})
 _ENDS = frozenset({"edge", "line", "control"})
 _MARKS = frozenset({".", ",", ":", "-", "'"})
 _PAIRS = frozenset({".", ",", ":"})
 _OPERATIONS = frozenset({"operator", "minus", "link"})
 _OPERATORS = frozenset({"+", "-", "*", "/", "="}) | OPEN
+_TOUCHED_BEFORE = ALL_WORDS | _NUMERIC | _BREAKING | CLOSE | {"'", "number", "currency"}
+_TOUCHED_AFTER = ALL_WORDS | _NUMERIC | _BREAKING | {"currency"}
+_OPERANDS = NUMBERS | CLOSE
 # After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
 _BEFORE_A_SIGN = _OPERATIONS | {"edge", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
 
@@ -52,10 +56,10 @@ def numbers(text: str, *, known: Words | None = None) -> list[Number]:
     """
     pieces = split(f"{text}\n", 0, words() if known is None else known)
     found = []
-    for at, kind in enumerate(pieces.kinds):
-        if kind == "number":
+    for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
+        if pieces.kinds[at] == "number":
             found.append(_number(pieces, at))
-        elif kind in _NUMERIC or (kind == "one" and _counts(pieces, at)):
+        elif pieces.kinds[at] != "one" or _counts(pieces, at):
             found.append(Number(None, (pieces.ends[at - 1], pieces.ends[at])))
     return found
 
@@ -83,8 +87,7 @@ def _number(pieces: Pieces, at: int) -> Number:
     if before == "-":
         return _signed(kinds, left, value, span, loose=False)
     odd = before in _PAIRS and (before == "." or kinds[left - 1] in NUMBERS)
-    wrong = before in ALL_WORDS | _NUMERIC | _BREAKING | CLOSE | {"'", "number", "currency"}
-    return Number(None if odd or wrong else value, span)
+    return Number(None if odd or before in _TOUCHED_BEFORE else value, span)
 
 
 def _skip(kinds: list[str], at: int) -> int:
@@ -113,8 +116,7 @@ def _broken_after(pieces: Pieces, at: int) -> bool:
         while kinds[after] in _MARKS:
             after += 1
         return pair or kinds[after] in ALL_WORDS
-    star = kinds[after] == "^" and pieces.said[after] == "**"
-    return star or kinds[after] in ALL_WORDS | _NUMERIC | _BREAKING | {"currency"}
+    return kinds[after] in _TOUCHED_AFTER
 
 
 def _spaced(kinds: list[str], left: int, value: Fraction, span: Span) -> Number:
@@ -127,7 +129,7 @@ def _spaced(kinds: list[str], left: int, value: Fraction, span: Span) -> Number:
         before = kinds[_skip(kinds, left - 1)]
         if before in _BEFORE_A_SIGN:
             return Number(-value, span)
-        return Number(value, span, may_negate=before not in NUMBERS | CLOSE)
+        return Number(value, span, may_negate=before not in _OPERANDS)
     return Number(value, span)
 
 
@@ -135,7 +137,7 @@ def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bo
     """A number after a minus. A `loose` one does not touch it: after a word it may be a dash or the mark of a list."""
     left = _skip(kinds, minus - 1)
     before, gap = kinds[left], left < minus - 1
-    if before in NUMBERS | CLOSE:
+    if before in _OPERANDS:
         return Number(value, span)
     touches = not gap and (before in ALL_WORDS or before in _BREAKING)
     if before not in _OPERATORS and (loose or touches):
