@@ -66,17 +66,6 @@ def _root(arguments: list[Fraction]) -> Fraction | None:
     return root if root * root == value else None
 
 
-def _of_integers(function: Callable[..., int]) -> Callable[[list[Fraction]], Fraction | None]:
-    """A function that takes integers only."""
-
-    def apply(arguments: list[Fraction]) -> Fraction | None:
-        if any(value.denominator != 1 for value in arguments):
-            return None
-        return Fraction(function(*(int(value) for value in arguments)))
-
-    return apply
-
-
 SIGN = 3
 OPERATORS: dict[str, Operator] = {
     "+": Operator(1, lambda a, b, _: a + b),
@@ -100,6 +89,4 @@ FUNCTIONS: dict[str, Function] = {
     "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
-    "gcd": Function(_of_integers(math.gcd), 2, MANY),
-    "lcm": Function(_of_integers(math.lcm), 2, MANY),
 }

@@ -161,19 +161,16 @@ def before_request(read: Expression, at: int) -> bool:
         kind = read.kind(at)
         if kind in ("edge", "control") or (kind == "line" and phase == "line"):
             break
-        if phase == "list":
-            return _list_number(read, at) and alone
         if kind == "line":
             if need and not whole:
                 break
             phase = "line"
         elif kind == "space":
             phase = phase if phase == "line" else ""
-        elif kind == "number" and phase == "mark" and read.said[at].isdigit() and not need:
-            phase = "list"
-            continue
         elif kind in NUMBERS and phase == "mark" and need:
             raise read.refuse(Reason.LOOK_ALIKE, at)
+        elif kind == "number" and phase == "mark":
+            words, phase, at = 0, "", _before_list_number(read, at) + 1
         elif kind in NUMBERS or kind in STRANGE:
             raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
         elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
@@ -195,17 +192,15 @@ def before_request(read: Expression, at: int) -> bool:
     return alone
 
 
-def _list_number(read: Expression, at: int) -> bool:
-    """A list number of one or two digits stands at the start of a line."""
-    if len(read.said[at]) < 3:
-        before = at - 1
-        while read.kind(before) == "space" or read.kind(before) in OPEN:
-            before -= 1
-        if read.kind(before) in ("edge", "control"):
-            return True
-        if read.kind(before) == "line":
-            return before_request(read, before)
-    raise read.refuse(Reason.OTHER_NUMBER, at)
+def _before_list_number(read: Expression, at: int) -> int:
+    """The end of the line, or the beginning of all, before a list number of one or two digits."""
+    before = at - 1
+    while read.kind(before) == "space" or read.kind(before) in OPEN:
+        before -= 1
+    short = len(read.said[at]) < 3 and read.said[at].isdigit()
+    if not short or read.kind(before) not in ("edge", "control", "line"):
+        raise read.refuse(Reason.OTHER_NUMBER, at)
+    return before
 
 
 _PLAIN = frozenset({"space", "letters", "glue", "article", "request", "per", "and"})

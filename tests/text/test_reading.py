@@ -122,6 +122,8 @@ HOSTILE = {
     "lines": "\n" * 100_000,
     "commas of a function": "max(" + "1," * 10_000 + "1)=",
     "functions": "max(" * 10_000 + "1, 2" + ")" * 10_000 + "=",
+    "list numbers": "3 words" + "\n1. " * 10_000 + "2 + 3",
+    "brackets of lists": "\n(1) " * 10_000 + "2 + 3",
     "remarks": "(a) " * 10_000 + "1+1",
     "apostrophes": "a'" * 10_000 + " 1+1=",
     "joined units": "1 " + "a-" * 10_000 + "a + 2 =",
