@@ -103,6 +103,13 @@ def test_what_stands_far_before_an_expression_changes_nothing():
             assert other[0] == found[0], (tail, padding)
 
 
+def test_a_number_is_never_read_in_part():
+    for gap in (*range(100, 140), *range(490, 525), *range(4060, 4100)):
+        found = read("12345" + " " * gap + "+ 5 =")
+        assert isinstance(found, Refusal) or found.text == "12350", gap
+        assert isinstance(found, Value) or gap > 4000
+
+
 HOSTILE = {
     "operands": "1" + "+1" * 10_000 + "=",
     "brackets": "(" * 10_000 + "1+1" + ")" * 10_000 + "=",
