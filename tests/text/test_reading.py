@@ -103,8 +103,9 @@ def test_what_stands_far_before_an_expression_changes_nothing():
             assert other[0] == found[0], (tail, padding)
 
 
-def test_a_number_is_never_read_in_part():
+def test_numbers_and_words_are_never_read_in_part():
     for gap in (*range(100, 140), *range(490, 525), *range(4060, 4100)):
+        assert read("someone" + " " * gap + "3 + 4 =")[0] in (7, Reason.TOO_LONG), gap
         found = read("12345" + " " * gap + "+ 5 =")
         assert isinstance(found, Refusal) or found.text == "12350", gap
         assert isinstance(found, Value) or gap > 4000
