@@ -1,7 +1,8 @@
-"""What the package makes of texts with expressions in symbols: no network.
+"""What the package makes of texts with expressions in symbols, without a network.
 
-In: texts, and a tokenizer. Out: an `Outcome` for each text: a value in canonical form, or the name of the reason for
-which there is none. This is the only file of the benchmarks that knows how `text` is called.
+In: texts. Out: an `Outcome` for each text: a value in canonical form, or the name of the reason for which there is
+none. `TextReader` reads characters, `SymbolReader` the tokens of a tokenizer, as an adapter does. This is
+the only file of the benchmarks that knows how `text` is called.
 Try it: `pytest tests/benchmarks/test_symbol_fuzz.py`
 """
 
@@ -16,11 +17,23 @@ from transformers import AutoTokenizer
 
 from peft_igc.inference.loading import tiny_base
 from peft_igc.mappings.symbol_reading import said_at
-from peft_igc.text import Limits, Vocabulary
+from peft_igc.text import Limits, Value, Vocabulary, read
 
 
-__all__ = ["EMBEDDED", "Outcome", "Reader", "SymbolReader", "load_tokenizer", "tokenizer_names"]
+__all__ = [
+    "EMBEDDED",
+    "TEXT",
+    "Outcome",
+    "Reader",
+    "SymbolReader",
+    "TextReader",
+    "load_reader",
+    "load_tokenizer",
+    "reader_names",
+    "tokenizer_names",
+]
 
+TEXT = "text"  # the reader of characters, for which the tokenizer does not matter
 EMBEDDED = "embedded"
 FOLDER = "PEFT_IGC_TOKENIZERS"  # the variable that names a folder of saved tokenizers
 DIGITS, MAX_OPERANDS = 40, 8
@@ -41,6 +54,26 @@ class Outcome(NamedTuple):
 
 
 Reader = Callable[[Sequence[str]], list[Outcome]]
+
+
+class TextReader:
+    """Reads characters.
+
+    Args:
+        limits: further arguments of `peft_igc.text.Limits`, such as `rounding`.
+    """
+
+    def __init__(self, **limits: Any) -> None:
+        self.limits = Limits(digits=DIGITS, result_digits=DIGITS, operands=MAX_OPERANDS, **limits)
+
+    def read(self, texts: Sequence[str], since: Sequence[int] | None = None) -> list[Outcome]:
+        """An outcome per text; arguments as of `SymbolReader.read`."""
+        starts = since or [0] * len(texts)
+        found = (read(text[start:], self.limits) for text, start in zip(texts, starts, strict=True))
+        return [
+            Outcome(one.text, "none", one.reaches) if isinstance(one, Value) else Outcome(None, one.id, one.reaches)
+            for one in found
+        ]
 
 
 class SymbolReader:
@@ -82,6 +115,16 @@ def tokenizer_names() -> list[str]:
     """The embedded tokenizer, and those of the folder that `PEFT_IGC_TOKENIZERS` names."""
     folder = os.environ.get(FOLDER)
     return [EMBEDDED, *sorted(path.name for path in Path(folder).iterdir() if path.is_dir())] if folder else [EMBEDDED]
+
+
+def reader_names() -> list[str]:
+    """All readers: of characters, and of the tokens of each tokenizer."""
+    return [TEXT, *tokenizer_names()]
+
+
+def load_reader(name: str) -> TextReader | SymbolReader:
+    """A reader of `reader_names`."""
+    return TextReader() if name == TEXT else SymbolReader(load_tokenizer(name))
 
 
 def load_tokenizer(name: str) -> Any:

@@ -16,7 +16,7 @@ from ..text import Item, Limits, Reason, Value, read, words
 from ..text.grammar import ITEMS_PER_OPERAND, evaluate
 from ..text.pieces import literal, plain
 from ..text.refusals import Refused
-from ..text.values import Division, Rounding, finished, written
+from ..text.values import Division, Rounding, finished, spelled, written
 
 
 __all__ = ["NotAnExpression", "ValueLimits", "Worked", "expression_in", "work_out", "written"]
@@ -101,7 +101,7 @@ def expression_in(text: str, limits: ValueLimits) -> str | None:
     found = read(text, Limits.of(limits))
     if not isinstance(found, Value) and not (found.ruled and found.reason in _STATUSES):
         return None
-    return " ".join(item.plain for item in found.items)
+    return spelled(found.items)
 
 
 def work_out(text: str, limits: ValueLimits) -> Worked:

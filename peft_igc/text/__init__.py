@@ -3,12 +3,14 @@
 * `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may stand around it.
+* `literals`: all numbers of a text, for requests in words.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
 * `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
 """
 
+from .literals import Number, numbers
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
 from .reading import read
@@ -26,6 +28,7 @@ __all__ = [
     "Function",
     "Item",
     "Limits",
+    "Number",
     "Operator",
     "Reason",
     "Reduction",
@@ -34,6 +37,7 @@ __all__ = [
     "Value",
     "Vocabulary",
     "Words",
+    "numbers",
     "read",
     "words",
 ]

@@ -7,7 +7,6 @@ is refused here and why is said at each rule. Try it: `pytest tests/text/test_re
 
 from __future__ import annotations
 
-import enum
 from fractions import Fraction
 
 from .pieces import Pieces, Words, literal, plain
@@ -23,7 +22,6 @@ __all__ = [
     "STRANGE",
     "WORDS",
     "Expression",
-    "Mode",
     "NeedsMore",
 ]
 
@@ -43,23 +41,6 @@ _LEFT = -1
 _ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
 
 
-class Mode(enum.Enum):
-    """Where the expression stands, and for a request how certain it is that arithmetic is meant."""
-
-    REACH = "reach"  # it ends at an anchor `=`
-    SURE = "sure"  # operators such as `+` or brackets leave no doubt
-    ALONE = "alone"  # no word after it in this turn; one number so far
-    CLEAN = "clean"  # a sentence's end after it; one number so far
-    WORD = "word"  # a word after it; one number so far
-    ALIKE_ALONE = "alike alone"  # the same with `-`, `/` or `×` only: it may be a date, a range, a score or a size
-    ALIKE_CLEAN = "alike clean"
-    ALIKE_WORD = "alike word"
-
-
-_TO_ALIKE = {Mode.ALONE: Mode.ALIKE_ALONE, Mode.CLEAN: Mode.ALIKE_CLEAN, Mode.WORD: Mode.ALIKE_WORD}
-_STAYS = frozenset({Mode.REACH, Mode.SURE})
-
-
 class NeedsMore(Exception):
     """The pieces begin too late in the text."""
 
@@ -69,23 +50,24 @@ class Expression:
 
     Attributes:
         items: the last one first.
-        mode: see `Mode`.
+        sure: operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`.
+        alike: it has `-`, `/` or `×` only, so it may be a date, a range, a score or a size.
         units: the measures that numbers have, as quantity and name.
         currencies: the signs of currencies.
         too_long: a number of more digits than the limits allow.
-        end: the character after the last unit before an anchor `=`.
+        end: the character after the last unit before an anchor `=`, 0 without one.
         left, words_before: the first piece before the expression, and how many words were read there.
         linked: `of` stands before it.
-        spoken: words stand after it.
+        spoken: words stand after it in its message.
         gap: a space stands before the operand that is complete.
         joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
-    def __init__(self, pieces: Pieces, known: Words, limits: Limits, mode: Mode) -> None:
+    def __init__(self, pieces: Pieces, known: Words, limits: Limits) -> None:
         self.kinds, self.said, self.ends = pieces
         self.known, self.limits = known, limits
         self.items: list[Item] = []
-        self.mode = mode
+        self.sure = self.alike = False
         self.units: list[tuple[str, str]] = []
         self.currencies: list[tuple[str, Span]] = []
         self.too_long: Span | None = None
@@ -186,11 +168,10 @@ class Expression:
         self.items.append(Item(kind, self.span(at), name=name))
 
     def _operator(self, kind: str, at: int) -> None:
-        """An operator or a bracket, after which another mode may hold."""
+        """An operator or a bracket."""
         self._item(kind, at)
-        if self.mode not in _STAYS:
-            alike = self.said[at] in _ALIKE
-            self.mode = _TO_ALIKE.get(self.mode, self.mode) if alike else Mode.SURE
+        self.alike |= self.said[at] in _ALIKE
+        self.sure |= self.said[at] not in _ALIKE
 
     def _currency(self, at: int) -> None:
         self.currencies.append((self.said[at], self.span(at)))
@@ -307,15 +288,16 @@ class Expression:
 
     def _closing(self, at: int) -> int:
         """A closing bracket before an expression: of a remark in words, or of a list number."""
+        if self._is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
+            return self._leave(at - 2)
         if self.opened(at):
             return self._remark(at - 1)
-        left = at - 1
-        digits = self.said[left] if self.kind(left) == "number" else ""
-        if len(digits) in (1, 2) and digits.isdigit():
-            before = left - (self.kind(left - 1) in OPEN)
-            if self.kind(before - 1) in ("line", "edge", "control"):
-                return self._leave(before - 1)
         raise self.refuse(Reason.UNBALANCED, at)
+
+    def _is_short(self, at: int) -> bool:
+        """Whether a piece may be the number of a list, or its letter."""
+        number = self.kind(at) == "number" and len(self.said[at]) < 3 and self.said[at].isdigit()
+        return number or (len(self.said[at]) == 1 and self.kind(at) in ALL_WORDS)
 
     def _leave(self, at: int, words: int = 0) -> int:
         """The expression begins after this piece."""
@@ -328,7 +310,7 @@ class Expression:
         kind = self.kind(left)
         if kind == "%":
             self._item("of", at)
-            self.mode = Mode.REACH if self.mode is Mode.REACH else Mode.SURE
+            self.sure = True
             return self._wanted(left)
         if kind in ALL_WORDS - STRANGE - {"of", "x", "scale", "letter"}:  # not `x of 3 * 4`
             self.linked = True
@@ -374,8 +356,7 @@ class Expression:
 
     def _is_item_number(self, at: int) -> bool:
         """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
-        inside = self.said[at - 1]
-        if not (self.kind(at - 1) == "number" and inside.isdigit() and len(inside) < 3 and self.kind(at - 2) in OPEN):
+        if not (self.kind(at - 1) == "number" and self._is_short(at - 1) and self.kind(at - 2) in OPEN):
             return False
         pause = self.kind(self.skip(at - 3))
         return pause in ALL_WORDS or pause in ("edge", "line", "control", *".?!:;,")
@@ -393,7 +374,7 @@ class Expression:
         """Units before an operator that may also be a sign after words."""
         found = self._unit_words(at, single)
         if not isinstance(found, tuple):
-            if single and self.mode is not Mode.REACH:  # `what is left of 9 after -8` has a sign
+            if single and not self.end:  # `what is left of 9 after -8` has a sign
                 raise self.refuse(Reason.NOT_UNDERSTOOD, found)
             return self._wanted(found)
         stop, count = found

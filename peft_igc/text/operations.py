@@ -66,17 +66,6 @@ def _root(arguments: list[Fraction]) -> Fraction | None:
     return root if root * root == value else None
 
 
-def _of_integers(function: Callable[..., int]) -> Callable[[list[Fraction]], Fraction | None]:
-    """A function that takes integers only."""
-
-    def apply(arguments: list[Fraction]) -> Fraction | None:
-        if any(value.denominator != 1 for value in arguments):
-            return None
-        return Fraction(function(*(int(value) for value in arguments)))
-
-    return apply
-
-
 SIGN = 3
 OPERATORS: dict[str, Operator] = {
     "+": Operator(1, lambda a, b, _: a + b),
@@ -94,8 +83,10 @@ FUNCTIONS: dict[str, Function] = {
     "ceil": Function(lambda arguments: Fraction(math.ceil(arguments[0]))),
     "min": Function(min, 2, MANY),
     "max": Function(max, 2, MANY),
+    "add": Function(lambda arguments: arguments[0] + arguments[1], 2, 2),  # as spreadsheets have them
+    "minus": Function(lambda arguments: arguments[0] - arguments[1], 2, 2),
+    "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
+    "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
-    "gcd": Function(_of_integers(math.gcd), 2, MANY),
-    "lcm": Function(_of_integers(math.lcm), 2, MANY),
 }

@@ -40,14 +40,17 @@ _CHARACTERS: dict[str, str] = {
     **dict.fromkeys("–—", "dash"),
     **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "strange"),
     **{one: one for one in "^[]{}.,:!"},
+    "**": "^",
+    "\u200b": "space",
     CONTROL: "control",
     UNKNOWN: "strange",
 }
+_KEPT = 1 << 16  # kinds of pieces that are kept
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
-    r"(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
-    r"|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*|\*\*|."
-    rf"|[{_LINE}]"
+    r" |[a-zA-Z]+(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
+    r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
+    r"|\*\*|\r\n|(?s:.)"
 )
 _LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
 
@@ -100,7 +103,7 @@ def words(*languages: str) -> Words:
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    return Words(kinds, units, **named, labels=frozenset(labels))
+    return Words(_Kinds(kinds), units, **named, labels=frozenset(labels))
 
 
 class Pieces(NamedTuple):
@@ -122,8 +125,7 @@ def split(text: str, start: int, known: Words) -> Pieces:
     """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
     0."""
     said = ["", *_PIECE.findall(text, start)]
-    meaning = known.kinds.get
-    kinds = [meaning(one) or _kind(one, known) for one in said]
+    kinds = [known.kinds[one] for one in said]
     ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
     kinds[0] = "edge"
     if start:
@@ -132,25 +134,35 @@ def split(text: str, start: int, known: Words) -> Pieces:
     return Pieces(kinds, said, ends)
 
 
-@functools.lru_cache(maxsize=1 << 16)
-def _kind(said: str, known: Words) -> str:
-    """The kind of a piece that is not in a list as it is written."""
+class _Kinds(dict[str, str]):
+    """The classes of listed words, and the kinds of pieces that were met."""
+
+    def __missing__(self, said: str) -> str:
+        """The kind of a piece that is not in a list as it is written."""
+        kind = _kind(said, self)
+        if len(self) < _KEPT:
+            self[said] = kind
+        return kind
+
+
+def _kind(said: str, listed: Mapping[str, str]) -> str:
+    """The kind of a piece that was not met before."""
     if said[:1] in "0123456789" or (said[:1] == "." and len(said) > 1):
         return "number"
-    if said[:1].isalpha() or len(said) > 1:
-        return "^" if said == "**" else _word(said, known)
     if said in _CHARACTERS:
         return _CHARACTERS[said]
-    if said.isspace() or said == "\u200b":
-        return "line" if said in _LINE else "space"
+    if said.isspace():
+        return "line" if said[0] in _LINE else "space"
+    if said[:1].isalpha() or len(said) != 1:
+        return _word(said, listed)
     if unicodedata.numeric(said, None) is not None:
         return "strange"
     return "currency" if unicodedata.category(said) == "Sc" else "other"
 
 
-def _word(word: str, known: Words) -> str:
+def _word(word: str, listed: Mapping[str, str]) -> str:
     """The class of a word."""
-    found = known.kinds.get(word.casefold())
+    found = listed.get(word.casefold())
     if found is not None:
         return found
     if not word.isascii() and any(unicodedata.numeric(char, None) is not None for char in word):
@@ -160,6 +172,8 @@ def _word(word: str, known: Words) -> str:
 
 def literal(said: str) -> Fraction | None:
     """The exact value of a number, None if it has another form than `1,234.50` or `.5`."""
+    if said.isdigit():
+        return Fraction(int(said))
     match = _LITERAL.fullmatch(said)
     if match is None or not (match[1] or match[2]):
         return None

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from .expressions import STRANGE, Expression, Mode, NeedsMore
+from .expressions import STRANGE, Expression, NeedsMore
 from .grammar import evaluate
 from .look_alikes import look_alike
 from .pieces import CONTROL, Words, split, words
@@ -45,7 +45,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
             return _read(text, start, limits, known)
         except NeedsMore:
             continue
-    return Refusal(Reason.TOO_LONG, None, None, False, None, (), False, ())
+    return Refusal(Reason.TOO_LONG, None, (), None, False, None, False, ())
 
 
 def _starts(text: str) -> Iterator[int]:
@@ -62,7 +62,7 @@ def _starts(text: str) -> Iterator[int]:
 
 def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
     """`read` from a character on."""
-    found = Expression(split(text, start, known), known, limits, Mode.REACH)
+    found = Expression(split(text, start, known), known, limits)
     last = len(found.kinds) - 1
     at = last
     while found.kind(at) in ("space", "currency"):
@@ -82,9 +82,7 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, limits, steps, ruled)
     span = found.items[-1].span[0], found.items[0].span[1]
-    operands = sum(item.kind == "number" for item in found.items)
-    alike = found.mode in (Mode.ALIKE_ALONE, Mode.ALIKE_CLEAN)
-    return Value(value, written, span, operands, reaches, alone, alike, tuple(found.items[::-1]), tuple(steps))
+    return Value(value, written, tuple(found.items[::-1]), span, reaches, alone, not found.sure, tuple(steps))
 
 
 def _at_equals(found: Expression, at: int) -> bool:
@@ -94,22 +92,20 @@ def _at_equals(found: Expression, at: int) -> bool:
     if kind in STRANGE or kind in BAD_WORDS:
         raise found.refuse(Reason.NOT_UNDERSTOOD, at)
     found.begin(at)
-    found.end = found.ends[at]
+    found.end, found.sure = found.ends[at], True
     before_equals(found, found.read(at))
     return found.kind(found.skip(found.left)) in ("edge", "control")
 
 
 def _in_request(found: Expression, last: int) -> bool:
     """Reads an expression anywhere in a request; returns whether it is alone in its message."""
-    at = after(found, last)
-    silent = found.mode in (Mode.ALONE, Mode.SURE) and not found.spoken
+    at, word = after(found, last)
     left = found.read(at)
-    mode = found.mode
-    if mode in (Mode.ALONE, Mode.CLEAN, Mode.WORD):
+    if not found.sure and not found.alike:
         raise found.refuse(Reason.NO_EXPRESSION, 0)
-    if mode is Mode.ALIKE_WORD:
+    if not found.sure and word:
         raise found.refuse(Reason.LOOK_ALIKE, left)
-    return before_request(found, left, mode is Mode.ALIKE_ALONE, mode is not Mode.SURE) and silent
+    return before_request(found, left) and not found.spoken
 
 
 def _span(found: Expression) -> Span | None:
@@ -157,4 +153,4 @@ def _refusal(
     reaches = reaches and reason is not Reason.NO_EXPRESSION
     ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
     items = tuple(found.items[::-1])
-    return Refusal(reason, refused.culprit, _span(found), reaches, value, items, ruled, tuple(steps))
+    return Refusal(reason, refused.culprit, items, _span(found), reaches, value, ruled, tuple(steps))

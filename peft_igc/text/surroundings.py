@@ -14,7 +14,7 @@ Try it: `pytest tests/text/test_reading.py`
 
 from __future__ import annotations
 
-from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression, Mode
+from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
 from .refusals import Reason, Refused
 
 
@@ -50,9 +50,7 @@ def before_equals(read: Expression, at: int) -> None:
             pass
         elif _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif kind in ("function", "modifier", "rounding", "sign") or (
-            not words and (kind in ("operator", "minus", "one") or (read.names_function(at) and not read.linked))
-        ):
+        elif kind in ("function", "modifier", "rounding", "sign") or (not words and _applies(read, at)):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
@@ -89,6 +87,13 @@ def _label(read: Expression, at: int) -> None:
 def _plain_operator(read: Expression, at: int) -> bool:
     """Whether a piece can only join operands: no hyphen, slash or star of a list."""
     return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.said[at] not in "*/")
+
+
+def _applies(read: Expression, at: int) -> bool:
+    """Whether the word directly before an expression is applied to it: `plus`, `one`, `avg`; not `a maximum of`."""
+    kind = read.kind(at)
+    named = kind != "link" and not read.linked and read.names_function(at)
+    return named or kind in ("operator", "minus", "one")
 
 
 def _word_start(read: Expression, at: int) -> int:
@@ -140,36 +145,32 @@ def _closing(read: Expression, at: int) -> None:
         raise read.refuse(Reason.NOT_UNDERSTOOD, at)
 
 
-def before_request(read: Expression, at: int, whole: bool, need: bool) -> bool:
+def before_request(read: Expression, at: int) -> bool:
     """Judges what stands before the expression of a request.
 
     Args:
-        read: the expression.
+        read: the expression. Unless it is sure, a word must ask for it, or it must be the whole message.
         at: the piece before it.
-        whole: it may be the whole message.
-        need: it may be a date, a range, a score or a size, so that a word must ask for it.
 
     Returns:
         Whether nothing but a list number stands before it in its message.
     """
     words, phase, alone = 0, "", True
+    need, whole = not read.sure, not read.spoken
     while True:
         kind = read.kind(at)
         if kind in ("edge", "control") or (kind == "line" and phase == "line"):
             break
-        if phase == "list":
-            return _list_number(read, at) and alone
         if kind == "line":
             if need and not whole:
                 break
             phase = "line"
         elif kind == "space":
             phase = phase if phase == "line" else ""
-        elif kind == "number" and phase == "mark" and read.said[at].isdigit() and not need:
-            phase = "list"
-            continue
         elif kind in NUMBERS and phase == "mark" and need:
             raise read.refuse(Reason.LOOK_ALIKE, at)
+        elif kind == "number" and phase == "mark":
+            words, phase, at = 0, "", _before_list_number(read, at) + 1
         elif kind in NUMBERS or kind in STRANGE:
             raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
         elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
@@ -191,17 +192,15 @@ def before_request(read: Expression, at: int, whole: bool, need: bool) -> bool:
     return alone
 
 
-def _list_number(read: Expression, at: int) -> bool:
-    """A list number of one or two digits stands at the start of a line."""
-    if len(read.said[at]) < 3:
-        before = at - 1
-        while read.kind(before) == "space" or read.kind(before) in OPEN:
-            before -= 1
-        if read.kind(before) in ("edge", "control"):
-            return True
-        if read.kind(before) == "line":
-            return before_request(read, before, False, False)
-    raise read.refuse(Reason.OTHER_NUMBER, at)
+def _before_list_number(read: Expression, at: int) -> int:
+    """The end of the line, or the beginning of all, before a list number of one or two digits."""
+    before = at - 1
+    while read.kind(before) == "space" or read.kind(before) in OPEN:
+        before -= 1
+    short = len(read.said[at]) < 3 and read.said[at].isdigit()
+    if not short or read.kind(before) not in ("edge", "control", "line"):
+        raise read.refuse(Reason.OTHER_NUMBER, at)
+    return before
 
 
 _PLAIN = frozenset({"space", "letters", "glue", "article", "request", "per", "and"})
@@ -210,21 +209,24 @@ _GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", 
 _GAPS |= {"word": "word gap", "listed": "word gap"}
 
 
-def after(read: Expression, at: int) -> int:
-    """Reads what follows the expression of a request, from the end; sets the mode, and returns the last piece of it.
+def after(read: Expression, at: int) -> tuple[int, bool]:
+    """Reads what follows the expression of a request, from the end.
+
+    Returns:
+        The last piece of the expression, and whether words stand between it and a mark or an end: `3 - 5 please`.
 
     Phases say what an expression would touch or meet: `clean` nothing, `equals` an equals sign, `glue` a word such as
     `is`, `word`, `listed` and `word gap` others, `dot` a point and then a word, `bad` and `bad gap` something that an
-    expression must not meet, `one` and `one gap` the word `one`. The mode is `ALONE` while no word was met.
+    expression must not meet, `one` and `one gap` the word `one`.
     """
-    mode, phase = Mode.ALONE, "clean"
+    phase = "clean"
     while True:
         kind = read.kind(at)
         if kind in _PLAIN:  # words are most of a long text
             if kind == "space":
                 phase = _GAPS.get(phase, phase)
             else:
-                mode, read.spoken, phase = Mode.CLEAN, True, "listed"
+                read.spoken, phase = True, "listed"
             at -= 1
             continue
         if kind == "edge":
@@ -232,13 +234,13 @@ def after(read: Expression, at: int) -> int:
         if kind in NUMBERS or (kind == "currency" and phase == "clean" and read.kind(read.skip(at - 1)) == "number"):
             if phase not in ("clean", "equals", "word", "word gap"):
                 raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-            read.mode = Mode.SURE if phase == "equals" else mode if phase == "clean" else Mode.WORD
-            return at
+            read.sure = phase == "equals"
+            return at, phase.startswith("word")
         if kind in CLOSE and read.opened(at):
             inside = _inside(read, at, touched=phase in ("bad", "bad gap", "mark"))
             if inside is None:
-                read.mode = Mode.SURE
-                return at
+                read.sure = True
+                return at, False
             phase, at = "clean", inside
             continue
         joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
@@ -246,9 +248,8 @@ def after(read: Expression, at: int) -> int:
         if changes or kind == "*" or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         if kind == "control":
-            mode, read.spoken = Mode.ALONE, False
-        elif kind in ALL_WORDS:
-            mode, read.spoken = Mode.CLEAN, True
+            read.spoken = False
+        read.spoken |= kind in ALL_WORDS
         phase = _met(kind, phase)
         at -= 1
 

@@ -7,6 +7,7 @@ Try it: `pytest tests/text/test_grammar.py`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
@@ -14,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from .refusals import Reason, Refused, Span
 
 
-__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "written"]
+__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
 
 Division = Literal["exact", "floor", "trunc"]
 Rounding = Literal["refuse", "half_up", "half_even"]
@@ -71,25 +72,21 @@ class Limits:
         )
 
 
-class Item(NamedTuple):
-    """A part of an expression.
+_PLAIN = {"[": "(", "{": "(", "]": ")", "}": ")"}
 
-    Attributes:
-        kind: `number`, `call` (a function's name), an operator, a bracket, `%`, `of` or `,`.
-        span: its characters.
-        value: of a number.
-        name: of a function; of a number its digits, without separators: `1234.50`.
-    """
+
+class Item(NamedTuple):
+    """A part of an expression: `number`, `call` of a function, an operator, a bracket, `%`, `of` or `,`."""
 
     kind: str
     span: Span
     value: Fraction = Fraction(0)
-    name: str = ""
+    name: str = ""  # of a number its digits and point, of a call the function
 
     @property
     def plain(self) -> str:
         """The item in plain symbols: brackets have one shape."""
-        return self.name or {"[": "(", "{": "(", "]": ")", "}": ")"}.get(self.kind, self.kind)
+        return self.name or _PLAIN.get(self.kind, self.kind)
 
 
 class Reduction(NamedTuple):
@@ -113,12 +110,11 @@ class Value(NamedTuple):
 
     value: Fraction  # after rounding
     text: str  # in canonical form: `-12.5`
+    items: tuple[Item, ...]
     span: Span  # of the expression, without the equals sign after it
-    operands: int
     reaches: bool  # it ends at an anchor `=`
     alone: bool  # nothing but marks and list numbers around it in its message
     alike: bool  # `24/8`, which may also be a date, a range, a score or a size
-    items: tuple[Item, ...]
     reductions: tuple[Reduction, ...]
 
 
@@ -127,10 +123,10 @@ class Refusal(NamedTuple):
 
     reason: Reason
     culprit: Span | None  # the characters that caused it
+    items: tuple[Item, ...]  # as far as they were read
     span: Span | None  # of the expression as far as it was read
     reaches: bool  # an expression would end at an anchor `=`
     value: Fraction | None  # of a `LOOK_ALIKE` or `OTHER_NUMBER`, if it were to be calculated
-    items: tuple[Item, ...]  # of the expression as far as it was read
     ruled: bool  # all of it was read and its value refuses, so that no other reading of the text is right
     reductions: tuple[Reduction, ...]  # up to the one that refused
 
@@ -138,6 +134,11 @@ class Refusal(NamedTuple):
     def id(self) -> str:
         """The name of the reason, as traces show it: `other_number`."""
         return self.reason.name.lower()
+
+
+def spelled(items: Sequence[Item]) -> str:
+    """An expression in plain symbols: `( 3 + 4 ) * 2.50`."""
+    return " ".join(item.plain for item in items)
 
 
 def _shown(value: Fraction) -> str:

@@ -6,9 +6,9 @@ from fractions import Fraction
 import pytest
 
 from peft_igc.text import FUNCTIONS, Function, Limits, Reason, read
-from peft_igc.text.grammar import Item, evaluate
+from peft_igc.text.grammar import evaluate
 from peft_igc.text.refusals import Refused
-from peft_igc.text.values import finished, written
+from peft_igc.text.values import Item, finished, written
 
 
 def items(text):

@@ -7,13 +7,16 @@ from fractions import Fraction
 import pytest
 
 from peft_igc.text import CONTROL, REASON_TEXTS, UNKNOWN, Limits, Reason, Refusal, Value, read
+from peft_igc.text.values import spelled
 
 
 def test_a_value_has_the_place_of_its_expression_and_its_steps():
     text = "In 2019 she paid 3 * ($4 + 1) ="
     found = read(text)
     assert isinstance(found, Value)
-    assert (found.value, found.text, found.operands, found.reaches) == (Fraction(15), "15", 3, True)
+    assert (found.value, found.text, found.reaches) == (Fraction(15), "15", True)
+    assert spelled(found.items) == "3 * ( 4 + 1 )"
+    assert spelled(read("1,234.50 + 5,000/- * 20% of max(3,4)=").items) == "1234.50 + 5000 * 20 % of max ( 3 , 4 )"
     assert text[slice(*found.span)] == "3 * ($4 + 1)"
     assert [str(step) for step in found.reductions] == ["4 + 1 = 5", "3 * 5 = 15"]
     assert [text[slice(*step.span)] for step in found.reductions] == ["4 + 1", "3 * ($4 + 1)"]
@@ -100,6 +103,14 @@ def test_what_stands_far_before_an_expression_changes_nothing():
             assert other[0] == found[0], (tail, padding)
 
 
+def test_numbers_and_words_are_never_read_in_part():
+    for gap in (*range(100, 140), *range(490, 525), *range(4060, 4100)):
+        assert read("someone" + " " * gap + "3 + 4 =")[0] in (7, Reason.TOO_LONG), gap
+        found = read("12345" + " " * gap + "+ 5 =")
+        assert isinstance(found, Refusal) or found.text == "12350", gap
+        assert isinstance(found, Value) or gap > 4000
+
+
 HOSTILE = {
     "operands": "1" + "+1" * 10_000 + "=",
     "brackets": "(" * 10_000 + "1+1" + ")" * 10_000 + "=",
@@ -119,6 +130,8 @@ HOSTILE = {
     "lines": "\n" * 100_000,
     "commas of a function": "max(" + "1," * 10_000 + "1)=",
     "functions": "max(" * 10_000 + "1, 2" + ")" * 10_000 + "=",
+    "list numbers": "3 words" + "\n1. " * 10_000 + "2 + 3",
+    "brackets of lists": "\n(1) " * 10_000 + "2 + 3",
     "remarks": "(a) " * 10_000 + "1+1",
     "apostrophes": "a'" * 10_000 + " 1+1=",
     "joined units": "1 " + "a-" * 10_000 + "a + 2 =",
