@@ -30,7 +30,7 @@ from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..numbers.number_runs import NumberTokens, find_runs
 from ..numbers.tokenizer_profile import check_tokenizer
-from ..text import REASON_TEXTS, Reason
+from ..text.refusals import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from .gsm8k_marks import CURRENCY, INTEGER, Mark, plain, read_marks
@@ -222,8 +222,9 @@ class _Chats:
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
         if self.config.has_vocabulary and places:
-            where = torch.tensor(places), torch.tensor(since[: len(places)])
-            said, _ = read_steps(self.config, self.config.vocabulary, ids, *where)
+            at_places = torch.tensor(places), torch.tensor(since[: len(places)])
+            read_there, _ = read_steps(self.config, self.config.vocabulary, ids, *at_places)
+            said = [one for one in read_there if one is not None]
             values, reasons = [one.value for one in said], [one.reason for one in said]
         anchors = []
         for place, read, value, reason in zip(places, reads, values, reasons, strict=True):

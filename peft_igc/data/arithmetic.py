@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
-from ..text import CONTROL
+from ..text.pieces import CONTROL
 from .bigbench import parse_question, random_divisor
 from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written

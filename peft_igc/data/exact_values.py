@@ -12,11 +12,11 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from ..numbers.calculator import Status
-from ..text import Item, Limits, Reason, Value, read, words
 from ..text.grammar import ITEMS_PER_OPERAND, evaluate
-from ..text.pieces import literal, plain
-from ..text.refusals import Refused
-from ..text.values import Division, Rounding, finished, spelled, written
+from ..text.pieces import literal, plain, words
+from ..text.reading import read
+from ..text.refusals import Reason, Refused
+from ..text.values import Division, Item, Limits, Rounding, Value, finished, spelled, written
 
 
 __all__ = ["NotAnExpression", "ValueLimits", "Worked", "expression_in", "work_out", "written"]

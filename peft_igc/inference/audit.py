@@ -25,7 +25,7 @@ import torch
 
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
-from ..text import Reason
+from ..text.refusals import Reason
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks import active_config, active_layer

@@ -22,7 +22,7 @@ from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, canonical
 from ..numbers.number_runs import NumberTokens, Runs, find_runs
 from ..numbers.token_table import PADDING
-from ..text import Reason
+from ..text.refusals import Reason
 from ..tuner.config import IGCConfig
 from ..tuner.step_log import EXPLANATIONS, number_text, reason_of
 from ..tuner.steps import Step

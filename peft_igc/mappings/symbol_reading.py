@@ -19,8 +19,10 @@ from torch import Tensor
 
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, may_look
-from ..text import Item, Limits, Reason, Refusal, Value, Vocabulary, read
-from ..text.values import written
+from ..text.reading import read
+from ..text.refusals import Reason
+from ..text.values import Item, Limits, Refusal, Value, written
+from ..text.vocabulary import Vocabulary
 
 
 __all__ = ["FIELDS", "Said", "limits_of", "read_steps", "said_at"]
@@ -170,7 +172,7 @@ def _is_clear(found: Value | Refusal) -> bool:
 
 # The host is waited for, so no CUDA graph may hold it. Since torch 2.9 a graph of `mode="reduce-overhead"` is split
 # there; before, such graphs are for silent passes only.
-_TAGS: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= (2, 9) else {}
+_TAGS: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= "2.9" else {}
 
 
 @torch.library.custom_op("peft_igc::read_symbols", mutates_args=(), **_TAGS)

@@ -24,7 +24,7 @@ import torch
 
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
-from ..text import Reason
+from ..text.refusals import Reason
 from .readings import Pointing
 from .requests import Context, Surroundings
 from .symbol_reading import FIELDS, Said, read_steps

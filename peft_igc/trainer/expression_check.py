@@ -20,7 +20,7 @@ from ..data.columns import EXPRESSION, EXPRESSION_COLUMN, StepLabel, label
 from ..mappings.symbol_reading import read_steps
 from ..numbers.calculator import Status
 from ..numbers.token_table import PADDING
-from ..text import REASON_TEXTS, Reason
+from ..text.refusals import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, kinds_of
 from ..tuner.config import IGCConfig
 
@@ -118,7 +118,8 @@ class ExpressionCheck:
         since = context_starts(self.config.reading_context, rules, anchors, kinds_of(rules, ids, anchors, 0))  # [B, A]
         row, step = torch.tensor(at).unbind(-1)  # [N] both
         texts = ids[row].masked_fill(~valid[row], PADDING)
-        said, _ = read_steps(self.config, self.config.vocabulary, texts, anchors[row, step], since[row, step])
+        read, _ = read_steps(self.config, self.config.vocabulary, texts, anchors[row, step], since[row, step])
+        said = [one for one in read if one is not None]  # each has an anchor
         return [one.value for one in said], [one.reason for one in said]
 
     def _in_words(self, step: StepLabel) -> StepLabel:

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from ..numbers.token_table import TokenTable
-from ..text import Limits
+from ..text.values import Limits
 
 
 __all__ = ["settle"]

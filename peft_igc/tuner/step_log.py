@@ -21,7 +21,7 @@ from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
-from ..text import REASON_TEXTS, Reason
+from ..text.refusals import REASON_TEXTS, Reason
 from .config import IGCConfig
 from .state.cache import State
 from .state.text_state import StaticText, Steps

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from peft_igc import IGCConfig, tiny_base
-from peft_igc.expressions.decimals import canonical
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.mappings.requests import Context, _role
 from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, register_operation
+from peft_igc.numbers.digits import canonical
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
 from peft_igc.text import Reason
