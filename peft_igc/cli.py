@@ -1,4 +1,5 @@
-"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`.
+"""The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`,
+`convert`.
 
 The program is `peft-igc`, or `python -m peft_igc`.
 
@@ -45,6 +46,7 @@ examples:
   peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
   peft-igc calibrate --base tiny --adapter demo-output/adapter --data items.jsonl
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
+  peft-igc convert old-adapter --tokenizer tiny                        # an adapter of version 0.1 or 0.2
 """
 
 
@@ -87,6 +89,10 @@ def build_parser() -> argparse.ArgumentParser:
     profile.set_defaults(run=commands.profile)
     _add_calibrate(subparsers.add_parser("calibrate", help="fit the confidence of an adapter to texts of yours"))
     _add_annotate(subparsers.add_parser("annotate", help="add operand columns to training rows, using a model"))
+    convert = subparsers.add_parser("convert", help="change saved adapters of earlier versions to the present format")
+    convert.add_argument("adapters", nargs="+", metavar="DIR", help="folder of an adapter, which is changed in place")
+    convert.add_argument("--tokenizer", metavar="NAME", help='its tokenizer: folder, hub id, or "tiny"')
+    convert.set_defaults(run=commands.convert)
     return parser
 
 

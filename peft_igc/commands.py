@@ -253,19 +253,11 @@ def _lines() -> Iterator[str]:
 
 def profile(arguments: argparse.Namespace) -> int:
     """`peft-igc profile`."""
-    from transformers import AutoTokenizer
-
-    from .inference.loading import TINY, TINY_FOLDER
     from .numbers.tokenizer_profile import TokenizerProfile
     from .tuner.anchor_rules import text_rule
 
     name = arguments.tokenizer
-    folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
-    if folder.is_dir() and not any((folder / file).is_file() for file in ("tokenizer_config.json", "tokenizer.json")):
-        raise FileNotFoundError(f"The folder `{name}` contains no `tokenizer_config.json`. Pass a tokenizer's folder.")
-    if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
-        raise FileNotFoundError(f'`{name}` is not a folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
-    tokenizer = AutoTokenizer.from_pretrained(folder if folder.is_dir() else name)
+    tokenizer = _tokenizer(name)
     rules = [text_rule(tokenizer, text) for text in arguments.anchors]
     profile = dataclasses.replace(TokenizerProfile.from_tokenizer(tokenizer), name=name)
     if arguments.json:
@@ -274,6 +266,34 @@ def profile(arguments: argparse.Namespace) -> int:
     else:
         _say("\n".join([profile.report(), *(rule.report() for rule in rules)]))
     return 0
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """`peft-igc convert`."""
+    from .inference.loading import check_adapter_folder
+    from .tuner.saving.conversion import convert
+
+    for name in arguments.adapters:
+        check_adapter_folder(Path(name))
+    tokenizer = None if arguments.tokenizer is None else _tokenizer(arguments.tokenizer)
+    for name in arguments.adapters:
+        done = convert(Path(name).expanduser(), tokenizer)
+        _say(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
+    return 0
+
+
+def _tokenizer(name: str) -> Any:
+    """The tokenizer of a folder, a hub id, or the embedded base."""
+    from transformers import AutoTokenizer
+
+    from .inference.loading import TINY, TINY_FOLDER
+
+    folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
+    if folder.is_dir() and not any((folder / file).is_file() for file in ("tokenizer_config.json", "tokenizer.json")):
+        raise FileNotFoundError(f"The folder `{name}` contains no `tokenizer_config.json`. Pass a tokenizer's folder.")
+    if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
+        raise FileNotFoundError(f'`{name}` is not a folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
+    return AutoTokenizer.from_pretrained(folder if folder.is_dir() else name)
 
 
 def annotate(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.numbers.vocabulary import token_ids
+from peft_igc.text.token_bytes import token_ids
 
 
 __all__ = ["Balanced", "balanced", "spread"]

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.common.measuring import facts
-from benchmarks.common.symbol_reader import Reader, SymbolReader, load_tokenizer, tokenizer_names
+from benchmarks.common.symbol_reader import Reader, load_reader, reader_names
 
 
 N = 2000
@@ -355,12 +355,12 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=N, help="texts (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--held-out", action="store_true", help="texts that were not looked at for the rules")
-    parser.add_argument("--tokenizers", nargs="+", default=tokenizer_names(), metavar="NAME")
+    parser.add_argument("--readers", nargs="+", default=reader_names(), metavar="NAME")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {**facts(), "seed": arguments.seed, "held_out": arguments.held_out, "tokenizers": {}}
-    for name in arguments.tokenizers:
-        reader = SymbolReader(load_tokenizer(name))
+    for name in arguments.readers:
+        reader = load_reader(name)
         results["tokenizers"][name] = found = measure(
             reader.read, look_alikes(arguments.n, arguments.seed, arguments.held_out)
         )

@@ -4,8 +4,8 @@
 "igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
 In the silent ones there is no right answer to compare with: `target` is None, `igc_operator` is "none", and what
 counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` are harder and have none. `BY_RULE` is
-what expressions in symbols cover of the arithmetic that was once unsupported: a reader that shares no code with the
-package (`benchmarks.common.reference_expressions`) decides what is covered, and its value is the target.
+what expressions in symbols cover of the arithmetic that was once unsupported: `peft_igc.text` decides what is covered,
+and its value is the target.
 
 What is held out: complete templates, one in six (`wording`). Their frames, expressions and stories are trained in
 other combinations, so these suites ask whether combinations carry over. In `new_families` and `new_silent` nothing of
@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from benchmarks.common import reference_expressions as reference
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
 from peft_igc.data.columns import EXPRESSION
@@ -32,6 +31,7 @@ from peft_igc.data.wording import plain_texts
 from peft_igc.data.wording.unsupported import KINDS, OTHER
 from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Text, Wording
 from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from peft_igc.text import Value, read
 
 
 __all__ = ["ARITHMETIC", "BY_RULE", "REPORTED", "SILENT", "suites"]
@@ -199,16 +199,16 @@ def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False
     for kind in itertools.cycle(kinds):
         while True:
             item = _refused(HELD_OUT, HELD_OUT.unsupported_request(_numbers(rng), rng, _MIXTURE, kind), rng)
-            value = reference.read(item["prompt"], max_operands=8, digits=_RESULT_DIGITS)
-            if _WORDS_BETWEEN.search(item["prompt"]):  # `9 take away -6 squared` is no expression in symbols
-                value = reference.MALFORMED
+            value = read(item["prompt"])
+            # `9 take away -6 squared` is no expression in symbols.
+            answered = isinstance(value, Value) and not _WORDS_BETWEEN.search(item["prompt"])
             # The reader is stricter about the words around an expression than people are: `Find 5^2.` is refused
             # nowhere, but `Somebody asked me what 5^2 is` may be answered or not, so it is in neither suite.
             unclear = not covered and (_readable(item["prompt"]) or _has_order(item["prompt"]))
-            if isinstance(value, Fraction) == covered and not unclear:
+            if answered == covered and not unclear:
                 break
-        if isinstance(value, Fraction):
-            item["target"] = item["igc_result"] = reference.written(value)
+        if isinstance(value, Value) and answered:
+            item["target"] = item["igc_result"] = value.text
             item["igc_operator"] = EXPRESSION
         yield item
 
@@ -218,8 +218,7 @@ def _readable(prompt: str) -> bool:
     blocks = [block for block in prompt.split("\n\n") if re.search("[0-9]", block)]
     block = blocks[-1].replace(" x ", " * ") if blocks else ""
     runs = [run for run in _SYMBOLS.findall(block) if re.search("[0-9]", run)]
-    value = reference.read(runs[0].strip(" .,"), max_operands=8, digits=_RESULT_DIGITS) if len(runs) == 1 else None
-    return isinstance(value, Fraction)
+    return len(runs) == 1 and isinstance(read(runs[0].strip(" .,")), Value)
 
 
 def _has_order(prompt: str) -> bool:

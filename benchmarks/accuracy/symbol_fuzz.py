@@ -25,7 +25,7 @@ import torch
 
 from benchmarks.accuracy.symbol_texts import Sample, samples
 from benchmarks.common.measuring import Progress, facts
-from benchmarks.common.symbol_reader import Outcome, Reader, SymbolReader, load_tokenizer, tokenizer_names
+from benchmarks.common.symbol_reader import Outcome, Reader, load_reader, reader_names
 
 
 CHUNK = 5000  # texts between two lines of progress
@@ -92,15 +92,15 @@ def main() -> None:
     """Measures all tokenizers and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--n", type=int, default=100_000, help="texts per tokenizer (default: %(default)s)")
+    parser.add_argument("--n", type=int, default=100_000, help="texts per reader (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tokenizers", nargs="+", default=tokenizer_names(), metavar="NAME")
+    parser.add_argument("--readers", nargs="+", default=reader_names(), metavar="NAME")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {**facts(), "n": arguments.n, "seed": arguments.seed, "tokenizers": {}}
-    for name in arguments.tokenizers:
+    for name in arguments.readers:
         start = time.perf_counter()
-        reader = SymbolReader(load_tokenizer(name))
+        reader = load_reader(name)
         texts = itertools.islice(samples(arguments.seed), arguments.n)
         found = measure(reader.read, texts, progress=Progress(arguments.n)).as_dict()
         found["seconds"] = round(time.perf_counter() - start, 1)

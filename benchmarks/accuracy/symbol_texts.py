@@ -22,6 +22,7 @@ from benchmarks.accuracy.symbol_trees import (
     evaluate,
     literal,
     pieces_of,
+    places,
     random_tree,
     span,
     written,
@@ -91,7 +92,7 @@ BAD_LITERALS = (
         "3,5",
         "1.234,5",
     ),
-    *("five", "sqrt(16)", "5!", "√16", "π", "|5|", "5 million", "3 dozen", "2024-05-17", "v1.2", "5²", "12,3456"),
+    *("five", "sqrt(17)", "5!", "√16", "π", "|5|", "5 million", "3 dozen", "2024-05-17", "v1.2", "5²", "12,3456"),
     *("1,2345", "5kg3", "1..5", "0b11", "2.5e-3", "x", "3x", "5i", "⅔", "①", "f(2)", "half", "twenty-one", "1.2.3.4"),
 )
 BAD_OPERATORS = (
@@ -152,6 +153,7 @@ IN_WORDS = (
     "the difference between {} and {}, times {} =",
 )
 _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d{1,2}-\d{1,2}|\d{1,2}/\d{1,2}/\d{2,4}|\d{3}-\d{3}-\d{4})(?!\d)")
+_RANGE = re.compile(r"(?<![0-9.,)\]}+*/^×÷−-])([0-9]+)-([0-9]+)%")  # `10-15% of 200`
 _COMPACT = re.compile(r"\W?\d+(?:[-/−]\d+)+\W?")
 
 
@@ -192,6 +194,7 @@ def plain(rng: random.Random) -> Sample:
     text = spaced(pieces, rng)
     kind, value, answerable = _meaning(tree)
     due = due and answerable and not _DATE.search(text)
+    due = due and not any(int(one[1]) < int(one[2]) for one in _RANGE.finditer(text))
     if rng.random() < 0.3:
         due = due and not _COMPACT.fullmatch(text.strip())  # `24/8` alone may be no calculation
         message = rng.choice(MESSAGES)
@@ -209,6 +212,8 @@ def _meaning(tree: Tree) -> tuple[str, str | None, bool]:
         value, most = evaluate(tree)
     except Unanswerable as reason:
         return str(reason), None, False
+    if places(value) is None:
+        return "inexact", None, False
     if len(str(abs(value.numerator * 10 ** _scale(value) // value.denominator))) > DIGITS:
         return "overflow", None, False
     return ("exact", written(value), True) if most <= DIGITS else ("wide", written(value), False)

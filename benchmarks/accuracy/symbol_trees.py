@@ -13,9 +13,22 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 
-__all__ = ["DIGITS", "Piece", "Tree", "Unanswerable", "evaluate", "literal", "pieces_of", "random_tree", "written"]
+__all__ = [
+    "DIGITS",
+    "Piece",
+    "Tree",
+    "Unanswerable",
+    "evaluate",
+    "literal",
+    "pieces_of",
+    "places",
+    "random_tree",
+    "span",
+    "written",
+]
 
 DIGITS = 40  # of operands, results and everything between
+ENDLESS = 10**6  # digits of a value that does not end
 GLYPHS = {"+": "+", "-": "-−", "*": "*×·x", "/": "/÷", "^": ("^", "**")}
 LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "of": 2, "sign": 3, "^": 4, "literal": 5}
 BRACKETS = ("()", "()", "()", "[]", "{}")
@@ -60,7 +73,7 @@ def evaluate(tree: Tree) -> tuple[Fraction, int]:
     """The value of a tree, and the most digits that any value on the way has, zeros after the point included.
 
     Raises:
-        Unanswerable: There is no value, or a quotient does not end.
+        Unanswerable: There is no value. One that does not end as a decimal is a value.
     """
     if tree.kind == "literal":
         return tree.value, max(span(tree.value), len(tree.text.replace(",", "").replace(".", "").rstrip("%")))
@@ -90,13 +103,10 @@ def _apply(operator: str, a: Fraction, b: Fraction) -> Fraction:
         return a * b
     if b == 0:
         raise Unanswerable("undefined")
-    quotient = a / b
-    if _places(quotient) is None:
-        raise Unanswerable("inexact")
-    return quotient
+    return a / b
 
 
-def _places(value: Fraction) -> int | None:
+def places(value: Fraction) -> int | None:
     """How many digits a value has after the point; None without an end."""
     rest, twos, fives = value.denominator, 0, 0
     while rest % 2 == 0:
@@ -107,17 +117,19 @@ def _places(value: Fraction) -> int | None:
 
 
 def span(value: Fraction) -> int:
-    """How many digits a terminating decimal has, at least one of them before the point."""
-    places = _places(value) or 0
-    return len(str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0"))
+    """How many digits a decimal has, at least one of them before the point; `ENDLESS` without an end."""
+    after = places(value)
+    if after is None:
+        return ENDLESS
+    return len(str(abs(value.numerator) * 10**after // value.denominator).rjust(after + 1, "0"))
 
 
 def written(value: Fraction) -> str:
     """A terminating decimal in canonical form, such as `-12.5`."""
-    places = _places(value)
-    assert places is not None, value
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
-    return "-" * (value < 0) + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
+    after = places(value)
+    assert after is not None, value
+    digits = str(abs(value.numerator) * 10**after // value.denominator).rjust(after + 1, "0")
+    return "-" * (value < 0) + (f"{digits[:-after]}.{digits[-after:]}" if after else digits)
 
 
 def random_tree(rng: random.Random, operands: int) -> Tree:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.common.measuring import facts
-from benchmarks.common.symbol_reader import EMBEDDED, Outcome, SymbolReader, load_tokenizer, tokenizer_names
+from benchmarks.common.symbol_reader import TEXT, Outcome, SymbolReader, TextReader, load_reader, reader_names
 
 
 DEVELOPMENT = 2000  # rows
@@ -109,7 +109,9 @@ def judge(site: Site, outcome: Outcome) -> str:
     return "right" if Fraction(outcome.value) in site.values else "other"
 
 
-def measure(reader: SymbolReader, sites: Iterable[Site], whole: bool, listed: int = LISTED) -> dict[str, Any]:
+def measure(
+    reader: TextReader | SymbolReader, sites: Iterable[Site], whole: bool, listed: int = LISTED
+) -> dict[str, Any]:
     """Reads all sites; `whole`: each from the beginning of its solution."""
     known = list(sites)
     asked = [site for site in known if site.text is not None]
@@ -143,7 +145,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--held-out", action="store_true", help=f"the rows after the first {DEVELOPMENT:,}")
     parser.add_argument("--rows", type=int, help="only so many of them")
-    parser.add_argument("--tokenizers", nargs="+", default=[EMBEDDED], choices=tokenizer_names(), metavar="NAME")
+    parser.add_argument("--readers", nargs="+", default=[TEXT], choices=reader_names(), metavar="NAME")
     parser.add_argument("--listed", type=int, default=LISTED, help="texts that are kept (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -152,8 +154,8 @@ def main() -> None:
     chosen = numbered[DEVELOPMENT:] if arguments.held_out else numbered[:DEVELOPMENT]
     sites = [site for row, line in chosen[: arguments.rows] for site in sites_of(row, json.loads(line)["answer"])]
     results: dict[str, Any] = {**facts(), "held_out": arguments.held_out, "tokenizers": {}}
-    for name in arguments.tokenizers:
-        reader = SymbolReader(load_tokenizer(name))
+    for name in arguments.readers:
+        reader = load_reader(name)
         found = results["tokenizers"][name] = {}
         for context, whole in (("since_the_equals_before", False), ("whole_solution", True)):
             found[context] = part = measure(reader, sites, whole, arguments.listed)

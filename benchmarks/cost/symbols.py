@@ -1,7 +1,7 @@
 """What reading an expression in symbols costs at an anchor, beside the learned reading.
 
 Each text ends in an expression and `=`, padded with prose to a number of tokens. Timed in turns, for batches of rows:
-`lexer` (`read_expressions`), `grammar` (`evaluate`), and the baseline, `learned`: the token interface's reading with
+`rules` (`read_steps`, on the host), and the baseline, `learned`: the token interface's reading with
 the sizes of the demonstration, and the calculation. The baseline reads two integers; it is timed on the same texts.
 
     python -m benchmarks.cost.symbols --threads 2 --output build/symbols_cost.json
@@ -21,13 +21,10 @@ import torch
 from peft import get_peft_model
 
 from benchmarks.common.measuring import alternating, facts, loops_for, seconds, summary
-from benchmarks.common.symbol_reader import DIGITS, MAX_OPERANDS
 from peft_igc.demo.run import demo_config
 from peft_igc.demo.settings import SETTINGS
-from peft_igc.expressions.grammar import evaluate
-from peft_igc.expressions.reading import read_expressions
-from peft_igc.expressions.symbols import SymbolTokens
 from peft_igc.inference.loading import tiny_base
+from peft_igc.mappings.symbol_reading import read_steps
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import calculate_step
 
@@ -50,28 +47,22 @@ def text_ids(tokenizer: Any, expression: str, length: int, rows: int) -> torch.T
     return torch.tensor([prose[: length - len(end)] + end] * rows)
 
 
-def functions(tokenizer: Any, layer: IGCLayer, ids: torch.Tensor) -> dict[str, Callable[[], object]]:
+def functions(layer: IGCLayer, ids: torch.Tensor) -> dict[str, Callable[[], object]]:
     """What is timed, on one batch."""
     rows, length = ids.shape
-    tokens = SymbolTokens.from_tokenizer(tokenizer)
     valid = torch.ones_like(ids, dtype=torch.bool)
     anchors, since = torch.full((rows,), length - 1), torch.zeros(rows, dtype=torch.int64)
     config, reader = layer.igc_config["default"], layer.igc_input_mapping["default"]
     kept = torch.randn(rows, length, config.reading_dim)
 
-    def lexer() -> Any:
-        return read_expressions(tokens, ids, valid, anchors, since, num_digits=DIGITS, max_operands=MAX_OPERANDS)
-
-    items = lexer().items
-
-    def grammar() -> Any:
-        return evaluate(items, max_operands=MAX_OPERANDS, result_digits=DIGITS)
+    def rules() -> Any:
+        return read_steps(config, config.vocabulary, ids, anchors, since)
 
     def learned() -> Any:
         read = reader(kept, valid, anchors[:, None], ids, since[:, None])
         return calculate_step(config, read.choose(), torch.ones(rows, 1, dtype=torch.bool))
 
-    return {"lexer": lexer, "grammar": grammar, "learned": learned}
+    return {"rules": rules, "learned": learned}
 
 
 @torch.no_grad()
@@ -81,7 +72,7 @@ def measure(tokenizer: Any, layer: IGCLayer, repetitions: int) -> list[dict[str,
     for (name, expression), length, rows in itertools.product(EXPRESSIONS.items(), LENGTHS, ROWS):
         if length > LENGTHS[0] and expression != EXPRESSIONS["2 operands"]:
             continue
-        calls = functions(tokenizer, layer, text_ids(tokenizer, expression, length, rows))
+        calls = functions(layer, text_ids(tokenizer, expression, length, rows))
         loops = {key: loops_for(call, CPU, LEAST) for key, call in calls.items()}
         timed = alternating(
             {key: functools.partial(_milliseconds, calls[key], loops[key]) for key in calls}, repetitions

@@ -25,13 +25,12 @@ import torch
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expression
 from ..data.exact_values import NotAnExpression, ValueLimits
-from ..expressions.reasons import REASON_TEXTS, Reason
-from ..mappings.values_by_rule import ValuesByRule
+from ..mappings.symbol_reading import read_steps
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..numbers.number_runs import NumberTokens, find_runs
-from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import check_tokenizer
+from ..text.refusals import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from .gsm8k_marks import CURRENCY, INTEGER, Mark, plain, read_marks
@@ -129,7 +128,7 @@ def convert(
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
         anchors = chats.anchors(prompt, completion, marks, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
-        names = COLUMNS if config.symbols is None else ALL_COLUMNS
+        names = ALL_COLUMNS if config.has_vocabulary else COLUMNS
         columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
         made.append({"prompt": prompt, "completion": completion, **columns})
     report.rows_out = len(made)
@@ -193,8 +192,7 @@ class _Chats:
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
         check_tokenizer(config.token_table, tokenizer)
-        self.numbers = NumberTokens(TokenTable.from_json(config.number_tokens)) if config.number_tokens else None
-        self.values = None if config.symbols is None else ValuesByRule(config)
+        self.numbers = None if config.token_table is None else NumberTokens(config.token_table)
 
     def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
         """The anchors of a row in order. `marks` determine the length of the numbers to look for."""
@@ -223,9 +221,11 @@ class _Chats:
             reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
-        if self.values is not None and places:
-            text, known = (x.expand(len(places), -1) for x in (ids, valid))
-            values, reasons = self.values(text, known, torch.tensor(places), torch.tensor(since[: len(places)]))
+        if self.config.has_vocabulary and places:
+            at_places = torch.tensor(places), torch.tensor(since[: len(places)])
+            read_there, _ = read_steps(self.config, self.config.vocabulary, ids, *at_places)
+            said = [one for one in read_there if one is not None]
+            values, reasons = [one.value for one in said], [one.reason for one in said]
         anchors = []
         for place, read, value, reason in zip(places, reads, values, reasons, strict=True):
             start, end = (at - begin for at in spans[place])

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..expressions.decimals import canonical
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
 from ..numbers.calculator import Status
+from ..numbers.digits import canonical
 from ..tuner.call import observing
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing

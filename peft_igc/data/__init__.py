@@ -1,14 +1,15 @@
 """Training and test rows: operand columns, generated arithmetic, BIG-bench, chats, worked solutions.
 
 * `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
-* `exact_values`: the value of an expression in a column; `text_reader`: the expression that rules read in a text.
+* `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `chats`, `worked_solutions`, `worked_calculations`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
-It imports `numbers`, `expressions`, torch and, inside the functions that make a dataset, `datasets`. No model and no
-tokenizer. Start with `columns`. Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))"`.
+It imports `numbers`, `expressions`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
+and no tokenizer. Start with `columns`.
+Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))"`.
 """
 
 from .arithmetic import ArithmeticRows, Row

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
+from ..text.pieces import CONTROL
 from .bigbench import parse_question, random_divisor
 from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
-from .exact_values import NotAnExpression, ValueLimits, Worked, work_out, written
+from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
 from .mixture import Mixture
-from .text_reader import CONTROL, expressions_in
 from .wording import symbol_expressions
 from .wording.draw_context import Surrounded
 from .wording.templates import FEW, Templates
@@ -251,7 +251,7 @@ class ArithmeticRows:
         if not _SYMBOLS.search(prompt):  # most prompts, and a search is a thousand times as fast
             return None
         text = f"{CONTROL}{system}{CONTROL}{prompt}{CONTROL}{CONTROL}" if self.conversational else prompt
-        expression = expressions_in([text], self.num_digits, self.max_operands)[0]
+        expression = expression_in(text, self.limits)
         try:
             return None if expression is None else (expression, work_out(expression, self.limits))
         except NotAnExpression:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..expressions.fixed_point import Rounding
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status, evaluate_exactly
 from ..numbers.digits import PAD, encode, parse_number
+from ..text.values import Rounding
 from .exact_values import NotAnExpression, ValueLimits, work_out, written
 
 

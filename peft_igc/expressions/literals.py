@@ -18,10 +18,9 @@ from torch import Tensor
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
 from .alphabet import Symbol
-from .brackets import with_list_marks
 from .names import Name, naming
 from .rules.in_words import VERDICT, Mark, Verdict
-from .stream import Stream, later, stream_of, symbols_in
+from .stream import Stream, later, stream_of, symbols_in, with_list_marks
 from .symbols import SymbolTokens
 from .words import hashes_of
 

@@ -1,7 +1,7 @@
-"""The symbol table: the symbols of every token of a vocabulary, saved with an adapter, and its tensors.
+"""The symbol table: the symbols of every token of a vocabulary, and its tensors.
 
-In: a tokenizer and a `WordList` (`from_tokenizer`), or saved JSON. Out: a `SymbolTable`, host data only, and
-`SymbolTokens`, the same as tensors on each device. The symbols of all tokens stand in one line, so that a long token
+In: a `text.Vocabulary`, or a tokenizer, and a `WordList`. Out: a `SymbolTable`, host data only, and `SymbolTokens`,
+the same as tensors on each device. The symbols of all tokens stand in one line, so that a long token
 costs others nothing. Of the letters of a token only those are kept that can be a piece of a listed word. Try it:
 `pytest tests/expressions/test_symbols.py`
 
@@ -10,32 +10,27 @@ Shapes: V ids of the vocabulary, F symbols of all its tokens together, U words.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from jinja2 import TemplateError
 from torch import Tensor
 
-from ..numbers.vocabulary import special_tokens, token_bytes
+from ..text.vocabulary import Vocabulary
 from .alphabet import Symbol, symbols_of_bytes
 from .names import NAMED
-from .rules.after import automaton
 from .rules.automaton import fake_like, is_fake
 from .rules.in_words import literal_automaton
 from .words import LONGEST_WORD, POWERS, WordList, letters_hash, unit_of
 
 
-__all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens"]
+__all__ = ["FIRST_MONEY", "SymbolTable", "SymbolTensors", "SymbolTokens", "symbol_tokens"]
 
 FIRST_MONEY = 1000  # number of the first unit of money
 FIRST_DIGIT = 128  # the byte of digit 0; other symbols have their code
 _FOREIGN = 0x2545F4914F6CDD1D  # of letters that are no piece of a listed word: each token has its own hash
-_MESSAGE = "\N{END OF PROOF}"  # in no template
 _LONGEST_TOKEN = 255  # symbols of a token; of a longer one the first and last are kept, with an unknown one between
 
 
@@ -50,11 +45,7 @@ class SymbolTable:
         words: The words that are known.
         header: Ids of the tokens that name the role before a user's message, from the control token on, if the chat
             template names it in words, as in `<|im_start|>user`. All of them count as control tokens, because the name
-            of a role is no word of the message; the line's end after them stays one. Empty for other templates, and
-            in tables that were saved without it.
-
-    Raises:
-        ValueError: The fields contradict each other.
+            of a role is no word of the message; the line's end after them stays one. Empty for other templates.
     """
 
     codes: bytes
@@ -62,15 +53,6 @@ class SymbolTable:
     pieces: Mapping[str | bytes, tuple[int, ...]]
     words: WordList
     header: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if sum(self.sizes) != len(self.codes):
-            raise ValueError(f"`sizes` has {sum(self.sizes)} symbols, but `codes` has {len(self.codes)}. {_CURE}")
-        last = max((place for places in self.pieces.values() for place in places), default=-1)
-        if last >= len(self.codes):
-            raise ValueError(f"`pieces` names symbol {last}, but `codes` has {len(self.codes)}. {_CURE}")
-        if not all(0 <= token < len(self.sizes) for token in self.header):
-            raise ValueError(f"`header={self.header}` has ids that are not in 0..{len(self.sizes) - 1}. {_CURE}")
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, words: WordList | None = None) -> SymbolTable:
@@ -80,15 +62,13 @@ class SymbolTable:
             tokenizer: Its vocabulary is read; nothing is tokenized but a few probes.
             words: The words that are known; None means those of all languages of the package.
         """
-        unknown = tokenizer.unk_token_id
-        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-        table = cls.from_texts(
-            token_bytes(tokenizer),
-            special_tokens(tokenizer),
-            [] if unknown is None or unknown in ends else [unknown],
-            words or WordList.of(),
-        )
-        return replace(table, header=_user_header(tokenizer))
+        return cls.from_vocabulary(Vocabulary.from_tokenizer(tokenizer), words)
+
+    @classmethod
+    def from_vocabulary(cls, known: Vocabulary, words: WordList | None = None) -> SymbolTable:
+        """The table of a vocabulary, with the words of all languages of the package unless others are given."""
+        table = cls.from_texts(known.tokens, known.control, known.unknown, words or WordList.of())
+        return replace(table, header=known.header)
 
     @classmethod
     def from_texts(
@@ -123,63 +103,6 @@ class SymbolTable:
                 codes.append(FIRST_DIGIT + value if symbol in (Symbol.ZERO, Symbol.DIGIT) else symbol)
             sizes.append(min(size, _LONGEST_TOKEN))
         return cls(bytes(codes), bytes(sizes), {piece: tuple(at) for piece, at in pieces.items()}, words)
-
-    def to_json(self) -> dict[str, Any]:
-        """The table as JSON values; pieces of characters are written as `0x` and their bytes."""
-        return {
-            "codes": base64.b64encode(zlib.compress(self.codes, 9)).decode("ascii"),
-            "sizes": base64.b64encode(zlib.compress(self.sizes, 9)).decode("ascii"),
-            "pieces": {
-                f"0x{piece.hex()}" if isinstance(piece, bytes) else piece: list(at)
-                for piece, at in self.pieces.items()
-            },
-            "words": {name: list(words) for name, words in self.words.classes.items()},
-            "header": list(self.header),
-        }
-
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> SymbolTable:
-        """The table that was saved by `to_json`.
-
-        Raises:
-            ValueError: `saved` has other keys or types, is damaged, or contradicts itself.
-        """
-        names = {"codes", "sizes", "pieces", "words", "header"}
-        if not isinstance(saved, Mapping) or {*saved, "header"} != names:
-            got = sorted(map(str, saved)) if isinstance(saved, Mapping) else type(saved).__name__
-            raise ValueError(f"A symbol table has the keys {sorted(names)}, got {got}. {_CURE}")
-        try:
-            codes, sizes = (
-                zlib.decompress(base64.b64decode(saved[name], validate=True)) for name in ("codes", "sizes")
-            )
-            pieces = {
-                bytes.fromhex(piece[2:]) if piece.startswith("0x") else piece: tuple(map(int, at))
-                for piece, at in saved["pieces"].items()
-            }
-            words = WordList({name: tuple(words) for name, words in saved["words"].items()})
-            header = saved.get("header", [])
-            if not isinstance(header, list) or not all(type(token) is int for token in header):
-                raise TypeError(f"`header` is {header!r}, not a list of ids")
-        except (binascii.Error, zlib.error, AttributeError, TypeError) as error:
-            raise ValueError(f"The symbol table is damaged ({error}). {_CURE}") from error
-        return cls(codes, sizes, pieces, words, tuple(header))
-
-
-def _user_header(tokenizer: Any) -> tuple[int, ...]:
-    """`SymbolTable.header` of a tokenizer's chat template; empty if it has none, or takes no message of a user."""
-    if not getattr(tokenizer, "chat_template", None):
-        return ()
-    try:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False)
-    except (TemplateError, TypeError, ValueError):  # it wants a system prompt, parts of messages, or a name
-        return ()
-    before, message, _ = text.partition(_MESSAGE)
-    ids = tokenizer(before, add_special_tokens=False)["input_ids"] if message else []
-    while ids and not tokenizer.decode(ids[-1:]).strip():
-        ids = ids[:-1]
-    control = special_tokens(tokenizer)
-    last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
-    return tuple(ids[last:]) if len(ids) - last > 1 else ()
 
 
 def _substrings(words: Iterable[str]) -> set[str]:
@@ -221,7 +144,6 @@ class SymbolTokens:
         self.table = table
         self.size = len(table.sizes)  # V
         self.header = table.header
-        self.rules = automaton()
         self.literal_rules = literal_automaton()
         self._host = _tensors_of(table)
         self._made: dict[torch.device, SymbolTensors] = {torch.device("cpu"): self._host}
@@ -236,7 +158,6 @@ class SymbolTokens:
 
     def on(self, device: torch.device) -> SymbolTensors:
         """The table's tensors on a device."""
-        self.rules.on(device)
         self.literal_rules.on(device)
         if is_fake():
             return SymbolTensors(*(fake_like(tensor, device) for tensor in self._host))
@@ -246,6 +167,12 @@ class SymbolTokens:
             if not torch.compiler.is_compiling():  # a tensor of a graph must not be kept
                 self._made[device] = made
         return made
+
+
+@functools.lru_cache(maxsize=4)  # takes seconds for the largest vocabularies
+def symbol_tokens(vocabulary: Vocabulary) -> SymbolTokens:
+    """The symbols of a vocabulary, with the words of all languages of the package; recent ones are kept."""
+    return SymbolTokens(SymbolTable.from_vocabulary(vocabulary))
 
 
 def _tensors_of(table: SymbolTable) -> SymbolTensors:
@@ -288,6 +215,3 @@ def _tensors_of(table: SymbolTable) -> SymbolTensors:
         },
         powers=torch.tensor(POWERS, dtype=torch.int64, device="cpu"),
     )
-
-
-_CURE = "Create it again: `SymbolTable.from_tokenizer(tokenizer)`."

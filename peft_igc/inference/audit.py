@@ -23,9 +23,9 @@ from typing import Any
 
 import torch
 
-from ..expressions.reasons import Reason
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
+from ..text.refusals import Reason
 from ..tuner.call import observing
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config, active_layer
@@ -266,11 +266,11 @@ def _read_step(
     said: dict[str, Any] = {}
     if step.ruling is not None:
         n, start = row * step.anchors.shape[1] + index, int(step.first)
-        said["reason"], culprit = Reason(int(step.ruling.reason[n])), int(step.ruling.culprit[n])
-        said["culprit"] = tokenizer.decode([ids[start + culprit]]) if culprit >= 0 else None
-        if bool(step.ruling.ruled[n]):
-            first, last = (start + int(x[n]) for x in (step.ruling.expression.first, step.ruling.expression.last))
-            said["expression"] = tokenizer.decode(ids[first : last + 1]).strip()
+        said["reason"], culprit = Reason(int(step.ruling.reason[n])), step.ruling.culprit_of(n)
+        said["culprit"] = culprit and tokenizer.decode(ids[start + culprit[0] : start + culprit[1] + 1])
+        read = step.ruling.said_of(n)
+        if read is not None and read.ruled:
+            said["expression"] = tokenizer.decode(ids[start + read.first : start + read.last + 1]).strip()
     if said.get("reason") == Reason.NO_EXPRESSION:
         said["reason"], said["culprit"] = Reason.NONE, None
     return ReadStep(

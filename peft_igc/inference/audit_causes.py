@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..data.bigbench import OPERATION_NAMES, parse_question
-from ..expressions.reasons import REASON_TEXTS, Reason
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..text.refusals import REASON_TEXTS, Reason
 
 
 __all__ = ["CAUSES", "Cause", "Expected", "ReadStep", "Writes", "cause_of", "expected_of", "is_right", "plain_number"]

@@ -24,9 +24,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from ..tuner.base_model import TINY, TINY_ADAPTER_FOLDER, TINY_FOLDER
 from ..tuner.config import IGCConfig
 from ..tuner.saving.adapter_files import FILE_KEY
+from ..tuner.saving.saved_fields import OldFormatError
 
 
-MOST_CONFIG = 1 << 26  # bytes of a config; with a token table it has some ten thousand
+MOST_CONFIG = 1 << 26  # bytes of a config; it has some ten thousand at most
 MOST_SAID = 400  # characters of another package's error, which may quote a value of any size
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
@@ -252,12 +253,14 @@ def read_config(folder: Path) -> PeftConfig:
         config = PeftConfig.from_pretrained(str(folder))
         if config.peft_type is None:
             raise KeyError("peft_type")
+    except OldFormatError as error:
+        raise OldFormatError(error.version, str(folder)) from None
     except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
         said = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
         said = said if len(said) <= MOST_SAID else said[:MOST_SAID] + "..."
         raise ValueError(f"`{path}` cannot be read: {said.rstrip('.')}. Copy the folder again.") from error
     if isinstance(config, IGCConfig):
-        config.loaded_from = str(folder)
+        config = IGCConfig.from_pretrained(str(folder))
     return config
 
 

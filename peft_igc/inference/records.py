@@ -16,16 +16,13 @@ from typing import Any
 
 import torch
 
-from ..expressions.decimals import canonical
-from ..expressions.grammar import reductions
-from ..expressions.items import Items
-from ..expressions.reasons import Reason
 from ..mappings.readings import Choice, Pointing, Reading, two_places
 from ..mappings.symbol_steps import Ruling
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, canonical
 from ..numbers.number_runs import NumberTokens, Runs, find_runs
 from ..numbers.token_table import PADDING
+from ..text.refusals import Reason
 from ..tuner.config import IGCConfig
 from ..tuner.step_log import EXPLANATIONS, number_text, reason_of
 from ..tuner.steps import Step
@@ -86,13 +83,13 @@ class TracedStep:
         expression: the expression in symbols that the rules read, or None if the network pointed at the operands.
         reductions: the steps in which it was evaluated, such as `4 * 5 = 20`.
         refusal: why there is no result although one may have been asked for, or None.
-        culprit: the text of the token that caused the refusal, or None.
+        culprit: the text that caused the refusal, or None.
         row: the text's row in its batch.
         anchor: the text of the anchor's token.
         operator_runner_up: the second most probable operator.
         operator_runner_up_probability: its probability, in 0..1.
         reason: why nothing is written, a key of `tuner.step_log.EXPLANATIONS`; None if the status is `ok`.
-        culprit_position: position of the token that caused the refusal, or None.
+        culprit_position: position of its first token, or None.
         expression_span: positions of the first and the last token of the expression, or None.
         spans: the same of each number that was read; empty in the hidden interface, which reads no tokens.
     """
@@ -229,7 +226,7 @@ def step_record(
     none, status = len(asked) - 1, Status(int(step.result.status[row, index]))
     result = (x[row, index : index + 1].cpu() for x in (step.result.digits, step.result.sign, step.result.scale))
     runs = None if tokens is None else find_runs(tokens, window[None], window[None] != PADDING, 1)
-    by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, config, spell)
+    by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, spell)
     reason = reason_of(config, step, row, index)
     return TracedStep(
         position=position,
@@ -256,25 +253,22 @@ def _symbol(config: IGCConfig, operator: int) -> str:
 
 
 def _by_rule(
-    ruling: Ruling, index: int, start: int, window: Sequence[int | None], config: IGCConfig, spell: Spell
+    ruling: Ruling, index: int, start: int, window: Sequence[int | None], spell: Spell
 ) -> dict[str, Any]:
     """The fields of a `TracedStep` that the rules give; `start` is the position of the window's first token."""
-    reason, culprit = Reason(int(ruling.reason[index])), int(ruling.culprit[index])
+    reason, culprit, said = Reason(int(ruling.reason[index])), ruling.culprit_of(index), ruling.said_of(index)
     found: dict[str, Any] = {}
-    if bool(ruling.ruled[index]):
-        first, last = (int(x[index]) for x in (ruling.expression.first, ruling.expression.last))
+    if said is not None and said.ruled:
+        first, last = said.first, said.last
         found["expression"] = spell([token for token in window[first : last + 1] if token is not None]).strip()
         found["expression_span"] = (start + first, start + last)
-        items = Items(*(x[index : index + 1] for x in ruling.expression.items))
-        names = ("max_operands", "result_digits", "decimal_places", "rounding", "division")
-        steps = reductions(items, **{name: getattr(config, name) for name in names})[0]
         found["reductions"] = tuple(
-            f"{one.left} {one.symbol} {one.right} = {'refused' if one.result is None else one.result}" for one in steps
+            f"{one} = refused" if one.result is None else str(one) for one in said.found.reductions
         )
-    if reason not in (Reason.NONE, Reason.NO_EXPRESSION):
-        token = window[culprit] if 0 <= culprit < len(window) else None
-        found["culprit"] = None if token is None else spell([token])
-        found["culprit_position"] = start + culprit if culprit >= 0 else None
+    if culprit is not None and reason not in (Reason.NONE, Reason.NO_EXPRESSION):
+        tokens = [token for token in window[culprit[0] : culprit[1] + 1] if token is not None]
+        found["culprit"] = spell(tokens) if tokens else None
+        found["culprit_position"] = start + culprit[0]
     return found
 
 

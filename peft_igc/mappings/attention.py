@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..expressions.fixed_point import may_look
+from ..numbers.digits import may_look
 
 
 class Attention(nn.Module):

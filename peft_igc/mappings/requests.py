@@ -19,7 +19,7 @@ from ..expressions.symbols import FIRST_MONEY
 from ..expressions.words import hashes_of
 from ..numbers.digits import PAD
 from ..numbers.number_runs import shifted
-from ..numbers.token_table import EMBEDDED
+from ..numbers.token_table import EMBEDDED, PADDING
 from .certain_operations import Certain, certain_operation, is_polite, misread, subtracts_both, verb_before
 from .readings import Choice, Pointing, two_places
 
@@ -45,6 +45,9 @@ _PARTS = hashes_of(
     "dividend divisor minuend subtrahend addend addends summand summands numerator denominator multiplier multiplicand"
 )
 _BE, _WHICH = hashes_of("is are s"), hashes_of("what which")
+# Bits of `Literals.names`.
+_COMPARISON = [name.bit_length() - 1 for name in (Name.THAN, Name.LESS, Name.HOW)]
+_SUBTRACTION = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
 _CALLED = hashes_of("called named name identify find whats")
 
 
@@ -55,18 +58,21 @@ class Context(NamedTuple):
         ids: [N, n] int64.
         valid: [N, n] bool, False for padding.
         anchor, since: [N] int64, indices of the last and the first token that each step reads.
+        rows: [B, n] int64, the rows of `ids` each once, with `PADDING` where nothing is valid.
     """
 
     ids: torch.Tensor
     valid: torch.Tensor
     anchor: torch.Tensor
     since: torch.Tensor
+    rows: torch.Tensor
 
     @classmethod
     def of(cls, ids: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> Context:
         """From ids and valid [B, n], anchors and since [B, A]; an anchor of -1 reads nothing."""
+        rows = ids.masked_fill(~valid, PADDING)
         ids, valid = (x.repeat_interleave(anchors.shape[1], 0) for x in (ids, valid))
-        return cls(ids, valid, anchors.flatten(), since.flatten())
+        return cls(ids, valid, anchors.flatten(), since.flatten(), rows)
 
     @property
     def read(self) -> torch.Tensor:
@@ -315,7 +321,7 @@ def _unlike(
     assigned = (found.assigned & turn).any(1)
     vague = (operators > 1) | (assigned & ~possible.any(1)) | ((found.variable & turn).any(1) & ~assigned)
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
-    than, less, how = (bits[:, name.bit_length() - 1] for name in (Name.THAN, Name.LESS, Name.HOW))
+    than, less, how = (bits[:, at] for at in _COMPARISON)
     unordered = found.difference.any(1) & ~found.link.any(1)
     unordered |= subtracts & (_how_many_more(found, before) & turn).any(1)
     # `By how much is 89 more than 45?` asks for the distance, and `How much is 89 more than 45?` for one or the other.
@@ -335,8 +341,7 @@ def _named_behind(found: Literals, chosen: torch.Tensor, turn: torch.Tensor) -> 
 
     Not where letters stand for the numbers: `x = 5, y = 12. What is x minus y?`
     """
-    bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
-    named = found.names[..., bits].any(2) & turn
+    named = found.names[..., _SUBTRACTION].any(2) & turn
     first = torch.where(named, torch.arange(named.shape[1], device=named.device), named.shape[1]).amin(1)
     letters = ((found.assigned | found.variable | (found.formula > 0)) & turn).any(1)
     return (first > chosen.amax(1)) & named.any(1) & ~letters
@@ -365,8 +370,7 @@ def _only_signs(
     Arguments as of `_unlike`, and the chosen numbers [N, 2] with their signs.
     """
     subtracts = operator == (config.operations.index("-") if "-" in config.operations else -1)
-    bits = [name.bit_length() - 1 for name in (Name.SUBTRACTION, Name.MAYBE_SUBTRACTION)]
-    named = found.names[..., bits].any(2) & turn
+    named = found.names[..., _SUBTRACTION].any(2) & turn
     named = (named & ~shifted(named, 1)).sum(1)  # a word may have several tokens
     word, before = (found.lead[..., at].gather(1, chosen) == _MINUS for at in (0, 1))
     worded = word & (signs == 1)

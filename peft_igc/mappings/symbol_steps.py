@@ -4,7 +4,7 @@ In: the text, the reading at each anchor, and the result that the network alone 
 written, and for each step the reason of a refusal with the token that caused it. Token interface only.
 
 * An expression in symbols that ends at the anchor, or that is the only numeric thing of its context: the rules of
-  `expressions` decide operands and operators. If it stands among words, the network decides whether arithmetic is
+  `text` decide operands and operators. If it stands among words, the network decides whether arithmetic is
   asked, unless it has more than two numbers and ends at the anchor.
 * Symbols that may be a date, a range or a score: the rules and the network have to find the same.
 * No expression in symbols: the network points at two numbers and names the operation. A sign in symbols comes from the
@@ -22,108 +22,65 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..expressions.grammar import Evaluated, evaluate
-from ..expressions.items import Item
-from ..expressions.reading import ExpressionReading, read_expressions
-from ..expressions.reasons import Reason
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
+from ..text.refusals import Reason
 from .readings import Pointing
 from .requests import Context, Surroundings
+from .symbol_reading import FIELDS, Said, read_steps
 
+
+__all__ = ["Ruling", "decided", "decided_by_rule", "ruling"]
 
 SURE = 0.98  # of the network that a calculation is asked, where numbers beside a slash might be a rate
-LONG = 7  # digits: no date, score or size has as many, nor have both parts of a telephone number
-MOST_COMPILED = 2  # operands of an expression in a compiled graph
-_OPERATORS = {  # the items that need an operation
-    "+": (Item.PLUS,),
-    "-": (Item.MINUS,),
-    "*": (Item.TIMES, Item.POWER, Item.OF),
-    "/": (Item.DIVIDE, Item.PERCENT),
-}
 
 
 class Ruling(NamedTuple):
     """What the rules say of N steps.
 
     Attributes:
-        expression: the expression in symbols of each step.
-        value: its value.
+        said: what the text of each step says in symbols, None without an anchor; nothing in a compiled graph.
         ruled: [N] bool, the rules decide operands and operators.
+        reaches: [N] bool, an expression ends at the anchor with an equals sign.
+        plain: [N] bool, the expression has two integers and one of the four operations, as in the rows of training.
+        clear: [N] bool, it is no date, score or size, whatever its signs.
         reason: [N] int64, a `Reason`: why there is no result; `NO_EXPRESSION` where the network decides.
         culprit: [N] int64, index of the token that caused the refusal, -1 for none.
+        value: [N, ..] the value of the expression; its status is -1 where the rules do not decide and have no value
+            that the network may agree with.
         stated: [N] bool, the text states one calculation, in symbols or in words, so that it is likelier that one is
             asked (`stated_odds`).
     """
 
-    expression: ExpressionReading
-    value: Evaluated
+    said: tuple[Said | None, ...]
     ruled: torch.Tensor
+    reaches: torch.Tensor
+    plain: torch.Tensor
+    clear: torch.Tensor
     reason: torch.Tensor
     culprit: torch.Tensor
+    value: Result
     stated: torch.Tensor
+
+    def said_of(self, step: int) -> Said | None:
+        """What the text of a step says; None without an anchor, and in a compiled graph."""
+        return self.said[step] if self.said else None
+
+    def culprit_of(self, step: int) -> tuple[int, int] | None:
+        """The first and the last token of what caused the refusal of a step, None for nothing."""
+        last, said = int(self.culprit[step]), self.said_of(step)
+        if last < 0:
+            return None
+        return said.culprit if said is not None and said.culprit[1] == last else (last, last)
 
 
 def ruling(config: Any, reader: Any, context: Context) -> Ruling:
-    """Reads and evaluates the expressions in symbols of N steps; `config` is an `IGCConfig`.
-
-    While a graph is compiled, an expression of more than `MOST_COMPILED` operands is refused.
-    """
-    # Each further operand adds more than a thousand nodes to a compiled graph.
-    most = MOST_COMPILED if torch.compiler.is_compiling() else config.max_operands
-    expression = read_expressions(reader.symbols, *context, num_digits=config.num_digits, max_operands=most)
-    value = evaluate(
-        expression.items,
-        max_operands=most,
-        result_digits=config.result_digits,
-        decimal_places=config.decimal_places,
-        rounding=config.rounding,
-        division=config.division,
-    )
-    reason, culprit = expression.reason, expression.culprit
-    absent = _OPERATORS.keys() - set(config.operations)
-    missing = [int(item) for symbol in sorted(absent) for item in _OPERATORS[symbol]]
-    for item in missing:
-        lacks = (expression.items.kind == item).any(1) & (reason == int(Reason.NONE))
-        reason = torch.where(lacks, int(Reason.MALFORMED), reason)
-    ruled = expression.found & (reason == int(Reason.NONE))
-    reason = torch.where(ruled, value.reason, reason)
-    if not config.decimals:  # they are calculated, but the writing was not trained on them
-        reason = torch.where(ruled & (reason == int(Reason.NONE)) & (value.scale > 0), int(Reason.INEXACT), reason)
-    return Ruling(expression, value, ruled, reason, culprit, ruled)
-
-
-def _is_plain(said: Ruling) -> torch.Tensor:
-    """[N] bool, the expression has two integers and one of the four operations, as in the rows of training."""
-    items = said.expression.items
-    other = torch.zeros_like(items.kind, dtype=torch.bool)
-    for item in (Item.POWER, Item.PERCENT, Item.OF):
-        other |= items.kind == int(item)
-    return (said.value.operands == 2) & (items.scale.amax(1) == 0) & ~other.any(1)
-
-
-def _is_no_rate(said: Ruling, result: Result) -> torch.Tensor:
-    """[B, A] bool, for two numbers joined by a slash: the first one has three digits and more, and contains the other
-    one three times and more.
-
-    So it is no date, no score such as `95/100`, and hardly a pair of measures such as `120/80`. A sign between two
-    numbers without spaces stays a range unless both are long: `1914-18`, `747-400`, `555-0199`.
-
-    Args:
-        said: the ruling on N steps.
-        result: [B, A, ..] of the two numbers.
-    """
-    items = said.expression.items
-    divided = (items.kind == int(Item.DIVIDE)).any(1) & (items.digits[:, 0, 2] != PAD)
-    first, more = result.digits[..., 0], result.digits[..., 1:2].ne(PAD).any(-1)
-    return divided.view(first.shape) & (result.sign == 0) & (first != PAD) & (more | (first > 2))
-
-
-def _is_long(said: Ruling) -> torch.Tensor:
-    """[N] bool, all numbers have `LONG` digits and more, so that they are no date, score, size or measure."""
-    items = said.expression.items
-    long = items.digits[..., LONG - 1 :].ne(PAD).any(-1)  # False if numbers have fewer digits at most
-    return (long | (items.kind != int(Item.NUMBER))).all(1)
+    """Reads the expressions in symbols of N steps on the host; `config` is an `IGCConfig`."""
+    said, packed = read_steps(config, reader.vocabulary, context.rows, context.anchor, context.since)
+    ruled, reaches, plain, clear = packed[:, :4].bool().unbind(1)
+    reason, culprit, status, sign, scale = packed[:, 4:FIELDS].unbind(1)
+    value = Result(packed[:, FIELDS:], sign, status, scale)
+    return Ruling(said, ruled, reaches, plain, clear, reason, culprit, value, ruled)
 
 
 def _asked(config: Any, said: Ruling, reading: Pointing) -> torch.Tensor:
@@ -131,14 +88,12 @@ def _asked(config: Any, said: Ruling, reading: Pointing) -> torch.Tensor:
     form than those of training."""
     chances = reading.operator.softmax(-1)  # [B, A, K + 1]
     asked = (chances.argmax(-1) < len(config.operations)) & (1 - chances[..., -1] >= config.confidence)
-    return asked | (said.expression.reaches & ~_is_plain(said)).view(asked.shape)
+    return asked | (said.reaches & ~said.plain).view(asked.shape)
 
 
 def _values(said: Ruling, shape: torch.Size) -> Result:
     """The values of the expressions of [B, A] steps."""
-    status = torch.where(said.reason == int(Reason.INEXACT), int(Status.INEXACT), said.value.status)
-    digits, sign, scale = said.value.digits, said.value.sign, said.value.scale
-    return Result(digits.view(*shape, -1), sign.view(shape), status.view(shape), scale.view(shape))
+    return Result(*(x.view(*shape, *x.shape[1:]) for x in said.value))
 
 
 def _emptied(result: Result) -> Result:
@@ -180,19 +135,18 @@ def decided(
     same = (result.status == value.status) & (result.sign == value.sign) & (value.scale == 0)
     same &= (result.digits == value.digits).all(-1)
     sure = 1 - reading.operator.softmax(-1)[..., -1] >= max(SURE, config.confidence)
-    no_look_alike = _is_no_rate(said, result) | _is_long(said).view(shape)
-    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (no_look_alike & sure))
+    agreed = (reason == int(Reason.LOOK_ALIKE)) & (around.apart | (said.clear.view(shape) & sure))
     # The network may excuse further numbers of an expression in symbols, too, if it reads the same one.
     agreed |= (reason == int(Reason.OTHER_NUMBER)) & around.alone
     agreed &= ~around.applied
     agreed |= (reason == int(Reason.NOT_UNDERSTOOD)) & around.told & around.apart & around.alone
-    agreed &= _is_plain(said).view(shape) & same & legible & (around.further < 0)
+    agreed &= said.plain.view(shape) & same & legible & (around.further < 0)
     asked = _asked(config, said, reading) | around.bare
     by_rule = torch.where(asked & legible, value.status, int(Status.NONE))
     # Two numbers joined by symbols that the rules refuse are no request in words: `a 50/50 chance`, `a[9-1]`.
     in_words = (reason == int(Reason.NO_EXPRESSION)) | around.worded
     by_symbols = (reason == int(Reason.LOOK_ALIKE)) | (reason == int(Reason.OTHER_NUMBER))
-    reaches = said.expression.reaches.view(shape) & ~around.closed
+    reaches = said.reaches.view(shape) & ~around.closed
     learned = ~ruled & ~reaches & ~by_symbols & in_words
     # The difference between 3 and 5 is 2 for some, and -2 for others.
     unclear = around.contradicted | (around.unordered & (result.sign == 1)) | around.spelled | around.negated

@@ -18,11 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..expressions.symbols import SymbolTokens
+from ..expressions.symbols import SymbolTokens, symbol_tokens
 from ..numbers.digits import PAD
 from ..numbers.number_runs import NumberTokens, find_runs, numbers_aside, sentences
 from ..numbers.spelling import ENDS, Spelled
 from ..numbers.token_table import EMBEDDED
+from ..text.vocabulary import Vocabulary
 from .attention import Block, batches, float_logits, one_batch, rms
 from .layer_mix import LayerMix
 from .readings import NEVER, Pointing, concatenate, two_places
@@ -36,7 +37,7 @@ class TokenInputMapping(nn.Module):
 
     Args:
         hidden_size: H.
-        tokens: The token table.
+        tokens: The token table, for a network that reads without rules. None: `know` sets it with the vocabulary.
         num_digits: D.
         num_operations: K.
         dim: d, the width of the encoder and of the compressed states.
@@ -45,10 +46,14 @@ class TokenInputMapping(nn.Module):
         ffn: Hidden width of the feed-forward layers.
         max_distance: Maximum of W; earlier places are not read.
         layers_read: Number of decoder layers whose outputs `mix` makes one.
-        symbols: The symbol table for the rules that read expressions; None if the network alone reads.
         excuses: Whether it judges which further numbers are unrelated to the calculation.
         whole_sentences: Whether numbers before a context are aside if they are in its first sentence, for contexts
             that may begin within a sentence.
+
+    Attributes:
+        vocabulary: The texts of the tokens; None if the network alone reads.
+        symbols: The same as symbols, for the rules.
+        characters: [n] uint8, the bytes of the vocabulary, which are saved with the weights.
     """
 
     RELATIVE = 32  # places to each side with a relative position bias of their own
@@ -57,7 +62,7 @@ class TokenInputMapping(nn.Module):
     def __init__(
         self,
         hidden_size: int,
-        tokens: NumberTokens,
+        tokens: NumberTokens | None,
         num_digits: int,
         num_operations: int,
         *,
@@ -67,13 +72,16 @@ class TokenInputMapping(nn.Module):
         ffn: int,
         max_distance: int,
         layers_read: int = 1,
-        symbols: SymbolTokens | None = None,
         excuses: bool = False,
         whole_sentences: bool = False,
     ) -> None:
         super().__init__()
-        self.tokens, self.symbols, self.num_digits = tokens, symbols, num_digits
-        self.max_distance, self.whole_sentences = max_distance, whole_sentences
+        self.num_digits, self.max_distance, self.whole_sentences = num_digits, max_distance, whole_sentences
+        self._tokens = tokens
+        self.vocabulary: Vocabulary | None = None
+        self.symbols: SymbolTokens | None = None
+        self.characters: torch.Tensor | None
+        self.register_buffer("characters", None if tokens else torch.zeros(0, dtype=torch.uint8))
         self.mix = LayerMix(layers_read) if layers_read > 1 else None
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.embedded_compression = nn.Linear(hidden_size, dim)
@@ -97,6 +105,23 @@ class TokenInputMapping(nn.Module):
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
+
+    def know(self, vocabulary: Vocabulary, tokens: NumberTokens) -> None:
+        """Sets what is known of the tokens: their texts, and how they spell numbers."""
+        assert self.characters is not None
+        saved = torch.frombuffer(bytearray(vocabulary.to_bytes()), dtype=torch.uint8)
+        self.characters = saved.to(self.characters.device)
+        self.vocabulary, self.symbols, self._tokens = vocabulary, symbol_tokens(vocabulary), tokens
+
+    @property
+    def tokens(self) -> NumberTokens:
+        """How the tokens spell numbers."""
+        if self._tokens is None:
+            raise ValueError(
+                "The adapter has no vocabulary, which is saved with its weights. Load them, or make its config with "
+                "`IGCConfig.from_tokenizer(tokenizer)`."
+            )
+        return self._tokens
 
     def read_two_digits(self) -> None:
         """Biases the operator so that random weights calculate wherever there are two numbers (for tests)."""

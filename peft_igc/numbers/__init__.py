@@ -2,11 +2,11 @@
 
 * `digits`: the number format, integers as left-aligned digit tensors.
 * `calculator`: exact arithmetic on digit tensors, with a status for every result.
-* `vocabulary`, `token_table`, `tokenizer_profile`: the digits that each token of a tokenizer spells.
+* `token_table`, `tokenizer_profile`: the digits that each token of a tokenizer spells.
 * `number_runs`: the numbers of a text, from its token ids.
 * `spelling`: the token that continues a result at each position of a text.
 
-Imports nothing else of the package, and torch. Start with `digits`, then `calculator`. The place of both in the method
+Imports `text` and torch. Start with `digits`, then `calculator`. The place of both in the method
 is described in `docs/how_it_works.md`. Try it: `pytest tests/numbers`
 """
 

@@ -15,11 +15,12 @@ number of leading dimensions.
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from ..text.values import Division
 from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
 
 
@@ -41,7 +42,6 @@ __all__ = [
 
 NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
 
-Division = Literal["exact", "floor", "trunc"]
 
 
 class Status(enum.IntEnum):

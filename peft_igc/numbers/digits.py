@@ -20,10 +20,12 @@ from torch import Tensor
 __all__ = [
     "NUM_CLASSES",
     "PAD",
+    "canonical",
     "decode",
     "encode",
     "is_number",
     "length",
+    "may_look",
     "parse_number",
     "to_left_aligned",
     "to_right_aligned",
@@ -189,3 +191,35 @@ def to_left_aligned(right: Tensor) -> Tensor:
     leading_zeros = ((right != 0).cumsum(-1) == 0).sum(-1).clamp(max=width - 1)  # [...]; zero keeps one digit
     source = torch.arange(width, device=right.device) + leading_zeros.unsqueeze(-1)  # [..., D]
     return torch.where(source < width, right.gather(-1, source.clamp(max=width - 1)), PAD)
+
+
+def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
+    """Writes decimals as text, such as `"-12.5"`: no zeros after the last place, one zero before a bare point.
+
+    Args:
+        digits: [..., D] integer, left-aligned, 0..9 or `PAD`.
+        sign: [...] integer, 0 or 1.
+        scale: [...] integer, at least 0, digits after the point.
+
+    Returns:
+        One text per number, in row-major order.
+
+    Raises:
+        ValueError: A number is malformed, see `decode`, or a scale is negative.
+    """
+    texts = []
+    for number, places in zip(decode(digits, sign), scale.flatten().tolist(), strict=True):
+        if places < 0:
+            raise ValueError(f"`scale` must be at least 0, got {places}.")
+        text = number.lstrip("-").rjust(places + 1, "0")
+        point = len(text) - places
+        part = text[point:].rstrip("0")
+        texts.append("-" * number.startswith("-") + text[:point] + ("." + part if part else ""))
+    return texts
+
+
+def may_look(tensor: Tensor) -> bool:
+    """Whether the host may read values of a tensor: not while it is compiled, captured or has no values."""
+    if torch.compiler.is_compiling() or type(tensor) is not Tensor:  # fake tensors are of a subclass
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())

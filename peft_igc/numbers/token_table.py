@@ -1,8 +1,9 @@
 """The token table: which tokens of a vocabulary spell digits, and how every other token affects an adjacent number.
 
-In: the text of each token (`edges_of`, `flags_of`), or saved JSON. Out: a `TokenTable`, which holds host data only;
-see `number_runs` for its tensors. The table is saved in an adapter's config, so loading an adapter needs no tokenizer.
-It does not query tokenizers, see `tokenizer_profile`. Try it: `pytest tests/numbers/test_token_table.py`
+In: a `text.Vocabulary` and the few facts about numbers that it does not tell (`from_vocabulary`), or a whole table as
+JSON. Out: a `TokenTable`, which holds host data only; see `number_runs` for its tensors. An adapter saves facts and
+vocabulary, so loading one needs no tokenizer. Nothing here queries tokenizers, see `tokenizer_profile`. Try it:
+`pytest tests/numbers/test_token_table.py`
 
 Each token has a first and a last edge, the sides on which it may touch a number. Edges are an allow list: a character
 that is not known to leave a number intact (a letter, `%`, `^`, a superscript, a digit of another script, part of a
@@ -13,21 +14,20 @@ from __future__ import annotations
 
 import base64
 import enum
+import functools
 import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
+
 
 __all__ = ["CLOSE", "EMBEDDED", "PADDING", "POINTED", "STOP", "UNSEEN", "Edge", "TokenTable", "edges_of", "flags_of"]
-
-# Ids of positions whose token is not known. All other ids are those of the tokenizer.
-EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
-UNSEEN = -2  # processed while the adapter was off: may end or begin with a part of a number, or hold several
-PADDING = -3  # not text
+__all__ += ["edges_of_all", "numeric_tokens", "points_of"]
 
 
 class Edge(enum.IntEnum):
@@ -161,6 +161,46 @@ class TokenTable:
         return saved
 
     @classmethod
+    def from_vocabulary(cls, vocabulary: Vocabulary, facts: Mapping[str, Any]) -> TokenTable:
+        """The table of a vocabulary; a recent one is kept.
+
+        Args:
+            vocabulary: The texts of all tokens.
+            facts: `TokenizerProfile.facts`: `group`, `minus` and `point` as in a table; `unused`, ids of tokens that
+                spell the digits of another token, which the tokenizer uses; and `parts`, the first and the last edge
+                of each token that is a part of a sign such as `÷`, by its id as text.
+
+        Raises:
+            ValueError: `facts` has other keys or types, or contradicts the vocabulary.
+        """
+        cls.check_facts(facts)
+        parts = tuple((int(token), tuple(edges)) for token, edges in facts["parts"].items())
+        return _from_vocabulary(
+            vocabulary, facts["group"], facts["minus"], facts["point"], frozenset(facts["unused"]), parts
+        )
+
+    @staticmethod
+    def check_facts(facts: Any) -> None:
+        """Refuses what is no argument of `from_vocabulary`, as far as that is seen without a vocabulary.
+
+        Raises:
+            ValueError: `facts` has other keys or types.
+        """
+        if not isinstance(facts, Mapping) or set(facts) != _FACTS:
+            got = sorted(map(str, facts)) if isinstance(facts, Mapping) else type(facts).__name__
+            raise ValueError(f"The facts about numbers have the keys {sorted(_FACTS)}, got {got}. {_NEW_CONFIG}")
+        integers = [facts["group"], facts["minus"], *([] if facts["point"] is None else [facts["point"]])]
+        try:
+            integers += [*facts["unused"], *map(int, facts["parts"])]
+            edges = [edge for first, last in facts["parts"].values() for edge in (first, last)]
+            right = all(type(one) is int and 0 <= one < MOST_TOKENS for one in (*integers, *edges))
+            right = right and set(edges) <= set(Edge)
+        except (TypeError, ValueError, AttributeError):
+            right = False
+        if not right:
+            raise ValueError(f"The facts about numbers are damaged: {str(dict(facts))[:200]}. {_NEW_CONFIG}")
+
+    @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> TokenTable:
         """The table that was saved by `to_json`.
 
@@ -206,10 +246,74 @@ def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:
     return {int(token): text for token, text in texts.items()}
 
 
+_NUMERIC = re.compile(" ?[0-9]+")
 POINTED = re.compile(r" ?[0-9]*\.[0-9]*")  # tokens of a point, or of a point and digits
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
 _POINT_SHAPES: dict[str, type] = {"point": int, "points": dict}  # absent in tables that write no decimals
+_FACTS = {"group", "minus", "parts", "point", "unused"}
 _CURE = "Create it again: `TokenizerProfile.from_tokenizer(tokenizer).table.to_json()`."
+_NEW_CONFIG = "Create the config again: `IGCConfig.from_tokenizer(tokenizer)`."
+
+
+@functools.lru_cache(maxsize=8)  # a second for the largest vocabularies
+def _from_vocabulary(
+    vocabulary: Vocabulary,
+    group: int,
+    minus: int,
+    point: int | None,
+    unused: frozenset[int],
+    parts: tuple[tuple[int, tuple[Edge, Edge]], ...],
+) -> TokenTable:
+    """`TokenTable.from_vocabulary`."""
+    if outside := [token for token in (*unused, *dict(parts)) if token >= len(vocabulary)]:
+        raise ValueError(
+            f"The facts about numbers name token {outside[0]}, but the vocabulary has 0..{len(vocabulary) - 1}. "
+            f"{_NEW_CONFIG}"
+        )
+    digits, spaced = numeric_tokens(vocabulary, unused)
+    edges = edges_of_all(vocabulary, digits, spaced, dict(parts))
+    return TokenTable(digits, spaced, edges, group, minus, point, {} if point is None else points_of(vocabulary))
+
+
+def numeric_tokens(vocabulary: Vocabulary, unused: Iterable[int] = ()) -> tuple[dict[int, str], frozenset[int]]:
+    """`TokenTable.digits` and `spaced` of a vocabulary, without some of its tokens."""
+    out = vocabulary.control | set(unused)
+    found = {
+        token: text for token, text in enumerate(vocabulary.texts) if token not in out and _NUMERIC.fullmatch(text)
+    }
+    spaced = frozenset(token for token, text in found.items() if text[0] == " ")
+    return {token: text.strip() for token, text in found.items()}, spaced
+
+
+def edges_of_all(
+    vocabulary: Vocabulary, digits: Iterable[int], spaced: Iterable[int], parts: Mapping[int, tuple[int, int]]
+) -> bytes:
+    """`TokenTable.edges` of a vocabulary.
+
+    Args:
+        vocabulary: The texts of all tokens.
+        digits, spaced: As in `TokenTable`.
+        parts: The edges of tokens that are parts of signs, which their texts do not tell.
+    """
+    texts = vocabulary.texts
+    edges: list[tuple[int, int]] = [edges_of(text) for text in texts]
+    for token, pair in parts.items():
+        edges[token] = pair
+    for token in vocabulary.control:  # their texts, such as `<|end|>`, are never part of a number
+        edges[token] = (Edge.BOUNDARY, Edge.BOUNDARY)
+    for token in vocabulary.unknown:
+        edges[token] = (Edge.BREAK, Edge.BREAK)  # may represent any character
+    for token in digits:
+        # A leading space separates numbers: `12 5` are two.
+        edges[token] = (Edge.BOUNDARY if token in spaced else Edge.DIGIT, Edge.DIGIT)
+    flags = [STOP if token in vocabulary.control else flags_of(text) for token, text in enumerate(texts)]
+    return bytes(first | last << 4 | flag for (first, last), flag in zip(edges, flags, strict=True))
+
+
+def points_of(vocabulary: Vocabulary) -> dict[int, str]:
+    """`TokenTable.points` of a vocabulary."""
+    texts = enumerate(vocabulary.texts)
+    return {token: text for token, text in texts if token not in vocabulary.control and POINTED.fullmatch(text)}
 
 
 def edges_of(text: str) -> tuple[Edge, Edge]:

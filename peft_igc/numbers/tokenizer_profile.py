@@ -2,8 +2,8 @@
 
 In: any Hugging Face tokenizer, fast or slow (byte-level BPE, sentencepiece, byte fallback). Out: a `TokenizerProfile`
 with the `TokenTable` that is saved with an adapter, the recommended interface and a report. The texts of tokens come
-from `vocabulary`; how runs of digits are split is measured on a fixed sample of numbers. `check_tokenizer` compares a
-tokenizer with a saved table. No model and no tensors here, and no anchor rules, see `tuner.anchor_rules`.
+from `text.vocabulary`; how runs of digits are split is measured on a fixed sample of numbers. `check_tokenizer`
+compares a tokenizer with a saved table. No model and no tensors here, and no anchor rules, see `tuner.anchor_rules`.
 
 Try it: `peft-igc profile TOKENIZER`; tests: `pytest tests/numbers/test_token_table.py`
 """
@@ -14,12 +14,13 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .token_table import POINTED, STOP, Edge, TokenTable, edges_of, flags_of
-from .vocabulary import special_tokens, token_ids, token_texts
+from ..text.token_bytes import token_ids
+from ..text.vocabulary import Vocabulary
+from .token_table import Edge, TokenTable, edges_of_all, numeric_tokens, points_of
 
 
 __all__ = ["TokenizerProfile", "check_tokenizer"]
@@ -39,6 +40,8 @@ class TokenizerProfile:
         digits: The numeric tokens, as in `TokenTable`.
         spaced: Ids of the numeric tokens with a leading space.
         found: The token table; None if the token interface does not support the tokenizer.
+        facts: What `TokenTable.from_vocabulary` needs beside the vocabulary, as JSON values.
+        vocabulary: The texts of all tokens.
         family: `"groups of k from the left"`, `"single digits"` or `"irregular"`.
         splits: For runs of 1 to 20 digits, how they are split, with shares, most common first: `{4: {"3+1": 1.0}}`.
         space: Tokenization of a space before a number: `"a token of its own"` or `"merges with the digits"`.
@@ -52,6 +55,8 @@ class TokenizerProfile:
     digits: dict[int, str]
     spaced: frozenset[int]
     found: TokenTable | None
+    facts: dict[str, Any]
+    vocabulary: Vocabulary = field(repr=False)
     family: str
     splits: dict[int, dict[str, float]]
     space: str
@@ -66,18 +71,25 @@ class TokenizerProfile:
         Args:
             tokenizer: A Hugging Face tokenizer. Its vocabulary is read, and some thousand short texts are tokenized.
         """
-        texts, special = token_texts(tokenizer), special_tokens(tokenizer)
-        digits, spaced = _numeric_tokens(tokenizer, texts, special)
-        edges = _edges(tokenizer, texts, special, digits, spaced)
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        texts, unused = vocabulary.texts, _unused_digits(tokenizer, vocabulary)
+        digits, spaced = numeric_tokens(vocabulary, unused)
+        parts = _parts_of_signs(tokenizer, texts)
+        edges = edges_of_all(vocabulary, digits, spaced, parts)
         runs = _sample_runs()
         bare = _pieces(tokenizer, runs, digits)
         group, gaps = _grouping(tokenizer, runs, bare, digits)
-        minus = _minus_token(tokenizer, texts, special)
+        minus = _minus_token(tokenizer, texts, vocabulary.control)
         notes = _obstacles(runs, bare, digits, spaced, minus)
         # With gaps, groups would split results in another way than the tokenizer, so results get single digits.
         written = 1 if gaps else group or 1
-        points = _points(tokenizer, texts, special)
-        table = None if notes else TokenTable(digits, spaced, edges, written, minus or 0, *points)
+        facts = {
+            "group": written,
+            "minus": minus or 0,
+            "point": _point_token(tokenizer, points_of(vocabulary)),
+            "unused": unused,
+            "parts": {str(token): [int(edge) for edge in pair] for token, pair in parts.items()},
+        }
         if "".join(_pieces(tokenizer, ["5²"], digits)[0]) == "52":
             notes.append("The tokenizer turns superscripts into digits: `5²` reads as 52.")
         merged = any(token in spaced for ids in token_ids(tokenizer, ["is 7", "is 64"]) for token in ids)
@@ -86,7 +98,9 @@ class TokenizerProfile:
             size=len(texts),
             digits=digits,
             spaced=spaced,
-            found=table,
+            found=None if notes else TokenTable.from_vocabulary(vocabulary, facts),
+            facts=facts,
+            vocabulary=vocabulary,
             family="single digits" if group == 1 else f"groups of {group} from the left" if group else "irregular",
             splits=_shares(runs, bare),
             space="merges with the digits" if merged else "a token of its own",
@@ -252,42 +266,18 @@ def check_tokenizer(table: TokenTable | None, tokenizer: Any) -> None:
         raise ValueError(difference)
 
 
-def _numeric_tokens(
-    tokenizer: Any, texts: Sequence[str], special: frozenset[int]
-) -> tuple[dict[int, str], frozenset[int]]:
-    """The numeric tokens, and those of them with a leading space.
-
-    Of several tokens with the same text (a digit and its single byte), only the one that the tokenizer uses.
-    """
+def _unused_digits(tokenizer: Any, vocabulary: Vocabulary) -> list[int]:
+    """Tokens that spell the digits of another token, which the tokenizer uses: a digit may have a single byte, too."""
+    digits, spaced = numeric_tokens(vocabulary)
     alike: defaultdict[str, list[int]] = defaultdict(list)
-    for token, text in enumerate(texts):
-        if token not in special and _NUMERIC.fullmatch(text):
-            alike[text].append(token)
-    kept: dict[int, str] = {}
+    for token, text in digits.items():
+        alike[" " * (token in spaced) + text].append(token)
+    unused: list[int] = []
     for text, tokens in alike.items():
         used = token_ids(tokenizer, [text.strip()])[0] if len(tokens) > 1 else tokens
-        kept[next((token for token in tokens if token in used), tokens[0])] = text
-    digits = {token: kept[token].strip() for token in sorted(kept)}
-    return digits, frozenset(token for token, text in kept.items() if text[0] == " ")
-
-
-def _edges(
-    tokenizer: Any, texts: Sequence[str], special: frozenset[int], digits: dict[int, str], spaced: frozenset[int]
-) -> bytes:
-    """The edges of all tokens, in the format of `TokenTable`."""
-    edges = [edges_of(text) for text in texts]
-    for token, pair in _parts_of_signs(tokenizer, texts).items():
-        edges[token] = pair
-    for token in special:  # their texts, such as `<|end|>`, are never part of a number
-        edges[token] = (Edge.BOUNDARY, Edge.BOUNDARY)
-    unknown = tokenizer.unk_token_id
-    if unknown is not None and unknown not in (tokenizer.bos_token_id, tokenizer.eos_token_id):
-        edges[unknown] = (Edge.BREAK, Edge.BREAK)  # may represent any character
-    for token in digits:
-        # A leading space separates numbers: `12 5` are two.
-        edges[token] = (Edge.BOUNDARY if token in spaced else Edge.DIGIT, Edge.DIGIT)
-    flags = [STOP if token in special else flags_of(text) for token, text in enumerate(texts)]
-    return bytes(first | last << 4 | flag for (first, last), flag in zip(edges, flags, strict=True))
+        kept = next((token for token in tokens if token in used), tokens[0])
+        unused += [token for token in tokens if token != kept]
+    return unused
 
 
 def _parts_of_signs(tokenizer: Any, texts: Sequence[str]) -> dict[int, tuple[Edge, Edge]]:
@@ -313,11 +303,10 @@ def _minus_token(tokenizer: Any, texts: Sequence[str], special: frozenset[int]) 
     return next((token for token in signs if token not in special), None)
 
 
-def _points(tokenizer: Any, texts: Sequence[str], special: frozenset[int]) -> tuple[int | None, dict[int, str]]:
-    """The token of a decimal point between digits, else any token `.`, and all tokens of a point and digits."""
-    points = {token: text for token, text in enumerate(texts) if token not in special and POINTED.fullmatch(text)}
+def _point_token(tokenizer: Any, points: dict[int, str]) -> int | None:
+    """The token of a decimal point between digits, else any token `.`; None if there is none."""
     alone = [token for token in (*token_ids(tokenizer, ["1.5"])[0], *points) if points.get(token) == "."]
-    return (alone[0], points) if alone else (None, {})
+    return alone[0] if alone else None
 
 
 def _sample_runs() -> list[str]:
@@ -395,5 +384,3 @@ def _listed(shares: dict[str, float]) -> str:
     more = len(shares) - len(ways)
     return ", ".join(ways) + (f" and {more} more" if more else "")
 
-
-_NUMERIC = re.compile(" ?[0-9]+")

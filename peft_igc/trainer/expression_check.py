@@ -17,9 +17,10 @@ from typing import NamedTuple
 import torch
 
 from ..data.columns import EXPRESSION, EXPRESSION_COLUMN, StepLabel, label
-from ..expressions.reasons import REASON_TEXTS, Reason
-from ..mappings.values_by_rule import ValuesByRule
+from ..mappings.symbol_reading import read_steps
 from ..numbers.calculator import Status
+from ..numbers.token_table import PADDING
+from ..text.refusals import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, kinds_of
 from ..tuner.config import IGCConfig
 
@@ -54,7 +55,6 @@ class ExpressionCheck:
 
     def __init__(self, config: IGCConfig) -> None:
         self.config = config
-        self._values = None if config.symbols is None else ValuesByRule(config)
 
     def __call__(
         self,
@@ -81,7 +81,7 @@ class ExpressionCheck:
         found = Compared([list(row) for row in rows], [[] for _ in rows], set(), set())
         if not at:
             return found
-        if self._values is None:
+        if not self.config.has_vocabulary:
             odd = [(b, a) for b, a in at if rows[b][a].operator == EXPRESSION]
             if odd:
                 b, a = odd[0]
@@ -114,11 +114,13 @@ class ExpressionCheck:
         self, ids: torch.Tensor, valid: torch.Tensor, anchors: torch.Tensor, at: list[tuple[int, int]]
     ) -> tuple[list[str | None], list[Reason]]:
         """The value that the rules read at each of N steps, None without one, and the reason for none."""
-        assert self._values is not None
         rules = Rules.of(self.config)
         since = context_starts(self.config.reading_context, rules, anchors, kinds_of(rules, ids, anchors, 0))  # [B, A]
         row, step = torch.tensor(at).unbind(-1)  # [N] both
-        return self._values(ids[row], valid[row], anchors[row, step], since[row, step])
+        texts = ids[row].masked_fill(~valid[row], PADDING)
+        read, _ = read_steps(self.config, self.config.vocabulary, texts, anchors[row, step], since[row, step])
+        said = [one for one in read if one is not None]  # each has an anchor
+        return [one.value for one in said], [one.reason for one in said]
 
     def _in_words(self, step: StepLabel) -> StepLabel:
         """The label of two integers that the network reads: its calculator has no decimals."""

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ..numbers.vocabulary import special_tokens, token_ids, token_texts
+from ..text.token_bytes import special_tokens, token_ids, token_texts
 
 
 __all__ = ["TextRule", "assistant_header", "text_rule", "turn_ends"]

@@ -13,11 +13,9 @@ from typing import Any
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 
-from ..expressions.symbols import SymbolTable, SymbolTokens
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
 from ..numbers.number_runs import NumberTokens
-from ..numbers.token_table import TokenTable
 
 
 SHORTCUT_VECTORS = 4  # V, vectors per step that bypass the calculator if there is a shortcut
@@ -40,20 +38,20 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         "layers_read": len(config.layers_read),
     }
     if config.interface == "tokens":
-        tokens = NumberTokens(TokenTable.from_json(config.number_tokens))
-        symbols = None if config.symbols is None else SymbolTokens(SymbolTable.from_json(config.symbols))
+        pointing = TokenInputMapping(
+            hidden_size,
+            None if config.has_vocabulary else NumberTokens(config.token_table),
+            config.num_digits,
+            len(config.operations),
+            excuses=config.excuse_confidence is not None,
+            # A context of N tokens may begin within a sentence, whose first part still matters.
+            whole_sentences=isinstance(config.reading_context, int),
+            **sizes,
+        )
+        if config.vocabulary is not None:
+            pointing.know(config.vocabulary, NumberTokens(config.token_table))
         return (
-            TokenInputMapping(
-                hidden_size,
-                tokens,
-                config.num_digits,
-                len(config.operations),
-                symbols=symbols,
-                excuses=config.excuse_confidence is not None,
-                # A context of N tokens may begin within a sentence, whose first part still matters.
-                whole_sentences=isinstance(config.reading_context, int),
-                **sizes,
-            ),
+            pointing,
             TokenOutputMapping(hidden_size, _width(embeddings), ffn=config.writing_ffn, gate_dim=config.gate_dim),
         )
     reader = HiddenInputMapping(

@@ -14,16 +14,15 @@ import dataclasses
 import enum
 import os
 import reprlib
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
-from safetensors import SafetensorError, safe_open
 
-from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
+from ..text.vocabulary import Vocabulary
 from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
 from .config_values import (
@@ -40,7 +39,8 @@ from .config_values import (
     settle,
 )
 from .saving.beside import check_entries
-from .saving.saved_fields import FORMAT, check_saved_fields
+from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
+from .saving.vocabulary_file import vocabulary_in
 
 
 # Not a `StrEnum`: `get_model_status` of PEFT 0.21 prints the part of `str(peft_type)` after the dot.
@@ -56,6 +56,7 @@ IGC_PEFT_TYPE: Any = PeftType["IGC"] if "IGC" in PeftType.__members__ else IGCPe
 _abbreviated = reprlib.Repr()
 _abbreviated.maxlevel, _abbreviated.maxlist, _abbreviated.maxstring, _abbreviated.maxother = 3, 8, 100, 100
 
+NO_TEXTS = "Load the weights, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
 EXCUSE_CONFIDENCE = 0.9  # where rows of training tell which numbers are unrelated
 
 
@@ -75,12 +76,9 @@ class IGCConfig(PeftConfig):
             numbers and which operation are meant, so that operands of any length are exact. Choose it with
             [`IGCConfig.from_tokenizer`], which falls back to `"hidden"` where the tokenizer does not allow it.
         number_tokens (`dict`, *optional*):
-            How the tokenizer spells numbers (`TokenTable.to_json()`). Required by the token interface and refused by
-            the hidden one. Set by [`IGCConfig.from_tokenizer`].
-        symbols (`dict`, *optional*):
-            What the tokenizer's tokens say in symbols (`SymbolTable.to_json()`), for the rules that read expressions
-            such as `3 - -4 * 5`, signs, and numbers that nothing excuses (token interface only). Set by
-            [`IGCConfig.from_tokenizer`]. `None`, as in adapters of format 1: the network alone reads.
+            How the tokenizer spells numbers, as far as the texts of its tokens do not tell (`TokenizerProfile.facts`).
+            Required by the token interface and refused by the hidden one. Set by [`IGCConfig.from_tokenizer`]. A whole
+            table (`TokenTable.to_json()`) needs no texts, and rules read nothing without them (see `has_vocabulary`).
 
     > Where
 
@@ -140,12 +138,12 @@ class IGCConfig(PeftConfig):
             Minimum probability, in 0..1 without 0, that a calculation is asked for and a further number of the request
             has nothing to do with it, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number
             refuses the request.
-            `None`: every further number does, and the adapter has no weights to judge it. Needs `symbols`. A
+            `None`: every further number does, and the adapter has no weights to judge it. Needs a vocabulary. A
             probability can be changed after training.
         stated_odds (`float`, *optional*, defaults to `20.0`):
             Factor of the odds that arithmetic is asked, at least 1, where the text itself states one calculation of
             its only numbers: in symbols, or as in `Good day! 5280 divided by 12, please`. Such texts seldom ask for
-            anything else. It needs `symbols`; 1 for none. It can be changed after training.
+            anything else. It needs a vocabulary; 1 for none. It can be changed after training.
         temperature (`float`, *optional*, defaults to `1.0`):
             Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
             probabilities; 0.001 to 1000. Above 1 they are closer to chance. The most probable reading stays the same.
@@ -164,7 +162,7 @@ class IGCConfig(PeftConfig):
             `register_operation` adds one. The adapter has one operator class for each and must be trained with them.
         max_operands (`int`, *optional*, defaults to `8`):
             Maximum number of operands of an expression in symbols, at least 2; 2 is the paper's calculator. A longer
-            expression gets no answer. Needs `symbols`; a request in words has two operands.
+            expression gets no answer. Needs a vocabulary; a request in words has two operands.
         division (`str`, *optional*, defaults to `"exact"`):
             Result of a division with remainder: `"exact"` refuses it (status `inexact`), `"floor"` rounds down as
             Python's `//`, `"trunc"` rounds toward zero.
@@ -183,8 +181,8 @@ class IGCConfig(PeftConfig):
     > Write
 
         decimals (`bool`, *optional*, defaults to `False`):
-            Whether results with decimal places are written; without it they get the status `inexact`. Needs
-            `symbols`, and rows of training with such results. Set by [`IGCConfig.from_tokenizer`] where the tokenizer
+            Whether results with decimal places are written; without it they get the status `inexact`. Needs a
+            vocabulary, and rows of training with such results. Set by [`IGCConfig.from_tokenizer`] where the tokenizer
             has a token for the point.
         writing_dim (`int`, *optional*):
             Hidden interface: width of the attention over the result's digits, at least 1 and a multiple of
@@ -224,18 +222,18 @@ class IGCConfig(PeftConfig):
 
     > Set by itself
 
-        format_version (`int`, *optional*, defaults to `2`):
-            Format of the saved adapter. Adapters of version 0.1 have none and are of format 1. A newer format than
-            this version of the package knows is refused.
+        format_version (`int`, *optional*, defaults to `3`):
+            Format of the saved adapter. Others than this one are refused; `peft-igc convert` makes it of earlier ones.
         trained_beside (`list[str]`, *optional*):
             Adapters of other methods that were active when this one was trained, such as a LoRA, as paths of their
             folders from this adapter's. `PeftModel.from_pretrained` loads them with it. With `[]` it is loaded alone.
+
+    `vocabulary`, the texts of the tokens (`text.Vocabulary`), is an argument and an attribute, but no field: it is
+    saved with the weights. A config without the file of its weights has None until these are loaded.
     """
 
     interface: str = field(default="hidden", metadata={"help": "one of " + ", ".join(INTERFACES)})
     number_tokens: dict[str, Any] | None = field(default=None, metadata={"help": "how the tokenizer spells numbers"})
-
-    symbols: dict[str, Any] | None = field(default=None, metadata={"help": "what the tokens say in symbols"})
 
     layer: int = field(default=1, metadata={"help": "index of the decoder layer that is written, and read"})
     read_from: list[int] | None = field(default=None, metadata={"help": "layers that are read instead of it"})
@@ -303,8 +301,13 @@ class IGCConfig(PeftConfig):
     modules_to_save: list[str] | None = field(default=None, metadata={"help": "further modules to train and save"})
     trainable_token_indices: list[int] | None = field(default=None, metadata={"help": "not used"})
 
-    def __post_init__(self) -> None:
+    vocabulary: InitVar[Vocabulary | None] = None
+
+    def __post_init__(self, vocabulary: Vocabulary | None) -> None:
         super().__post_init__()
+        if not isinstance(vocabulary, Vocabulary | None):
+            raise ValueError(f"`vocabulary` is of type `{type(vocabulary).__name__}`. {NO_TEXTS}")
+        self.vocabulary = vocabulary
         self.loaded_from: str | None = None  # path for error messages; not a field, so it is not saved
         self.peft_type = IGC_PEFT_TYPE
         if self.base_model_name_or_path == TINY and not os.path.isdir(TINY):  # type: ignore[has-type]
@@ -338,32 +341,50 @@ class IGCConfig(PeftConfig):
 
     @property
     def token_table(self) -> TokenTable | None:
-        """`number_tokens` as a `TokenTable`; None in the hidden interface."""
-        return None if self.number_tokens is None else TokenTable.from_json(self.number_tokens)
+        """How the tokenizer spells numbers; None in the hidden interface.
+
+        Raises:
+            ValueError: the config has no vocabulary yet.
+        """
+        if self.number_tokens is None:
+            return None
+        if not self.has_vocabulary:
+            return TokenTable.from_json(self.number_tokens)
+        if self.vocabulary is None:
+            raise ValueError(f"The config{self._place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
+        return TokenTable.from_vocabulary(self.vocabulary, self.number_tokens)
+
+    @property
+    def has_vocabulary(self) -> bool:
+        """Whether the adapter knows the texts of its tokens, so that rules read expressions, signs and words. Else the
+        network alone reads."""
+        return self.number_tokens is not None and "edges" not in self.number_tokens
+
+    @property
+    def _place(self) -> str:
+        """The folder, for messages."""
+        return f" of `{self.loaded_from}`" if self.loaded_from else ""
 
     @classmethod
     def from_pretrained(
         cls, pretrained_model_name_or_path: str, subfolder: str | None = None, **kwargs: Any
     ) -> IGCConfig:
-        """Loads a saved config, and checks that the weights file beside it can be opened.
+        """Loads a saved config, and the vocabulary from the file of the weights, if that is local.
 
         Every way of loading an adapter begins here, so a damaged file is reported before anything is attached.
 
         Raises:
-            ValueError: if there is no config, or if the weights beside it are damaged.
+            ValueError: if there is no config, if it is of another format, or if the weights beside it are damaged.
         """
-        config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
-        config.loaded_from = os.path.join(pretrained_model_name_or_path, subfolder or "").rstrip(os.sep)
-        weights = os.path.join(config.loaded_from, SAFETENSORS_WEIGHTS_NAME)
-        if os.path.isfile(weights):
-            try:
-                safe_open(weights, framework="pt").__exit__(None, None, None)
-            except SafetensorError as error:
-                # Without this, PEFT 0.21 raises the error without the name of the file.
-                raise ValueError(
-                    f"`{weights}` is damaged and cannot be read as a safetensors file ({error}). "
-                    "Copy or download it again, or save the adapter again with `save_pretrained`."
-                ) from error
+        folder = os.path.join(pretrained_model_name_or_path, subfolder or "").rstrip(os.sep)
+        try:
+            config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
+        except OldFormatError as error:
+            raise OldFormatError(error.version, folder) from None
+        config.loaded_from = folder
+        weights = os.path.join(folder, SAFETENSORS_WEIGHTS_NAME)
+        if os.path.isfile(weights) and (vocabulary := vocabulary_in(weights)) and config.has_vocabulary:
+            config.vocabulary = vocabulary
         return config
 
     @classmethod
@@ -396,12 +417,9 @@ class IGCConfig(PeftConfig):
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
-                overrides["number_tokens"] = profile.table.to_json()
-                overrides.setdefault("symbols", SymbolTable.from_tokenizer(tokenizer).to_json())
-                has_point = overrides["symbols"] is not None and profile.table.point is not None
-                overrides.setdefault("decimals", has_point)
-                if overrides["symbols"] is not None:
-                    overrides.setdefault("excuse_confidence", EXCUSE_CONFIDENCE)
+                overrides |= {"number_tokens": profile.facts, "vocabulary": profile.vocabulary}
+                overrides.setdefault("decimals", profile.table.point is not None)
+                overrides.setdefault("excuse_confidence", EXCUSE_CONFIDENCE)
         return cls(layer=layer, **overrides)
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..expressions.fixed_point import Treatment
-from ..expressions.symbols import SymbolTable
 from ..numbers.token_table import TokenTable
+from ..text.values import Limits
 
 
 __all__ = ["settle"]
@@ -84,12 +83,15 @@ def _check_interface(config: Any) -> None:
             '`IGCConfig.from_tokenizer(tokenizer)`, which sets both, or `interface="hidden"` without '
             "`number_tokens`."
         )
-    if config.number_tokens is not None:
+    if config.has_vocabulary:
+        TokenTable.check_facts(config.number_tokens)
+    elif config.vocabulary is not None:
+        raise ValueError(
+            "`vocabulary` has no meaning for the hidden interface, and with a whole table as `number_tokens`. Leave "
+            "it out, or use `IGCConfig.from_tokenizer(tokenizer)`."
+        )
+    elif config.number_tokens is not None:
         TokenTable.from_json(config.number_tokens)  # raises a ValueError if it is malformed
-    if config.symbols is not None:
-        if config.interface != "tokens":
-            raise ValueError('`symbols` has no meaning for `interface="hidden"`. Leave it out.')
-        SymbolTable.from_json(config.symbols)
     value = config.confidence
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
@@ -101,15 +103,15 @@ def _check_interface(config: Any) -> None:
     odds = config.stated_odds
     if isinstance(odds, bool) or not isinstance(odds, (int, float)) or not 1 <= odds < math.inf:
         raise ValueError(f"`stated_odds={odds!r}` is not a number of at least 1. Set it to 1 for none.")
-    if config.symbols is None and odds not in (1, STATED_ODDS):
-        raise ValueError("`stated_odds` needs `symbols`: without rules no text states anything. Leave it out.")
+    if not config.has_vocabulary and odds not in (1, STATED_ODDS):
+        raise ValueError("`stated_odds` needs a vocabulary: without rules no text states anything. Leave it out.")
     excuse = config.excuse_confidence
     if excuse is None:
         return
     if isinstance(excuse, bool) or not isinstance(excuse, (int, float)) or not 0 < excuse <= 1:
         raise ValueError(f"`excuse_confidence={excuse!r}` is not in 0..1 (0 excluded). Set it to a probability.")
-    if config.symbols is None:
-        raise ValueError("`excuse_confidence` needs `symbols`: without rules nothing refuses. Leave it out.")
+    if not config.has_vocabulary:
+        raise ValueError("`excuse_confidence` needs a vocabulary: without rules nothing refuses. Leave it out.")
 
 
 def _check_shortcut(config: Any) -> None:
@@ -174,7 +176,7 @@ def _check_choices(config: Any) -> None:
     """Validates `division` and `operations`; unknown operations are refused at injection."""
     if config.division not in DIVISIONS:
         raise ValueError(f"`division={config.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
-    Treatment(config.division, config.rounding, config.decimal_places)
+    Limits(division=config.division, rounding=config.rounding, decimal_places=config.decimal_places)  # checks them
     if config.rounding != "refuse" and config.division != "exact":
         raise ValueError(
             f"`rounding={config.rounding!r}` has no effect with `division={config.division!r}`, which gives integers. "
@@ -189,13 +191,12 @@ def _check_choices(config: Any) -> None:
         raise ValueError(
             f"`rounding={config.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
         )
-    if config.decimals and config.symbols is None:
+    if config.decimals and not config.has_vocabulary:
         raise ValueError(
-            "`decimals=True` needs `symbols`, since expressions with decimals are read by rule. Create the config "
+            "`decimals=True` needs a vocabulary, since expressions with decimals are read by rule. Create the config "
             "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
         )
-    table = config.token_table
-    if config.decimals and (table is None or table.point is None):
+    if config.decimals and config.number_tokens["point"] is None:
         raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
     if not isinstance(config.operations, list) or not config.operations:
         raise ValueError(f"`operations={config.operations!r}` is not a list of symbols such as `['+', '-']`.")

@@ -22,7 +22,6 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ..numbers.calculator import OPERATIONS
-from ..numbers.token_table import TokenTable
 from .base_model import innermost_model, layers_up_to
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
@@ -38,8 +37,10 @@ from .saving.adapter_files import (
     check_weights,
     is_elsewhere,
     own_key,
+    take_vocabulary,
     verify_next_load,
 )
+from .saving.vocabulary_file import VOCABULARY
 
 
 # Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must
@@ -141,8 +142,9 @@ class IGCModel(BaseTuner):
     ) -> None:
         """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
         text_config = self._base[0].config.get_text_config(decoder=True)
-        if peft_config.number_tokens is not None:
-            TokenTable.from_json(peft_config.number_tokens).check_vocabulary(text_config.vocab_size)
+        awaited = peft_config.has_vocabulary and peft_config.vocabulary is None  # with the weights
+        if not awaited and (table := peft_config.token_table) is not None:
+            table.check_vocabulary(text_config.vocab_size)
         layer, hidden_size = getattr(target, CHILD, None), text_config.hidden_size
         check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
         if layer is None:
@@ -275,6 +277,9 @@ class IGCModel(BaseTuner):
         given = {bare_key(k): v.shape for k, v in state_dict.items() if FILE_KEY.search(k)}
         check_values({k: v for k, v in state_dict.items() if FILE_KEY.search(k)}, getattr(config, "loaded_from", None))
         check_weights(model, config, adapter_name, {k: own[place].shape for k, place in places.items()}, given)
+        for key, saved in state_dict.items():
+            if key.endswith(VOCABULARY):
+                take_vocabulary(model, config, adapter_name, saved)
         remapped = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
         verify_next_load(model, adapter_name, {k: v for k, v in remapped.items() if k in own})
         return remapped

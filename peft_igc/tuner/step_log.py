@@ -17,13 +17,11 @@ from typing import NamedTuple
 
 import torch
 
-from ..expressions.decimals import canonical
-from ..expressions.items import Items, item_texts
-from ..expressions.reasons import REASON_TEXTS, Reason
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
+from ..text.refusals import REASON_TEXTS, Reason
 from .config import IGCConfig
 from .state.cache import State
 from .state.text_state import StaticText, Steps
@@ -207,9 +205,9 @@ def _has_unknown(config: IGCConfig, event: Step, row: int, index: int) -> bool:
 def _expression(config: IGCConfig, event: Step, row: int, index: int) -> str | None:
     """What a step has read as text: the expression in symbols, or two numbers and an operator."""
     flat = row * event.anchors.shape[1] + index
-    if event.ruling is not None and bool(event.ruling.ruled[flat]):
-        (texts,) = item_texts(Items(*(x[flat : flat + 1] for x in event.ruling.expression.items)))
-        return _joined(texts)
+    said = None if event.ruling is None else event.ruling.said_of(flat)
+    if said is not None and said.ruled:
+        return _joined([item.plain for item in said.found.items])
     operator = int(event.choice.operator[row, index])
     if operator >= len(config.operations):
         return None
@@ -229,7 +227,7 @@ def _spaced(texts: Sequence[str]) -> Iterator[str]:
         if text in "+-" and before in "(+-*/^of":  # a sign
             yield text
         else:
-            yield f" {text} " if text in ("+", "-", "*", "/", "of") else text
+            yield f" {text} " if text in ("+", "-", "*", "/", "of") else text + " " * (text == ",")
         before = text
 
 

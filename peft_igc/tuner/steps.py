@@ -235,7 +235,7 @@ def result_of_step(
         The reading, with the odds of texts that state a calculation; the operands and operator chosen from it; the
         results; and what the rules say, None if they were not asked.
     """
-    if config.symbols is None or not by_rule or not isinstance(reading, Pointing):
+    if not config.has_vocabulary or not by_rule or not isinstance(reading, Pointing):
         choice = reading.choose()
         return reading, choice, calculate_step(config, choice, legible), None
     legible = legible & text.known.view(legible.shape)

@@ -33,7 +33,8 @@ def entry(answer):
         ("Tax is 200*5% = $<<200*5%=10>>10.", "200*5%", "10"),
         ("It costs $1.50 x 4 = $<<1.5*4=6>>6.", "1.5*4", "6"),
         ("The sum is 1.5+2 = <<1.5+2=3.5>>3.5.", "1.5+2", "3.5"),
-        ("A third of it is 2*(1/3)*3 = <<2*(1/3)*3=2>>2.", "2*(1/3)*3", "inexact"),
+        ("All of it is 2*(1/3)*3 = <<2*(1/3)*3=2>>2.", "2*(1/3)*3", "2"),
+        ("A third of it is 2*(1/3) = <<2*(1/3)=0.67>>0.67.", "2*(1/3)", "inexact"),
     ],
 )
 def test_an_annotation_of_any_form_becomes_an_expression(answer, expression, result):

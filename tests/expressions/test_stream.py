@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from peft_igc.expressions.alphabet import Symbol
-from peft_igc.expressions.stream import stream_of, symbols_in
+from peft_igc.expressions.alphabet import Symbol, symbol_of
+from peft_igc.expressions.stream import stream_of, symbols_in, with_list_marks
 from peft_igc.expressions.symbols import SymbolTable, SymbolTokens
 from peft_igc.expressions.words import WordList
 from peft_igc.numbers.token_table import EMBEDDED, PADDING, UNSEEN
@@ -88,3 +88,32 @@ def test_units_have_numbers_and_a_plural_has_that_of_its_singular():
     assert unit[0] == unit[2] > 0
     assert unit[4] not in (0, unit[0])
     assert unit[1] == unit[3] == 0
+
+
+def symbols(texts):
+    return torch.tensor([[symbol_of(char) for char in text] for text in texts])
+
+
+@pytest.mark.parametrize(("text", "at"), [("1)+(2)", [1]), ("(1)+2)", [5]), ("))1+()", [0, 1]), ("((1+2)", [])])
+def test_closing_brackets_that_nothing_opens_are_marked(text, at):
+    found = (with_list_marks(symbols([text]))[0] == Symbol.LIST_MARK).nonzero().flatten()
+    assert found.tolist() == at
+
+
+@pytest.mark.parametrize(
+    "text", ["(1) -7=", "\n[11] -5", ": (3) -2", "7.(3) -2", "(3)  -5", "(3) +5", "(3) -.5", "[1] -$5"]
+)
+def test_a_number_in_brackets_before_a_sign_may_be_one_of_a_list(text):
+    found = with_list_marks(symbols([text]))
+    assert not {Symbol.CLOSE, Symbol.CLOSE_SQUARE} & set(found.flatten().tolist())
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_the_minus_behind_a_list_number_may_have_several_tokens(more):
+    begin, rest, end = symbols(["[30] \u2212"]), torch.full((1, more), int(Symbol.NOTHING)), symbols(["61+4352=?"])
+    assert Symbol.CLOSE_SQUARE not in with_list_marks(torch.cat([begin, rest, end], 1))
+
+
+@pytest.mark.parametrize("text", ["6-(1) -7=", "6−(1) -7=", "6×(11) -5", "(1)-7", "(1) - 7", "(111) -7"])
+def test_a_bracket_in_an_expression_or_before_a_difference_is_kept(text):
+    assert (with_list_marks(symbols([text])) == symbols([text])).all()

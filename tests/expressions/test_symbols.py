@@ -1,19 +1,16 @@
-"""The symbol table of a vocabulary: what it holds, and that it is saved and loaded without loss."""
+"""The symbol table of a vocabulary: what it holds."""
 
 import copy
-import json
 import pickle
 
-import pytest
 import torch
 
 from peft_igc import tiny_base
 from peft_igc.expressions.alphabet import Symbol
-from peft_igc.expressions.reading import read_expressions
-from peft_igc.expressions.reasons import Reason
 from peft_igc.expressions.stream import stream_of
-from peft_igc.expressions.symbols import FIRST_DIGIT, SymbolTable, SymbolTokens
+from peft_igc.expressions.symbols import FIRST_DIGIT, SymbolTable, SymbolTokens, symbol_tokens
 from peft_igc.expressions.words import WordList
+from peft_igc.text import Vocabulary
 
 
 WORDS = WordList({"number_word": ("twelve",), "operator_word": ("plus",)})
@@ -42,37 +39,12 @@ def test_a_token_of_very_many_symbols_ends_in_an_unknown_one():
     assert table.codes[-1] == Symbol.UNKNOWN
 
 
-def test_a_table_survives_json():
-    table = SymbolTable.from_tokenizer(tiny_base()[1])
-    loaded = SymbolTable.from_json(json.loads(json.dumps(table.to_json())))
-    assert loaded == table
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"codes": "?"}, "The symbol table is damaged"),
-        ({"sizes": table_of("1").to_json()["sizes"]}, "`sizes` has 1 symbols, but `codes` has 2"),
-        ({"pieces": {"twe": [9]}}, "`pieces` names symbol 9, but `codes` has 2"),
-        ({"words": {"nonsense": ["a"]}}, "`nonsense` is no class of words"),
-        ({"header": [0, 2]}, r"`header=\(0, 2\)` has ids that are not in 0..1"),
-        ({"header": "12"}, "damaged .`header` is '12', not a list of ids"),
-        ({"header": [1.7, 0]}, "damaged .`header` is"),
-    ],
-)
-def test_a_damaged_table_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        SymbolTable.from_json(table_of("+", "1").to_json() | change)
-
-
-def test_a_table_of_an_earlier_version_has_no_header():
-    saved = table_of("+", "1").to_json()
-    assert SymbolTable.from_json({key: value for key, value in saved.items() if key != "header"}).header == ()
-
-
-def test_a_table_with_other_keys_is_refused():
-    with pytest.raises(ValueError, match=r"A symbol table has the keys .*, got \['codes'\]"):
-        SymbolTable.from_json({"codes": ""})
+def test_a_vocabulary_has_one_table_with_the_words_of_this_version():
+    vocabulary = Vocabulary.from_tokenizer(tiny_base()[1])
+    tokens = symbol_tokens(Vocabulary.from_bytes(vocabulary.to_bytes()))
+    assert tokens is symbol_tokens(vocabulary)
+    assert tokens.table == SymbolTable.from_tokenizer(tiny_base()[1])
+    assert tokens.table.words == WordList.of()
 
 
 def test_copies_and_pickles_hold_only_the_table():
@@ -94,28 +66,6 @@ def with_template(template):
     tokenizer = copy.deepcopy(tiny_base()[1])
     tokenizer.chat_template = template
     return tokenizer
-
-
-def reasons(tokenizer, *messages):
-    tokens, found = SymbolTokens.from_tokenizer(tokenizer), []
-    for message in messages:
-        text = tokenizer.apply_chat_template([{"role": "user", "content": message}], tokenize=False)
-        ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
-        end = torch.tensor([ids.shape[1] - 1])
-        read = read_expressions(tokens, ids, torch.ones_like(ids).bool(), end, 0 * end, num_digits=9)
-        found.append(Reason(int(read.reason)))
-    return found
-
-
-def test_the_name_of_a_role_in_a_header_is_no_word_of_the_message():
-    # two numbers alone are a request, and beside a word they may be a date, a score or a range
-    alone, beside = ["57/3", "99-66", "6 x 7"], ["Score\n57-3", "user\n57-3", "Score 57-3"]
-    for template in (None, ROLES):
-        tokenizer = tiny_base()[1] if template is None else with_template(template)
-        assert reasons(tokenizer, *alone) == [Reason.NONE] * 3
-        assert reasons(tokenizer, *beside) == [Reason.LOOK_ALIKE] * 3
-    # the line's end of the header stays: a dash behind it is the mark of a list, and the last turn is not read on
-    assert reasons(with_template(ROLES), "- 5 + 3", "+ 5 =", "- 12/4 + 2 =") == [Reason.MALFORMED] * 3
 
 
 def test_the_header_is_the_name_of_the_role_and_the_control_token_before_it():

@@ -1,8 +1,9 @@
 """What the 128 ids of the tiny models mean, for the token interface: numbers, marks and a few words.
 
-`TABLE` is the token table. `encode("12 + 5 =")` and `decode(ids)` are the tokenizer: longest token first. A number is
-split into groups of three digits from the left, as far as the vocabulary has them; about half of the ids are numeric,
-and most of the others leave a number whole, so that random ids are often calculations.
+`TABLE` is the token table, `VOCABULARY` with `FACTS` gives the same one. `encode("12 + 5 =")` and `decode(ids)` are a
+tokenizer: longest token first. A number is split into groups of three digits from the left, as far as the vocabulary
+has them; about half of the ids are numeric, and most of the others leave a number whole, so that random ids are often
+calculations.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import torch
 
 from peft_igc.numbers.token_table import STOP, Edge, TokenTable, edges_of, flags_of
+from peft_igc.text import Vocabulary
 
 
 _PAIRS = ["00", "01", "07", "10", "12", "19", "23", "34", "42", "45", "50", "58", "64", "77", "81", "90", "96", "99"]
@@ -66,6 +68,10 @@ TABLE = TokenTable(
     group=3,
     minus=TEXTS.index("-"),
 )
+
+# The same for adapters whose rules read the texts of tokens, which the network alone does without.
+VOCABULARY = Vocabulary([text.encode() for text in TEXTS], control=range(len(_SPECIAL)))
+FACTS = {"group": 3, "minus": TEXTS.index("-"), "point": TEXTS.index("."), "unused": [], "parts": {}}
 
 
 def encode(text: str) -> torch.Tensor:

@@ -15,7 +15,7 @@ from peft_igc.inference.decoding import greedy, prompt_tokens
 PROMPTS = [
     "What is 58213 times 907?",
     "3 + 4 * (12 - 5) =",
-    "3 + sqrt(16) =",
+    "3 + sin(16) =",
     "Hello, how are you?",
 ]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from peft_igc.expressions.reasons import Reason
 from peft_igc.inference.audit_causes import CAUSES, Expected, ReadStep, Writes, cause_of, expected_of
+from peft_igc.text import Reason
 
 
 OPEN = Writes((0.99, 0.98))

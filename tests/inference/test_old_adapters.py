@@ -1,29 +1,68 @@
-"""Adapters that version 0.1.0 saved load, and answer as they did then.
+"""Adapters that earlier versions saved are refused with the command that converts them, and then answer as before.
 
 `tests/assets/adapters_0.1` holds one of each interface with the ids and logits that version 0.1.0 gave for them
 (torch 2.13.0, float32, x86_64). The tokens adapter was trained for 360 steps, the hidden one has random weights.
 """
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from peft import AutoPeftModelForCausalLM, PeftModel
+from safetensors.torch import load_file, save_file
 
-from peft_igc import tiny_base
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
+from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
 
 FOLDER = Path(__file__).parents[1] / "assets" / "adapters_0.1"
 NEW = 6  # tokens that were generated
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+INTERFACES = pytest.mark.parametrize("interface", ["tokens", "hidden"])
 
 
-@pytest.mark.parametrize("interface", ["tokens", "hidden"])
-def test_an_adapter_of_version_0_1_answers_as_before(interface):
+@pytest.fixture
+def old(tmp_path):
+    """Copies of the old adapters, by interface."""
+    return {name: Path(shutil.copytree(FOLDER / name, tmp_path / name)) for name in ("tokens", "hidden")}
+
+
+def changed(folder, **fields):
+    """The folder, with other fields in its config."""
+    saved = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps({**saved, **fields}))
+    return folder
+
+
+@INTERFACES
+def test_an_adapter_of_version_0_1_is_refused_with_the_command_that_converts_it(interface, old):
+    folder = old[interface]
+    message = rf"`{folder}` has format 1, .* Run `peft-igc convert {folder} --tokenizer TOKENIZER`, which keeps the"
+    for load in (load_adapter, PeftModel.from_pretrained):
+        with pytest.raises(ValueError, match=message):
+            load(tiny_base()[0], folder)
+    for load in (AutoPeftModelForCausalLM.from_pretrained, tiny_base()[0].load_adapter):
+        with pytest.raises(ValueError, match="has format 1, .* Run `peft-igc convert DIR --tokenizer TOKENIZER`"):
+            load(str(folder))
+
+
+@INTERFACES
+def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_before(interface, old, capsys):
     recorded = load_file(FOLDER / "logits.safetensors")
+    assert main(["convert", str(old[interface]), "--tokenizer", "tiny"]) == 0
+    assert "Converted" in capsys.readouterr().out
+    before, after = (load_file(folder / WEIGHTS) for folder in (FOLDER / interface, old[interface]))
+    assert {key.rpartition(".")[2] for key in after.keys() - before.keys()} == (
+        {"characters"} if interface == "tokens" else set()
+    )
+    assert all(torch.equal(value, after[key]) for key, value in before.items())
+
     base, tokenizer = tiny_base()
-    model = load_adapter(base, FOLDER / interface)
+    model = load_adapter(base, old[interface])
     chats = [[{"role": "user", "content": prompt}] for prompt in json.loads((FOLDER / "prompts.json").read_text())]
     batch = tokenizer.apply_chat_template(
         chats, add_generation_prompt=True, return_tensors="pt", return_dict=True, padding=True
@@ -37,3 +76,81 @@ def test_an_adapter_of_version_0_1_answers_as_before(interface):
     close = {"atol": 1e-3, "rtol": 1e-4}
     torch.testing.assert_close(logits[:, -NEW:, :256], recorded[f"{interface}.logits_last"], **close)
     torch.testing.assert_close(logits.double().mean(-1), recorded[f"{interface}.logits_mean"], **close)
+
+
+def test_what_is_converted_is_left_alone_and_the_hidden_interface_needs_no_tokenizer(old, capsys):
+    assert main(["convert", str(old["hidden"])]) == 0
+    files = {path: path.read_bytes() for path in old["hidden"].iterdir()}
+    assert main(["convert", str(old["hidden"])]) == 0
+    assert {path: path.read_bytes() for path in old["hidden"].iterdir()} == files
+    assert "has the present format already" in capsys.readouterr().out
+
+
+def test_a_conversion_that_was_interrupted_is_done_again(old):
+    main(["convert", str(old["tokens"]), "--tokenizer", "tiny"])
+    weights = (old["tokens"] / WEIGHTS).read_bytes()
+    shutil.copy(FOLDER / "tokens" / CONFIG, old["tokens"])
+    assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 0
+    assert (old["tokens"] / WEIGHTS).read_bytes() == weights
+    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS}
+
+
+def test_pickled_weights_become_safetensors(old):
+    weights = load_file(old["tokens"] / WEIGHTS)
+    (old["tokens"] / WEIGHTS).unlink()
+    torch.save(weights, old["tokens"] / "adapter_model.bin")
+    assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 0
+    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS}
+    load_adapter(tiny_base()[0], old["tokens"])
+
+
+def as_format_2(folder):
+    """The adapter of the package as version 0.2 saved it, as far as the conversion looks at it."""
+    weights = load_file(TINY_ADAPTER_FOLDER / WEIGHTS)
+    folder.mkdir()
+    save_file({key: value for key, value in weights.items() if not key.endswith("characters")}, folder / WEIGHTS)
+    saved = json.loads((TINY_ADAPTER_FOLDER / CONFIG).read_text())
+    table = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).token_table.to_json()
+    tables = {"number_tokens": table, "symbols": {"codes": "", "sizes": "", "pieces": {}, "words": {}, "header": []}}
+    (folder / CONFIG).write_text(json.dumps({**saved, **tables, "format_version": 2}))
+    return folder
+
+
+def test_an_adapter_of_version_0_2_becomes_the_one_of_the_package(tmp_path):
+    folder = as_format_2(tmp_path / "old")
+    with pytest.raises(ValueError, match="has format 2"):
+        load_adapter(tiny_base()[0], folder)
+    assert main(["convert", str(folder), "--tokenizer", "tiny"]) == 0
+    assert json.loads((folder / CONFIG).read_text()) == json.loads((TINY_ADAPTER_FOLDER / CONFIG).read_text())
+    made, shipped = (load_file(one / WEIGHTS) for one in (folder, TINY_ADAPTER_FOLDER))
+    assert made.keys() == shipped.keys()
+    assert all(torch.equal(value, shipped[key]) for key, value in made.items())
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokenizer", "message"),
+    [
+        ({}, [], "reads tokens. Name its tokenizer with `--tokenizer`"),
+        ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented: use the version"),
+        ({"fixed_inputs": 16}, ["tiny"], "has `fixed_inputs=16`, which is no longer implemented"),
+        ({"reading_dropout": 0.1}, ["tiny"], "has `reading_dropout=0.1`, which is no longer implemented"),
+        ({"format_version": 4}, ["tiny"], "has the format 4. Upgrade peft-igc"),
+        ({"format_version": "2"}, ["tiny"], "has the format '2'"),
+        ({"from_the_future": 1}, ["tiny"], "has the field `from_the_future=1`, which this version"),
+        ({"peft_type": "LORA"}, ["tiny"], "holds an adapter of the method LORA, which needs no conversion"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_and_left_as_it_is(fields, tokenizer, message, old, capsys):
+    folder = changed(old["tokens"], **fields)
+    files = {path: path.read_bytes() for path in folder.iterdir()}
+    assert main(["convert", str(folder), *(["--tokenizer", *tokenizer] if tokenizer else [])]) == 2
+    assert message in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == files
+
+
+def test_another_tokenizer_is_refused(old, capsys):
+    table = json.loads((old["tokens"] / CONFIG).read_text())["number_tokens"]
+    token, digits = list(table["digits"].items())[-1]
+    changed(old["tokens"], number_tokens=table | {"digits": table["digits"] | {token: digits + "99999"}})
+    assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 2
+    assert f"token {token} spelled '{digits}99999' and now spells '{digits}'" in capsys.readouterr().err

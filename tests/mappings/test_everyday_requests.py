@@ -7,10 +7,10 @@ import torch
 
 from peft_igc.data.wording import casual, everyday
 from peft_igc.data.wording.grammar import expand
-from peft_igc.expressions.decimals import canonical
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.mappings.requests import Context
 from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import canonical
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.tuner.steps import result_of_step
 from tests.mappings.test_symbol_steps import answer, tools

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from peft_igc import IGCConfig, tiny_base
-from peft_igc.expressions.decimals import canonical
-from peft_igc.expressions.reasons import Reason
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.mappings.requests import Context, _role
 from peft_igc.numbers.calculator import OPERATIONS, Operation, Status, register_operation
+from peft_igc.numbers.digits import canonical
 from peft_igc.numbers.number_runs import find_runs
 from peft_igc.numbers.token_table import EMBEDDED
+from peft_igc.text import Reason
 from peft_igc.tuner import steps
 from peft_igc.tuner.build import make_mappings
 from peft_igc.tuner.steps import result_of_step
@@ -100,6 +100,11 @@ def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operat
     assert (found, reason) == (expected, Reason.NONE)
 
 
+def test_a_function_of_the_table_has_its_value():
+    assert answer("sqrt(16) + 9")[0] == "13"
+    assert answer("What is max(12, 5)?", operator="+")[0] == "12"
+
+
 def test_a_number_that_names_a_room_or_a_page_is_no_operand():
     assert answer("Room 12 plus 3 guests")[0] == "NONE"  # 15 on a real model
     assert answer("What is 3 plus page 12?")[0] == "NONE"
@@ -141,7 +146,7 @@ def test_a_further_number_is_excused_where_the_network_is_sure_that_it_is_unrela
         ("2.5 + 1.25 =", {"decimals": False}, "INEXACT"),
         ("10 / 3 =", {}, "INEXACT"),
         ("10 / 3 =", {"rounding": "half_up", "decimal_places": 2}, "3.33"),
-        ("10 / 3 * 3 =", {"rounding": "half_up", "decimal_places": 2}, "INEXACT"),
+        ("10 / 3 * 3 =", {"rounding": "half_up", "decimal_places": 2}, "10"),
         ("1 / 4 =", {"rounding": "half_up", "decimal_places": 1}, "0.25"),
     ],
 )
@@ -231,7 +236,7 @@ def test_the_stars_of_a_list_are_no_operators():
         ("5 bucks plus 30 cents", "+", "NONE"),
         ("Add 2 zeros to 15", "+", "NONE"),
         ("You may add 5 to 12.", "+", "17"),
-        ("calculate max(5, 12)", "+", "NONE"),
+        ("calculate max(5, 12)", "+", "12"),
         ("calculate sum(5, 12)", "+", "17"),
         ("the total (5 and 12)", "+", "17"),
         ("Compute the sum of the digits of 5 and 12", "+", "NONE"),
@@ -415,7 +420,7 @@ def test_a_number_that_nothing_excuses_refuses(text, operands, culprit):
 
 
 @pytest.mark.parametrize(
-    "text", ["½ of 8 + 3", "5 + 3 plus one", "sqrt(16) + 9", "5 km plus 300 m", "12 plus 5, divided by two"]
+    "text", ["½ of 8 + 3", "5 + 3 plus one", "cbrt(27) + 9", "5 km plus 300 m", "12 plus 5, divided by two"]
 )
 def test_what_is_numeric_and_not_understood_refuses(text):
     found, reason, culprit = answer(text)
@@ -440,11 +445,11 @@ def test_a_number_word_behind_a_request_refuses(text):
     assert answer(text)[:2] == ("NONE", Reason.NOT_UNDERSTOOD)
 
 
-def test_in_a_compiled_graph_longer_expressions_are_refused(monkeypatch):
-    assert answer("1 + 2 + 3 =")[0] == "6"
+@pytest.mark.parametrize("text", ["1 + 2 + 3 =", "2.5 * (3 - 5) =", "1 + 2", "5 boxes 4*12=", "5 / 0 =", "Ages 3-5"])
+def test_in_a_compiled_graph_expressions_are_the_same(monkeypatch, text):
+    wanted = answer(text)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert answer("1 + 2 + 3 =")[:2] == ("NONE", Reason.TOO_MANY_OPERANDS)
-    assert answer("1 + 2 =")[0] == "3"
+    assert answer(text) == wanted
 
 
 def test_a_text_with_tokens_that_were_given_as_embeddings_is_not_answered():
@@ -883,7 +888,7 @@ def test_digits_may_be_the_form_of_the_answer(text, operator, wanted):
         ("Rephrase this so it's more polite: tell me 12 plus 5 right now", "NONE"),  # 17 on a real model, and
         ("Correct the grammar please: me and him was doing 12 plus 5 on the bored", "NONE"),  # so are these two
         ("Paraphrase: the accountant forgot to add 12 and 5.", "NONE"),
-        ("Translate 12 + 5 please", "NONE"),
+        ("Translate 12 + 5 please", "17"),  # in symbols it is for the network to tell, see the golden file
         ("I can't calculate 12 plus 5", "17"),
         ("I don't know how to calculate 12 plus 5", "17"),
         ("Why don't you add 12 and 5?", "17"),

@@ -522,7 +522,7 @@ def test_a_written_decimal_is_its_text(name):
 
 
 def test_digits_of_a_result_are_those_of_the_grammar():
-    """The helper of these tests gives digits as `expressions.grammar` does: without zeros before the first digit."""
+    """The helper of these tests gives digits as the calculator does: without zeros before the first digit."""
     digits, sign, scale = results_of(["-0.05", "12.50"], 5)
     assert digits.tolist() == [[5, PAD, PAD, PAD, PAD], [1, 2, 5, 0, PAD]]
     assert (sign.tolist(), scale.tolist()) == ([1, 0], [2, 2])

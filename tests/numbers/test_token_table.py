@@ -26,7 +26,7 @@ import peft_igc
 from peft_igc.numbers.number_runs import NumberTokens, find_runs
 from peft_igc.numbers.token_table import Edge, TokenTable, edges_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.numbers.vocabulary import token_texts
+from peft_igc.text.token_bytes import token_texts
 
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")

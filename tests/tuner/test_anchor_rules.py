@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc import IGCConfig
-from peft_igc.numbers.vocabulary import special_tokens, token_texts
+from peft_igc.text.token_bytes import special_tokens, token_texts
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
 from tests.numbers.test_token_table import Characters, made, word_pieces
 from tests.tuner.test_config import HEADER, TURNS, make_tokenizer

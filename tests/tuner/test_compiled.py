@@ -6,6 +6,7 @@ import pytest
 import torch
 from checks import TOLERANCE, adapted, igc_layers, state_of
 from devices import no_synchronization
+from peft import get_peft_model
 from tiny_vocabulary import NUMBERS, TEXTS, encode
 from torch._dynamo.utils import counters
 from transformers import StaticCache
@@ -89,6 +90,22 @@ def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
     wanted, _ = decoded(model, base, ids)
     found, _ = decoded(model, torch.compile(base, fullgraph=True, backend=backend), ids, chosen=False)
     torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["eager"], indirect=True)  # several thousand operators of the rules about words
+def test_an_expression_in_symbols_is_read_in_a_graph(backend):
+    base, tokenizer = peft_igc.tiny_base()
+    model = get_peft_model(base, peft_igc.IGCConfig.from_tokenizer(tokenizer, layer=1, anchors=["="])).eval()
+    igc_layers(model)[0].igc_input_mapping["default"].read_two_digits()
+    rows = tokenizer(["So now 12 + 5 * 2 - 4 = 18 is", "So now 12 + 5 * 3 - 5 = 22 is"])["input_ids"]
+    ids = torch.tensor(rows)
+    wanted, eager = decoded(model, model.base_model.model, ids)
+    found, cache = decoded(model, torch.compile(model.base_model.model, fullgraph=True, backend=backend), ids)
+    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
+    assert state_of(cache).steps.digits[:, 0, :3].tolist() == [[1, 8, 10], [2, 2, 10]]
+    assert torch.equal(state_of(cache).steps.digits, state_of(eager).steps.digits)
+    assert not counters["graph_break"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from peft import LoraConfig, PeftConfig
-from tiny_vocabulary import TABLE
+from tiny_vocabulary import TABLE, VOCABULARY
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -155,6 +155,7 @@ def test_an_unknown_field_is_an_error():
 
 
 TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
+FACTS = {"group": 3, "minus": 12, "point": None, "unused": [], "parts": {}}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,19 @@ TOKENS = {"interface": "tokens", "number_tokens": TABLE.to_json()}
         ({"number_tokens": TABLE.to_json()}, "The token interface and `number_tokens` require each other"),
         ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
         ({**TOKENS, "max_offset": 64}, "`max_offset=64` has no meaning for `interface='tokens'`"),
-        ({**TOKENS, "number_tokens": {"digits": {}}}, r"A token table has the keys .*Create it again: `Tokenizer"),
+        ({**TOKENS, "number_tokens": {"edges": ""}}, r"A token table has the keys .*Create it again: `Tokenizer"),
+        ({**TOKENS, "number_tokens": {"group": 3}}, r"facts about numbers have the keys .*\['group'\]\. Create"),
+        ({**TOKENS, "number_tokens": {**FACTS, "unused": ["7"]}}, "facts about numbers are damaged: .*unused"),
+        ({**TOKENS, "number_tokens": {**FACTS, "parts": {"5": [0, 8]}}}, "facts about numbers are damaged: .*'parts'"),
+        ({**TOKENS, "number_tokens": {**FACTS, "minus": 10**30}}, "facts about numbers are damaged: .*'minus'"),
+        ({**TOKENS, "number_tokens": {**FACTS, "group": True}}, "facts about numbers are damaged: .*'group'"),
+        ({**TOKENS, "number_tokens": FACTS, "decimals": True}, "`decimals=True`, but the tokenizer has no token for"),
+        ({**TOKENS, "decimals": True}, "`decimals=True` needs a vocabulary, .*IGCConfig.from_tokenizer"),
+        ({**TOKENS, "stated_odds": 3}, "`stated_odds` needs a vocabulary: .* Leave it out"),
+        ({**TOKENS, "excuse_confidence": 0.5}, "`excuse_confidence` needs a vocabulary: .* Leave it out"),
+        ({**TOKENS, "vocabulary": VOCABULARY}, "`vocabulary` has no meaning .* with a whole table as `number_tokens`"),
+        ({"vocabulary": VOCABULARY}, "`vocabulary` has no meaning for the hidden interface, .* Leave it out"),
+        ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),
         ({**TOKENS, "reading_dim": 100}, "`reading_dim=100` is not a multiple of `num_heads=8`"),
         ({**TOKENS, "max_distance": 0}, "`max_distance=0` is not an integer of at least 1"),
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
@@ -228,23 +241,6 @@ def test_a_config_saved_before_there_were_ablations_has_none(tmp_path):
     config = IGCConfig.from_pretrained(str(tmp_path))
     assert config.shortcut is None
     assert config == IGCConfig()
-
-
-REMOVED = [("alignment", "left", "right"), ("fixed_inputs", None, 16), ("reading_dropout", 0.0, 0.1)]
-
-
-@pytest.mark.parametrize("loader", [IGCConfig, PeftConfig])
-@pytest.mark.parametrize(("name", "default", "other"), REMOVED)
-def test_a_removed_field_is_ignored_at_its_default_and_refused_otherwise(name, default, other, loader, tmp_path):
-    IGCConfig().save_pretrained(tmp_path)
-    path = tmp_path / "adapter_config.json"
-    saved = json.loads(path.read_text())
-    assert name not in saved
-    path.write_text(json.dumps({**saved, name: default}))
-    assert loader.from_pretrained(str(tmp_path)) == IGCConfig()
-    path.write_text(json.dumps({**saved, name: other}))
-    with pytest.raises(ValueError, match=f"`{name}` is no longer a field of `IGCConfig`: only adapters with `{name}="):
-        loader.from_pretrained(str(tmp_path))
 
 
 def test_a_config_saved_before_anchors_within_texts_has_the_anchors_it_had(tmp_path):
@@ -331,13 +327,21 @@ def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(l
 
 
 @LOADERS
-def test_a_newer_format_is_refused_by_name_and_one_of_version_0_1_is_the_first(loader, tmp_path):
-    with pytest.raises(ValueError, match="`format_version=3`, but this version of peft-igc knows formats up to 2"):
+def test_another_format_is_refused_and_an_earlier_one_with_the_command_that_converts_it(loader, tmp_path):
+    newer = f"`format_version={FORMAT + 1}`, but this version of peft-igc knows formats up to {FORMAT}"
+    with pytest.raises(ValueError, match=newer):
         loader.from_pretrained(saved_with(tmp_path, format_version=FORMAT + 1))
     path = tmp_path / "adapter_config.json"
     older = {k: v for k, v in json.loads(path.read_text()).items() if k != "format_version"}
-    path.write_text(json.dumps(older))
-    assert loader.from_pretrained(str(tmp_path)).format_version == 1
+    for version, fields in ((1, older), (2, {**older, "format_version": 2}), (1, {**older, "from_the_past": 1})):
+        path.write_text(json.dumps(fields))
+        folder = "DIR" if loader is PeftConfig else tmp_path
+        with pytest.raises(ValueError, match=f"has format {version}, .* Run `peft-igc convert {folder} --tokenizer"):
+            loader.from_pretrained(str(tmp_path))
+
+
+def test_a_dict_of_a_user_has_the_present_format():
+    assert PeftConfig.from_peft_type(peft_type="IGC", layer=2).format_version == FORMAT
 
 
 def test_a_file_with_a_wrong_value_is_refused(tmp_path):

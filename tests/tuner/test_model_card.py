@@ -34,7 +34,7 @@ def test_the_card_says_what_the_adapter_is_and_has_no_placeholder_and_no_path(sa
     text = card(saved)
     for row in (
         "# IGC adapter for `my-base`",
-        "| interface | `tokens`: for a tokenizer with 10 numeric tokens, which writes single digits |",
+        "| interface | `tokens`: results are written in single digits |",
         "| decoder layer | 1 |",
         "| operations | `+` `-` `*` `/` |",
         "| digits of an operand, of a result | 40, 40 |",

@@ -13,9 +13,9 @@ from tiny_vocabulary import TEXTS, encode
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from peft_igc import tiny_igc
-from peft_igc.expressions.reasons import Reason
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.numbers.calculator import Status
+from peft_igc.text import Reason
 from peft_igc.tuner.state.text_state import Steps
 from peft_igc.tuner.step_log import EXPLANATIONS, AnswerStep, StepLog
 

@@ -1,6 +1,6 @@
 """Rules for the numbers of a request in words: which are literals, their signs, and what is numeric otherwise.
 
-Reading goes from the end of a text to its beginning, as in `inside`. A symbol gets a `Mark`; whether the number
+Reading goes from the end of a text to its beginning. A symbol gets a `Mark`; whether the number
 behind a symbol is a literal is known a few symbols before it, and stands there as its verdict. Not understood are
 numbers that touch letters, a per cent sign, a dash, a second point or a separator of no thousands, dates, number words
 and digits of other scripts; `one` only beside the word of an operation.
@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from ..alphabet import Symbol
 from .automaton import Automaton, compiled
-from .before import ALL_WORDS, CLOSING, CURRENCIES, STRANGE
 
 
 __all__ = ["VERDICT", "Mark", "Verdict", "literal_automaton", "literal_rule"]
@@ -55,11 +54,14 @@ class Place(NamedTuple):
     point: bool = False
 
 
+_STRANGE = {S.NUMERIC, S.UNKNOWN, S.NUMBER_WORD, S.FUNCTION}
+_WORDS = {S.LETTERS, S.MEASURE, S.GLUE, S.REQUEST, S.PER, S.MONTH, S.ORDINAL, S.SCALE_WORD, S.AND, S.OF, S.ONE}
+_WORDS |= {S.LONE_X, S.OPERATOR_WORD, S.FUNCTION, S.NUMBER_WORD, S.EQUAL_WORD, S.MODIFIER, S.LINK, S.SIGN_WORD}
+_CLOSING = {S.CLOSE, S.CLOSE_SQUARE, S.CLOSE_CURLY}
 _DIGITS = (S.ZERO, S.DIGIT)
-_BREAKING = {S.PERCENT, S.CARET, S.BANG, S.OTHER, S.DASH, *CURRENCIES}
-_STRANGE = STRANGE | {S.FUNCTION}
+_BREAKING = {S.PERCENT, S.CARET, S.BANG, S.OTHER, S.DASH, S.DOLLAR, S.EURO, S.POUND}
 _OPERATORS = {S.PLUS, S.STAR, S.TIMES, S.SLASH, S.DIVIDE, S.EQUALS, S.OPEN, S.OPEN_SQUARE, S.OPEN_CURLY, S.MINUS}
-_OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | CLOSING
+_OPERANDS = {S.ZERO, S.DIGIT, S.PERCENT} | _CLOSING
 _HARMLESS = ("end", "free", "star", "operator gap", "one gap")
 _ENDS = (S.EDGE, S.CONTROL, S.LINE)
 _GAPS = {"operator": "operator gap", "one": "one gap", "scale": "scale gap", "end": "end"}
@@ -125,7 +127,7 @@ def _text(state: Place, symbol: Symbol, verdict: Verdict = Verdict.NONE) -> tupl
         other = "operator gap" if symbol is S.ONE else "one gap"
         mark = Mark.STRANGE if kind == other else Mark.NONE
         return Place("text", "one" if symbol is S.ONE else "operator"), said + mark
-    if symbol in ALL_WORDS:
+    if symbol in _WORDS:
         return Place("text", "scale" if symbol in (S.SCALE_WORD, S.ORDINAL) else "word"), said
     touches = kind in ("word", "breaks", "one", "operator", "scale")
     if symbol in (S.DOT, S.COMMA, S.COLON, S.MINUS, S.APOSTROPHE):
@@ -159,9 +161,9 @@ def _beside(broken: bool, symbol: Symbol) -> tuple[Place, int]:
         return Place("minus", broken=broken), Mark.NONE
     if symbol is S.SPACE:
         return Place("gap", broken=broken), Mark.NONE
-    if symbol in CURRENCIES:
+    if symbol in (S.DOLLAR, S.EURO, S.POUND):
         return Place("currency", broken=broken), Mark.NONE
-    wrong = symbol in ALL_WORDS or symbol in _STRANGE or symbol in _BREAKING or symbol in CLOSING
+    wrong = symbol in _WORDS or symbol in _STRANGE or symbol in _BREAKING or symbol in _CLOSING
     verdict = Verdict.BROKEN if broken or wrong or symbol in (S.APOSTROPHE, S.LIST_MARK) else Verdict.LITERAL
     return _text(Place("text", "breaks" if wrong else "free"), symbol, verdict)
 
@@ -173,14 +175,14 @@ def _before(state: Place, symbol: Symbol) -> tuple[Place, int]:
         point = state.point or phase == "point"
         return Place("number", "", broken, 1, phase == "separator", point), Mark.DIGIT
     if phase == "point":
-        word = symbol in ALL_WORDS or symbol in (S.DOT, S.COMMA, S.COLON)
+        word = symbol in _WORDS or symbol in (S.DOT, S.COMMA, S.COLON)
         return _beside(broken or word, symbol)
     if phase in ("odd", "separator"):
         broken |= symbol in _DIGITS
         verdict = Verdict.BROKEN if broken or symbol is S.DOT else Verdict.LITERAL
         return _text(Place("text", "breaks" if symbol in _DIGITS else "free"), symbol, verdict)
     if phase == "currency":
-        broken |= symbol in ALL_WORDS or symbol in _DIGITS
+        broken |= symbol in _WORDS or symbol in _DIGITS
         return _beside(broken, symbol)
     if phase == "gap":
         if symbol is S.SPACE:
@@ -205,7 +207,7 @@ def _signed(state: Place, symbol: Symbol) -> tuple[Place, int]:
         verdict = Verdict.LITERAL
     elif symbol in _OPERATORS:
         verdict = Verdict.NEGATIVE
-    elif loose or (not gap and (symbol in ALL_WORDS or symbol in _BREAKING)):
+    elif loose or (not gap and (symbol in _WORDS or symbol in _BREAKING)):
         verdict = Verdict.BROKEN
     else:
         verdict = Verdict.NEGATIVE

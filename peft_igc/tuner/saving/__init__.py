@@ -1,12 +1,13 @@
 """The folder of a saved adapter: which weights it has, and its model card.
 
 * `adapter_files`: keys and values of the weights, and checks that they fit.
-* `saved_fields`: what the fields of its config mean to this version.
+* `saved_fields`: what the fields of its config mean to this version. `conversion`: adapters of earlier versions.
+* `vocabulary_file`: the texts of the tokens, in the file of the weights.
 * `model_card`: its `README.md`.
 * `beside`, `companions`: the adapters that were trained together with a calculator.
 * `offloaded`: adapters on bases whose weights are on the disk.
 
-Imports `numbers` and the modules of `tuner` below `model`; outside of the package torch, peft, safetensors
+Imports `numbers`, `text` and the modules of `tuner` below `model`; outside of the package torch, peft, safetensors
 and accelerate.
 Start with `adapter_files`. Try it: `pytest tests/tuner/test_model_card.py`
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -20,9 +20,11 @@ from peft import PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from torch import nn
 
+from ...numbers.number_runs import NumberTokens
 from ..base_model import innermost_model
 from ..build import make_mappings
 from ..layer import IGCLayer
+from .vocabulary_file import VOCABULARY, vocabulary_of
 
 
 NESTED = "base_model.model."  # PEFT's prefix of the keys of a wrapped model
@@ -83,7 +85,7 @@ def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> 
         bare = (name.replace("_fsdp_wrapped_module.", "") for name in names)
         return {name[match.start() :] for name in bare if (match := own.search(name))}
 
-    wanted, given = places(name for name, _ in model.named_parameters()), places(keys)
+    wanted, given = places(name for name, _ in _all_weights(model)), places(keys)
     if missing := sorted(wanted - given):
         raise ValueError(
             f"{len(missing)} of the weights of the calculator {adapter_name!r} are missing in the state dict that is "
@@ -94,6 +96,12 @@ def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> 
 GATHER = (
     "Pass no `state_dict`, or the whole one: with DeepSpeed ZeRO-3 set `stage3_gather_16bit_weights_on_model_save`."
 )
+
+
+def _all_weights(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Names and values of what is saved of calculators, among others: parameters, and vocabularies as buffers."""
+    yield from model.named_parameters()
+    yield from model.named_buffers()
 
 
 def is_elsewhere(state_dict: Weights) -> bool:
@@ -150,7 +158,7 @@ def check_weights(
             f"{weights} are not those of the adapter that its config describes on {name}: "
             f"{'; '.join(examples)}. {cure}"
         )
-    wrong = [key for key in expected if expected[key] != given[key]]
+    wrong = [key for key in expected if expected[key] != given[key] and not key.endswith(VOCABULARY)]
     for key in wrong:
         # This norm has one weight per hidden unit, so its shape shows for which hidden size the adapter was trained.
         if key.endswith(".igc_input_mapping.norm.weight") and len(given[key]) == 1:
@@ -164,6 +172,30 @@ def check_weights(
             f"{weights} do not fit the adapter's config: `{key}` has shape {tuple(given[key])}, the config requires "
             f"{tuple(expected[key])} ({len(wrong)} such weights). Restore the `adapter_config.json` saved with them."
         )
+
+
+def take_vocabulary(model: nn.Module, config: Any, adapter_name: str, saved: torch.Tensor) -> None:
+    """Makes the vocabulary in a file that of the adapter, before the weights in the file are loaded.
+
+    Args:
+        model: the model with the adapter.
+        config: the adapter's config.
+        adapter_name: the adapter's name.
+        saved: [n] uint8, the vocabulary as it was saved.
+
+    Raises:
+        ValueError: if it is damaged, does not fit the config, or has tokens that the model lacks.
+    """
+    known = vocabulary_of(saved, config.loaded_from)
+    config.vocabulary = known
+    table = config.token_table
+    table.check_vocabulary(innermost_model(model).config.get_text_config(decoder=True).vocab_size)
+    for layer in model.modules():
+        if isinstance(layer, IGCLayer) and adapter_name in layer.igc_config:
+            layer.igc_config[adapter_name].vocabulary = known
+            reader: Any = layer.igc_input_mapping[adapter_name]
+            if reader.vocabulary != known:
+                reader.know(known, NumberTokens(table))
 
 
 def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> None:
@@ -183,7 +215,7 @@ def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> Non
 
     def verify(module: nn.Module, _: Any) -> None:
         handle.remove()
-        for key, parameter in module.named_parameters():
+        for key, parameter in _all_weights(module):
             value = given.get(key)
             if value is None or type(parameter.data) is not torch.Tensor or parameter.shape != value.shape:
                 continue
@@ -223,7 +255,8 @@ def check_size(config: Any, hidden_size: int, embeddings: nn.Module) -> None:
 
 
 def check_values(weights: Mapping[str, torch.Tensor], source: str | None) -> None:
-    """Refuses weights that are no finite floating-point numbers, which PEFT 0.21 would cast and load.
+    """Refuses weights that are no finite floating-point numbers, which PEFT 0.21 would cast and load. The vocabulary
+    is no weight, see `take_vocabulary`.
 
     Args:
         weights: the weights of a file, by key.
@@ -233,6 +266,8 @@ def check_values(weights: Mapping[str, torch.Tensor], source: str | None) -> Non
         ValueError: the message names the first such weight.
     """
     for key, tensor in weights.items():
+        if key.endswith(VOCABULARY):
+            continue
         reason = None
         if not tensor.dtype.is_floating_point:
             reason = f"is of dtype {tensor.dtype}"

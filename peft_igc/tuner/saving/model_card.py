@@ -18,7 +18,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ...numbers.token_table import TokenTable
 from ..base_model import TINY, TINY_FOLDER
 from .beside import name_of
 
@@ -173,9 +172,8 @@ def _spelling(config: Mapping[str, Any]) -> str:
     """How the tokenizer of a token interface spells numbers."""
     if config.get("number_tokens") is None:
         return ": digits are read from hidden states"
-    table = TokenTable.from_json(config["number_tokens"])
-    grouping = f"groups of {table.group} digits" if table.group > 1 else "single digits"
-    return f": for a tokenizer with {len(table.digits):,} numeric tokens, which writes {grouping}"
+    group = config["number_tokens"]["group"]
+    return f": results are written in {f'groups of {group} digits' if group > 1 else 'single digits'}"
 
 
 def _anchors(config: Mapping[str, Any]) -> str:

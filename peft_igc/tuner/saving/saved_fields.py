@@ -1,25 +1,37 @@
 """What the fields of a saved `adapter_config.json` mean to this version of the package.
 
-In: `IGCConfig.__init__`. Out: the same, which refuses a config of a newer version, fields that were removed and fields
-that it does not know. Try it: `pytest tests/tuner/test_config.py -k "saved or format or field"`
+In: `IGCConfig.__init__`. Out: the same, which refuses a config of another format, and fields that it does not know.
+Try it: `pytest tests/tuner/test_config.py -k "saved or format or field"`
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import logging
 from typing import Any
 
 
-__all__ = ["FORMAT", "REMOVED_FIELDS", "check_saved_fields"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["FORMAT", "OldFormatError", "check_saved_fields"]
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
-FORMAT = 2
-# Fields that earlier versions saved, with the only value that this version still implements.
-REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
+FORMAT = 3
+
+
+class OldFormatError(ValueError):
+    """A saved adapter has an earlier format, which `peft-igc convert` changes to this one.
+
+    Args:
+        version: the format.
+        folder: of the adapter.
+    """
+
+    def __init__(self, version: int, folder: str = "DIR") -> None:
+        self.version = version
+        super().__init__(
+            f"The adapter{'' if folder == 'DIR' else f' in `{folder}`'} has format {version}, and this version of "
+            f"peft-igc loads format {FORMAT}. Run `peft-igc convert {folder} --tokenizer TOKENIZER`, which keeps the "
+            "weights as they are."
+        )
 
 
 def check_saved_fields(init: Any) -> Any:
@@ -32,24 +44,20 @@ def check_saved_fields(init: Any) -> Any:
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **values: Any) -> None:
         is_saved = "peft_type" in values
-        if is_saved:
+        if "peft_version" in values:  # in every file that PEFT 0.21 wrote, but not in a dict that a user made
             values.setdefault("format_version", 1)  # which had no number
         version = values.get("format_version", FORMAT)
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise ValueError(f"`format_version={version!r}` is not an integer of at least 1. Leave it out.")
+        if version < FORMAT:
+            raise OldFormatError(version)
         if is_saved and version > FORMAT:
             raise ValueError(
                 f"The adapter has `format_version={version}`, but this version of peft-igc knows formats up to "
                 f"{FORMAT}. Upgrade it with `pip install -U peft-igc`."
             )
-        for name, default in REMOVED_FIELDS.items():
-            if name in values and values.pop(name) != default:
-                raise ValueError(
-                    f"`{name}` is no longer a field of `IGCConfig`: only adapters with `{name}={default!r}` can be "
-                    "loaded. Use the version of peft-igc that saved this adapter (0.1.0 has the field)."
-                )
         if is_saved:
-            known = {f.name for f in dataclasses.fields(self)}
+            known = {f.name for f in dataclasses.fields(self)} | {"vocabulary"}
             unknown = {name: values.pop(name) for name in list(values) if name not in known}
             effective = [name for name, value in unknown.items() if value is not None]
             if effective:
@@ -60,16 +68,5 @@ def check_saved_fields(init: Any) -> Any:
                     "peft-igc`, or remove the field from `adapter_config.json` if it is a mistake."
                 )
         init(self, *args, **values)
-        if is_saved and self.interface == "tokens" and self.symbols is None:
-            _warn_of_learned_signs()
 
     return __init__
-
-
-@functools.cache
-def _warn_of_learned_signs() -> None:
-    """Says once per process that an adapter has no symbol table."""
-    logger.warning(
-        "This adapter was made by an earlier version of peft-igc and has no symbol table: signs and operators are "
-        "learned, not read by rule, so expressions such as `796 -229` may be misread. Train it again to change that."
-    )

@@ -1,0 +1,43 @@
+"""The known half: what follows from the characters of a text alone. Plain Python; nothing here imports torch.
+
+* `vocabulary`, `token_bytes`: token ids as characters.
+* `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
+* `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may stand around it.
+* `literals`: all numbers of a text, for requests in words.
+* `operations`, `grammar`: the exact values of expressions, as rationals.
+* `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
+
+Start with `reading`. Try it: `pytest tests/text`
+"""
+
+from .literals import Number, numbers
+from .operations import FUNCTIONS, OPERATORS, Function, Operator
+from .pieces import CONTROL, UNKNOWN, Words, words
+from .reading import read
+from .refusals import REASON_TEXTS, Reason
+from .values import Item, Limits, Reduction, Refusal, Value
+from .vocabulary import Spelled, Vocabulary
+
+
+__all__ = [
+    "CONTROL",
+    "FUNCTIONS",
+    "OPERATORS",
+    "REASON_TEXTS",
+    "UNKNOWN",
+    "Function",
+    "Item",
+    "Limits",
+    "Number",
+    "Operator",
+    "Reason",
+    "Reduction",
+    "Refusal",
+    "Spelled",
+    "Value",
+    "Vocabulary",
+    "Words",
+    "numbers",
+    "read",
+    "words",
+]

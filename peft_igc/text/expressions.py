@@ -1,0 +1,418 @@
+"""Finds the expression in symbols that a text ends with: its items, read from the end.
+
+In: the pieces of a text. Out: the items of the expression, or a `Refused` with its culprit. An operand is complete
+(`_have`) or wanted (`_wanted`) at every place; `surroundings` judges what stands before and after the expression. What
+is refused here and why is said at each rule. Try it: `pytest tests/text/test_reading.py`
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from .pieces import Pieces, Words, literal, plain
+from .refusals import Reason, Refused, Span
+from .values import Item, Limits
+
+
+__all__ = [
+    "ALL_WORDS",
+    "CLOSE",
+    "NUMBERS",
+    "OPEN",
+    "STRANGE",
+    "WORDS",
+    "Expression",
+    "NeedsMore",
+]
+
+OPEN, CLOSE = frozenset("([{"), frozenset(")]}")
+STRANGE = frozenset({"strange", "number_word"})
+WORDS = frozenset({"letters", "unit", "glue", "request", "per", "month", "ordinal", "scale", "letter"})
+WORDS |= {"equal", "article"}
+ALL_WORDS = WORDS | {"number_word", "and", "of", "one", "x", "operator", "minus", "function", "modifier"}
+ALL_WORDS |= {"rounding", "link", "sign"}
+NUMBERS = frozenset({"number", "%"})
+_TOUCHES = ALL_WORDS - {"x"} | STRANGE | {"dash", "!", "other"}  # no operand touches these
+_UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
+_LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
+_NO_OPERANDS = frozenset(".,;?!'")
+_MOST_UNIT_WORDS = 12
+_LEFT = -1
+_ALIKE = frozenset("-－\u2212/∕／×·⋅∙∗✕✖＊^xX")  # as in dates, ranges, scores, sizes and quantities
+
+
+class NeedsMore(Exception):
+    """The pieces begin too late in the text."""
+
+
+class Expression:
+    """The expression that ends at a piece. `read` fills `items`, and returns the first piece before it.
+
+    Attributes:
+        items: the last one first.
+        sure: operators such as `+` or brackets leave no doubt that arithmetic is meant, or it ends at an anchor `=`.
+        alike: it has `-`, `/` or `×` only, so it may be a date, a range, a score or a size.
+        units: the measures that numbers have, as quantity and name.
+        currencies: the signs of currencies.
+        too_long: a number of more digits than the limits allow.
+        end: the character after the last unit before an anchor `=`, 0 without one.
+        left, words_before: the first piece before the expression, and how many words were read there.
+        linked: `of` stands before it.
+        spoken: words stand after it in its message.
+        gap: a space stands before the operand that is complete.
+        joined: units with `per` or a mark between were read: `miles per hour`.
+    """
+
+    def __init__(self, pieces: Pieces, known: Words, limits: Limits) -> None:
+        self.kinds, self.said, self.ends = pieces
+        self.known, self.limits = known, limits
+        self.items: list[Item] = []
+        self.sure = self.alike = False
+        self.units: list[tuple[str, str]] = []
+        self.currencies: list[tuple[str, Span]] = []
+        self.too_long: Span | None = None
+        self.words_before = 0
+        self.number_at = self.left = self.end = 0
+        self.linked = self.spoken = self.joined = self.gap = False
+        self._openings: dict[int, int] = {}
+
+    def kind(self, at: int) -> str:
+        """The kind of a piece."""
+        if at == 0 and self.kinds[0] == "cut":
+            raise NeedsMore
+        return self.kinds[at]
+
+    def span(self, at: int) -> Span:
+        """The characters of a piece."""
+        return self.ends[at - 1], self.ends[at]
+
+    def refuse(self, reason: Reason, at: int) -> Refused:
+        """A refusal for a piece."""
+        return Refused(reason, None if at <= 0 else self.span(at))
+
+    def names_function(self, at: int) -> bool:
+        """Whether a piece is the name of a function."""
+        return self.kind(at) in ALL_WORDS and self.said[at].casefold() in self.known.functions
+
+    def skip(self, at: int) -> int:
+        """The first piece from here to the left that is no space."""
+        while self.kind(at) == "space":
+            at -= 1
+        return at
+
+    def opened(self, at: int) -> int:
+        """The opening bracket of a closing one, whatever its shape; 0 if nothing opens it."""
+        if not self._openings:
+            waiting: list[int] = []
+            self._openings[0] = 0
+            for place, kind in enumerate(self.kinds):
+                if kind in OPEN:
+                    waiting.append(place)
+                elif kind in CLOSE:
+                    self._openings[place] = waiting.pop() if waiting else 0
+        found = self._openings[at]
+        if not found:
+            self.kind(0)
+        return found
+
+    def begin(self, at: int) -> None:
+        """Refuses where no operand ends at a piece before an anchor `=`."""
+        kind = self.kind(at)
+        if kind in _LAST_UNIT_WORDS:
+            found = self._unit_words(at, single=False)
+            self.units.clear()
+            if isinstance(found, tuple):
+                raise self.refuse(Reason.NOT_UNDERSTOOD if self.joined else Reason.NO_EXPRESSION, found[0])
+        elif kind not in NUMBERS and kind not in CLOSE and not (kind == "currency" and self._after(at)):
+            raise self.refuse(Reason.NO_EXPRESSION, at)
+
+    def read(self, at: int) -> int:
+        """Reads from a piece, where an operand is wanted, to the left.
+
+        Raises:
+            Refused: Something in it is not understood, or it is malformed.
+        """
+        complete = self._wanted(at)
+        while complete != _LEFT:
+            complete = self._have(complete)
+        return self.left
+
+    # An operand is wanted.
+
+    def _wanted(self, at: int) -> int:
+        """Closing brackets, a per cent sign, units, a currency and a number; the piece before the number."""
+        while True:
+            kind = self.kind(at)
+            if kind == "number":
+                return self._number(at)
+            if kind == "space":
+                at -= 1
+            elif kind == "%":
+                self._item("%", at)
+                at = self.skip(at - 1)
+                if self.kind(at) != "number" and self.kinds[at] not in CLOSE:
+                    raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+            elif kind in CLOSE:
+                self._operator(kind, at)
+                at -= 1
+            elif kind in _LAST_UNIT_WORDS:
+                at = self._units(at)
+            elif kind == "currency" and self.kind(self.skip(at - 1)) == "number":
+                self._currency(at)
+                at = self.skip(at - 1)
+            else:
+                known = kind in ALL_WORDS or kind in STRANGE
+                raise self.refuse(Reason.NOT_UNDERSTOOD if known else Reason.MALFORMED, at)
+
+    def _item(self, kind: str, at: int, name: str = "") -> None:
+        self.items.append(Item(kind, self.span(at), name=name))
+
+    def _operator(self, kind: str, at: int) -> None:
+        """An operator or a bracket."""
+        self._item(kind, at)
+        self.alike |= self.said[at] in _ALIKE
+        self.sure |= self.said[at] not in _ALIKE
+
+    def _currency(self, at: int) -> None:
+        self.currencies.append((self.said[at], self.span(at)))
+
+    def _number(self, at: int) -> int:
+        """A number; two and more in `max(3,5)`."""
+        said, span = self.said[at], self.span(at)
+        parts = [said]
+        if sum(map(str.isdigit, said)) > self.limits.digits:
+            self.too_long, parts = span, ["0"]
+        elif "," in said and self._call_of(at):
+            parts = said.split(",") if literal(said) is None else []  # `max(1,234)`: one number or two
+        values = [literal(part) for part in parts]
+        if None in values or not values:
+            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+        for name, value in zip(map(plain, reversed(parts)), reversed(values), strict=True):
+            self.items += [Item("number", span, value or Fraction(0), name), Item(",", span)]
+        del self.items[-1]
+        self.number_at = at - 1
+        return at - 1
+
+    def _call_of(self, at: int) -> bool:
+        """Whether a piece is directly within the brackets of a function."""
+        depth = sum(item.kind in CLOSE for item in self.items) - sum(item.kind in OPEN for item in self.items)
+        if not depth:
+            return False
+        inner = 0
+        while self.kind(at) not in ("edge", "line"):
+            inner += (self.kinds[at] in CLOSE) - (self.kinds[at] in OPEN)
+            if inner < 0:
+                return self.names_function(at - 1)
+            at -= 1
+        return False
+
+    # An operand or an opening bracket is complete.
+
+    def _have(self, at: int) -> int:
+        """What stands before it: an operator with the next operand, a bracket, a sign or a currency.
+
+        Returns:
+            The piece before that, `_LEFT` if the expression begins there.
+        """
+        number, gap, self.gap = at == self.number_at, self.gap, False
+        while self.kind(at) == "space":
+            at, gap = at - 1, True
+        kind = self.kinds[at]
+        if kind in ("+", "-"):
+            return self._sign(at, tight=not gap)
+        if kind in ("*", "/", "^") or kind == "x":
+            if kind == "x" and not gap and self.kind(at - 1) == "number" and self.said[at - 1] == "0":
+                raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # 0x1F
+            return self._binary(kind, at)
+        if kind == "of" and gap:
+            return self._of(at)
+        if kind in OPEN:
+            self._operator(kind, at)
+            if self.kind(at - 1) == "." and self.kind(at - 2) == "number":  # `0.(3)`
+                raise self.refuse(Reason.NOT_UNDERSTOOD, at - 1)
+            if self.names_function(at - 1):
+                self._item("call", at - 1, self.known.functions[self.said[at - 1].casefold()])
+                at -= 1
+            return at - 1
+        if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.ends[at]):
+            self._currency(at)
+            return at - 1
+        if kind in (",", ";") and self._call_of(at):
+            self._item(",", at)
+            return self._wanted(at - 1)
+        return self._begins(at, kind, gap, number)
+
+    def _binary(self, kind: str, at: int) -> int:
+        """A binary operator, and the operand before it. A unit before a power is none: `5 kg^2`."""
+        self._operator("*" if kind == "x" else kind, at)
+        left = self.skip(at - 1)
+        if kind == "^" and self.kind(left) in ALL_WORDS:
+            raise self.refuse(Reason.NOT_UNDERSTOOD, left)
+        return self._wanted(at - 1)
+
+    def _begins(self, at: int, kind: str, gap: bool, number: bool) -> int:
+        """Nothing of an expression stands there, so it begins here, or is none."""
+        if kind in NUMBERS or (kind in CLOSE and not gap):
+            raise self.refuse(Reason.MALFORMED, at)  # 1 234, 2(3), 5 % 3
+        if kind in CLOSE:
+            return self._closing(at)
+        if not gap and (kind in _TOUCHES or kind == "currency"):
+            raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # a5, #5, 3–5, f(3)
+        if kind in STRANGE:
+            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+        if number and not gap and kind in (".", ",", ":"):
+            self._mark_before(at, kind)
+            return self._leave(at - (kind == ","))
+        if kind == "dash":
+            left = self.skip(at - 1)
+            return self._remark(left)
+        if kind == "." and gap:
+            left = self.skip(at - 1)
+            if self.kind(left) in ("+", "-", "*", "/", "^"):  # `.8 + . 84` is a slip
+                raise self.refuse(Reason.MALFORMED, left)
+        return self._leave(at)
+
+    def _mark_before(self, at: int, kind: str) -> None:
+        """Refuses a mark that touches a number and is part of it: `3,5`, `10:30`, `..5`, `,25`."""
+        before = self.kind(at - 1)
+        bad = kind == "." or before in NUMBERS or before in STRANGE
+        if bad or (kind == "," and before in ("space", "line", "edge", "control")):
+            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+
+    def _remark(self, at: int) -> int:
+        """A dash or a closing bracket before an expression ends words; else an operand is missing or too many."""
+        kind = self.kind(at)
+        if kind not in ALL_WORDS or kind in STRANGE:
+            raise self.refuse(Reason.MALFORMED, at)
+        return self._leave(at)
+
+    def _closing(self, at: int) -> int:
+        """A closing bracket before an expression: of a remark in words, or of a list number."""
+        if self._is_short(at - 1) and self.kind(at - 2) in ("line", "edge", "control"):
+            return self._leave(at - 2)
+        if self.opened(at):
+            return self._remark(at - 1)
+        raise self.refuse(Reason.UNBALANCED, at)
+
+    def _is_short(self, at: int) -> bool:
+        """Whether a piece may be the number of a list, or its letter."""
+        number = self.kind(at) == "number" and len(self.said[at]) < 3 and self.said[at].isdigit()
+        return number or (len(self.said[at]) == 1 and self.kind(at) in ALL_WORDS)
+
+    def _leave(self, at: int, words: int = 0) -> int:
+        """The expression begins after this piece."""
+        self.left, self.words_before = at, words
+        return _LEFT
+
+    def _of(self, at: int) -> int:
+        """`of` multiplies after a percentage; elsewhere it is a word: `a total of 3 * 4`."""
+        left = self.skip(at - 1)
+        kind = self.kind(left)
+        if kind == "%":
+            self._item("of", at)
+            self.sure = True
+            return self._wanted(left)
+        if kind in ALL_WORDS - STRANGE - {"of", "x", "scale", "letter"}:  # not `x of 3 * 4`
+            self.linked = True
+            return self._leave(left)
+        raise self.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, left)
+
+    def _sign(self, at: int, tight: bool) -> int:
+        """A plus or minus: binary if an operand stands before it, else a sign."""
+        left = self.skip(at - 1)
+        gap, kind = left < at - 1, self.kind(left)
+        single = tight and gap  # `is -5`: a sign, unless an operand comes
+        if kind in ("glue", "article", "and", "equal", "request") and single:
+            self._operator(self.kinds[at], at)
+            return self._leave(left)
+        if kind in _LAST_UNIT_WORDS:
+            self._operator(self.kinds[at], at)
+            return self._units_before(left, single)
+        if kind in CLOSE and single and self._is_item_number(left):
+            raise self.refuse(Reason.NOT_UNDERSTOOD, left)
+        if kind in NUMBERS or (kind in CLOSE and self.opened(left)) or (kind == "currency" and self._after(left)):
+            self._operator(self.kinds[at], at)
+            return self._wanted(left)
+        if kind == "of" and gap:
+            self._operator(self.kinds[at], at)
+            return self._of(left)
+        if kind == "x" and single:
+            if self.kind(left - 1) != "space":
+                raise self.refuse(Reason.NOT_UNDERSTOOD, left)  # `3x -5` has a variable
+            self._operator(self.kinds[at], at)
+            self._operator("*", left)
+            return self._wanted(left - 1)
+        if kind in ALL_WORDS or kind in STRANGE or kind in ("other", "dash"):
+            raise self.refuse(Reason.NOT_UNDERSTOOD, left)
+        if (not single and kind in _NO_OPERANDS) or (kind == "line" and not tight):
+            raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
+        self._operator(self.kinds[at], at)
+        self.gap = gap
+        return left
+
+    def _after(self, at: int) -> bool:
+        """Whether a currency stands after a number: `5€ - 3€`."""
+        return self.kind(self.skip(at - 1)) == "number"
+
+    def _is_item_number(self, at: int) -> bool:
+        """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
+        if not (self.kind(at - 1) == "number" and self._is_short(at - 1) and self.kind(at - 2) in OPEN):
+            return False
+        pause = self.kind(self.skip(at - 3))
+        return pause in ALL_WORDS or pause in ("edge", "line", "control", *".?!:;,")
+
+    # Units: words between a number and an operator.
+
+    def _units(self, at: int) -> int:
+        """The place of the number, bracket or per cent sign before the words of units that end at a piece."""
+        found = self._unit_words(at, single=False)
+        if isinstance(found, tuple):
+            raise self.refuse(Reason.NOT_UNDERSTOOD, found[0])
+        return found
+
+    def _units_before(self, at: int, single: bool) -> int:
+        """Units before an operator that may also be a sign after words."""
+        found = self._unit_words(at, single)
+        if not isinstance(found, tuple):
+            if single and not self.end:  # `what is left of 9 after -8` has a sign
+                raise self.refuse(Reason.NOT_UNDERSTOOD, found)
+            return self._wanted(found)
+        stop, count = found
+        if single and self.kind(stop) not in STRANGE:
+            return self._leave(stop, min(count, 1))
+        raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
+
+    def _unit_words(self, at: int, single: bool) -> int | tuple[int, int]:
+        """The place of the number before units, or the first piece that is no unit and the number of words."""
+        count, touching, measure = 0, False, False
+        while True:
+            kind = self.kind(at)
+            if kind == "space":
+                at, touching = at - 1, False
+            elif kind in _UNIT_WORDS and not (single and kind == "request") and count < _MOST_UNIT_WORDS:
+                count, touching, measure = count + (not touching), True, kind == "unit"
+                self._unit(at)
+                at -= 1
+            elif kind == "per" or (kind == "and" and count and not touching):
+                self.joined = True
+                if self.kind(at - 1) != "space" or count >= _MOST_UNIT_WORDS:
+                    return at - 1, count
+                at, count, touching = at - 1, count + 1, False
+            elif touching and kind in ("/", "-", "'"):
+                self.joined, other = True, self.kind(at - 1)
+                if other != "number" and other not in _UNIT_WORDS:
+                    return at, count
+                at, touching, measure = at - 1, True, True
+            elif kind == "number" and (measure or not touching):
+                return at
+            elif not touching and (kind == "%" or kind in CLOSE):
+                return at
+            else:
+                return at, count
+
+    def _unit(self, at: int) -> None:
+        """Notes a measure, unless it divides: `km/hour`, `hours a day`."""
+        measure = self.known.units.get(self.said[at].casefold())
+        left = self.skip(at - 1) if measure is not None else at
+        if measure is not None and self.kinds[left] not in ("/", "per"):
+            self.units.append(measure)

@@ -1,0 +1,145 @@
+"""The numbers of a text: which are literals, their exact values and signs, and what is numeric and not understood.
+
+In: a text, such as a request in words. Out: its `Number`s in order. Not understood are numbers that touch letters, a
+dash, a second point or a separator of no thousands, dates, per cents, number words and digits of other scripts; `one`
+only beside the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates
+it. Try it: `pytest tests/text/test_literals.py`
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE
+from .pieces import Pieces, Words, literal, split, words
+from .refusals import Span
+
+
+__all__ = ["Number", "numbers"]
+
+_NUMERIC = STRANGE | {"function"}
+_COUNTED = _NUMERIC | {"number", "one"}
+_BREAKING = frozenset({"%", "^", "!", "other", "dash"})
+_ENDS = frozenset({"edge", "line", "control"})
+_MARKS = frozenset({".", ",", ":", "-", "'"})
+_PAIRS = frozenset({".", ",", ":"})
+_OPERATIONS = frozenset({"operator", "minus", "link"})
+_OPERATORS = frozenset({"+", "-", "*", "/", "="}) | OPEN
+_TOUCHED_BEFORE = ALL_WORDS | _NUMERIC | _BREAKING | CLOSE | {"'", "number", "currency"}
+_TOUCHED_AFTER = ALL_WORDS | _NUMERIC | _BREAKING | {"currency"}
+_OPERANDS = NUMBERS | CLOSE
+# After these, `minus` before a number is a sign; after an operand it is the operation, after others it may be both.
+_BEFORE_A_SIGN = _OPERATIONS | {"edge", "control", ":", "quote", "and", "of", "equal", "request"} | OPEN
+
+
+class Number(NamedTuple):
+    """Something numeric in a text.
+
+    Attributes:
+        value: with its sign; None: it is not understood.
+        span: its characters, without sign and currency.
+        may_negate: a word such as `minus` stands before it that may be its sign.
+    """
+
+    value: Fraction | None
+    span: Span
+    may_negate: bool = False
+
+
+def numbers(text: str, *, known: Words | None = None) -> list[Number]:
+    """All numbers of a text, and all that is numeric and not understood.
+
+    Args:
+        text: as in `reading.read`.
+        known: what words mean; by default the words of all languages.
+    """
+    pieces = split(f"{text}\n", 0, words() if known is None else known)
+    found = []
+    for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
+        if pieces.kinds[at] == "number":
+            found.append(_number(pieces, at))
+        elif pieces.kinds[at] != "one" or _counts(pieces, at):
+            found.append(Number(None, (pieces.ends[at - 1], pieces.ends[at])))
+    return found
+
+
+def _counts(pieces: Pieces, at: int) -> bool:
+    """Whether `one` stands beside the word of an operation: `5 plus one`, but `each one of 5`."""
+    return any(
+        pieces.kinds[at + step] == "space" and pieces.kinds[at + 2 * step] in _OPERATIONS
+        for step in (-1, 1)
+        if 0 <= at + 2 * step < len(pieces.kinds)
+    )
+
+
+def _number(pieces: Pieces, at: int) -> Number:
+    """The number at a piece."""
+    kinds, span = pieces.kinds, (pieces.ends[at - 1], pieces.ends[at])
+    value = literal(pieces.said[at]) if len(pieces.said[at]) < 1000 else None
+    if value is None or _broken_after(pieces, at):
+        return Number(None, span)
+    left, currency = at - 1, kinds[at - 1] == "currency"
+    left -= currency
+    before = kinds[left]
+    if before == "space":
+        return _spaced(kinds, _skip(kinds, left), value, span)
+    if before == "-":
+        return _signed(kinds, left, value, span, loose=False)
+    odd = before in _PAIRS and (before == "." or kinds[left - 1] in NUMBERS)
+    return Number(None if odd or before in _TOUCHED_BEFORE else value, span)
+
+
+def _skip(kinds: list[str], at: int) -> int:
+    """The first piece from here to the left that is no space."""
+    while kinds[at] == "space":
+        at -= 1
+    return at
+
+
+def _broken_after(pieces: Pieces, at: int) -> bool:
+    """Whether what follows a number belongs to it: `5km`, `5 k`, `5-year`, `3!`, `50%`."""
+    kinds = pieces.kinds
+    after = at + 1
+    if kinds[after] == "currency":  # `5€`
+        after += 1
+    if kinds[after] == "!":
+        while kinds[after] == "!":
+            after += 1
+        return kinds[after] not in _ENDS or len(pieces.said[at]) < 2  # `91 minus 37!` exclaims, `3!` may not
+    if kinds[after] == "space":
+        while kinds[after] == "space":
+            after += 1
+        return kinds[after] in ("scale", "letter", "ordinal")
+    if kinds[after] in _MARKS:
+        pair = kinds[after] in _PAIRS and kinds[after + 1] == "number"  # 10:30, 3,5
+        while kinds[after] in _MARKS:
+            after += 1
+        return pair or kinds[after] in ALL_WORDS
+    return kinds[after] in _TOUCHED_AFTER
+
+
+def _spaced(kinds: list[str], left: int, value: Fraction, span: Span) -> Number:
+    """A number after a space, and the nearest piece before that."""
+    if kinds[left] == "-":
+        return _signed(kinds, left, value, span, loose=True)
+    if kinds[left] == "sign":
+        return Number(-value, span)
+    if kinds[left] == "minus":
+        before = kinds[_skip(kinds, left - 1)]
+        if before in _BEFORE_A_SIGN:
+            return Number(-value, span)
+        return Number(value, span, may_negate=before not in _OPERANDS)
+    return Number(value, span)
+
+
+def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bool) -> Number:
+    """A number after a minus. A `loose` one does not touch it: after a word it may be a dash or the mark of a list."""
+    left = _skip(kinds, minus - 1)
+    before, gap = kinds[left], left < minus - 1
+    if before in _OPERANDS:
+        return Number(value, span)
+    touches = not gap and (before in ALL_WORDS or before in _BREAKING)
+    if before not in _OPERATORS and (loose or touches):
+        return Number(None, span)
+    return Number(-value, span)

@@ -1,0 +1,187 @@
+"""The pieces of a text: numbers, words, operators, brackets and marks, as one regular expression finds them.
+
+In: characters. Out: `Pieces`, lists of kinds and places. `CONTROL` takes the place of a control token, such as the
+header of a chat's turn, and `UNKNOWN` that of a token whose text is not known. What a word means is in the files of
+`languages`. Try it: `pytest tests/text/test_pieces.py`
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import tomllib
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+
+__all__ = ["CONTROL", "UNKNOWN", "Pieces", "Words", "literal", "plain", "split", "words"]
+
+CONTROL, UNKNOWN = "\ufdd0", "\ufdd1"  # noncharacters: no text has them
+FOLDER = Path(__file__).parent / "languages"
+_CHARACTERS: dict[str, str] = {
+    **dict.fromkeys("+＋", "+"),
+    **dict.fromkeys("-－\u2212", "-"),
+    **dict.fromkeys("*×·⋅∙∗✕✖＊", "*"),
+    **dict.fromkeys("/÷∕／", "/"),
+    **dict.fromkeys("=＝", "="),
+    **dict.fromkeys("%％", "%"),
+    **dict.fromkeys("(（", "("),
+    **dict.fromkeys(")）", ")"),
+    **dict.fromkeys("?？", "?"),
+    **dict.fromkeys(";；。", ";"),
+    **dict.fromkeys("<>≤≥≠≡→", "relation"),
+    **dict.fromkeys('"“”„`«»', "quote"),
+    **dict.fromkeys("'’‘", "'"),
+    **dict.fromkeys("–—", "dash"),
+    **dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", "strange"),
+    **{one: one for one in "^[]{}.,:!"},
+    "**": "^",
+    "\u200b": "space",
+    CONTROL: "control",
+    UNKNOWN: "strange",
+}
+_KEPT = 1 << 16  # kinds of pieces that are kept
+_LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
+_PIECE = re.compile(
+    r" |[a-zA-Z]+(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
+    r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
+    r"|\*\*|\r\n|(?s:.)"
+)
+_LITERAL = re.compile(r"((?!0)[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.([0-9]+))?(?:/-)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """What words mean, by their letters in `casefold`.
+
+    Attributes:
+        kinds: the class of a word, a key of `[words]` in the files of `languages`; `unit` of units and money.
+        units: of a unit, its quantity and its name: `("length", "kilometer")`.
+        functions: of a function, its name in `operations.FUNCTIONS`, or another one that has no value.
+        operations: of a word such as `sum`, the symbol of the operation; `any` of `total`, which has none of its own.
+        labels: words before a number that only names something: `Task 7`.
+    """
+
+    kinds: Mapping[str, str]
+    units: Mapping[str, tuple[str, str]]
+    functions: Mapping[str, str]
+    operations: Mapping[str, str]
+    labels: frozenset[str]
+
+
+@functools.cache
+def words(*languages: str) -> Words:
+    """The words of some languages, or of all; a word of several classes keeps that of the first language.
+
+    Raises:
+        ValueError: There is no file of a language.
+    """
+    known = {path.stem: path for path in sorted(FOLDER.glob("??.toml"))}
+    if missing := [language for language in languages if language not in known]:
+        raise ValueError(f"There are no words for {missing}. The languages are {', '.join(known)}.")
+    kinds: dict[str, str] = {}
+    units: dict[str, tuple[str, str]] = {}
+    labels: set[str] = set()
+    named: dict[str, dict[str, str]] = {"functions": {}, "operations": {}}
+    for language in languages or sorted(known, key=lambda name: (name != "en", name)):
+        read = tomllib.loads(known[language].read_text(encoding="utf-8"))
+        for kind, listed in read.get("words", {}).items():
+            for word in listed:
+                kinds.setdefault(word.casefold(), kind)
+        for quantity, names in read.get("units", {}).items():
+            for unit, spelled in names.items():
+                for word in spelled:
+                    if kinds.setdefault(word.casefold(), "unit") == "unit":
+                        units.setdefault(word.casefold(), (quantity, unit))
+        labels.update(map(str.casefold, read.get("labels", {}).get("words", ())))
+        for section, found in named.items():
+            for name, spelled in read.get(section, {}).items():
+                for word in spelled:
+                    found.setdefault(word.casefold(), name)
+    return Words(_Kinds(kinds), units, **named, labels=frozenset(labels))
+
+
+class Pieces(NamedTuple):
+    """Pieces of a text. The first one is what stands before them: of kind `edge`, or `cut` if there is more text.
+
+    Attributes:
+        kinds: `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word
+            that is in no list, `letter` of a single one. `strange` is numeric and not understood.
+        said: the text of each.
+        ends: the character after each.
+    """
+
+    kinds: list[str]
+    said: list[str]
+    ends: list[int]
+
+
+def split(text: str, start: int, known: Words) -> Pieces:
+    """The pieces of a text from a character on; the first of them may be cut off, so it is left out unless `start` is
+    0."""
+    said = ["", *_PIECE.findall(text, start)]
+    kinds = [known.kinds[one] for one in said]
+    ends = list(itertools.accumulate(map(len, said), initial=start))[1:]
+    kinds[0] = "edge"
+    if start:
+        del said[1:2], kinds[1:2], ends[:1]
+        kinds[0] = "cut"
+    return Pieces(kinds, said, ends)
+
+
+class _Kinds(dict[str, str]):
+    """The classes of listed words, and the kinds of pieces that were met."""
+
+    def __missing__(self, said: str) -> str:
+        """The kind of a piece that is not in a list as it is written."""
+        kind = _kind(said, self)
+        if len(self) < _KEPT:
+            self[said] = kind
+        return kind
+
+
+def _kind(said: str, listed: Mapping[str, str]) -> str:
+    """The kind of a piece that was not met before."""
+    if said[:1] in "0123456789" or (said[:1] == "." and len(said) > 1):
+        return "number"
+    if said in _CHARACTERS:
+        return _CHARACTERS[said]
+    if said.isspace():
+        return "line" if said[0] in _LINE else "space"
+    if said[:1].isalpha() or len(said) != 1:
+        return _word(said, listed)
+    if unicodedata.numeric(said, None) is not None:
+        return "strange"
+    return "currency" if unicodedata.category(said) == "Sc" else "other"
+
+
+def _word(word: str, listed: Mapping[str, str]) -> str:
+    """The class of a word."""
+    found = listed.get(word.casefold())
+    if found is not None:
+        return found
+    if not word.isascii() and any(unicodedata.numeric(char, None) is not None for char in word):
+        return "strange"  # fractions, superscripts, Roman and Chinese numerals
+    return "letters" if len(word) > 1 or not word.isascii() else "letter"
+
+
+def literal(said: str) -> Fraction | None:
+    """The exact value of a number, None if it has another form than `1,234.50` or `.5`."""
+    if said.isdigit():
+        return Fraction(int(said))
+    match = _LITERAL.fullmatch(said)
+    if match is None or not (match[1] or match[2]):
+        return None
+    whole, places = (match[1] or "").replace(",", ""), match[2] or ""
+    return Fraction(int(whole + places), 10 ** len(places))
+
+
+def plain(said: str) -> str:
+    """A number without separators, and with a digit before its point: `1234.50`."""
+    number = said.removesuffix("/-").replace(",", "")
+    return "0" + number if number.startswith(".") else number

@@ -1,0 +1,156 @@
+"""Reads the expression in symbols at the end of a text: `read`.
+
+In: a text that ends where a result is due, at `=` or as a whole message, such as `She paid 3 * $4 =` or `12*34`. Out:
+its `Value`, or a `Refusal` with the reason and the characters that caused it. Whether a calculation is asked for is
+not decided here, only what it would be worth. The text is read from its end, in windows that grow only as far as
+something before them matters, so that the length of a text costs nothing. Try it:
+`python -c "from peft_igc.text import read; print(read('She paid 3 * \\$4 ='))"`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from .expressions import STRANGE, Expression, NeedsMore
+from .grammar import evaluate
+from .look_alikes import look_alike
+from .pieces import CONTROL, Words, split, words
+from .refusals import Reason, Refused, Span
+from .surroundings import BAD_WORDS, after, before_equals, before_request
+from .values import Limits, Reduction, Refusal, Value, finished
+
+
+__all__ = ["read"]
+
+_FIRST, _MORE, _MOST = 128, 512, 4096  # characters that are read; what needs more is refused
+_EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")
+_EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
+_DEFAULT = Limits()
+
+
+def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) -> Value | Refusal:
+    """The value of the expression that a text ends with.
+
+    Args:
+        text: ends where a result is due. `pieces.CONTROL` takes the place of control tokens, and `pieces.UNKNOWN` of
+            tokens whose text is not known.
+        limits: of numbers and values.
+        known: what words mean; by default the words of all languages.
+    """
+    known = words() if known is None else known
+    for start in _starts(text):
+        try:
+            return _read(text, start, limits, known)
+        except NeedsMore:
+            continue
+    return Refusal(Reason.TOO_LONG, None, (), None, False, None, False, ())
+
+
+def _starts(text: str) -> Iterator[int]:
+    """The characters from which on a text is read, until nothing before them matters."""
+    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, _MOST))
+    if _EQUALS.search(text, first):
+        yield from (first, more)
+    else:  # a request does not reach over an empty line or a control token
+        number = max(text.rfind(digit, least) for digit in "0123456789")
+        block = max(text.rfind("\n\n", least, max(number, 0)), text.rfind(CONTROL, least, max(number, 0)) - 1)
+        yield max(block, least)
+    yield least
+
+
+def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
+    """`read` from a character on."""
+    found = Expression(split(text, start, known), known, limits)
+    last = len(found.kinds) - 1
+    at = last
+    while found.kind(at) in ("space", "currency"):
+        at -= 1
+    reaches = found.kind(at) == "="
+    steps: list[Reduction] = []
+    ruled = False
+    try:
+        alone = _at_equals(found, at - 1) if reaches else _in_request(found, last)
+        _check(found, text)
+        ruled = True
+        if found.too_long is not None:
+            raise Refused(Reason.TOO_LONG, found.too_long)
+        value, written = finished(evaluate(found.items[::-1], limits, steps), limits)
+    except Refused as refused:
+        if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
+            refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
+        return _refusal(found, refused, reaches, limits, steps, ruled)
+    span = found.items[-1].span[0], found.items[0].span[1]
+    return Value(value, written, tuple(found.items[::-1]), span, reaches, alone, not found.sure, tuple(steps))
+
+
+def _at_equals(found: Expression, at: int) -> bool:
+    """Reads an expression that ends before a piece; returns whether it is alone in its message."""
+    at = found.skip(at)
+    kind = found.kind(at)
+    if kind in STRANGE or kind in BAD_WORDS:
+        raise found.refuse(Reason.NOT_UNDERSTOOD, at)
+    found.begin(at)
+    found.end, found.sure = found.ends[at], True
+    before_equals(found, found.read(at))
+    return found.kind(found.skip(found.left)) in ("edge", "control")
+
+
+def _in_request(found: Expression, last: int) -> bool:
+    """Reads an expression anywhere in a request; returns whether it is alone in its message."""
+    at, word = after(found, last)
+    left = found.read(at)
+    if not found.sure and not found.alike:
+        raise found.refuse(Reason.NO_EXPRESSION, 0)
+    if not found.sure and word:
+        raise found.refuse(Reason.LOOK_ALIKE, left)
+    return before_request(found, left) and not found.spoken
+
+
+def _span(found: Expression) -> Span | None:
+    """The characters of an expression."""
+    if not found.items:
+        return None
+    return found.items[-1].span[0], found.items[0].span[1]
+
+
+def _alike(found: Expression, text: str) -> Span | None:
+    """The characters of an expression that look like something else."""
+    span = _span(found)
+    return None if span is None else look_alike(text, span[0], max(span[1], found.end))
+
+
+def _check(found: Expression, text: str) -> None:
+    """Refuses what follows from an expression as a whole."""
+    items = found.items
+    if sum(item.kind == "number" for item in items) < 2 and not any(item.kind == "call" for item in items):
+        raise Refused(Reason.NO_EXPRESSION)
+    span, alike = _span(found), _alike(found, text)
+    if alike is not None:
+        raise Refused(Reason.LOOK_ALIKE, alike)
+    if len({sign for sign, _ in found.currencies}) > 1:
+        raise Refused(Reason.CURRENCIES, found.currencies[0][1])
+    added = any(item.kind in ("+", "-") for item in items)
+    money = bool(found.currencies) and any(quantity == "money" for quantity, _ in found.units)
+    if added and (money or len(set(found.units)) > 1):
+        raise Refused(Reason.UNITS, span)
+
+
+def _refusal(
+    found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction], ruled: bool
+) -> Refusal:
+    """The refusal of what was read, with the value that it would have."""
+    reason = refused.reason
+    if reason is Reason.OTHER_NUMBER and sum(item.kind == "number" for item in found.items) < 2:
+        reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`
+    value: Fraction | None = None
+    if reason in _EXCUSABLE and sum(item.kind == "number" for item in found.items) > 1 and found.too_long is None:
+        try:
+            value = finished(evaluate(found.items[::-1], limits, []), limits)[0]
+        except Refused:
+            value = None
+    reaches = reaches and reason is not Reason.NO_EXPRESSION
+    ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
+    items = tuple(found.items[::-1])
+    return Refusal(reason, refused.culprit, items, _span(found), reaches, value, ruled, tuple(steps))

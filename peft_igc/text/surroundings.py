@@ -1,0 +1,282 @@
+"""What stands before and after an expression: which further numbers are excused, and which refuse it.
+
+In: an `Expression` that is being read. Out: nothing, or a `Refused` with the piece that caused it.
+
+* `before_equals`: the expression ends at an anchor `=`. A number before it is excused if a line, a sentence's end, an
+  equals sign or two words that are neither numbers nor operators stand between.
+* `before_request`: the expression stands anywhere in a request. Every further number refuses, except a list number and
+  what stands before an empty line or a control token.
+* `after`: what follows the expression of a request. Anything may that is not numeric: `What is 3 + 4, please?`. What
+  touches the expression, or may be a further operand or operator, refuses.
+
+Try it: `pytest tests/text/test_reading.py`
+"""
+
+from __future__ import annotations
+
+from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
+from .refusals import Reason, Refused
+
+
+__all__ = ["BAD_WORDS", "after", "before_equals", "before_request"]
+
+_ENDS = frozenset({".", "line", "=", "edge", "control"})
+_CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
+_BREAKS = frozenset({".", "?", "!", ";", "relation"})  # a request does not reach over them
+BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scale", "letter", "ordinal"})
+_JOINTS = frozenset({"-", "/", "'"})
+_MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
+_OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
+
+
+def before_equals(read: Expression, at: int) -> None:
+    """Judges what stands before an expression that ends at `=`.
+
+    Args:
+        read: the expression.
+        at: the piece before it.
+    """
+    _label(read, at)
+    words, danger = read.words_before, False
+    colon, first = read.kind(at) == ":", read.skip(at)
+    chain = read.linked and read.said[first].casefold() in read.known.operations
+    while True:
+        kind = read.kind(at)
+        if kind in _ENDS:
+            return
+        if kind in NUMBERS or kind in STRANGE:
+            raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
+        if danger:
+            pass
+        elif _plain_operator(read, at):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+        elif kind in ("function", "modifier", "rounding", "sign") or (not words and _applies(read, at)):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+        elif kind in ("operator", "minus", "link"):
+            danger = True
+        elif kind in (":", "!", "?"):
+            words = 1  # with a word before it, it ends a sentence
+        elif kind in WORDS:
+            words += 1
+            at = _word_start(read, at)
+            if words >= 2:
+                if chain or colon:
+                    _clause(read, at - 1, chain)
+                return _closing(read, at - 1)
+        elif kind in ("-", "*", "/"):
+            return _bullet(read, at)
+        at -= 1
+
+
+def _label(read: Expression, at: int) -> None:
+    """Refuses a number that only names something, before a minus that may be a dash: `Task 7 - 12 + 30`, `No. 4 - 6`.
+
+    Not `the year 2021 - 36`, nor `number 20-10`.
+    """
+    number, minus = read.items[-1], read.items[max(-2, -len(read.items))]
+    if number.kind != "number" or minus.kind != "-" or number.span[1] == minus.span[0]:
+        return
+    word = read.skip(at)
+    if read.kind(word) == ".":
+        word -= 1
+    said = read.kind(word) in ALL_WORDS and read.said[word].casefold() in read.known.labels
+    if said and read.kind(read.skip(word - 1)) != "article":
+        raise Refused(Reason.OTHER_NUMBER, number.span)
+
+
+def _plain_operator(read: Expression, at: int) -> bool:
+    """Whether a piece can only join operands: no hyphen, slash or star of a list."""
+    return read.kind(at) in ("+", "^") or (read.kind(at) in ("*", "/") and read.said[at] not in "*/")
+
+
+def _applies(read: Expression, at: int) -> bool:
+    """Whether the word directly before an expression is applied to it: `plus`, `one`, `avg`; not `a maximum of`."""
+    kind = read.kind(at)
+    named = kind != "link" and not read.linked and read.names_function(at)
+    return named or kind in ("operator", "minus", "one")
+
+
+def _word_start(read: Expression, at: int) -> int:
+    """The first piece of a word with hyphens, slashes and apostrophes: `well-known`."""
+    while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:
+        at -= 2
+    return at
+
+
+def _clause(read: Expression, at: int, chain: bool) -> None:
+    """Refuses words that change an expression though two words stand between, and no verb.
+
+    Args:
+        read: the expression.
+        at: the piece before these two words.
+        chain: the name of an operation and `of` stand before it: `half the sum of 3 + 4`. If not, a colon does, and
+            only what asks for another form refuses: `to 2 significant figures: 3 + 4`.
+    """
+    right = read.kind(at + 1)
+    for _ in range(_OF_CHAIN):
+        at = read.skip(at)
+        kind = read.kind(at)
+        if kind not in ALL_WORDS or kind in ("glue", "equal", "request"):
+            return
+        changes = kind in ("function", "modifier", "number_word") and right in ("of", "article")
+        if kind == "rounding" or (changes and chain):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+        right, at = kind, at - 1
+
+
+def _bullet(read: Expression, at: int) -> None:
+    """A sign before words is the mark of a list at the start of a line, and an operator elsewhere."""
+    while read.kind(at - 1) in ("space", "*"):
+        at -= 1
+    if read.kind(at - 1) not in _ENDS:
+        raise read.refuse(Reason.NOT_UNDERSTOOD, at - 1)
+
+
+def _closing(read: Expression, at: int) -> None:
+    """Two words excuse what stands before them, but not an operator with a word as its operand."""
+    while read.kind(at) in _JOINTS:
+        at -= 1
+    if read.kind(at) != "space":
+        return
+    at = read.skip(at)
+    if read.kind(at) in ("-", "*") and not _plain_operator(read, at):
+        return _bullet(read, at)
+    if read.kind(at) in ("+", "*", "/", "^"):
+        raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+
+
+def before_request(read: Expression, at: int) -> bool:
+    """Judges what stands before the expression of a request.
+
+    Args:
+        read: the expression. Unless it is sure, a word must ask for it, or it must be the whole message.
+        at: the piece before it.
+
+    Returns:
+        Whether nothing but a list number stands before it in its message.
+    """
+    words, phase, alone = 0, "", True
+    need, whole = not read.sure, not read.spoken
+    while True:
+        kind = read.kind(at)
+        if kind in ("edge", "control") or (kind == "line" and phase == "line"):
+            break
+        if kind == "line":
+            if need and not whole:
+                break
+            phase = "line"
+        elif kind == "space":
+            phase = phase if phase == "line" else ""
+        elif kind in NUMBERS and phase == "mark" and need:
+            raise read.refuse(Reason.LOOK_ALIKE, at)
+        elif kind == "number" and phase == "mark":
+            words, phase, at = 0, "", _before_list_number(read, at) + 1
+        elif kind in NUMBERS or kind in STRANGE:
+            raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
+        elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+        else:
+            if kind == "request":
+                need = False
+            elif need and (kind in _BREAKS or (kind == ":" and words)):
+                raise read.refuse(Reason.LOOK_ALIKE, at)
+            if kind in ALL_WORDS:
+                words, alone = words + 1, False
+            if need and words > _MOST_REQUEST_WORDS:
+                raise read.refuse(Reason.LOOK_ALIKE, at)
+            phase = "mark" if kind == "." or kind in CLOSE else ""
+            whole = False
+        at -= 1
+    if need and not whole:
+        raise read.refuse(Reason.LOOK_ALIKE, at)
+    return alone
+
+
+def _before_list_number(read: Expression, at: int) -> int:
+    """The end of the line, or the beginning of all, before a list number of one or two digits."""
+    before = at - 1
+    while read.kind(before) == "space" or read.kind(before) in OPEN:
+        before -= 1
+    short = len(read.said[at]) < 3 and read.said[at].isdigit()
+    if not short or read.kind(before) not in ("edge", "control", "line"):
+        raise read.refuse(Reason.OTHER_NUMBER, at)
+    return before
+
+
+_PLAIN = frozenset({"space", "letters", "glue", "article", "request", "per", "and"})
+_WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"}
+_GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
+_GAPS |= {"word": "word gap", "listed": "word gap"}
+
+
+def after(read: Expression, at: int) -> tuple[int, bool]:
+    """Reads what follows the expression of a request, from the end.
+
+    Returns:
+        The last piece of the expression, and whether words stand between it and a mark or an end: `3 - 5 please`.
+
+    Phases say what an expression would touch or meet: `clean` nothing, `equals` an equals sign, `glue` a word such as
+    `is`, `word`, `listed` and `word gap` others, `dot` a point and then a word, `bad` and `bad gap` something that an
+    expression must not meet, `one` and `one gap` the word `one`.
+    """
+    phase = "clean"
+    while True:
+        kind = read.kind(at)
+        if kind in _PLAIN:  # words are most of a long text
+            if kind == "space":
+                phase = _GAPS.get(phase, phase)
+            else:
+                read.spoken, phase = True, "listed"
+            at -= 1
+            continue
+        if kind == "edge":
+            raise read.refuse(Reason.NO_EXPRESSION, 0)
+        if kind in NUMBERS or (kind == "currency" and phase == "clean" and read.kind(read.skip(at - 1)) == "number"):
+            if phase not in ("clean", "equals", "word", "word gap"):
+                raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+            read.sure = phase == "equals"
+            return at, phase.startswith("word")
+        if kind in CLOSE and read.opened(at):
+            inside = _inside(read, at, touched=phase in ("bad", "bad gap", "mark"))
+            if inside is None:
+                read.sure = True
+                return at, False
+            phase, at = "clean", inside
+            continue
+        joins = kind in ("operator", "minus", "link") and phase in ("one", "one gap")
+        changes = joins or kind in STRANGE or kind in ("modifier", "sign")
+        if changes or kind == "*" or _plain_operator(read, at):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+        if kind == "control":
+            read.spoken = False
+        read.spoken |= kind in ALL_WORDS
+        phase = _met(kind, phase)
+        at -= 1
+
+
+def _inside(read: Expression, at: int, touched: bool) -> int | None:
+    """The piece within a closing bracket of a remark after a request; None if an expression ends there."""
+    inside = at - 1
+    while read.kind(inside) == "space" or (read.kind(inside) in CLOSE and not touched):
+        inside -= 1
+    if read.kind(inside) not in NUMBERS:
+        return inside
+    if touched:
+        raise read.refuse(Reason.NOT_UNDERSTOOD, inside)
+    return None
+
+
+def _met(kind: str, phase: str) -> str:
+    """The phase of `after` with one more piece."""
+    if kind in ALL_WORDS:
+        return "bad" if kind in BAD_WORDS else _WORD_PHASES.get(kind, "listed")
+    if kind == "=":
+        return "equals"
+    if kind in ("line", "?", ";", "control"):
+        return "clean"
+    if kind in (".", ",", ":", "quote", "'"):
+        touches = phase in ("word", "listed", "glue", "bad", "one", "dot")
+        return "dot" if touches else "clean" if phase != "bad gap" else phase
+    if kind in OPEN or kind in CLOSE or kind in ("!", "other"):
+        return "mark"
+    return phase if kind == "currency" and phase == "clean" else "bad"

@@ -1,0 +1,201 @@
+"""Values: what the expression at the end of a text is worth, its limits, and how it is written.
+
+In: a fraction and `Limits`, the settings of an adapter. Out: the decimal that is written, rounded once if it has no
+end and the limits allow it, or a `Refused`; and `Value` and `Refusal`, what `reading.read` returns.
+Try it: `pytest tests/text/test_grammar.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, get_args
+
+from .refusals import Reason, Refused, Span
+
+
+__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
+
+Division = Literal["exact", "floor", "trunc"]
+Rounding = Literal["refuse", "half_up", "half_even"]
+_SHOWN_BITS = 1024  # of numbers that are written out in a step
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a value may be; the settings of an adapter.
+
+    Attributes:
+        digits: the most digits of a number, leading zeros included.
+        result_digits: the most digits of a result, a zero before the point included.
+        operands: the most numbers of an expression.
+        operations: of the four, those that may be used; a power counts as `*`, a per cent sign as `/`.
+        decimals: whether a result may have places.
+        division: `"exact"`, or `"floor"` or `"trunc"` for integer quotients.
+        rounding: what becomes of a value that does not end: `"refuse"`, `"half_up"` or `"half_even"`.
+        decimal_places: the places to which `rounding` rounds.
+
+    Raises:
+        ValueError: `rounding` is unknown, or `decimal_places` are absent or negative.
+    """
+
+    digits: int = 40
+    result_digits: int = 40
+    operands: int = 8
+    operations: frozenset[str] = frozenset("+-*/")
+    decimals: bool = True
+    division: Division = "exact"
+    rounding: Rounding = "refuse"
+    decimal_places: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rounding not in get_args(Rounding):
+            raise ValueError(f"`rounding={self.rounding!r}` is unknown: choose {', '.join(get_args(Rounding))}.")
+        if self.rounding != "refuse" and self.decimal_places is None:
+            raise ValueError(f'`rounding="{self.rounding}"` needs `decimal_places`, the places to round to.')
+        if self.decimal_places is not None and self.decimal_places < 0:
+            raise ValueError(f"`decimal_places={self.decimal_places}` must be at least 0.")
+
+    @classmethod
+    def of(cls, config: Any) -> Limits:
+        """Those of an `IGCConfig`, or of what has its settings."""
+        return cls(
+            config.num_digits,
+            config.result_digits,
+            config.max_operands,
+            frozenset("+-*/").intersection(config.operations),
+            config.decimals,
+            config.division,
+            config.rounding,
+            config.decimal_places,
+        )
+
+
+_PLAIN = {"[": "(", "{": "(", "]": ")", "}": ")"}
+
+
+class Item(NamedTuple):
+    """A part of an expression: `number`, `call` of a function, an operator, a bracket, `%`, `of` or `,`."""
+
+    kind: str
+    span: Span
+    value: Fraction = Fraction(0)
+    name: str = ""  # of a number its digits and point, of a call the function
+
+    @property
+    def plain(self) -> str:
+        """The item in plain symbols: brackets have one shape."""
+        return self.name or _PLAIN.get(self.kind, self.kind)
+
+
+class Reduction(NamedTuple):
+    """One step of an evaluation: an operator with its operands, or a function with its arguments."""
+
+    symbol: str
+    operands: tuple[Fraction, ...]
+    result: Fraction | None  # None: the step refused
+    span: Span
+
+    def __str__(self) -> str:
+        """The step for people: `3 * 5 = 15`. Numbers that do not end are fractions."""
+        shown = [_shown(operand) for operand in self.operands]
+        call = len(shown) != 2 or self.symbol[0].isalpha()
+        left = f"{self.symbol}({', '.join(shown)})" if call else f" {self.symbol} ".join(shown)
+        return left if self.result is None else f"{left} = {_shown(self.result)}"
+
+
+class Value(NamedTuple):
+    """What the expression at the end of a text is worth."""
+
+    value: Fraction  # after rounding
+    text: str  # in canonical form: `-12.5`
+    items: tuple[Item, ...]
+    span: Span  # of the expression, without the equals sign after it
+    reaches: bool  # it ends at an anchor `=`
+    alone: bool  # nothing but marks and list numbers around it in its message
+    alike: bool  # `24/8`, which may also be a date, a range, a score or a size
+    reductions: tuple[Reduction, ...]
+
+
+class Refusal(NamedTuple):
+    """Why the end of a text has no value."""
+
+    reason: Reason
+    culprit: Span | None  # the characters that caused it
+    items: tuple[Item, ...]  # as far as they were read
+    span: Span | None  # of the expression as far as it was read
+    reaches: bool  # an expression would end at an anchor `=`
+    value: Fraction | None  # of a `LOOK_ALIKE` or `OTHER_NUMBER`, if it were to be calculated
+    ruled: bool  # all of it was read and its value refuses, so that no other reading of the text is right
+    reductions: tuple[Reduction, ...]  # up to the one that refused
+
+    @property
+    def id(self) -> str:
+        """The name of the reason, as traces show it: `other_number`."""
+        return self.reason.name.lower()
+
+
+def spelled(items: Sequence[Item]) -> str:
+    """An expression in plain symbols: `( 3 + 4 ) * 2.50`."""
+    return " ".join(item.plain for item in items)
+
+
+def _shown(value: Fraction) -> str:
+    """A number of a step, for people."""
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _SHOWN_BITS:
+        return "..."
+    return written(value) if _places(value) is not None else str(value)
+
+
+def _places(value: Fraction) -> int | None:
+    """The digits after the point of a fraction, None if they do not end."""
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives) if rest == 1 else None
+
+
+def written(value: Fraction) -> str:
+    """A terminating decimal in canonical form: `-12.5`, no zeros at its end."""
+    places = _places(value)
+    if places is None:
+        raise ValueError(f"{value} has no end as a decimal. Round it first.")
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    point = len(digits) - places
+    return "-" * (value < 0) + digits[:point] + ("." + digits[point:] if places else "")
+
+
+def finished(value: Fraction, limits: Limits) -> tuple[Fraction, str]:
+    """The value that is written, rounded if it has no end and the limits allow it, and its text.
+
+    Raises:
+        Refused: It has no end, or too many digits.
+    """
+    places = _places(value)
+    if places is None or places >= limits.result_digits:
+        if places is None and limits.rounding == "refuse":
+            raise Refused(Reason.INEXACT)
+        value = _rounded(value, limits) if limits.rounding != "refuse" else value
+        places = _places(value) or 0
+    if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
+        raise Refused(Reason.OVERFLOW)
+    if places and not limits.decimals:
+        raise Refused(Reason.INEXACT)
+    text = written(value)
+    if len(text.lstrip("-").replace(".", "")) > limits.result_digits:
+        raise Refused(Reason.OVERFLOW)
+    return value, text
+
+
+def _rounded(value: Fraction, limits: Limits) -> Fraction:
+    """Rounds a value that has no end; one that would become zero says nothing of it and is refused."""
+    unit = 10 ** (limits.decimal_places or 0)
+    whole, rest = divmod(abs(value) * unit, 1)
+    half = rest == Fraction(1, 2) and (limits.rounding == "half_up" or whole % 2 == 1)
+    found = Fraction(int(whole) + (rest > Fraction(1, 2) or half), unit)
+    if found == 0:
+        raise Refused(Reason.INEXACT)
+    return found if value > 0 else -found

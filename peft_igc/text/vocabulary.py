@@ -1,0 +1,222 @@
+"""The vocabulary: the characters of every token, saved with an adapter.
+
+In: a Hugging Face tokenizer, or saved bytes. Out: a `Vocabulary`, which spells token ids as the characters that
+`reading` takes, and says which token holds each of them. Try it: `pytest tests/text/test_vocabulary.py`
+
+Shapes: V ids of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from .pieces import CONTROL, UNKNOWN
+from .token_bytes import special_tokens, token_bytes
+
+
+__all__ = ["EMBEDDED", "PADDING", "UNSEEN", "Spelled", "Vocabulary"]
+
+# Ids of positions whose token is not known. All other ids are those of the tokenizer.
+EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywhere in such a text
+UNSEEN = -2  # processed while the adapter was off: may end or begin with a part of a number, or hold several
+PADDING = -3  # not text
+
+MOST_BYTES = 1 << 26  # of an unpacked vocabulary; the largest known have 4 MB
+_PART = "\ufffd"  # bytes that are no character
+_MESSAGE = "\N{END OF PROOF}"  # in no template
+_CURE = "Create it again: `Vocabulary.from_tokenizer(tokenizer)`."
+
+
+class Spelled(NamedTuple):
+    """The characters of a text, and which tokens they are in.
+
+    Attributes:
+        text: the characters.
+        ends: for each token, the number of characters up to its end. A character in several tokens counts for the
+            first one, so the ends of a text do not change when it goes on.
+    """
+
+    text: str
+    ends: list[int]
+
+
+_keys = itertools.count()
+_made: WeakValueDictionary[str, Vocabulary] = WeakValueDictionary()
+
+
+class Vocabulary:
+    """The characters of the tokens 0..V-1. It does not change after it is made; copies are the object itself.
+
+    Args:
+        tokens: The UTF-8 bytes of V tokens, `b""` for an unused id. A token may begin or end within a character.
+        control: Ids of control tokens, such as the begin of a text and of a chat's turn.
+        unknown: Ids of tokens whose text is not known, such as `<unk>`.
+        header: Ids of the tokens that name the role before a user's message, from the control token on, if the chat
+            template names it in words, as in `<|im_start|>user`. All of them count as control tokens where they follow
+            each other, because the name of a role is no word of the message. Empty for other templates.
+
+    Attributes:
+        key: For `of_key`, in this process.
+        texts: The text of each token, with U+FFFD for parts of characters and `""` for an unused id.
+
+    Raises:
+        ValueError: An id is not in 0..V-1.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        control: Iterable[int] = (),
+        unknown: Iterable[int] = (),
+        header: tuple[int, ...] = (),
+    ) -> None:
+        self.tokens = tuple(tokens)
+        self.control = frozenset(control)
+        self.unknown = frozenset(unknown)
+        self.header = tuple(header)
+        for name, ids in {"control": self.control, "unknown": self.unknown, "header": self.header}.items():
+            if bad := [token for token in ids if not 0 <= token < len(self.tokens)]:
+                raise ValueError(f"`{name}` has token {bad[0]}, but the tokens are 0..{len(self.tokens) - 1}. {_CURE}")
+        self.key = str(next(_keys))
+        _made[self.key] = self
+        self._saved: bytes | None = None
+        self.texts = [spelled.decode("utf-8", "replace") for spelled in self.tokens]
+        self._texts = [_plain(text) or UNKNOWN for text in self.texts]  # as `spell` gives them
+        for token in self.control:
+            self._texts[token] = CONTROL
+        for token in self.unknown:
+            self._texts[token] = UNKNOWN
+        # Tokens that hold parts of characters, which those of other tokens may complete.
+        self._partial = {token for token, text in enumerate(self._texts) if _PART in text}
+
+    @staticmethod
+    def of_key(key: str) -> Vocabulary:
+        """The vocabulary with a `key`, for operators of compiled graphs, which take no objects."""
+        return _made[key]
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any) -> Vocabulary:
+        """The vocabulary of a Hugging Face tokenizer; nothing is tokenized but a few probes."""
+        unknown = tokenizer.unk_token_id
+        ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+        return cls(
+            token_bytes(tokenizer),
+            special_tokens(tokenizer),
+            [] if unknown is None or unknown in ends else [unknown],
+            _user_header(tokenizer),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The vocabulary in a compact form, made once."""
+        if self._saved is not None:
+            return self._saved
+        saved = {
+            "tokens": [spelled.decode("latin-1") for spelled in self.tokens],
+            "control": sorted(self.control),
+            "unknown": sorted(self.unknown),
+            "header": list(self.header),
+        }
+        self._saved = zlib.compress(json.dumps(saved, ensure_ascii=False, separators=(",", ":")).encode(), 9)
+        return self._saved
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Vocabulary:
+        """The vocabulary that was saved by `to_bytes`.
+
+        Raises:
+            ValueError: `data` is damaged, or was made by something else.
+        """
+        unpack = zlib.decompressobj()
+        try:
+            plain = unpack.decompress(data, MOST_BYTES)
+            if not unpack.eof or unpack.unused_data:
+                raise ValueError(f"it does not end within {MOST_BYTES} bytes, or not where it should")
+            saved = json.loads(plain.decode())
+            tokens = [spelled.encode("latin-1") for spelled in saved.pop("tokens")]
+            if any(type(token) is not int for ids in saved.values() for token in ids):
+                raise TypeError("ids must be integers")
+            made = cls(tokens, **saved)
+        except (zlib.error, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            raise ValueError(f"The saved vocabulary is damaged ({error}). {_CURE}") from error
+        made._saved = bytes(data)
+        return made
+
+    def spell(self, ids: Sequence[int]) -> Spelled:
+        """The characters of token ids; any integers are allowed.
+
+        A control token is the character `CONTROL`; one whose text is not known, an id outside the vocabulary, and
+        `EMBEDDED` and `UNSEEN` are `UNKNOWN`; `PADDING` is nothing. Bytes that are no character are U+FFFD.
+        """
+        texts, size, header, partial = self._texts, len(self._texts), self.header, self._partial
+        parts: list[str] = []
+        ends: list[int] = []
+        total, begun, named = 0, b"", 0
+        for place, token in enumerate(ids):
+            text = texts[token] if 0 <= token < size else "" if token == PADDING else UNKNOWN
+            if text is CONTROL and header and token == header[0] and tuple(ids[place : place + len(header)]) == header:
+                named = len(header)
+            if named:
+                text, named = CONTROL, named - 1
+            if token in partial and text is not CONTROL:
+                text, begun = _completed(begun + self.tokens[token])
+            elif begun and text:
+                text, begun = _PART + text, b""
+            parts.append(text)
+            total += len(text)
+            ends.append(total + bool(begun))
+        return Spelled("".join(parts) + _PART * bool(begun), ends)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((len(self.tokens), self.control, self.header))
+
+    def __deepcopy__(self, memo: Any) -> Vocabulary:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, self._facts()
+
+    def _facts(self) -> tuple[Any, ...]:
+        """The arguments that make this vocabulary."""
+        return self.tokens, self.control, self.unknown, self.header
+
+
+def _completed(spelled: bytes) -> tuple[str, bytes]:
+    """The characters of bytes, and the bytes of a character that has begun."""
+    text, used = codecs.utf_8_decode(spelled, "replace", False)
+    return _plain(text), spelled[used:]
+
+
+def _plain(text: str) -> str:
+    """A text without the characters that take the place of tokens, so that no text can be mistaken for those."""
+    return text.replace(CONTROL, _PART).replace(UNKNOWN, _PART)
+
+
+def _user_header(tokenizer: Any) -> tuple[int, ...]:
+    """`Vocabulary.header` of a tokenizer's chat template; empty if it has none, or takes no message of a user."""
+    if not getattr(tokenizer, "chat_template", None):
+        return ()
+    try:
+        text = tokenizer.apply_chat_template([{"role": "user", "content": _MESSAGE}], tokenize=False)
+    except Exception:  # the author's own program: it may want a system prompt, parts of messages, or a name
+        return ()
+    before, message, _ = text.partition(_MESSAGE)
+    ids = tokenizer(before, add_special_tokens=False)["input_ids"] if message else []
+    while ids and not tokenizer.decode(ids[-1:]).strip():
+        ids = ids[:-1]
+    control = special_tokens(tokenizer)
+    last = max((place for place, token in enumerate(ids) if token in control), default=len(ids))
+    return tuple(ids[last:]) if len(ids) - last > 1 else ()

@@ -1,0 +1,104 @@
+"""Changes adapters that earlier versions saved to the present format; their weights stay as they are.
+
+In: the folder of an adapter of format 1 or 2, and its tokenizer. Out: the same folder in the present format: the
+vocabulary is in the file of the weights, and the config has neither token table nor symbol table. An adapter of format
+1 gets what the rules need to read expressions. Nothing else reads earlier formats.
+Try it: `peft-igc convert DIR --tokenizer TOKENIZER`, `pytest tests/inference/test_old_adapters.py`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from ...numbers.token_table import TokenTable
+from ...numbers.tokenizer_profile import TokenizerProfile
+from ..config import IGCConfig
+from .saved_fields import FORMAT
+from .vocabulary_file import VOCABULARY, bytes_of
+
+
+__all__ = ["convert"]
+
+# Fields that earlier formats had, with the only value that is still implemented.
+_REMOVED: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
+
+
+def convert(folder: Path, tokenizer: Any) -> bool:
+    """Converts the adapter in a folder, in place.
+
+    Args:
+        folder: the folder of the adapter; adapters in its subfolders are left as they are.
+        tokenizer: its tokenizer. The hidden interface needs none.
+
+    Returns:
+        Whether it was converted: False if it has the present format.
+
+    Raises:
+        ValueError: if it is no adapter of an earlier format, or has another tokenizer.
+    """
+    saved = _config(folder)
+    version = saved.get("format_version", 1)
+    if version == FORMAT:
+        return False
+    if version not in range(1, FORMAT):
+        raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
+    fields = {name: value for name, value in saved.items() if name not in ("symbols", *_REMOVED)}
+    for name, default in _REMOVED.items():
+        if saved.get(name, default) != default:
+            raise ValueError(
+                f"The adapter in `{folder}` has `{name}={saved[name]!r}`, which is no longer implemented: use the "
+                "version of peft-igc that saved it (0.1.0 has the field)."
+            )
+    path, weights = _weights(folder)
+    if fields.get("number_tokens") is not None:
+        if tokenizer is None:
+            raise ValueError(f"The adapter in `{folder}` reads tokens. Name its tokenizer with `--tokenizer`.")
+        profile = TokenizerProfile.from_tokenizer(tokenizer)
+        table = TokenTable.from_json(fields["number_tokens"])
+        if (difference := profile.compare(table)) is not None:
+            raise ValueError(difference)
+        fields["number_tokens"] = profile.facts | {"point": table.point}
+        reader = VOCABULARY.rpartition(".")[0]
+        place = next((key.partition(reader)[0] for key in weights if reader in key), "")
+        weights[place + VOCABULARY] = bytes_of(profile.vocabulary)
+    config = IGCConfig(**fields | {"format_version": FORMAT})  # refuses what does not go together
+    # The weights first: with these and the old config, the folder can be converted again.
+    save_file(weights, folder / "converting", metadata={"format": "pt"})
+    shutil.copymode(path, folder / "converting")
+    os.replace(folder / "converting", folder / SAFETENSORS_WEIGHTS_NAME)
+    config.save_pretrained(str(folder))
+    if path.name == WEIGHTS_NAME:
+        path.unlink()
+    return True
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The fields of the saved config."""
+    try:
+        saved = json.loads((folder / CONFIG_NAME).read_bytes())
+        if saved["peft_type"] == "IGC":
+            return dict(saved)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"`{folder / CONFIG_NAME}` cannot be read: {error}. Copy the folder again.") from error
+    raise ValueError(f"`{folder}` holds an adapter of the method {saved['peft_type']}, which needs no conversion.")
+
+
+def _weights(folder: Path) -> tuple[Path, dict[str, torch.Tensor]]:
+    """The file of the weights, and the weights."""
+    path = folder / SAFETENSORS_WEIGHTS_NAME
+    try:
+        if path.is_file():
+            return path, load_file(path)
+        path = folder / WEIGHTS_NAME
+        return path, torch.load(path, map_location="cpu", weights_only=True)
+    except SafetensorError as error:
+        raise ValueError(f"`{path}` cannot be read: {error}. Copy the folder again.") from error

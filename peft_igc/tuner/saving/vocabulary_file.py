@@ -1,0 +1,63 @@
+"""The vocabulary of an adapter, a tensor in the file of its weights, so that it is loaded without its tokenizer.
+
+In: a file of weights, or the tensor [n] uint8. Out: a `text.Vocabulary`, or an error that names the file and the cure;
+and back. A reader keeps the tensor as the buffer `characters`, see `TokenInputMapping`.
+Try it: `pytest tests/tuner/test_vocabulary_file.py`
+"""
+
+from __future__ import annotations
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from ...text.vocabulary import Vocabulary
+
+
+__all__ = ["VOCABULARY", "bytes_of", "vocabulary_in", "vocabulary_of"]
+
+VOCABULARY = ".igc_input_mapping.characters"  # the end of its key in a file
+
+
+def vocabulary_in(path: str) -> Vocabulary | None:
+    """The vocabulary in a safetensors file, None if there is none.
+
+    Raises:
+        ValueError: if the file cannot be read, or the vocabulary is damaged.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = [file.get_tensor(key) for key in file.keys() if key.endswith(VOCABULARY)]  # noqa: SIM118
+    except SafetensorError as error:
+        # Without this, PEFT 0.21 raises the error without the name of the file.
+        raise ValueError(
+            f"`{path}` is damaged and cannot be read as a safetensors file ({error}). "
+            "Copy or download it again, or save the adapter again with `save_pretrained`."
+        ) from error
+    return vocabulary_of(found[0], path) if found else None
+
+
+def bytes_of(vocabulary: Vocabulary) -> torch.Tensor:
+    """The tensor [n] uint8 of a vocabulary."""
+    return torch.tensor(list(vocabulary.to_bytes()), dtype=torch.uint8)
+
+
+def vocabulary_of(saved: torch.Tensor, source: str | None) -> Vocabulary:
+    """The vocabulary of a tensor.
+
+    Args:
+        saved: [n] uint8.
+        source: the file or folder, for messages.
+
+    Raises:
+        ValueError: if the tensor is damaged.
+    """
+    problem = f"is of dtype {saved.dtype} and shape {tuple(saved.shape)}, not uint8 and one-dimensional"
+    if saved.dtype == torch.uint8 and saved.dim() == 1:
+        try:
+            return Vocabulary.from_bytes(saved.cpu().numpy().tobytes())
+        except ValueError as error:
+            problem = f"cannot be read: {error.__cause__ or error}"
+    raise ValueError(
+        f"The vocabulary{f' in `{source}`' if source else ''} (`{VOCABULARY.removeprefix('.')}`) {problem}. Copy the "
+        "file again, or save the adapter again with `save_pretrained`."
+    )

@@ -1,0 +1,63 @@
+"""The grammar against trees whose value is known by construction, and functions that users add."""
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from peft_igc.text import FUNCTIONS, Function, Limits, Reason, read
+from peft_igc.text.grammar import evaluate
+from peft_igc.text.refusals import Refused
+from peft_igc.text.values import Item, finished, written
+
+
+def items(text):
+    """The items of a text with spaces between them."""
+    return [Item("number", (0, 0), Fraction(one)) if one[-1].isdigit() else Item(one, (0, 0)) for one in text.split()]
+
+
+def tree(rng, depth):
+    """A random expression with brackets around each operation, and its value."""
+    if depth == 0 or rng.random() < 0.2:
+        number = rng.randint(0, 99)
+        return str(number), Fraction(number)
+    (left, a), (right, b) = tree(rng, depth - 1), tree(rng, depth - 1)
+    sign = rng.choice("+-*/")
+    if sign == "/" and b == 0:
+        sign = "+"
+    value = {"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else a}[sign]
+    return f"( {left} {sign} {right} )", value
+
+
+def test_values_are_exact_to_the_end():
+    rng = random.Random(0)
+    for _ in range(500):
+        text, value = tree(rng, 3)
+        assert evaluate(items(text), Limits(operands=64), []) == value, text
+
+
+def test_a_value_is_rounded_once_and_at_the_end():
+    limits = Limits(rounding="half_up", decimal_places=2)
+    assert finished(Fraction(1, 3) + 1, limits)[1] == "1.33"
+    assert finished(Fraction(1, 8), limits)[1] == "0.125"  # it has an end
+    long = Limits(result_digits=10, rounding="half_up", decimal_places=2)
+    assert finished(5 + Fraction(1, 2**45), long)[1] == "5"  # its end has more places than a result may have
+    with pytest.raises(Refused, match="INEXACT"):
+        finished(Fraction(1, 999), limits)
+
+
+@pytest.mark.parametrize(("value", "text"), [("1/8", "0.125"), ("-25/2", "-12.5"), ("100", "100"), ("0", "0")])
+def test_values_are_written_in_canonical_form(value, text):
+    assert written(Fraction(value)) == text
+    with pytest.raises(ValueError, match="Round it first"):
+        written(Fraction(1, 3))
+
+
+def test_a_function_that_a_user_adds_is_read():
+    assert read("triple(4) + 1 =").reason is Reason.NOT_UNDERSTOOD
+    FUNCTIONS["round"] = Function(lambda arguments: Fraction(round(arguments[0])))
+    try:
+        assert read("round(2.6) + 1 =").text == "4"
+    finally:
+        del FUNCTIONS["round"]
+    assert read("round(2.6) + 1 =").reason is Reason.NOT_UNDERSTOOD

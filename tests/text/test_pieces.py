@@ -1,0 +1,64 @@
+"""Pieces and words: what a text is split into, and what the files of languages hold."""
+
+import tomllib
+from fractions import Fraction
+
+import pytest
+
+from peft_igc.text.operations import OPERATORS
+from peft_igc.text.pieces import FOLDER, literal, split, words
+
+
+LANGUAGES = ["de", "en", "es", "fr", "it", "nl", "pl", "pt"]
+ENGLISH = words("en").kinds
+
+
+def pieces(text):
+    found = split(text, 0, words())
+    return [(kind, said) for kind, said in zip(found.kinds[1:], found.said[1:], strict=True) if kind != "space"]
+
+
+def test_a_text_is_split_into_numbers_words_and_marks():
+    assert pieces("$1,234.50 × 3km") == [
+        *[("currency", "$"), ("number", "1,234.50"), ("*", "×"), ("number", "3"), ("unit", "km")],
+    ]
+    assert [kind for kind, _ in pieces("2**3 x .5%")] == ["number", "^", "number", "x", "number", "%"]
+    kinds = [kind for kind, _ in pieces("½ ² 五 IV n Wort\n")]
+    assert kinds == ["strange", "strange", "strange", "letters", "letter", "letters", "line"]
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [("1,234.50", "2469/2"), (".5", "1/2"), ("007", "7"), ("5,000/-", "5000"), ("3,5", None), ("0,123", None),
+     ("1.2.3", None), ("1,2345", None), (".", None)],
+)  # fmt: skip
+def test_a_literal_has_its_exact_value_or_none(said, value):
+    assert literal(said) == (None if value is None else Fraction(value))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_has_its_words_once_and_in_casefold(language):
+    read = tomllib.loads((FOLDER / f"{language}.toml").read_text("utf-8"))
+    listed = [word for group in read["words"].values() for word in group]
+    listed += [word for quantity in read["units"].values() for group in quantity.values() for word in group]
+    assert len(listed) == len(set(listed))
+    assert all(word == word.casefold() and word.isalpha() for word in listed), listed
+    assert set(read["words"]) <= set(tomllib.loads((FOLDER / "en.toml").read_text("utf-8"))["words"])
+    assert set(read["operations"]) <= {*OPERATORS, "any"}
+    assert {"number_word", "month", "scale"} <= set(read["words"])
+    assert {"length", "duration", "mass", "money"} <= set(read["units"])
+    assert {"sqrt", "sum", "mean"} <= set(read["functions"])
+
+
+def test_a_word_of_several_languages_keeps_the_class_of_english():
+    kinds = words().kinds
+    assert sorted(path.stem for path in FOLDER.glob("*.toml") if len(path.stem) == 2) == LANGUAGES
+    assert all(kinds[word] == kind for word, kind in ENGLISH.items())
+    assert words("de").kinds["meter"] == "unit"
+    assert words().units["kilometers"] == words().units["km"] == ("length", "kilometer")
+    assert words() is words()
+
+
+def test_a_language_without_a_file_is_an_error_that_names_those_there_are():
+    with pytest.raises(ValueError, match="no words for .'xx'.. The languages are de, en, es"):
+        words("xx")

@@ -1,0 +1,163 @@
+"""What a reading says beside the value: places, steps, reasons; and that no text ends it or makes it slow."""
+
+import random
+import time
+from fractions import Fraction
+
+import pytest
+
+from peft_igc.text import CONTROL, REASON_TEXTS, UNKNOWN, Limits, Reason, Refusal, Value, read
+from peft_igc.text.values import spelled
+
+
+def test_a_value_has_the_place_of_its_expression_and_its_steps():
+    text = "In 2019 she paid 3 * ($4 + 1) ="
+    found = read(text)
+    assert isinstance(found, Value)
+    assert (found.value, found.text, found.reaches) == (Fraction(15), "15", True)
+    assert spelled(found.items) == "3 * ( 4 + 1 )"
+    assert spelled(read("1,234.50 + 5,000/- * 20% of max(3,4)=").items) == "1234.50 + 5000 * 20 % of max ( 3 , 4 )"
+    assert text[slice(*found.span)] == "3 * ($4 + 1)"
+    assert [str(step) for step in found.reductions] == ["4 + 1 = 5", "3 * 5 = 15"]
+    assert [text[slice(*step.span)] for step in found.reductions] == ["4 + 1", "3 * ($4 + 1)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "culprit"),
+    [
+        ("5 boxes 4*12=", Reason.OTHER_NUMBER, "5"),
+        ("Add 7. What is 5 + 3?", Reason.OTHER_NUMBER, "7"),
+        ("½ of 8 + 3 =", Reason.NOT_UNDERSTOOD, "½"),
+        ("the average 3 + 4 =", Reason.NOT_UNDERSTOOD, "average"),
+        ("2024-05-17 =", Reason.LOOK_ALIKE, "2024-05-17"),
+        ("$5 + €3 =", Reason.CURRENCIES, "€"),
+        ("(1 + 2]*3 =", Reason.UNBALANCED, "]"),
+        ("5 / (3 - 3) =", Reason.UNDEFINED, "5 / (3 - 3)"),
+        ("2 * 3,5 =", Reason.NOT_UNDERSTOOD, "3,5"),
+        ("Task 7 - 12 + 30 =", Reason.OTHER_NUMBER, "7"),
+    ],
+)
+def test_a_refusal_has_its_reason_and_the_characters_that_caused_it(text, reason, culprit):
+    found = read(text)
+    assert isinstance(found, Refusal)
+    assert found.reason is reason
+    assert found.culprit is not None
+    assert text[slice(*found.culprit)] == culprit
+
+
+def test_every_reason_has_a_text():
+    assert set(REASON_TEXTS) == set(Reason)
+    assert read("5 / 0 =").id == "undefined"
+
+
+def test_the_steps_of_a_refusal_end_with_the_one_that_refused():
+    found = read("2 + 3 * (4 / 0) =")
+    assert [str(step) for step in found.reductions] == ["4 / 0"]
+    assert [str(step) for step in read("10 / 4 + max(1, 2)/3 =").reductions] == [
+        *("10 / 4 = 2.5", "max(1, 2) = 2", "2 / 3 = 2/3", "2.5 + 2/3 = 19/6"),
+    ]
+
+
+def test_what_may_be_excused_keeps_its_value():
+    for text, value in (("Ages 3-5", Fraction(-2)), ("5 boxes 4*12=", Fraction(48)), ("2024-05-17 =", Fraction(2002))):
+        assert read(text).value == value, text
+    assert read("5 / 0 =").value is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reaches", "alone", "alike"),
+    [
+        ("12 + 5 =", True, True, False),
+        ("She has 12 + 5 =", True, False, False),
+        ("12 + 5", False, True, False),
+        ("12 + 5 = ?", False, True, False),
+        ("3) 12 + 5", False, True, False),
+        ("What is 12 + 5?", False, False, False),
+        ("12 + 5, please", False, False, False),
+        ("24/8", False, True, True),
+        ("What is 24/8?", False, False, True),
+        (f"{CONTROL}user{CONTROL}\n12 + 5{CONTROL}", False, True, False),
+        ("Example: 1 + 1 = 2\n\n12 + 5", False, True, False),
+    ],
+)
+def test_a_value_says_whether_it_reaches_the_end_and_is_all_of_its_message(text, reaches, alone, alike):
+    found = read(text)
+    assert isinstance(found, Value), found
+    assert (found.reaches, found.alone, found.alike) == (reaches, alone, alike)
+
+
+def test_tokens_of_unknown_text_refuse_beside_an_expression_and_are_excused_before_it():
+    assert read(f"{UNKNOWN}12 + 5 =").reason is Reason.NOT_UNDERSTOOD
+    assert read(f"{UNKNOWN} two words 12 + 5 =").value == 17
+    assert read(f"12{UNKNOWN}5 + 1 =").reason is Reason.NOT_UNDERSTOOD
+    assert read(b"\xff\xfe 12 + \xc3 5 =".decode(errors="replace")).value is None
+
+
+def test_what_stands_far_before_an_expression_changes_nothing():
+    for tail in ("12 + 5 =", "(in total) 12 + 5 =", "Ann's 12 + 5 =", "- 12 + 5 =", "1) 12 + 5 =", "half of 12 + 5 ="):
+        found = read("\n" + tail)
+        for padding in range(0, 300, 7):
+            text = "He had 7 pens, (5 of them new) and " * 40 + "x" * padding + ".\n" + tail
+            other = read(text)
+            assert type(other) is type(found), (tail, padding)
+            assert other[0] == found[0], (tail, padding)
+
+
+def test_numbers_and_words_are_never_read_in_part():
+    for gap in (*range(100, 140), *range(490, 525), *range(4060, 4100)):
+        assert read("someone" + " " * gap + "3 + 4 =")[0] in (7, Reason.TOO_LONG), gap
+        found = read("12345" + " " * gap + "+ 5 =")
+        assert isinstance(found, Refusal) or found.text == "12350", gap
+        assert isinstance(found, Value) or gap > 4000
+
+
+HOSTILE = {
+    "operands": "1" + "+1" * 10_000 + "=",
+    "brackets": "(" * 10_000 + "1+1" + ")" * 10_000 + "=",
+    "closing brackets": "1" + "-1)" * 10_000 + "=",
+    "opening brackets": "(-" * 10_000 + "1+1=",
+    "signs": "-" * 10_000 + "1+1=",
+    "powers": "2" + "^9" * 10_000 + "=",
+    "per cent": "1" + "%" * 10_000 + "=",
+    "a long number": "9" * 1_000_000 + "+1=",
+    "a long decimal": "1." + "3" * 1_000_000 + "*2=",
+    "separators": "1" + ",111" * 100_000 + "+1=",
+    "points": "1" + ".1" * 100_000 + "+1=",
+    "equals signs": "=" * 100_000,
+    "spaces": "1+1" + " " * 100_000 + "=",
+    "words": "word " * 100_000 + "3 + 4 =",
+    "one word": "w" * 1_000_000,
+    "lines": "\n" * 100_000,
+    "commas of a function": "max(" + "1," * 10_000 + "1)=",
+    "functions": "max(" * 10_000 + "1, 2" + ")" * 10_000 + "=",
+    "list numbers": "3 words" + "\n1. " * 10_000 + "2 + 3",
+    "brackets of lists": "\n(1) " * 10_000 + "2 + 3",
+    "remarks": "(a) " * 10_000 + "1+1",
+    "apostrophes": "a'" * 10_000 + " 1+1=",
+    "joined units": "1 " + "a-" * 10_000 + "a + 2 =",
+    "marks": "\u0301" * 100_000 + "1+1=",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_no_text_raises_or_takes_long(text):
+    read("1 + 1 =")  # loads the words
+    start = time.perf_counter()
+    found = read(text)
+    assert time.perf_counter() - start < 0.5
+    if text not in (HOSTILE["words"], HOSTILE["remarks"]):
+        assert isinstance(found, Refusal)
+
+
+def test_random_characters_never_raise():
+    rng = random.Random(0)
+    alphabet = "0123456789  +-*/^()[]%.,=:;$€£x\n'\"½²⁄–of andthe\ufdd0\ufdd1\ufffd²五万!?_#" + chr(0x301)
+    for _ in range(4000):
+        text = "".join(rng.choices(alphabet, k=rng.randint(0, 40))) + rng.choice(["=", " =", "", "?"])
+        assert isinstance(read(text, Limits(digits=6, result_digits=6)), Value | Refusal)
+
+
+def test_limits_are_those_of_an_adapter():
+    assert read("2^3 =", Limits(operations=frozenset("+-/"))).reason is Reason.MALFORMED
+    assert read("50% of 8 =", Limits(operations=frozenset("+-*"))).reason is Reason.MALFORMED
+    assert read("1 + 2 =", Limits(operations=frozenset("+"))).text == "3"

@@ -1,0 +1,208 @@
+"""The vocabulary spells ids as characters, survives saving and refuses damage, for several tokenizers."""
+
+import copy
+import json
+import os
+import pickle
+import random
+import time
+import zlib
+from bisect import bisect_right
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from peft_igc import tiny_base
+from peft_igc.numbers import token_table
+from peft_igc.text import CONTROL, UNKNOWN, Vocabulary
+from peft_igc.text.vocabulary import EMBEDDED, PADDING, UNSEEN
+
+
+POUND, MINUS = "£".encode(), "\u2212".encode()
+TOKENS = (b"<s>", b"<unk>", b"user", b"12", b" + ", POUND[:1], POUND[1:], MINUS[:2], MINUS[2:], b"5" + POUND[:1], b"")
+START, UNK, USER, TWELVE, PLUS, POUND_A, POUND_B, MINUS_A, MINUS_B, FIVE_POUND_A, UNUSED = range(len(TOKENS))
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return Vocabulary(TOKENS, control=[START], unknown=[UNK], header=(START, USER))
+
+
+@pytest.fixture(scope="module", params=["tiny", "gpt2", "llama3.1", "qwen2.5"])
+def tokenizer(request):
+    if request.param == "tiny":
+        return tiny_base()[1]
+    if not REAL:
+        pytest.skip("PEFT_IGC_TOKENIZERS names no folder")
+    return AutoTokenizer.from_pretrained(Path(REAL) / request.param)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text", "ends"),
+    [
+        ([], "", []),
+        ([TWELVE, PLUS, TWELVE], "12 + 12", [2, 5, 7]),
+        ([TWELVE, POUND_A, POUND_B, TWELVE], "12£12", [2, 3, 3, 5]),
+        ([FIVE_POUND_A, POUND_B], "5£", [2, 2]),
+        ([MINUS_A, PADDING, MINUS_B, TWELVE], "\u221212", [1, 1, 1, 3]),
+        ([POUND_A, TWELVE], "\ufffd12", [1, 3]),
+        ([TWELVE, MINUS_A], "12\ufffd", [2, 3]),
+        ([MINUS_A, POUND_A, POUND_B], "\ufffd£", [1, 2, 2]),
+        ([POUND_B, MINUS_B, TWELVE], "\ufffd\ufffd12", [1, 2, 4]),
+        ([POUND_A, START, POUND_B], f"\ufffd{CONTROL}\ufffd", [1, 2, 3]),
+        ([POUND_A, UNSEEN, POUND_B], f"\ufffd{UNKNOWN}\ufffd", [1, 2, 3]),
+        ([START, USER, USER], f"{CONTROL}{CONTROL}user", [1, 2, 6]),
+        ([POUND_A, START, USER, POUND_B], f"\ufffd{CONTROL}{CONTROL}\ufffd", [1, 2, 3, 4]),
+        ([USER, START, TWELVE], f"user{CONTROL}12", [4, 5, 7]),
+        ([START, START, USER, TWELVE], f"{CONTROL * 3}12", [1, 2, 3, 5]),
+        ([UNK, UNUSED, EMBEDDED, UNSEEN, 10**12, -(10**12), len(TOKENS)], UNKNOWN * 7, [1, 2, 3, 4, 5, 6, 7]),
+        ([PADDING, PADDING, TWELVE, PADDING], "12", [0, 0, 2, 2]),
+    ],
+)
+def test_ids_are_characters_and_each_token_has_its_end(vocabulary, ids, text, ends):
+    assert vocabulary.spell(ids) == (text, ends)
+
+
+def test_a_character_belongs_to_the_token_that_begins_it(vocabulary):
+    spelled = vocabulary.spell([TWELVE, POUND_A, POUND_B, PADDING, TWELVE])
+    assert [bisect_right(spelled.ends, place) for place in range(len(spelled.text))] == [0, 0, 1, 4, 4]
+
+
+def test_a_text_that_goes_on_keeps_its_ends_and_all_characters_but_an_unfinished_one(vocabulary):
+    draw = random.Random(0)
+    for _ in range(300):
+        ids = [draw.randrange(-4, len(TOKENS) + 1) for _ in range(12)]
+        text, ends = vocabulary.spell(ids)
+        for size in range(len(ids)):
+            if ids[size] == USER:
+                continue  # may belong to a header that was not complete before
+            before = vocabulary.spell(ids[:size])
+            assert before.ends == ends[:size]
+            assert text.startswith(before.text.removesuffix("\ufffd"))
+
+
+def test_no_text_can_be_mistaken_for_a_control_token():
+    forged = [CONTROL.encode(), UNKNOWN.encode()[:1], UNKNOWN.encode()[1:], f"a{UNKNOWN}".encode()]
+    assert Vocabulary(forged).spell([0, 1, 2, 3]).text == "\ufffd\ufffda\ufffd"
+
+
+def test_the_ids_of_unknown_places_are_those_of_the_token_table():
+    assert (token_table.EMBEDDED, token_table.UNSEEN, token_table.PADDING) == (EMBEDDED, UNSEEN, PADDING)
+
+
+@pytest.mark.parametrize("name", ["control", "unknown", "header"])
+def test_an_id_outside_the_vocabulary_is_refused(name):
+    with pytest.raises(ValueError, match=rf"`{name}` has token 11, but the tokens are 0\.\.10\. Create it again"):
+        Vocabulary(TOKENS, **{name: (11,)})
+
+
+def test_a_saved_vocabulary_is_the_same(vocabulary):
+    loaded = Vocabulary.from_bytes(vocabulary.to_bytes())
+    assert loaded == vocabulary
+    assert hash(loaded) == hash(vocabulary)
+    assert loaded.spell([START, USER, POUND_A, POUND_B, UNK]) == vocabulary.spell([START, USER, POUND_A, POUND_B, UNK])
+    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+    assert copy.deepcopy(vocabulary) is vocabulary
+    for other in (TOKENS[:-1], (*TOKENS[:-1], b"x")):
+        assert Vocabulary(other, [START], [UNK], (START, USER)) != vocabulary
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+        lambda data: data + b"x",
+        lambda data: zlib.compress(b"\xff"),
+        lambda data: zlib.compress(b"[" * 100_000),
+        lambda data: zlib.compress(b'["tokens"]'),
+        lambda data: zlib.compress(b'{"tokens": [5]}'),
+        lambda data: zlib.compress(json.dumps({"tokens": ["\u20ac"]}).encode()),
+        lambda data: zlib.compress(b'{"tokens": ["a"], "control": [0.0]}'),
+        lambda data: zlib.compress(b'{"tokens": ["a"], "header": "a"}'),
+        lambda data: zlib.compress(b'{"tokens": ["a"], "control": [7]}'),
+        lambda data: zlib.compress(b'{"tokens": ["a"], "colour": [0]}'),
+        lambda data: zlib.compress(b" " * (1 << 27)),
+    ],
+)
+def test_damaged_bytes_are_refused_with_the_cure(vocabulary, damage):
+    with pytest.raises(ValueError, match=r"vocabulary is damaged \(.*Create it again: `Vocabulary.from_tokenizer"):
+        Vocabulary.from_bytes(damage(vocabulary.to_bytes()))
+
+
+TEXTS = [
+    "What is £85 plus £79?",
+    "12 × 34 − 5 = ２５ € ½ ٣ 日本 🤖 =\n",
+    "=MINUS(6868,27)",
+    "  a  b\t\r\n1,234.50%",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_tokens_of_a_text_spell_it(tokenizer, text):
+    known = Vocabulary.from_tokenizer(tokenizer)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
+        pytest.skip("The tokenizer has no tokens for this text")
+    spelled = known.spell(ids)
+    assert spelled.text == text
+    assert spelled.ends[-1] == len(text)
+
+
+def test_the_role_of_a_users_message_is_no_word_of_it(tokenizer):
+    if not tokenizer.chat_template:
+        pytest.skip("The tokenizer has no chat template")
+    known = Vocabulary.from_tokenizer(tokenizer)
+    chat = [{"role": "user", "content": "What is 5 + 3?"}]
+    ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+    text = known.spell(ids).text
+    before, after = text.split("What is 5 + 3?")
+    assert before.rstrip()[-1] == CONTROL
+    assert after.lstrip()[0] == CONTROL
+
+
+class Templated:
+    """A tokenizer of characters whose template is `render`."""
+
+    chat_template = "a template"
+    unk_token_id = bos_token_id = eos_token_id = None
+    all_special_ids = ()
+
+    def __init__(self, render):
+        self.render = render
+
+    def get_vocab(self):
+        return {chr(place): place for place in range(128)}
+
+    def get_added_vocab(self):
+        return {}
+
+    def __call__(self, texts, add_special_tokens):
+        return {"input_ids": [[ord(char) % 128 for char in text] for text in texts]}
+
+    def apply_chat_template(self, messages, tokenize):
+        return self.render(messages)
+
+
+@pytest.mark.parametrize("error", [KeyError("name"), AttributeError("x"), RuntimeError("strict"), ZeroDivisionError()])
+def test_a_template_that_fails_leaves_no_header(error):
+    def render(messages):
+        raise error
+
+    assert Vocabulary.from_tokenizer(Templated(render)).header == ()
+
+
+def test_a_vocabulary_is_small_and_a_text_of_4096_tokens_is_spelled_in_time(tokenizer):
+    known = Vocabulary.from_tokenizer(tokenizer)
+    assert len(known.to_bytes()) < 5 * len(known)
+    draw = random.Random(0)
+    ids = [draw.randrange(len(known)) for _ in range(4096)]
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        known.spell(ids)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.01

@@ -1,0 +1,365 @@
+"""The texts of the tokens are in the file of the weights: every way of loading has them, and the config is small."""
+
+import copy
+import dataclasses
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from peft import (
+    AutoPeftModelForCausalLM,
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    get_peft_model,
+    get_peft_model_state_dict,
+    set_peft_model_state_dict,
+)
+from safetensors.torch import load_file, save_file
+from tiny_models import small_config, tiny_model
+from tiny_training import NESTED, WARNINGS
+from tiny_vocabulary import FACTS, TABLE, TEXTS, VOCABULARY, encode
+from transformers import AutoTokenizer
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.inference.loading import load_adapter, read_config
+from peft_igc.numbers.token_table import TokenTable
+from peft_igc.text import Vocabulary
+from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
+from peft_igc.tuner.layer import IGCLayer
+from peft_igc.tuner.saving.vocabulary_file import VOCABULARY as KEY
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
+
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+IDS = encode("12 + 5 =")[None]
+# The same tokens, and one text of another length.
+OTHER = Vocabulary([*VOCABULARY.tokens[:-1], b"a longer text"], VOCABULARY.control)
+
+
+def config(vocabulary=VOCABULARY, **fields):
+    """The config of an adapter whose rules read."""
+    return small_config(interface="tokens", number_tokens=FACTS, vocabulary=vocabulary, **fields)
+
+
+def attached(vocabulary=VOCABULARY):
+    """A tiny model with an adapter."""
+    return get_peft_model(tiny_model("llama"), config(vocabulary))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A saved adapter, and its base in a folder of its own."""
+    place = tmp_path_factory.mktemp("adapter")
+    tiny_model("llama").save_pretrained(place / "base")
+    torch.manual_seed(0)
+    model = attached()
+    model.peft_config["default"].base_model_name_or_path = str(place / "base")
+    model.save_pretrained(place / "adapter")
+    return place / "adapter"
+
+
+def logits(model):
+    """Logits of a pass in eval mode."""
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS).logits.float()
+
+
+def readers(model):
+    """The input mappings of all calculators, by name."""
+    return {name: r for m in model.modules() if isinstance(m, IGCLayer) for name, r in m.igc_input_mapping.items()}
+
+
+def assert_knows(model, vocabulary=VOCABULARY, name="default"):
+    """The adapter has the vocabulary in all places."""
+    reader = readers(model)[name]
+    assert reader.vocabulary == vocabulary
+    assert reader.characters.dtype == torch.uint8
+    assert reader.characters.numpy().tobytes() == vocabulary.to_bytes()
+    assert reader.symbols.size == len(vocabulary)
+    assert model.peft_config[name].vocabulary == vocabulary
+    assert reader.tokens.table == model.peft_config[name].token_table
+
+
+# ------------------------------------------------------------------------------------------------ files
+def test_the_file_has_one_tensor_more_and_the_config_no_table(folder):
+    weights = load_file(folder / WEIGHTS)
+    assert [key for key, value in weights.items() if not value.is_floating_point()] == [
+        "base_model.model.model.layers.1.igc" + KEY
+    ]
+    assert (folder / CONFIG).stat().st_size < 2000
+    assert json.loads((folder / CONFIG).read_text())["number_tokens"] == FACTS
+
+
+def test_a_vocabulary_and_facts_give_the_table_of_before():
+    assert TokenTable.from_vocabulary(VOCABULARY, FACTS | {"point": None}) == TABLE
+    assert TokenTable.from_vocabulary(VOCABULARY, FACTS).points == {FACTS["point"]: "."}
+
+
+def test_the_adapter_of_the_package_has_a_small_config(tmp_path):
+    assert (TINY_ADAPTER_FOLDER / CONFIG).stat().st_size < 10_000
+    tokenizer = tiny_base()[1]
+    assert IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).vocabulary == Vocabulary.from_tokenizer(tokenizer)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3.1", "qwen2.5"])
+def test_a_config_for_a_real_vocabulary_is_small(name, tmp_path):
+    if not REAL:
+        pytest.skip("PEFT_IGC_TOKENIZERS names no folder")
+    tokenizer = AutoTokenizer.from_pretrained(Path(REAL) / name)
+    IGCConfig.from_tokenizer(tokenizer, anchors=["=", "prompt_end"]).save_pretrained(tmp_path)
+    assert (tmp_path / CONFIG).stat().st_size < 10_000
+
+
+# ------------------------------------------------------------------------------------------------ ways of loading
+def from_state_dict(folder):
+    """PEFT's function for weights that are in memory, and a config that was read without them."""
+    saved = PeftConfig.from_pretrained(str(folder))
+    assert saved.vocabulary is None
+    saved.base_model_name_or_path = None  # or PEFT warns that the base has another name
+    model = get_peft_model(tiny_model("llama"), saved)
+    set_peft_model_state_dict(model, load_file(folder / WEIGHTS))
+    return model
+
+
+def beside_another(folder):
+    """As a further adapter of a model that has one with another vocabulary."""
+    model = get_peft_model(tiny_model("llama"), config(OTHER), adapter_name="other")
+    model.load_adapter(str(folder), "default")
+    assert_knows(model, OTHER, "other")
+    model.set_adapter("default")
+    return model
+
+
+def onto_the_base(folder):
+    """With transformers, without a PEFT model."""
+    base = tiny_model("llama")
+    base.load_adapter(str(folder))
+    return base
+
+
+def onto_the_base_from_memory(folder):
+    """With transformers, from weights in memory."""
+    base = tiny_model("llama")
+    saved = PeftConfig.from_pretrained(str(folder))
+    base.load_adapter(peft_config=saved, adapter_state_dict=load_file(folder / WEIGHTS))
+    return base
+
+
+def around_a_lora(folder):
+    """Around a model with a LoRA that changes nothing."""
+    inner = get_peft_model(tiny_model("llama"), LoraConfig(target_modules="all-linear"), adapter_name="style")
+    return PeftModel.from_pretrained(inner, folder)
+
+
+def pickled(folder):
+    """From a file of torch."""
+    other = folder.parent / "pickled"
+    shutil.copytree(folder, other, dirs_exist_ok=True)
+    (other / WEIGHTS).unlink()
+    torch.save(load_file(folder / WEIGHTS), other / "adapter_model.bin")
+    return PeftModel.from_pretrained(tiny_model("llama"), other)
+
+
+WAYS = {
+    "PeftModel": lambda folder: PeftModel.from_pretrained(tiny_model("llama"), folder),
+    "load_adapter": lambda folder: load_adapter(tiny_model("llama"), folder),
+    "AutoPeftModel": lambda folder: AutoPeftModelForCausalLM.from_pretrained(folder),
+    "low_cpu_mem_usage": lambda folder: PeftModel.from_pretrained(tiny_model("llama"), folder, low_cpu_mem_usage=True),
+    "a config of a file": lambda folder: PeftModel.from_pretrained(
+        tiny_model("llama"), folder, config=PeftConfig.from_pretrained(str(folder))
+    ),
+    "state dict": from_state_dict,
+    "beside another": beside_another,
+    "transformers": onto_the_base,
+    "transformers, from memory": onto_the_base_from_memory,
+    "around a LoRA": around_a_lora,
+    "pickled": pickled,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_of_loading_has_the_vocabulary_and_the_answers(way, folder, tmp_path):
+    torch.manual_seed(0)
+    expected = logits(attached())
+    assert not torch.equal(expected, logits(tiny_model("llama")))
+    torch.manual_seed(1)
+    model = WAYS[way](folder)
+    assert_knows(model)
+    assert torch.equal(logits(model), expected)
+    saved = get_peft_model_state_dict(model)
+    prefix = "" if isinstance(model, PeftModel) else "base_model.model."
+    assert all(torch.equal(x, saved[key.removeprefix(prefix)]) for key, x in load_file(folder / WEIGHTS).items())
+    if isinstance(model, PeftModel):
+        model.save_pretrained(tmp_path)
+        found, first = load_file(tmp_path / WEIGHTS), load_file(folder / WEIGHTS)
+        assert found.keys() == first.keys()
+        assert all(torch.equal(found[key], value) for key, value in first.items())
+
+
+def test_the_vocabulary_of_the_file_replaces_that_of_a_given_config(folder):
+    model = PeftModel.from_pretrained(tiny_model("llama"), folder, config=config(OTHER))
+    assert_knows(model)
+
+
+def test_weights_are_loaded_into_an_adapter_that_has_another_vocabulary(folder):
+    model = attached(OTHER)
+    set_peft_model_state_dict(model, load_file(folder / WEIGHTS))
+    assert_knows(model)
+
+
+# ------------------------------------------------------------------------------------------------ copies and casts
+@pytest.mark.parametrize("cast", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_cast_leaves_the_vocabulary(cast, tmp_path):
+    model = attached().to(cast)
+    assert_knows(model)
+    model.save_pretrained(tmp_path)
+    assert_knows(PeftModel.from_pretrained(tiny_model("llama").to(cast), tmp_path))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_has_the_vocabulary(copied):
+    model = attached()
+    again = copied(model)
+    assert_knows(again)
+    assert torch.equal(logits(again), logits(model))
+    buffers = [readers(one)["default"].characters for one in (model, again)]
+    assert buffers[0].data_ptr() != buffers[1].data_ptr()
+
+
+def test_a_changed_copy_of_a_config_has_the_vocabulary():
+    changed = dataclasses.replace(config(), confidence=0.5)
+    assert (changed.confidence, changed.vocabulary) == (0.5, VOCABULARY)
+    assert copy.deepcopy(changed).vocabulary is VOCABULARY
+    assert pickle.loads(pickle.dumps(changed)).vocabulary == VOCABULARY
+    assert "vocabulary" not in changed.to_dict()
+
+
+def test_no_gradient_and_no_optimizer_sees_the_vocabulary():
+    model = attached()
+    model.train()(input_ids=IDS, labels=IDS).loss.backward()
+    assert not any("characters" in name for name, _ in model.named_parameters())
+
+
+# ------------------------------------------------------------------------------------------------ several processes
+@pytest.fixture
+def process_group(tmp_path):
+    """A group of one process."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_a_model_of_ddp_keeps_and_saves_the_vocabulary(process_group, tmp_path):
+    model = attached()
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+    parallel(input_ids=IDS, labels=IDS).loss.backward()
+    assert_knows(model)
+    model.save_pretrained(tmp_path, state_dict=parallel.module.state_dict())
+    assert_knows(PeftModel.from_pretrained(tiny_model("llama"), tmp_path))
+
+
+def test_a_model_of_fsdp_gives_the_vocabulary_in_its_whole_state_dict(process_group, tmp_path):
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    model = attached()
+    expected = logits(model)
+    mesh = init_device_mesh("cpu", (1,))
+    for layer in model.get_base_model().model.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+    model.save_pretrained(tmp_path, state_dict=whole)
+    again = PeftModel.from_pretrained(tiny_model("llama"), tmp_path)
+    assert_knows(again)
+    assert torch.equal(logits(again), expected)
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+def damaged(folder, place, change):
+    """A copy of an adapter whose vocabulary in the file is another tensor, or none."""
+    shutil.copytree(folder, place)
+    weights = load_file(folder / WEIGHTS)
+    key = next(key for key in weights if key.endswith(KEY))
+    made = change(weights.pop(key))
+    save_file(weights if made is None else {**weights, key: made}, place / WEIGHTS)
+    return place
+
+
+def without_a_digit():
+    """A vocabulary that has no token for the digit 7."""
+    return Vocabulary([b"?" if text == "7" else text.encode() for text in TEXTS], VOCABULARY.control)
+
+
+def as_tensor(vocabulary):
+    return torch.tensor(list(vocabulary.to_bytes()), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda saved: None, "1 are missing, such as `.*igc_input_mapping.characters`"),
+        (lambda saved: saved[:-1].clone(), "vocabulary in `.*` .* cannot be read: .*Copy the"),
+        (lambda saved: saved ^ (torch.arange(len(saved)) == 99), "vocabulary in `.*` .* cannot be read: .*Copy the"),
+        (lambda saved: saved[:0].clone(), "vocabulary in `.*` .* cannot be read: .*Copy the"),
+        (lambda saved: saved.float(), "vocabulary in `.*` .* is of dtype torch.float32 and shape"),
+        (lambda saved: saved[None], r"vocabulary in `.*` .* is of dtype torch.uint8 and shape \(1, "),
+        (lambda saved: as_tensor(without_a_digit()), "No token spells the single digit 7"),
+        (lambda saved: as_tensor(Vocabulary([b"1", b"2"])), "names token .*, but `edges` has only tokens 0..1"),
+    ],
+)
+@pytest.mark.parametrize("way", ["PeftModel", "state dict", "transformers"])
+def test_a_damaged_vocabulary_is_refused_with_the_cure(way, change, message, folder, tmp_path):
+    place = damaged(folder, tmp_path / "copy", change)
+    if way == "state dict":
+        message = message.replace("vocabulary in `.*`", "vocabulary")
+    with pytest.raises(ValueError, match=message):
+        WAYS[way](place)
+
+
+def test_a_vocabulary_of_more_tokens_than_the_base_has_is_refused(folder):
+    small = tiny_model("llama", vocab_size=40)
+    with pytest.raises(ValueError, match="The adapter writes numbers with token .*, but the model has 40 tokens"):
+        PeftModel.from_pretrained(small, folder)
+    with pytest.raises(ValueError, match="The adapter writes numbers with token .*, but the model has 40 tokens"):
+        PeftModel.from_pretrained(small, folder, config=PeftConfig.from_pretrained(str(folder)))
+
+
+def test_a_vocabulary_beside_a_whole_table_is_unexpected(folder, tmp_path):
+    place = damaged(folder, tmp_path / "copy", lambda saved: saved)
+    saved = json.loads((place / CONFIG).read_text())
+    (place / CONFIG).write_text(json.dumps(saved | {"number_tokens": TABLE.to_json()}))
+    with pytest.raises(ValueError, match="1 are unexpected, such as `.*igc_input_mapping.characters`"):
+        PeftModel.from_pretrained(tiny_model("llama"), place)
+
+
+def test_an_adapter_without_its_vocabulary_says_so_when_it_is_used(folder):
+    saved = PeftConfig.from_pretrained(str(folder))
+    saved.base_model_name_or_path = None
+    with pytest.raises(ValueError, match="has no vocabulary, which is saved with the weights. Load the weights, or"):
+        _ = saved.token_table
+    model = get_peft_model(tiny_model("llama"), saved)
+    with pytest.raises(ValueError, match="has no vocabulary, which is saved with its weights. Load them, or make"):
+        logits(model)
+
+
+def test_a_save_without_the_vocabulary_is_an_error(tmp_path):
+    model = attached()
+    weights = {key: value for key, value in model.state_dict().items() if "characters" not in key}
+    with pytest.raises(ValueError, match="1 of the weights of the calculator 'default' are missing .*characters"):
+        model.save_pretrained(tmp_path, state_dict=weights)
+
+
+def test_a_config_that_is_read_has_the_vocabulary_and_the_table(folder):
+    for found in (IGCConfig.from_pretrained(str(folder)), read_config(folder)):
+        assert found.vocabulary == VOCABULARY
+        assert found.token_table == TokenTable.from_vocabulary(VOCABULARY, FACTS)
+        assert found.loaded_from == str(folder)
