@@ -21,11 +21,10 @@ from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.real_model import SHA256, plain_requests
 from benchmarks.common.measuring import facts
-from peft_igc import IGCConfig
 from peft_igc.demo.real_text import data_folder, measured_items
 from peft_igc.demo.settings import LANGUAGE_MODEL
 from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read
-from peft_igc.inference.loading import TINY, find_adapter, load_adapter, load_base, read_config
+from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
 
 
@@ -36,18 +35,16 @@ def is_calculator(adapter: Path) -> bool:
     return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
-def measured(base: Path, adapter: Path, names: list[str], words_anew: bool = False) -> dict[str, Any]:
+def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
     """The reports of the sets of these names, by name.
 
     Args:
         base: folder of the base model.
         adapter: folder of the adapter.
         names: of sets.
-        words_anew: whether a calculator's rules get the words of this version, not those saved with it. Nothing of
-            them is learned.
 
     Raises:
-        ValueError: there is no set of a name, or an adapter has no words that could be read anew.
+        ValueError: there is no set of a name.
     """
     settings = LANGUAGE_MODEL
     sets = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
@@ -61,12 +58,7 @@ def measured(base: Path, adapter: Path, names: list[str], words_anew: bool = Fal
     if beside and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
     model, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
-    config = read_config(find_adapter(adapter)) if words_anew else None
-    if config is not None:
-        if getattr(config, "symbols", None) is None:
-            raise ValueError(f"`{adapter}` has no rules with words, which `--words-anew` replaces. Leave it out.")
-        config.symbols = IGCConfig.from_tokenizer(tokenizer, interface="tokens").symbols
-    model = load_adapter(model, adapter, config=config)
+    model = load_adapter(model, adapter)
     sizes = {"batch_size": settings.batch_size_of_test}
     found = {}
     for name in names:
@@ -85,15 +77,11 @@ def main() -> None:
     parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
     parser.add_argument("--sets", nargs="+", required=True, metavar="NAME")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument(
-        "--words-anew", action="store_true", help="rules with the words of this version, not those saved with adapters"
-    )
     arguments = parser.parse_args()
     results: dict[str, Any] = {**facts(), "dtype": "bfloat16" if in_bf16("cpu") else "float32"}
-    results["words_anew"] = arguments.words_anew
     results |= {"adapters": [one.name for one in arguments.adapters], "sets": arguments.sets, "runs": {}}
     for number, adapter in enumerate(arguments.adapters):
-        found = measured(arguments.base, adapter, arguments.sets, arguments.words_anew)
+        found = measured(arguments.base, adapter, arguments.sets)
         results["runs"][str(number)] = {"sets": found, "base": {}}
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

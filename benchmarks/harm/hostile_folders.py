@@ -15,7 +15,6 @@ other methods, pickles that would run a program. `load_adapter` then loads it on
 from __future__ import annotations
 
 import argparse
-import base64
 import collections
 import json
 import os
@@ -45,6 +44,8 @@ import peft_igc
 from benchmarks.common.measuring import Progress, facts
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.inference.loading import load_adapter
+from peft_igc.text import Vocabulary
+from peft_igc.tuner.saving.vocabulary_file import VOCABULARY
 
 
 SECONDS = 20  # for one folder
@@ -189,24 +190,48 @@ def setting(folder: Path, rng: random.Random) -> str:
 
 
 def table(folder: Path, rng: random.Random) -> str:
-    """A token table whose text unpacks to gigabytes, or that names tokens which are not there."""
+    """Facts about numbers that name tokens which are not there, or of other values."""
     path = folder / CONFIG
     config = json.loads(path.read_text())
     held = config["number_tokens"]
-    kind = rng.choice(("bomb", "tokens", "group", "spelling"))
-    if kind == "bomb":
-        packer = zlib.compressobj(9)
-        text = b"".join(packer.compress(bytes(1 << 24)) for _ in range(64)) + packer.flush()
-        held["edges"] = base64.b64encode(text).decode()
-    elif kind == "tokens":
-        held["minus"] = rng.choice((1 << 40, -3, 10**6))
+    kind = rng.choice(("tokens", "group", "unused", "parts"))
+    if kind == "tokens":
+        held[rng.choice(("minus", "point"))] = rng.choice((1 << 40, -3, 10**6, 0))
     elif kind == "group":
         held["group"] = rng.choice((0, 1 << 40, 10**30))
+    elif kind == "unused":
+        held["unused"] = rng.choice(([1 << 23], list(range(3000)), ["7"], [[7]]))
     else:
-        spelled = rng.choice(("", "12345678901234567890", "٣", "9" * 100_000))
-        held["digits"][rng.choice(sorted(held["digits"]))] = spelled
+        held["parts"] = rng.choice(({"7" * 5000: [0, 0]}, {"7": [0, 9]}, {"7": 0}, {"9999999": [0, 0]}, {"7": [1, 1]}))
     path.write_text(json.dumps(config))
-    return f"token table {kind}"
+    return f"facts about numbers {kind}"
+
+
+def vocabulary(folder: Path, rng: random.Random) -> str:
+    """A vocabulary that unpacks to gigabytes, has millions of tokens, one of megabytes, or other texts than those."""
+    weights = load_file(folder / WEIGHTS)
+    key = next(key for key in weights if key.endswith(VOCABULARY))
+    kind = rng.choice(("bomb", "many", "long", "shuffled", "forged", "foreign"))
+    known = Vocabulary.from_bytes(weights[key].numpy().tobytes())
+    tokens = list(known.tokens)
+    if kind == "many":
+        tokens += [b"7 a"] * rng.choice((1_000_000, 4_000_000))
+    elif kind == "long":
+        part, times = rng.choice((b"7", b"a", b"7+", b"\xe2", b" ")), rng.choice((30_000, 5_000_000))
+        tokens[rng.randrange(len(tokens))] = part * times
+    elif kind == "shuffled":
+        rng.shuffle(tokens)
+    elif kind == "forged":
+        tokens = [rng.choice((one, "\ufdd0".encode(), rng.randbytes(4))) for one in tokens]
+    saved = Vocabulary(tokens, known.control).to_bytes()
+    if kind == "bomb":
+        packer = zlib.compressobj(9)
+        saved = b"".join(packer.compress(bytes(1 << 24)) for _ in range(64)) + packer.flush()
+    elif kind == "foreign":
+        saved = zlib.compress(rng.choice((b"[" * (1 << 20), b"{}", b'{"tokens": {"a": "b"}}', b'{"tokens": [[]]}')))
+    weights[key] = torch.tensor(bytearray(saved), dtype=torch.uint8)
+    save_file(weights, folder / WEIGHTS)
+    return f"vocabulary {kind}"
 
 
 def document(folder: Path, rng: random.Random) -> str:
@@ -231,7 +256,8 @@ def foreign(folder: Path, rng: random.Random) -> str:
     return f"method {method}"
 
 
-KINDS: tuple[Change, ...] = (cut, flip, swap, unpickle, header, tensor, setting, setting, table, document, foreign)
+KINDS: tuple[Change, ...] = (cut, flip, swap, unpickle, header, tensor, setting, setting, table, vocabulary)
+KINDS += (document, foreign)
 
 
 # ------------------------------------------------------------------------------------------ the attempts
@@ -330,7 +356,7 @@ def run(count: int, seed: int, say: Callable[[str], None] = print) -> dict[str, 
         for index in range(count):
             folder = Path(name) / "changed" / "adapter"
             source, change = rng.choice(good), rng.choice(KINDS)
-            if change is table:
+            if change in (table, vocabulary):
                 source = good[0]
             shutil.rmtree(folder.parent, ignore_errors=True)
             shutil.copytree(source, folder)

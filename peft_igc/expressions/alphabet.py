@@ -10,6 +10,7 @@ tests/expressions/test_alphabet.py`
 from __future__ import annotations
 
 import enum
+import re
 import unicodedata
 from typing import NamedTuple
 
@@ -134,6 +135,7 @@ CHARACTERS |= dict.fromkeys("？", Symbol.QUESTION) | dict.fromkeys("。；", Sy
 CHARACTERS |= dict.fromkeys("\n\r\u2028\u2029\x0b\x0c\x85", Symbol.LINE)
 CHARACTERS |= dict.fromkeys("√∛∜∑∏∫∞‰‱⁄±∓", Symbol.NUMERIC)  # U+2044 builds fractions: `1⁄2`
 
+_RUN = re.compile(rb"[A-Za-z]+| +")
 _RUNS = {Symbol.SPACE, Symbol.LETTERS, Symbol.OTHER}  # repeated ones are a single symbol
 
 
@@ -178,6 +180,11 @@ def symbols_of_bytes(spelled: bytes) -> Spelled:
     found = Spelled([], [], [])
     place = 0
     while place < len(spelled):
+        if run := _RUN.match(spelled, place):  # most of a vocabulary, character by character it takes seconds
+            is_space = run[0].isspace()
+            _add(found, *((Symbol.SPACE, 0, None) if is_space else (Symbol.LETTERS, 0, run[0].decode().lower())))
+            place = run.end()
+            continue
         char, size = _character(spelled, place)
         if char is None:
             begins = spelled[place] >= 0xC0

@@ -320,6 +320,9 @@ def edges_of(text: str) -> tuple[Edge, Edge]:
     """First and last edge of a token that is not numeric, from its text, where U+FFFD is part of a character."""
     if not text:
         return Edge.BREAK, Edge.BREAK
+    word = text.removeprefix(" ")
+    if len(word) > 1 and word.isascii() and word.isalpha():  # most of a vocabulary, and fast
+        return Edge.LETTER if word == text else Edge.BOUNDARY, Edge.LETTER
     edges = (_first_edge(text), text[0]), (_last_edge(text), text[-1])
     is_sign = text.strip() in ("x", "X")  # multiplication, as in `5x3`: a break, but not a word
     first, last = (

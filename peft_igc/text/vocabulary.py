@@ -27,7 +27,9 @@ EMBEDDED = -1  # given as an embedding: a number, or a part of one, may be anywh
 UNSEEN = -2  # processed while the adapter was off: may end or begin with a part of a number, or hold several
 PADDING = -3  # not text
 
-MOST_BYTES = 1 << 26  # of an unpacked vocabulary; the largest known have 4 MB
+# Of a saved vocabulary, which a file of a few bytes may claim to have; the largest known have a few hundred thousand
+# tokens in 4 MB.
+MOST_BYTES, MOST_TOKENS, LONGEST_TOKEN = 1 << 24, 1 << 20, 1 << 16
 _PART = "\ufffd"  # bytes that are no character
 _MESSAGE = "\N{END OF PROOF}"  # in no template
 _CURE = "Create it again: `Vocabulary.from_tokenizer(tokenizer)`."
@@ -141,6 +143,8 @@ class Vocabulary:
             tokens = [spelled.encode("latin-1") for spelled in saved.pop("tokens")]
             if any(type(token) is not int for ids in saved.values() for token in ids):
                 raise TypeError("ids must be integers")
+            if len(tokens) > MOST_TOKENS or max(map(len, tokens), default=0) > LONGEST_TOKEN:
+                raise ValueError(f"it has over {MOST_TOKENS:,} tokens, or one of over {LONGEST_TOKEN:,} bytes")
             made = cls(tokens, **saved)
         except (zlib.error, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             raise ValueError(f"The saved vocabulary is damaged ({error}). {_CURE}") from error

@@ -344,7 +344,7 @@ class IGCConfig(PeftConfig):
         """How the tokenizer spells numbers; None in the hidden interface.
 
         Raises:
-            ValueError: the config has no vocabulary yet.
+            ValueError: the config has no vocabulary yet, or a wrong one.
         """
         if self.number_tokens is None:
             return None
@@ -352,7 +352,13 @@ class IGCConfig(PeftConfig):
             return TokenTable.from_json(self.number_tokens)
         if self.vocabulary is None:
             raise ValueError(f"The config{self._place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
-        return TokenTable.from_vocabulary(self.vocabulary, self.number_tokens)
+        try:
+            return TokenTable.from_vocabulary(self.vocabulary, self.number_tokens)
+        except ValueError as error:
+            raise ValueError(
+                f"`number_tokens` and the vocabulary{self._place} contradict each other: {str(error).rstrip('.')}. "
+                "Copy the folder again, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
+            ) from error
 
     @property
     def has_vocabulary(self) -> bool:

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
 from ..mappings.requests import Context, signed_by_rule, wording
+from ..mappings.symbol_reading import read_steps
 from ..mappings.symbol_steps import Ruling, decided, decided_by_rule, ruling
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD
@@ -168,7 +169,7 @@ def _has_no_operands(
     longest: int,
     call: Call,
 ) -> bool:
-    """Whether no step of the token interface can have a result, because no context has two numbers.
+    """Whether no step of the token interface can have a result: no context has two numbers, or a function of one.
 
     Costs a synchronization, and saves the reading of most texts without arithmetic.
     """
@@ -177,7 +178,12 @@ def _has_no_operands(
     ids, first = state.recent(longest)
     numeric = F.pad((reader.tokens.look_up(ids, ids >= 0).size > 0).cumsum(1), (1, 0))  # [B, n + 1], before each token
     until, begin = ((x - first).clamp(0, longest) for x in (anchors + 1, since))
-    return not bool((numeric.gather(1, until) - numeric.gather(1, begin) >= 2).any())
+    most = int((numeric.gather(1, until) - numeric.gather(1, begin)).max())
+    if most != 1 or not config.has_vocabulary:
+        return most < 2
+    at = torch.where(anchors >= 0, anchors - first, -1)
+    said, _ = read_steps(config, reader.vocabulary, ids, at.flatten(), (since - first).clamp(min=0).flatten())
+    return not any(one.ruled for one in said if one is not None)  # `sqrt(16) =`
 
 
 def _longest(config: IGCConfig, reader: Any, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:

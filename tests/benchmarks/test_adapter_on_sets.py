@@ -9,9 +9,7 @@ from peft import LoraConfig, get_peft_model
 
 from benchmarks.accuracy import adapter_on_sets
 from peft_igc import tiny_base
-from peft_igc.expressions.symbols import SymbolTable
-from peft_igc.expressions.words import WordList
-from peft_igc.inference.loading import TINY, load_adapter
+from peft_igc.inference.loading import TINY
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +30,6 @@ def test_each_adapter_is_measured_on_each_set(base, tmp_path, monkeypatch):
     assert told["n"] == 100 == told["right"] + told["wrong"] + told["silent"]
 
 
-def test_rules_may_read_with_the_words_of_this_version(base, tmp_path, monkeypatch):
-    item = {"prompt": "What is 4100 plus 9?", "target": "4109"}
-    monkeypatch.setattr(adapter_on_sets, "generated_sets", lambda *_: {"texts": [item]})
-    model = load_adapter(tiny_base()[0], TINY)
-    older = WordList({"number_word": ("plus",)})  # by which this is no plain request
-    model.peft_config["default"].symbols = SymbolTable.from_tokenizer(tiny_base()[1], older).to_json()
-    model.save_pretrained(tmp_path)
-    found = [adapter_on_sets.measured(base, tmp_path, ["texts"], anew)["texts"]["right"] for anew in (False, True)]
-    assert found == [0, 1]
-
-
 def test_an_unknown_set_is_refused(base, monkeypatch):
     monkeypatch.setattr(adapter_on_sets, "generated_sets", lambda *_: {"bigbench": []})
     with pytest.raises(ValueError, match=r"There are no sets \['stories'\]. The sets are \['bigbench', "):
@@ -53,8 +40,6 @@ def test_a_lora_is_measured_on_whole_answers_only(base, tmp_path, monkeypatch):
     item = {"prompt": "What is 2 plus 3?", "target": "5"}
     monkeypatch.setattr(adapter_on_sets, "generated_sets", lambda *_: {"bigbench": [item]})
     get_peft_model(tiny_base()[0], LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "lora")
-    with pytest.raises(ValueError, match="has no rules with words, which `--words-anew` replaces"):
-        adapter_on_sets.measured(base, tmp_path / "lora", ["bigbench"], words_anew=True)
     found = adapter_on_sets.measured(base, tmp_path / "lora", ["bigbench"])
     assert found["bigbench"]["n"] == 1
     with pytest.raises(ValueError, match=r"has no calculator, whose reading \['misleading_stories'\] need"):

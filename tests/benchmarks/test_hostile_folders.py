@@ -28,7 +28,7 @@ def test_no_change_of_a_kind_is_unclean(good, change, tmp_path):
     rng = random.Random(change.__name__)
     for index in range(4):
         folder = tmp_path / str(index) / "adapter"
-        shutil.copytree(good[0 if change is hostile.table else index % 2], folder)
+        shutil.copytree(good[0 if change in (hostile.table, hostile.vocabulary) else index % 2], folder)
         what = change(folder, rng)
         outcome, said = hostile.attempt(folder, hostile.base_model())
         assert outcome in ("refused", "loaded"), (what, said)

@@ -126,6 +126,8 @@ def test_a_saved_vocabulary_is_the_same(vocabulary):
         lambda data: zlib.compress(b'{"tokens": ["a"], "control": [7]}'),
         lambda data: zlib.compress(b'{"tokens": ["a"], "colour": [0]}'),
         lambda data: zlib.compress(b" " * (1 << 27)),
+        lambda data: Vocabulary([b""] * ((1 << 20) + 1)).to_bytes(),
+        lambda data: Vocabulary([b"7" * ((1 << 16) + 1)]).to_bytes(),
     ],
 )
 def test_damaged_bytes_are_refused_with_the_cure(vocabulary, damage):

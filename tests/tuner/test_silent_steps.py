@@ -10,9 +10,12 @@ from contextlib import contextmanager
 import pytest
 import torch
 from checks import adapted, generated, igc_layers, left_padded, state_of, telling_texts, watching
+from peft import get_peft_model
 from tiny_vocabulary import encode
 from transformers import LogitsProcessor, LogitsProcessorList
 
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.numbers.calculator import Status
 from peft_igc.tuner import layer, steps
 from peft_igc.tuner.steps import Writing
 
@@ -189,3 +192,27 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_one(writes_once
     everything = solutions(writes_once)
     assert rows == [1, 1, 2, 4, 4, 4]
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"), [("sqrt(16) =", [4]), ("So 16 =", None), ("abs(-12) =", [1, 2]), ("sqrt(16) and five =", None)]
+)
+def test_a_function_of_one_number_is_read_where_texts_of_one_number_are_not(monkeypatch, text, digits):
+    base, tokenizer = tiny_base()
+    model = get_peft_model(base, IGCConfig.from_tokenizer(tokenizer, layer=1, anchors=["="])).eval()
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+    runs = []
+    igc_layers(model)[0].igc_input_mapping["default"].register_forward_pre_hook(lambda *args: runs.append(1))
+
+    def steps_of():
+        with torch.no_grad():
+            return state_of(model(input_ids=ids, use_cache=True).past_key_values).steps
+
+    found, lean = steps_of(), len(runs)
+    monkeypatch.setattr(steps, "_has_no_operands", lambda *args: False)
+    everything = steps_of()
+    assert torch.equal(found.digits, everything.digits)
+    assert torch.equal(found.status, everything.status)
+    assert (lean, len(runs) - lean) == (digits is not None, 1)
+    assert found.digits[0, 0, : len(digits or [])].tolist() == (digits or [])
+    assert (found.status[0, 0] == Status.OK) == (digits is not None)

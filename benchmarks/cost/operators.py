@@ -1,0 +1,100 @@
+"""How many operators a pass dispatches beyond those of its base, by what it has to do. The count has no noise.
+
+The adapter of the package on the embedded base, one row, without gradients. A prompt is one pass; a decoding step is a
+pass of one token with a cache. The baseline is the same pass with the adapter off, and `learned` is the part of the
+learned modules: reading, calculating with what was read, and writing.
+
+    python -m benchmarks.cost.operators --output build/operators.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import DynamicCache
+
+from benchmarks.common.measuring import facts
+from peft_igc.inference.loading import tiny_igc
+
+
+PROMPTS = {
+    "no numbers": "What is the name of it?",
+    "two numbers, nothing asked": "I have 58 cats and 36 dogs at home.",
+    "request in words": "What is 58 times 36?",
+    "request in symbols": "58*36=",
+    "symbols among words": "What is 58 * 36?",
+}
+STEPS = {"token after a result": "What is 58 times 36?", "silent token": "What is the name of it?"}
+FED = " 2"  # the token of a step: the begin of the result, or of any other text
+
+
+class Counted(TorchDispatchMode):
+    """Counts the operators that reach the backend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def ids_of(tokenizer: Any, question: str) -> torch.Tensor:
+    """[1, T] ids of a chat of one question."""
+    chat = [{"role": "user", "content": question}]
+    encoded = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=True)
+    return torch.tensor([encoded["input_ids"]])
+
+
+@torch.no_grad()
+def operators(model: Any, ids: torch.Tensor, fed: torch.Tensor | None) -> int:
+    """Operators of a pass over a prompt, or over a token after it."""
+    cache = DynamicCache(config=model.config)
+    mask = torch.ones_like(ids)
+    counted = Counted()
+    if fed is None:
+        with counted:
+            model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
+        return counted.count
+    model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
+    for _ in range(2):  # the first one may make what is kept
+        counted = Counted()
+        mask = torch.cat([mask, torch.ones_like(fed)], 1)
+        with counted:
+            model(input_ids=fed, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
+    return counted.count
+
+
+def measure() -> dict[str, dict[str, int]]:
+    """Counts by what a pass has to do."""
+    model, tokenizer = tiny_igc()
+    fed = torch.tensor([tokenizer("2", add_special_tokens=False)["input_ids"][-1:]])
+    found = {}
+    for name, question in (PROMPTS | STEPS).items():
+        ids, step = ids_of(tokenizer, question), fed if name in STEPS else None
+        operators(model, ids, step)  # tables are made once
+        with model.disable_adapter():
+            base = operators(model, ids, step)
+        found[name] = {"base": base, "beyond": operators(model, ids, step) - base}
+        print(f"{name}: {found[name]['beyond']} beyond {base}", flush=True)
+    return found
+
+
+def main() -> None:
+    """Counts and writes the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    arguments = parser.parse_args()
+    results = {**facts(), "operators": measure()}
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
