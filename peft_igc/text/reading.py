@@ -26,6 +26,7 @@ __all__ = ["read"]
 
 _FIRST, _MORE, _MOST = 128, 512, 4096  # characters that are read; what needs more is refused
 _EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")
+_CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
 _EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
 _DEFAULT = Limits()
 
@@ -40,6 +41,11 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
         known: what words mean; by default the words of all languages.
     """
     known = words() if known is None else known
+    closed = _CLOSED.search(text, max(len(text) - _FIRST, 0))
+    if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
+        strict = read(text[: closed.start() + 1], limits, known=known)
+        if isinstance(strict, Refusal) and strict.reaches and sum(item.kind == "number" for item in strict.items) > 1:
+            return strict._replace(value=None)
     for start in _starts(text):
         try:
             return _read(text, start, limits, known)

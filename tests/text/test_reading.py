@@ -161,3 +161,17 @@ def test_limits_are_those_of_an_adapter():
     assert read("2^3 =", Limits(operations=frozenset("+-/"))).reason is Reason.MALFORMED
     assert read("50% of 8 =", Limits(operations=frozenset("+-*"))).reason is Reason.MALFORMED
     assert read("1 + 2 =", Limits(operations=frozenset("+"))).text == "3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Task 7 - 12 + 30 =", "round 17 / 4 + 2 =", "1 mi + 1 km =", "10-15% of 200 =", "avg 3 + 4 + 5 =", "$5 + 3 bucks ="],
+)
+def test_a_message_that_ends_with_an_equals_sign_is_read_as_strictly_as_a_text_at_an_anchor(text):
+    alone = read(text)
+    assert isinstance(alone, Refusal)
+    for closed in (f"{CONTROL}{text}{CONTROL}{CONTROL}", f"{CONTROL}{text} \n{CONTROL}\n"):
+        found = read(closed)
+        assert isinstance(found, Refusal)
+        assert (found.reason, found.reaches, found.value) == (alone.reason, True, None)
+    assert read(f"{CONTROL}(3 + 4) * 2 ={CONTROL}").text == "14"
