@@ -124,7 +124,7 @@ class StepLog:
             beams: [rows, longest answer] int64 `beam_indices`, -1 after an answer's end; None without beams.
         """
         anchors = [one.steps.anchors.tolist() for one in self._passes]
-        read = [(token, event, event.anchors.tolist()) for token, event in self._events]
+        read = [(token, event, _rows_of(event), event.anchors.tolist()) for token, event in self._events]
         found = []
         for row, answer in enumerate(sequences[:, self.length - start :].tolist()):
             count = next((at + 1 for at, token in enumerate(answer) if token in ends), len(answer))
@@ -137,9 +137,10 @@ class StepLog:
                 if token < len(lineage) or not self.beams:
                     places |= {place: (steps, at, index) for index, place in enumerate(rows[at]) if 0 <= place < last}
             events: dict[int, tuple[Step, int, int]] = {}
-            for token, event, rows in read:
-                if token < len(lineage) or not self.beams:  # assisted decoding reads more tokens than it keeps
-                    at = lineage[min(token, len(lineage) - 1)]
+            for token, event, where, rows in read:
+                at = where.get(lineage[min(token, len(lineage) - 1)])
+                # Assisted decoding reads more tokens than it keeps.
+                if at is not None and (token < len(lineage) or not self.beams):
                     events |= {place: (event, at, index) for index, place in enumerate(rows[at])}
             found.append(tuple(self._step(*places[at], events.get(at), at - start, last) for at in sorted(places)))
         return tuple(found)
@@ -162,6 +163,12 @@ class StepLog:
             expression=None if event is None else _expression(self.config, *event),
             reason=None if ok else _reason(self.config, status, event),
         )
+
+
+def _rows_of(event: Step) -> dict[int, int]:
+    """The index in an event of each row of its pass that was read."""
+    rows = range(len(event.anchors)) if event.rows is None else event.rows.tolist()
+    return {row: index for index, row in enumerate(rows)}
 
 
 def _reason(config: IGCConfig, status: str, event: tuple[Step, int, int] | None) -> str:

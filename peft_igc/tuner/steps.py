@@ -44,6 +44,7 @@ class Step(NamedTuple):
         ruling: what the rules for symbols say of the B * A steps; None without a symbol table, and in training.
         first: position in the text of the token with index 0 in `ruling` and `ids`.
         ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
+        rows: [B] int64, the rows of the pass that these are; None: all of them, as for every observer.
     """
 
     anchors: torch.Tensor
@@ -53,6 +54,7 @@ class Step(NamedTuple):
     ruling: Ruling | None = None
     first: int | torch.Tensor = 0
     ids: torch.Tensor | None = None
+    rows: torch.Tensor | None = None
 
 
 class Writing(NamedTuple):
@@ -123,7 +125,7 @@ def read_and_calculate(
     if _has_no_operands(config, reader, state, anchors, since, longest, call):
         return None, silent
     (kept, ids, first), real = state.readable(longest, features), state.real
-    rows = None if config.shortcut or call.is_logged or not call.is_lean else _rows_with_anchors(anchors)
+    rows = None if config.shortcut or not call.is_lean else _rows_with_anchors(anchors)
     if rows is not None:  # in a batch each row has its anchors at other steps of the decoding
         kept, ids, real, anchors, kinds, since = (x[rows] for x in (kept, ids, real, anchors, kinds, since))
     at = torch.where(anchors >= 0, anchors - first, -1)
@@ -137,7 +139,7 @@ def read_and_calculate(
     forced = call.targets is not None and reader.training and config.teacher_forcing
     text = Context.of(ids, ids != PADDING, at, since)
     reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
-    _tell(call, anchors, reading, choice, result, said, first, ids)
+    _tell(call, anchors, reading, choice, result, said, first, ids, rows)
     if call.targets is not None:
         correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
         if thread.reading_alone:
