@@ -30,7 +30,7 @@ from tiny_training import WARNINGS
 
 from peft_igc.inference.tracing import Trace, TracedNumber, TracedStep, TracedToken
 from peft_igc.numbers.calculator import OPERATIONS
-from peft_igc.tuner.saving.saved_fields import REMOVED_FIELDS
+from peft_igc.tuner.saving.conversion import REMOVED_FIELDS
 
 
 README = text_of("README.md")
@@ -229,7 +229,7 @@ def test_the_house_rules_are_those_of_the_tests():
     assert f"at most {test_package.LONGEST_FUNCTION} lines, a folder at most {test_package.MOST_FILES} files" in rules
     rooms = next(content for kind, content in blocks(section(rules, "## House rules")) if not kind)
     order = [re.sub(r" {2,}.*", "", line).split(", ") for line in rooms.splitlines()]
-    expected = ["numbers", "expressions", "data, mappings", "tuner", "plugin", "inference"]
+    expected = ["text", "numbers", "expressions", "data, mappings", "tuner", "plugin", "inference"]
     expected += ["annotation, calibration, trainer", "demo, sft", "__main__, cli, commands"]
     assert [", ".join(sorted(level)) for level in order[::-1]] == expected
     assert {room for level in order for room in level} == set(test_package.ROOMS)
