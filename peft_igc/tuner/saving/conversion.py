@@ -26,10 +26,10 @@ from .saved_fields import FORMAT
 from .vocabulary_file import VOCABULARY, bytes_of
 
 
-__all__ = ["convert"]
+__all__ = ["REMOVED_FIELDS", "convert"]
 
 # Fields that earlier formats had, with the only value that is still implemented.
-_REMOVED: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
+REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
 
 
 def convert(folder: Path, tokenizer: Any) -> bool:
@@ -51,8 +51,8 @@ def convert(folder: Path, tokenizer: Any) -> bool:
         return False
     if version not in range(1, FORMAT):
         raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
-    fields = {name: value for name, value in saved.items() if name not in ("symbols", *_REMOVED)}
-    for name, default in _REMOVED.items():
+    fields = {name: value for name, value in saved.items() if name not in ("symbols", *REMOVED_FIELDS)}
+    for name, default in REMOVED_FIELDS.items():
         if saved.get(name, default) != default:
             raise ValueError(
                 f"The adapter in `{folder}` has `{name}={saved[name]!r}`, which is no longer implemented: use the "
