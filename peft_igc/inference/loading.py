@@ -203,8 +203,9 @@ def load_adapter(
     """
     folder = find_adapter(folder)
     check_adapter_folder(folder)
+    keys = _keys(folder)
     config = read_config(folder) if config is None else config
-    _check_method(folder, config)
+    _check_method(folder, config, keys)
     own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
     trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
     if trained_too and Path(str(base.config.name_or_path)).resolve() != own.resolve():
@@ -264,20 +265,24 @@ def read_config(folder: Path) -> PeftConfig:
     return config
 
 
-def _check_method(folder: Path, config: PeftConfig) -> None:
-    """Refuses weights that cannot be read, and those of an IGC adapter with the config of another method.
-
-    PEFT (0.21) would warn of the latter, and leave the other method's adapter with its first random weights.
-    """
+def _keys(folder: Path) -> list[str]:
+    """The keys of the weights in a folder. Refuses those that cannot be read."""
     path = folder / SAFETENSORS_WEIGHTS_NAME
     if not path.is_file():
-        return
+        return []
     try:
         with safe_open(path, framework="pt") as file:
-            ours = any(FILE_KEY.search(key) for key in file.keys())  # noqa: SIM118 - not a dict
+            return list(file.keys())
     except SafetensorError as error:
         raise ValueError(f"The weights in `{folder}` cannot be read: {error}. Copy the folder again.") from error
-    if ours and not isinstance(config, IGCConfig):
+
+
+def _check_method(folder: Path, config: PeftConfig, keys: list[str]) -> None:
+    """Refuses weights of an IGC adapter with the config of another method.
+
+    PEFT (0.21) would warn, and leave the other method's adapter with its first random weights.
+    """
+    if any(map(FILE_KEY.search, keys)) and not isinstance(config, IGCConfig):
         method = getattr(config.peft_type, "value", config.peft_type)
         raise ValueError(
             f"`{folder}` holds the weights of an IGC adapter, but its `{CONFIG_NAME}` is of the method {method}. "

@@ -90,7 +90,7 @@ def test_a_step_says_what_was_read_and_where(made):
     assert [shown(symbols, span) for span in step.spans] == ["3", "4", "12", "5"]
 
     (step,) = refused.steps
-    assert (step.status, step.reason, step.culprit, step.result) == ("none", "not_understood", " sin", None)
+    assert (step.status, step.reason, step.culprit, step.result) == ("none", "not_understood", " s", None)
     assert refused.tokens[step.culprit_position].text == " s"
     (step,) = silent.steps
     assert (step.status, step.reason, step.spans) == ("none", "few_numbers", ())

@@ -108,7 +108,7 @@ def test_every_step_can_be_chosen_and_lights_what_it_read(recorded):
     marked = {name for found in shown.all("span", "data-steps") for name in found["data-steps"].split()}
     lit = {(n, i) for n, t in enumerate(recorded.texts) for i, s in enumerate(t.steps) if _read_something(s)}
     assert marked == {f"s{n}-{i}" for n, i in lit}
-    for part in ("12 - 5 = 7", "numeric and not understood (at ' sin')"):
+    for part in ("12 - 5 = 7", "numeric and not understood (at ' s')"):
         assert part in shown.texts["details"]
 
 

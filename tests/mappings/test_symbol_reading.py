@@ -154,6 +154,18 @@ def test_the_name_of_a_role_in_a_header_is_no_word_of_the_message():
     assert reasons(with_roles, "- 5 + 3", "+ 5 =", "- 12/4 + 2 =") == [Reason.MALFORMED] * 3
 
 
+def test_a_context_may_begin_within_a_text_whatever_the_header_of_its_template():
+    tokenizer = copy.deepcopy(tiny_base()[1])
+    tokenizer.chat_template = ROLES
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    ids = tokenizer("1 + 2 + 34 + 5 =", add_special_tokens=False)["input_ids"]
+    since = [place for place, end in enumerate(vocabulary.spell(ids).ends) if end <= len("1 + 2 +")][-1] + 1
+    found = said_at(vocabulary, ids, len(ids) - 1, since, Limits())
+    assert len(vocabulary.header) > 1
+    assert found.value == "39"
+    assert tokenizer.decode(ids[found.first : found.last + 1]).strip() == "34 + 5"
+
+
 def test_a_compiled_graph_calls_the_host_and_reads_the_same(made):
     tokenizer, config = made
     ids, _ = encode(tokenizer, ["1 + 2 * 3 - 4 =", "(1 - 2.5) / 0 =", "5 boxes 4*12=", "Ages 3-5", "Hello"])

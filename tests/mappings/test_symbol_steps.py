@@ -100,6 +100,16 @@ def test_an_expression_in_symbols_is_what_it_says_whatever_was_read(text, operat
     assert (found, reason) == (expected, Reason.NONE)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("2^3 =", "8"), ("50% of 8 =", "4"), ("1.5 + 2 =", "3.5"), ("max(3, 5) =", "5"), ("1 + 2 + 3 =", "6")],
+)
+def test_what_ends_at_the_anchor_is_asked_unless_it_is_an_operation_on_two_integers(text, wanted):
+    assert answer(f"It is {text}", asked=0.01)[0] == wanted
+    assert answer("It is 12 + 3 =", asked=0.01)[0] == "NONE"
+    assert answer("It is 12 + 3 =")[0] == "15"
+
+
 def test_a_function_of_the_table_has_its_value():
     assert answer("sqrt(16) + 9")[0] == "13"
     assert answer("What is max(12, 5)?", operator="+")[0] == "12"
