@@ -26,6 +26,7 @@ import peft_igc
 from peft_igc.numbers.number_runs import NumberTokens, find_runs
 from peft_igc.numbers.token_table import Edge, TokenTable, edges_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.text import Vocabulary
 from peft_igc.text.token_bytes import token_texts
 
 
@@ -216,6 +217,22 @@ def test_single_bytes_of_digits_are_no_second_spelling():
     assert token_texts(tokenizer)[byte] == "7"
     assert byte not in profile.digits
     assert profile.table.edge(byte) == (Edge.BREAK, Edge.BREAK)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_saved_vocabulary_and_the_saved_facts_give_the_table(name):
+    profile = made(name)[1]
+    facts = json.loads(json.dumps(profile.facts))
+    assert len(json.dumps(facts)) < 500
+    known = Vocabulary.from_bytes(profile.vocabulary.to_bytes())
+    assert TokenTable.from_vocabulary(known, facts) == profile.table
+
+
+@pytest.mark.parametrize("changed", [{"unused": [1 << 20]}, {"parts": {str(1 << 20): [0, 0]}}])
+def test_facts_about_other_tokens_than_those_of_the_vocabulary_are_refused(changed):
+    profile = made("embedded")[1]
+    with pytest.raises(ValueError, match=r"name token 1048576, but the vocabulary has 0\.\.3071\. Create the config"):
+        TokenTable.from_vocabulary(profile.vocabulary, profile.facts | changed)
 
 
 @pytest.mark.parametrize("name", ALL)
