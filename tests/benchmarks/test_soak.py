@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import DynamicCache
 
+import peft_igc
 from benchmarks.cost import soak, soak_lives, soak_memory
 from benchmarks.cost.soak_lives import DYNAMIC, LIVES, STATIC, STATIC_LIVES, Answer, Plan
 from benchmarks.cost.soak_memory import KINDS, Memory, growth
@@ -24,7 +25,7 @@ from peft_igc.tuner.state.text_state import Steps, TextState
 from peft_igc.tuner.steps import Step
 
 
-TRAINED = Path(__file__).parents[1] / "assets" / "adapters_0.1" / "tokens"
+TRAINED = Path(peft_igc.__file__).parent / "assets" / "tiny_adapter"
 NONE = dict.fromkeys((kind.__name__ for kind in KINDS), 0)
 MIB = 2**20
 

@@ -7,7 +7,6 @@ import functools
 import gc
 import pickle
 import weakref
-from pathlib import Path
 
 import pytest
 import torch
@@ -28,8 +27,7 @@ from transformers import (
     StaticCache,
 )
 
-from peft_igc import IGCConfig, tiny_base
-from peft_igc.inference.loading import load_adapter
+from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.token_table import PADDING, UNSEEN
 from peft_igc.tuner.call import thread
@@ -38,7 +36,6 @@ from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
 from peft_igc.tuner.steps import Step
 
 
-OLD = Path(__file__).parents[1] / "assets" / "adapters_0.1"
 WIDTH = 4
 
 
@@ -132,9 +129,8 @@ def test_memory_is_given_back_by_a_crop():
 # ------------------------------------------------------------------------------------------ forks
 @pytest.fixture(scope="module")
 def trained():
-    """The embedded base with an adapter that was trained for a short while."""
-    base, tokenizer = tiny_base()
-    return load_adapter(base, OLD / "tokens"), tokenizer
+    """The embedded base with its trained adapter."""
+    return tiny_igc()
 
 
 def chat(tokenizer, text):
