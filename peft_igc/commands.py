@@ -202,7 +202,8 @@ def trace(arguments: argparse.Namespace) -> int:
             _check_output(Path(file), option)
     prompts = [*arguments.prompt, *([] if arguments.prompts is None else read_prompts(arguments.prompts))]
     if not prompts:
-        raise ValueError("There is no prompt. Write one before `--json`, which takes a FILE, or use `--prompts FILE`.")
+        before = "" if arguments.json is None else " before `--json`, which takes a FILE"
+        raise ValueError(f"There is no prompt. Write one{before}, or use `--prompts FILE`.")
     model, tokenizer = _load(arguments)
     # For a file what the base would have said is worth a forward pass; the text shows the calculator's part alone.
     options = {} if arguments.html is None and arguments.json is None else {"base": True}
@@ -306,6 +307,8 @@ def annotate(arguments: argparse.Namespace) -> int:
 
     output = Path(arguments.output)
     _check_output(output)
+    if output.resolve() == Path(arguments.data).resolve():
+        raise ValueError(f"`--data` and `--output` both name `{output}`. Name another file to write.")
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: getattr(arguments, name) for name in names if hasattr(arguments, name)})
     rows = read_rows(arguments.data)

@@ -519,6 +519,8 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, "--data", rows, *output)
     given = ["--model", base, "--data", rows, "--check", *output]
     assert "`margin=-1.0` must be at least 0" in refused(capsys, "annotate", *given, "--margin", "-1")
+    same = ["--data", rows, "--output", rows]
+    assert "`--data` and `--output` both name" in refused(capsys, "annotate", "--model", base, *same)
     (tmp_path / "text.jsonl").write_text('{"text": "2 + 3 = 5"}\n')
     line = refused(capsys, "annotate", "--model", base, "--data", str(tmp_path / "text.jsonl"), *output)
     assert "row 0 has `text`: where its answer begins is not known" in line

@@ -82,6 +82,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         self._readers: dict[str, str] = {}
         self._used: set[str] = set()  # adapters that have run
         self.is_told = False  # whether a user was told that this layer's hooks are bypassed
+        self.told_of_absence: set[str] = set()  # adapters of which a user was told that texts have no anchor
         self._untaught = Untaught()
         self._disable_adapters = False
         self.merged_adapters: list[str] = []

@@ -136,6 +136,28 @@ def test_a_prompt_of_embeddings_has_no_numbers_that_can_be_read(made):
     assert step.reason == "few_numbers"
 
 
+def test_a_prompt_without_the_chat_template_is_told_once_that_the_calculator_is_off(made, caplog):
+    model, tokenizer = made
+    plain = tokenizer("What is 58 times 36?", return_tensors="pt")["input_ids"]
+    given = {"attention_mask": torch.ones_like(plain), "max_new_tokens": 2, "do_sample": False}
+    asked(made, "What is 58 times 36?")
+    with model.disable_adapter():
+        model.generate(input_ids=plain, **given)
+    assert not caplog.records
+    for _ in range(2):
+        model.generate(input_ids=plain, **given)
+    (record,) = caplog.records
+    assert "so the calculator is off" in record.getMessage()
+    assert "apply_chat_template" in record.getMessage()
+
+
+def test_texts_without_an_anchor_are_no_surprise_where_an_adapter_calculates_within_texts(caplog):
+    model = adapted("llama", interface="tokens", **INLINE)
+    ids = encode("12 +45")[None]
+    model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=1, pad_token_id=0)
+    assert not caplog.records
+
+
 def test_every_reason_has_an_explanation():
     refusals = {one.name.lower() for one in Reason if one not in (Reason.NONE, Reason.NO_EXPRESSION)}
     assert refusals <= EXPLANATIONS.keys()

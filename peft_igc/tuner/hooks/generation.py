@@ -8,6 +8,7 @@ Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any
 
@@ -19,10 +20,13 @@ from ..call import Generation, anchors_for_assistant, current_generation, genera
 from ..config_values import PROMPT_END
 from ..outputs import extended
 from ..state.cache import find_cache, states_of
+from ..state.text_state import TextState
 from ..step_log import StepLog
 from ..steps import Generated
 from .wrapper import Wrapper, active_config, active_layer
 
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["ContinuousBatchingWrapper", "GenerateWrapper", "PrepareInputsWrapper", "choose_graph"]
 
@@ -101,6 +105,7 @@ class GenerateWrapper(Wrapper):
             generation.log = StepLog(config, mask.shape[1], beams=self._beams(kwargs) > 1)
         with generating(generation):
             output = generate(*args, **kwargs)
+        _tell_of_absence(generation)
         if thread.observers:
             self._tell(generation, prompt.shape[1], output, kwargs)
         return self._with_steps(generation, prompt.shape[1], output, kwargs) if returned else output
@@ -178,6 +183,27 @@ def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -
     state = states_of(generation.cache, layer.layer_index).get(name)
     if state is not None:
         generation.log.add(state, state.steps, after_reorder=after_reorder)
+
+
+def _tell_of_absence(generation: Generation) -> None:
+    """Says once that texts had no anchor, where an adapter calculates at the beginning of an answer in a chat only.
+
+    The number of steps is known on the host, so nothing is waited for. Without a dynamic KV cache nothing is said.
+    """
+    layer, name = active_layer(generation.model)
+    if layer is None or generation.anchors is not None or generation.cache is None:
+        return
+    config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
+    if config.inline_token_ids or not isinstance(state, TextState) or state.steps.anchors.shape[1]:
+        return
+    if name not in layer.told_of_absence:
+        layer.told_of_absence.add(name)
+        logger.warning(
+            "The texts have none of the tokens at which this adapter calculates (`anchor_token_ids=%s`), so the "
+            "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "
+            "add_generation_prompt=True)`.",
+            config.anchor_token_ids,
+        )
 
 
 def _warn_of_embeddings(model: nn.Module) -> None:
