@@ -70,7 +70,9 @@ def test_memory_is_what_is_not_the_bases(base, made):
         named = [x for name, x in made[method].model.named_parameters() if prefix in name]
         held = shapes.adapter_memory(made[method].model, base)
         assert held["parameters"] == sum(x.numel() for x in named)
-        assert held["bytes"] == 4 * held["parameters"]
+        tables = sum(x.nbytes for name, x in made[method].model.named_buffers() if prefix in name)  # the vocabulary
+        assert held["bytes"] == 4 * held["parameters"] + tables
+        assert (tables > 0) == (method == "igc_tokens")
         assert held["largest"] == max(x.numel() for x in named)
         assert (held["table_bytes"] > 0) == (method == "igc_tokens")
 
