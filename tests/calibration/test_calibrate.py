@@ -184,7 +184,7 @@ def test_faulty_odds_are_refused(value):
 
 
 def test_odds_without_rules_are_refused():
-    with pytest.raises(ValueError, match="`stated_odds` needs `symbols`"):
+    with pytest.raises(ValueError, match="`stated_odds` needs a vocabulary"):
         IGCConfig(stated_odds=5)
 
 
