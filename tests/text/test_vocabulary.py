@@ -65,6 +65,12 @@ def test_ids_are_characters_and_each_token_has_its_end(vocabulary, ids, text, en
     assert vocabulary.spell(ids) == (text, ends)
 
 
+def test_a_role_whose_name_is_in_parts_of_characters_is_no_text():
+    known = Vocabulary(TOKENS, control=[START], header=(START, POUND_A, POUND_B))
+    assert known.spell([START, POUND_A, POUND_B, TWELVE]) == (f"{CONTROL * 3}12", [1, 2, 3, 5])
+    assert known.spell([START, POUND_A, TWELVE]) == (f"{CONTROL}\ufffd12", [1, 2, 4])
+
+
 def test_a_character_belongs_to_the_token_that_begins_it(vocabulary):
     spelled = vocabulary.spell([TWELVE, POUND_A, POUND_B, PADDING, TWELVE])
     assert [bisect_right(spelled.ends, place) for place in range(len(spelled.text))] == [0, 0, 1, 4, 4]
