@@ -183,6 +183,12 @@ def overhead(found: dict[str, Any]) -> str:
     return f"{lines(head, rows)}\n\n{memory(found)}"
 
 
+def operators(found: dict[str, Any]) -> str:
+    """How many operators a pass dispatches beyond those of its base."""
+    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in found["operators"].items()]
+    return lines(["pass", "beyond the base", "base"], rows)
+
+
 def memory(found: dict[str, Any]) -> str:
     """What methods hold in memory."""
     rows = []
@@ -332,6 +338,7 @@ def gsm8k_solutions(found: dict[str, Any]) -> str:
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "ablations": ablations,
+    "operators": operators,
     "mixed_corpora": mixed_corpora,
     "pretraining": pretraining,
     "balanced_rows": balanced_rows,
