@@ -128,7 +128,7 @@ def _sides(symbol: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def with_list_marks(symbol: Tensor) -> Tensor:
-    """Marks closing brackets that nothing opens, as behind a list number, as `Symbol.LIST_MARK`.
+    """Marks closing brackets that nothing opens, as after a list number, as `Symbol.LIST_MARK`.
 
     Args:
         symbol: [N, W] int64, the symbols of texts.

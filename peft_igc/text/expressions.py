@@ -1,7 +1,7 @@
 """Finds the expression in symbols that a text ends with: its items, read from the end.
 
 In: the pieces of a text. Out: the items of the expression, or a `Refused` with its culprit. An operand is complete
-(`_have`) or wanted (`_wanted`) at every place; `surroundings` judges what stands before and after the expression. What
+(`_have`) or wanted (`_wanted`) at every place; `surroundings` judges what is before and after the expression. What
 is refused here and why is said at each rule. Try it: `pytest tests/text/test_reading.py`
 """
 
@@ -57,9 +57,9 @@ class Expression:
         too_long: a number of more digits than the limits allow.
         end: the character after the last unit before an anchor `=`, 0 without one.
         left, words_before: the first piece before the expression, and how many words were read there.
-        linked: `of` stands before it.
+        linked: `of` is before it.
         spoken: words stand after it in its message.
-        gap: a space stands before the operand that is complete.
+        gap: a space is before the operand that is complete.
         joined: units with `per` or a mark between were read: `miles per hour`.
     """
 
@@ -209,7 +209,7 @@ class Expression:
     # An operand or an opening bracket is complete.
 
     def _have(self, at: int) -> int:
-        """What stands before it: an operator with the next operand, a bracket, a sign or a currency.
+        """What is before it: an operator with the next operand, a bracket, a sign or a currency.
 
         Returns:
             The piece before that, `_LEFT` if the expression begins there.
@@ -318,7 +318,7 @@ class Expression:
         raise self.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, left)
 
     def _sign(self, at: int, tight: bool) -> int:
-        """A plus or minus: binary if an operand stands before it, else a sign."""
+        """A plus or minus: binary if an operand is before it, else a sign."""
         left = self.skip(at - 1)
         gap, kind = left < at - 1, self.kind(left)
         single = tight and gap  # `is -5`: a sign, unless an operand comes
@@ -351,7 +351,7 @@ class Expression:
         return left
 
     def _after(self, at: int) -> bool:
-        """Whether a currency stands after a number: `5€ - 3€`."""
+        """Whether a currency follows a number: `5€ - 3€`."""
         return self.kind(self.skip(at - 1)) == "number"
 
     def _is_item_number(self, at: int) -> bool:

@@ -2,7 +2,7 @@
 
 In: a text, such as a request in words. Out: its `Number`s in order. Not understood are numbers that touch letters, a
 dash, a second point or a separator of no thousands, dates, per cents, number words and digits of other scripts; `one`
-only beside the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates
+only at the word of an operation. A minus after an operand subtracts; elsewhere one that touches its number negates
 it. Try it: `pytest tests/text/test_literals.py`
 """
 
@@ -39,7 +39,7 @@ class Number(NamedTuple):
     Attributes:
         value: with its sign; None: it is not understood.
         span: its characters, without sign and currency.
-        may_negate: a word such as `minus` stands before it that may be its sign.
+        may_negate: a word such as `minus` is before it that may be its sign.
     """
 
     value: Fraction | None
@@ -65,7 +65,7 @@ def numbers(text: str, *, known: Words | None = None) -> list[Number]:
 
 
 def _counts(pieces: Pieces, at: int) -> bool:
-    """Whether `one` stands beside the word of an operation: `5 plus one`, but `each one of 5`."""
+    """Whether `one` is next to the word of an operation: `5 plus one`, but `each one of 5`."""
     return any(
         pieces.kinds[at + step] == "space" and pieces.kinds[at + 2 * step] in _OPERATIONS
         for step in (-1, 1)

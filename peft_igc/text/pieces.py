@@ -107,7 +107,7 @@ def words(*languages: str) -> Words:
 
 
 class Pieces(NamedTuple):
-    """Pieces of a text. The first one is what stands before them: of kind `edge`, or `cut` if there is more text.
+    """Pieces of a text. The first one is what is before them: of kind `edge`, or `cut` if there is more text.
 
     Attributes:
         kinds: `number`, `space`, `line`, an operator, a bracket or a mark, or the class of a word; `letters` of a word

@@ -1,11 +1,11 @@
-"""What stands before and after an expression: which further numbers are excused, and which refuse it.
+"""What is before and after an expression: which further numbers are excused, and which refuse it.
 
 In: an `Expression` that is being read. Out: nothing, or a `Refused` with the piece that caused it.
 
 * `before_equals`: the expression ends at an anchor `=`. A number before it is excused if a line, a sentence's end, an
   equals sign or two words that are neither numbers nor operators stand between.
-* `before_request`: the expression stands anywhere in a request. Every further number refuses, except a list number and
-  what stands before an empty line or a control token.
+* `before_request`: the expression is anywhere in a request. Every further number refuses, except a list number and
+  what is before an empty line or a control token.
 * `after`: what follows the expression of a request. Anything may that is not numeric: `What is 3 + 4, please?`. What
   touches the expression, or may be a further operand or operator, refuses.
 
@@ -30,7 +30,7 @@ _OF_CHAIN = 6  # words before `of` an expression that may change its value: `hal
 
 
 def before_equals(read: Expression, at: int) -> None:
-    """Judges what stands before an expression that ends at `=`.
+    """Judges what is before an expression that ends at `=`.
 
     Args:
         read: the expression.
@@ -133,7 +133,7 @@ def _bullet(read: Expression, at: int) -> None:
 
 
 def _closing(read: Expression, at: int) -> None:
-    """Two words excuse what stands before them, but not an operator with a word as its operand."""
+    """Two words excuse what is before them, but not an operator with a word as its operand."""
     while read.kind(at) in _JOINTS:
         at -= 1
     if read.kind(at) != "space":
@@ -146,7 +146,7 @@ def _closing(read: Expression, at: int) -> None:
 
 
 def before_request(read: Expression, at: int) -> bool:
-    """Judges what stands before the expression of a request.
+    """Judges what is before the expression of a request.
 
     Args:
         read: the expression. Unless it is sure, a word must ask for it, or it must be the whole message.
