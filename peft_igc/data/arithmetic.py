@@ -18,11 +18,10 @@ from typing import Any
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
 from ..text.pieces import CONTROL
 from .bigbench import parse_question, random_divisor
-from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
+from .columns import EXPRESSION, EXPRESSION_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
 from .mixture import Mixture
 from .wording import symbol_expressions
-from .wording.draw_context import Surrounded
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
 from .wording.words import UNABLE
@@ -75,9 +74,6 @@ class ArithmeticRows:
             is, and all of it is labelled `"none"`.
         decimals: Whether results with decimal places are written, as in `IGCConfig`. Without it hardly any are drawn,
             and they are labelled as inexact.
-        unrelated: Whether rows have the column `igc_unrelated`: [start, end] characters of each clause of the user's
-            message that has nothing to do with its request, such as `Train 7 leaves at 9.` before `Add 3 and 4.`.
-            None of texts without a request. `demo.batches` passes it to the training.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -100,7 +96,6 @@ class ArithmeticRows:
         distinct: bool = False,
         max_operands: int = 2,
         decimals: bool = False,
-        unrelated: bool = False,
     ) -> None:
         mixture = mixture or Mixture()
         if not 1 <= max_digits <= num_digits:
@@ -131,7 +126,6 @@ class ArithmeticRows:
         self.wording = wording
         self.distinct = distinct
         self.max_operands = max_operands
-        self.unrelated = unrelated
         self.limits = ValueLimits(
             num_digits, self.result_digits, max_operands, self.operations, division, decimals=decimals
         )
@@ -189,15 +183,11 @@ class ArithmeticRows:
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):
-            around, completion, columns = self._expression(wording, rng)
+            prompt, completion, columns = self._expression(wording, rng)
         elif kind in _SILENT:
-            around, completion, columns = self._silent(kind, wording, rng)
+            prompt, completion, columns = self._silent(kind, wording, rng)
         else:
-            around, completion, columns = self._request(kind, wording, system, rng)
-        prompt = around.text
-        if self.unrelated:
-            asks = kind not in ("none", "look-alike")
-            columns[UNRELATED_COLUMN] = [list(span) for span in around.unrelated] if asks else None
+            prompt, completion, columns = self._request(kind, wording, system, rng)
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
         if not wording.system_first:
@@ -211,7 +201,7 @@ class ArithmeticRows:
 
     def _request(
         self, kind: str, wording: Wording | Templates, system: str | None, rng: random.Random
-    ) -> tuple[Surrounded, str, Row]:
+    ) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row that asks for a calculation."""
         mixture = self.mixture
         operator, first, second = self._allowed(kind, rng)
@@ -225,12 +215,12 @@ class ArithmeticRows:
             completion, result = UNABLE, result.name.lower()
         else:
             completion = result
-            if wording.in_sentence(around.text, system, rng, mixture):
-                around = around._replace(text=cue(around.text, rng))
+            if wording.in_sentence(around, system, rng, mixture):
+                around = cue(around, rng)
                 completion = answer(operator, a, b, result, text.thing, rng)
         return around, completion, {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
 
-    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[Surrounded, str, Row]:
+    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row that asks for no calculation, or for an unsupported one."""
         if kind == "look-alike" and isinstance(wording, Wording):
             text = wording.look_alike(rng)
@@ -241,7 +231,7 @@ class ArithmeticRows:
         typed = typed if text.kind == "copying" else wording.typed(typed, rng, self.mixture, asks)
         around = wording.in_context(typed, rng, self.mixture)
         if kind == "unsupported" and self.max_operands > 2:
-            read = self._read(around.text)
+            read = self._read(around)
             if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
                 return around, *self._columns(*read)
         return around, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
@@ -268,7 +258,7 @@ class ArithmeticRows:
             columns[EXPRESSION_COLUMN] = expression
         return UNABLE if worked.value is None else result, columns
 
-    def _expression(self, wording: Wording, rng: random.Random) -> tuple[Surrounded, str, Row]:
+    def _expression(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row with an expression in symbols."""
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
         if self.max_operands == 2:
@@ -290,8 +280,8 @@ class ArithmeticRows:
             if pair is not None and kind == "two":  # the network reads it, whatever is around it
                 return around, *self._columns(drawn.expression, worked)
             # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
-            for text in dict.fromkeys((around, Surrounded(prompt), Surrounded(drawn.text))):
-                read = self._read(text.text)
+            for text in dict.fromkeys((around, prompt, drawn.text)):
+                read = self._read(text)
                 if read is not None and (read[1].value, read[1].status) == (worked.value, worked.status):
                     return text, *self._columns(drawn.expression, worked)
 

@@ -153,9 +153,7 @@ def _are_thousands(groups: Sequence[str]) -> bool:
     return len(groups[0]) < 4 and groups[0][0] != "0" and all(len(group) == 3 for group in groups[1:])
 
 
-def places_of(
-    table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int, whole_sentences: bool = False
-) -> Places:
+def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int) -> Places:
     """The last `most` places up to an anchor.
 
     Args:
@@ -164,8 +162,6 @@ def places_of(
         since: The first token that the step reads. A number that begins before it is not read.
         anchor: The last one.
         most: The largest number of places.
-        whole_sentences: Whether the sentences of the tokens before `since` count, for contexts that may begin within
-            one.
     """
     begin = max(since - LEAD, 0)
     window = ids[begin : anchor + 1]
@@ -176,7 +172,7 @@ def places_of(
     at = at[max(len(at) - most, 0) :]
     if not at or at[-1] != len(window) - 1:  # the anchor is a place even if it is no text
         at = [*at[max(len(at) - most + 1, 0) :], len(window) - 1]
-    sentence = _sentences(tokens, window, runs, 0 if whole_sentences else since - begin)
+    sentence = _sentences(tokens, window, runs, since - begin)
     first = {run.first: run for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
     moved = {place: Run(run.first + begin, run.last + begin, run.digits) for place, run in numbers.items()}

@@ -8,7 +8,7 @@
   `casual`: how people type them in a hurry.
 * `templates`: a small wording with pools of its own.
 
-Of the package it imports `mixture` and `expressions.names`, and nothing from outside. Start with `wording`.
+Of the package it imports `mixture`, and nothing from outside. Start with `wording`.
 Try it: `pytest tests/data/test_wording.py`.
 """
 

@@ -12,7 +12,6 @@ import random
 import re
 from collections.abc import Callable
 
-from ...expressions.names import NAMED
 from .draw_context import OPEN
 from .grammar import Draft, Parts, choose, drawn, line_of
 from .words import COMMON
@@ -135,7 +134,16 @@ _SHORTENED = re.compile(rf"\b({'|'.join(sorted(_SHORT, key=len, reverse=True))})
 _WORD = re.compile(r"(?<![\w.'])[a-z]{5,}(?![\w.'])")
 _NUMBERS = re.compile(r"[-+(\[$€£]?[0-9].*[0-9][)\]%!²³]*|[0-9]", re.DOTALL)  # from the first one to the last one
 _LONG_NUMBER = re.compile(r"[A-Za-z] ([3-9][0-9]|[0-9][0-9,]*[0-9]{2})$")  # nobody asks in words for its factorial
-_KEPT = {*NAMED, "divided", "multiplied", "point", "percent", "squared", "cubed", "power", "negative", "equals"}
+_KEPT = frozenset(  # words of operations are spelled as they are
+    (
+        "sum addition plus subtraction difference subtract subtracted subtracting product multiplication mul "
+        "quotient division div add added adding increase increased decrease decreased multiply multiplied "
+        "multiplying divide divided dividing substract substracted substracting subtrack devide devided "
+        "deviding divid mutiply multipy multply mulitply pluss puls tims tiems times minus take away left sub "
+        "over share shared split apart gap than how less fewer smaller lower shorter younger lighter cheaper "
+        "divided multiplied point percent squared cubed power negative equals "
+    ).split()
+)
 _SWAPPED = re.compile(r"(?<= )(plus|minus|times|divided|multiplied|subtract)(?= )", re.IGNORECASE)
 _PLAIN = [word for word in COMMON if word not in _KEPT | {"all", "any", "each", "every", "both", "much", "many"}]
 _WHOLE = re.compile(r"[\n\"]|print\(|\w\(")  # code, quotations and forms stay as they are

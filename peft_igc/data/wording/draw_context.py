@@ -8,15 +8,13 @@ Try it: `pytest tests/data/test_wording.py -k around`.
 
 import random
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from . import context_texts
 from .grammar import Draft, Parts, drawn, line_of
 from .words import CITIES, COMMON, MONTHS, OBJECTS, OPERATING, PEOPLE
 
 
-__all__ = ["OPEN", "Surrounded", "sentence", "surround", "system"]
+__all__ = ["OPEN", "sentence", "surround", "system"]
 
 _OFTEN = 0.35  # probability of each kind of text around a request
 _TWICE = 0.25  # probability of a second sentence
@@ -26,19 +24,7 @@ _MARKS = (".",) * 6 + ("?", "!", "!", ":", ";", "\n", "\n")
 OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
 
 
-class Surrounded(NamedTuple):
-    """A text, and what of it has nothing to do with its request.
-
-    Attributes:
-        text: The text.
-        unrelated: (start, end) characters of the clauses around the request, without white space at their ends.
-    """
-
-    text: str
-    unrelated: tuple[tuple[int, int], ...] = ()
-
-
-def surround(text: str, parts: Parts, rng: random.Random) -> Surrounded:
+def surround(text: str, parts: Parts, rng: random.Random) -> str:
     """The text with at least one of: a greeting, sentences or a list number before it, sentences after it.
 
     Args:
@@ -50,29 +36,17 @@ def surround(text: str, parts: Parts, rng: random.Random) -> Surrounded:
     if min(draws) > _OFTEN:
         draws[rng.randrange(4)] = 0.0
     greeting, before, item, after = (draw < _OFTEN for draw in draws)
-    pieces = [(text, False)]  # with whether a piece is unrelated
+    pieces = [text]
     if after and not OPEN.search(text):
-        pieces.append((_gap(text, rng) + _some(parts, rng, closing=True), True))
-    if item and "\n" not in "".join(piece for piece, _ in pieces):
-        pieces.insert(0, (_one_of(context_texts.LISTS, parts, rng), True))
+        pieces.append(_gap(text, rng) + _some(parts, rng, closing=True))
+    if item and "\n" not in "".join(pieces):
+        pieces.insert(0, _one_of(context_texts.LISTS, parts, rng))
     if before:
         sentences = _some(parts, rng)
-        pieces.insert(0, (sentences + _gap(sentences, rng), True))
+        pieces.insert(0, sentences + _gap(sentences, rng))
     if greeting:
-        pieces.insert(0, (_one_of(context_texts.GREETINGS, parts, rng), True))
-    return _joined(pieces)
-
-
-def _joined(pieces: Sequence[tuple[str, bool]]) -> Surrounded:
-    """The pieces as one text, with the spans of those that are unrelated."""
-    text, spans = "", []
-    for piece, unrelated in pieces:
-        inner = piece.strip()
-        if unrelated and inner:
-            start = len(text) + piece.index(inner)
-            spans.append((start, start + len(inner)))
-        text += piece
-    return Surrounded(text, tuple(spans))
+        pieces.insert(0, _one_of(context_texts.GREETINGS, parts, rng))
+    return "".join(pieces)
 
 
 def sentence(parts: Parts, rng: random.Random) -> str:

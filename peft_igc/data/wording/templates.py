@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..mixture import Mixture
-from .draw_context import Surrounded
 from .requests import BIGBENCH
 from .wording import Text, derived_fields, draw_date
 from .words import CITIES, NAMES, SYSTEM, THINGS, UNABLE, WORDS
@@ -335,9 +334,9 @@ class Templates:
         """The text as it is."""
         return text
 
-    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> Surrounded:
+    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text as it is."""
-        return Surrounded(text)
+        return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
         """False: every completion is the bare number."""
