@@ -111,6 +111,15 @@ class Said(NamedTuple):
             self.begin + bisect_left(self.ends, self.start + span[1]),
         )
 
+    def refuses_between(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
+        """Whether the refusal of an expression in symbols is final, because nothing but symbols joins two numbers.
+
+        What may be a date or a range is the network's, and so are further numbers.
+        """
+        joined = not any(map(str.isalpha, self.text[first[1] : second[0]]))
+        left = (Reason.NONE, Reason.NO_EXPRESSION, Reason.OTHER_NUMBER, Reason.LOOK_ALIKE)
+        return joined and self.reason not in left
+
     def _has_no_words(self) -> bool:
         """Whether the message has numbers and signs only."""
         last = max((self.text.rfind(digit) for digit in "0123456789"), default=-1)
@@ -226,6 +235,8 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
         return _silent(said, "unseen")
     symbol = settings.operations[operation]
     spans = tuple(said.span_of(run) for run in runs if run is not None)
+    if said.refuses_between(*sorted(spans)):
+        return _silent(said, "unsure")
     meant = Meant(symbol, spans, tuple(map(bool, reading[5:7])))  # type: ignore[arg-type]
     found, stated = answer(said.text, meant, settings.limits, apply=_oracle(symbol, settings.limits))
     if certainty(asked, sure, stated=stated, ruled=False) < least:

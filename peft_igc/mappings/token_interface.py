@@ -170,8 +170,9 @@ class TokenInputMapping(nn.Module):
         alone = one_batch(anchors) or len(chosen) == 1
         groups = place_tensors(texts, width, steps=chosen, one_group=alone, device=kept.device)
         pointing = concatenate([self._point(kept, group) for group in groups])
-        if len(groups) > 1:
-            back = torch.tensor([step for group in groups for step in group.steps], device=kept.device).argsort()
+        order = [step for group in groups for step in group.steps]
+        if order != sorted(order):
+            back = torch.tensor(order, device=kept.device).argsort()
             pointing = Pointing(*(x[back] for x in pointing[:-1]), pointing.numbers)
         return pointing.unflattened(anchors.shape) if steps is None else pointing
 

@@ -28,7 +28,9 @@ __all__ = ["Answer", "Meant", "answer", "rules"]
 
 Apply = Callable[[Fraction, Fraction], Fraction]
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
-_NO_NAMES = frozenset({"any"})
+_NO_NAME = "any"  # of words such as `total`
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+_SENTENCE_ENDS = frozenset({"edge", "line", "control", ".", "?", "!", ";"})
 
 
 class Meant(NamedTuple):
@@ -103,9 +105,10 @@ def answer(
     try:
         for span, negated in zip(meant.spans, meant.negated, strict=True):
             operands.append(_operand(pieces, listed, (span[0] - begin, span[1] - begin), negated))
-        names = stated_operations(pieces, operands, known)
-        stated = names == {meant.operation}
-        if len(names) == 1 and not stated and meant.operation in OPERATORS:
+        said, named = stated_operations(pieces, operands, known)
+        stated = said | named == {meant.operation}
+        allowed = said | named | {_INVERSE[one] for one in named}
+        if len(said | named) == 1 and meant.operation in OPERATORS and meant.operation not in allowed:
             raise Refused(Reason.OTHER_OPERATION)
         items = _items(operands, meant.operation, begin)
         found = _value(operands, meant.operation, limits, apply, items)
@@ -135,17 +138,28 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool) ->
     return number._replace(value=-number.value) if negated else number._replace(sign=0)
 
 
-def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> set[str]:
-    """The operations that a text states between its operands, or in words before them; a sign states none."""
+def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> tuple[set[str], set[str]]:
+    """The operations that a text states between its operands, and those that it only names.
+
+    A word in the sentence before them names its operation, but the inverse may be meant: `What must I add to 3 to get
+    8?`, `How many times does 3 go into 12?`. So does one after `be`: `By what must 3 be multiplied to get 12?`. A sign
+    does neither.
+    """
     first, second = sorted(one.at for one in operands)
     signs = {one.sign for one in operands}
     between = [at for at in range(first + 1, second) if at not in signs]
-    named = {known.operations.get(pieces.said[at].casefold(), "any") for at in between}
+    stated, named = set(), set()
+    for at in between:
+        if (operation := known.operations.get(pieces.said[at].casefold(), _NO_NAME)) != _NO_NAME:
+            (named if pieces.kinds[at - 2] == "glue" else stated).add(operation)
     if not any(pieces.kinds[at] in ALL_WORDS - {"x"} for at in between):
-        named |= {_SYMBOLS[pieces.kinds[at]] for at in between if pieces.kinds[at] in _SYMBOLS}
-    before = (at for at in range(first) if at not in signs)
-    named |= {known.operations.get(pieces.said[at].casefold(), "any") for at in before}
-    return named - _NO_NAMES
+        stated |= {_SYMBOLS[pieces.kinds[at]] for at in between if pieces.kinds[at] in _SYMBOLS}
+    at = first - 1
+    while pieces.kinds[at] not in _SENTENCE_ENDS:
+        if at not in signs:
+            named.add(known.operations.get(pieces.said[at].casefold(), _NO_NAME))
+        at -= 1
+    return stated, named - {_NO_NAME}
 
 
 def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ...]:
