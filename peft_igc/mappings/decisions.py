@@ -41,7 +41,7 @@ from .readings import SCALE
 
 __all__ = ["Decision", "Said", "Settings", "certainty", "decide", "results_of", "said_at", "said_of"]
 
-STATED_ODDS = 3.0  # of the odds that a calculation is asked, where the text states the operation that is read
+STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
 FIELDS = 3  # integers of a result before its digits: status, sign and scale
 _STATUSES = {

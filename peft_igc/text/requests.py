@@ -107,8 +107,7 @@ def answer(
             operands.append(_operand(pieces, listed, (span[0] - begin, span[1] - begin), negated))
         said, named = stated_operations(pieces, operands, known)
         stated = said | named == {meant.operation}
-        allowed = said | named | {_INVERSE[one] for one in named}
-        if len(said | named) == 1 and meant.operation in OPERATORS and meant.operation not in allowed:
+        if meant.operation in OPERATORS and vetoes(said, named, meant.operation):
             raise Refused(Reason.OTHER_OPERATION)
         items = _items(operands, meant.operation, begin)
         found = _value(operands, meant.operation, limits, apply, items)
@@ -160,6 +159,11 @@ def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> t
             named.add(known.operations.get(pieces.said[at].casefold(), _NO_NAME))
         at -= 1
     return stated, named - {_NO_NAME}
+
+
+def vetoes(stated: set[str], named: set[str], operation: str) -> bool:
+    """Whether a text states or names one operation, and it is not the one that is meant."""
+    return len(stated | named) == 1 and operation not in stated | named | {_INVERSE[one] for one in named}
 
 
 def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ...]:
