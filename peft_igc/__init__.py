@@ -50,8 +50,7 @@ __all__ = [
     "trace",
 ]
 
-# The module that defines each name. `peft-igc --help` would take seconds if they were imported here, and torch imports
-# this package before it is complete itself (see `plugin`).
+# The module that defines each name. `peft-igc --help` would take seconds if they were imported here.
 _HOMES = {
     "IGCConfig": "tuner.config",
     "IGCLayer": "tuner.layer",

@@ -1,5 +1,5 @@
 """The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`,
-`convert`.
+`convert`, `autoload`.
 
 The program is `peft-igc`, or `python -m peft_igc`.
 
@@ -47,6 +47,7 @@ examples:
   peft-igc calibrate --base tiny --adapter demo-output/adapter --data items.jsonl
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
   peft-igc convert old-adapter --tokenizer tiny                        # an adapter of version 0.1 or 0.2
+  peft-igc autoload on                                                 # PEFT finds the method without an import
 """
 
 
@@ -93,6 +94,14 @@ def build_parser() -> argparse.ArgumentParser:
     convert.add_argument("adapters", nargs="+", metavar="DIR", help="folder of an adapter, which is changed in place")
     convert.add_argument("--tokenizer", metavar="NAME", help='its tokenizer: folder, hub id, or "tiny"')
     convert.set_defaults(run=commands.convert)
+    autoload = subparsers.add_parser("autoload", help="whether PEFT finds the method without `import peft_igc`")
+    autoload.add_argument(
+        "state",
+        choices=("on", "off", "status"),
+        help="on: a file in the site-packages of this environment makes every Python process import the package when "
+        "it starts; off: that file is removed; status: whether it is there",
+    )
+    autoload.set_defaults(run=commands.autoload)
     return parser
 
 

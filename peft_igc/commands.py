@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = ["annotate", "audit", "calibrate", "chat", "demo", "evaluate", "profile", "sft", "trace"]
+__all__ = ["annotate", "audit", "autoload", "calibrate", "chat", "demo", "evaluate", "profile", "sft", "trace"]
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -280,6 +280,20 @@ def convert(arguments: argparse.Namespace) -> int:
     for name in arguments.adapters:
         done = convert(Path(name).expanduser(), tokenizer)
         _say(f"Converted: `{name}`" if done else f"`{name}` has the present format already.")
+    return 0
+
+
+def autoload(arguments: argparse.Namespace) -> int:
+    """`peft-igc autoload`."""
+    from .plugin import autoload_file, set_autoload
+
+    if arguments.state != "status":
+        set_autoload(arguments.state == "on")
+    file = autoload_file()
+    if file.is_file():
+        _say(f"on: every Python process of this environment imports peft_igc when it starts, because of `{file}`.")
+    else:
+        _say("off: PEFT finds the method IGC in programs that `import peft_igc`.")
     return 0
 
 

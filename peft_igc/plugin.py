@@ -1,73 +1,69 @@
-"""Makes PEFT find the method by its name `IGC`, without loading anything before it is asked for.
+"""Registers the method with PEFT, and the model class with lm_eval, whichever of them is imported first.
 
-PEFT 0.21 has no entry point for plugins, and looks a saved adapter's method up in a table of its own. Two things call
-`activate`: `import peft_igc`, and torch, which calls the entry points of the group `torch.backends` at the end of its
-own import. In an environment where this package is installed, `PeftModel.from_pretrained` therefore loads an adapter
-without an import of ours. `TORCH_DEVICE_BACKEND_AUTOLOAD=0` turns that off, and then `import peft_igc` is needed.
+PEFT 0.21 has no entry point for plugins, and lm-evaluation-harness (lm_eval 0.4.13) has none for models. `import
+peft_igc` calls `activate`: what is imported already is told at once, and the rest right after its own import, because
+importing PEFT takes seconds that `peft-igc --help` should not take. This can go when both have entry points.
 
-torch and PEFT may be half imported at that time, so nothing of them is imported here: `peft.mapping` is watched for,
-and its table of configs gets a `__missing__` that registers IGC when it is looked up. An exception here would make
-`import torch` fail.
-
-lm-evaluation-harness (lm_eval 0.4.13) has no entry point for models either. Its table of models is watched for in the
-same way, so that `lm_eval --model igc` finds `inference.harness`: torch is imported before a model is asked for.
+A process that does not import `peft_igc` runs none of this, and PEFT ends in `KeyError: 'IGC'`. `peft-igc autoload on`
+changes that for an environment, with a file in its site-packages; see `set_autoload`.
 Try it: `pytest tests/test_plugin.py`
 """
 
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 
-__all__ = ["ENTRY_POINT", "activate"]
+__all__ = ["activate", "autoload_file", "set_autoload"]
 
-ENTRY_POINT = "torch.backends"  # the group of entry points that torch (2.5 and later) calls
-METHOD = "IGC"
-_TABLES = "peft.mapping"  # the module of PEFT 0.21 that makes the tables; it is imported before anything fills them
-_HARNESS = "lm_eval.models"  # the module of lm_eval 0.4.13 that fills its table of models
 HARNESS_NAME, HARNESS_CLASS = "igc", "peft_igc.inference.harness:IGCLM"
+
+# Python runs the `import` lines of such files when it starts, before any program. An error would be printed by every
+# process of the environment, so an uninstalled package is not one.
+_AUTOLOAD = """\
+# Written by `peft-igc autoload on`, removed by `peft-igc autoload off`. Every Python process of this environment
+# imports `peft_igc` when it starts (but neither torch nor PEFT), so that PEFT and lm_eval find the method by its name.
+import importlib.util; importlib.util.find_spec("peft_igc") and __import__("peft_igc")
+"""
 
 
 def activate() -> None:
     """Makes PEFT and lm_eval know the method, now or when they are imported. Calling it again changes nothing."""
     for name, prepare in _PREPARED.items():
         if name in sys.modules:
-            prepare(sys.modules[name])
+            prepare()
         elif not any(isinstance(finder, _Watch) and finder.name == name for finder in sys.meta_path):
             sys.meta_path.insert(0, _Watch(name, prepare))
 
 
-class _ConfigTable(dict[Any, Any]):
-    """PEFT's table of config classes, which registers IGC when that name is looked up for the first time."""
-
-    def __missing__(self, key: Any) -> Any:
-        if key != METHOD:
-            raise KeyError(key)
-        from .tuner.register import register
-
-        register()
-        return dict.__getitem__(self, key)
+def autoload_file() -> Path:
+    """The file that makes every process of the running environment import this package, if it exists."""
+    return Path(sysconfig.get_path("purelib")) / "peft_igc_autoload.pth"
 
 
-def _lay_table(module: ModuleType) -> None:
-    """Registers the method if PEFT is imported already, or prepares the table of `peft.mapping` for it."""
-    table = module.PEFT_TYPE_TO_CONFIG_MAPPING
-    if METHOD in table or isinstance(table, _ConfigTable):
-        return
-    if table:  # PEFT has filled it, and other modules hold it
-        from .tuner.register import register
-
-        register()
+def set_autoload(on: bool) -> None:
+    """Writes or removes `autoload_file`."""
+    if on:
+        autoload_file().write_text(_AUTOLOAD, encoding="utf-8")
     else:
-        module.PEFT_TYPE_TO_CONFIG_MAPPING = _ConfigTable()  # type: ignore[attr-defined]
+        autoload_file().unlink(missing_ok=True)
 
 
-def _offer_model(module: ModuleType) -> None:
+def _register() -> None:
+    """Registers the method. Where the tuner is being imported, which imports PEFT first, it does so at its end."""
+    if f"{__package__}.tuner" not in sys.modules:
+        from .tuner.register import register
+
+        register()
+
+
+def _offer_model() -> None:
     """Adds our class to lm_eval's table of models, as a name that is imported when it is looked up."""
     try:
         from lm_eval.api.registry import model_registry
@@ -77,13 +73,13 @@ def _offer_model(module: ModuleType) -> None:
         model_registry.register(HARNESS_NAME, target=HARNESS_CLASS)
 
 
-_PREPARED: dict[str, Callable[[ModuleType], None]] = {_TABLES: _lay_table, _HARNESS: _offer_model}
+_PREPARED: dict[str, Callable[[], None]] = {"peft": _register, "lm_eval.models": _offer_model}
 
 
 class _Watch(MetaPathFinder):
-    """Finds no module itself, but prepares the module `name` right after it was executed."""
+    """Finds no module itself, but calls `prepare` right after the module `name` was executed."""
 
-    def __init__(self, name: str, prepare: Callable[[ModuleType], None]) -> None:
+    def __init__(self, name: str, prepare: Callable[[], None]) -> None:
         self.name, self.prepare = name, prepare
 
     def find_spec(
@@ -103,7 +99,7 @@ class _Watch(MetaPathFinder):
             execute(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
-            self.prepare(module)
+            self.prepare()
 
         loader.exec_module = execute_and_prepare  # type: ignore[method-assign]
         return spec

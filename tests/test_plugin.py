@@ -1,13 +1,16 @@
-"""Promises of the plug-in: PEFT finds the method without an import, and `import peft_igc` is light."""
+"""Promises of `plugin`: `import peft_igc` is light and registers the method, and nothing runs where nobody asked."""
 
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
+
+from peft_igc import plugin
 
 
 ROOT = Path(__file__).parent.parent
@@ -22,61 +25,85 @@ def folder(tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A folder for the path in which the package is installed, as far as entry points go."""
-    path = tmp_path_factory.mktemp("site")
-    info = path / "igc_entry-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: igc-entry\nVersion: 1\n")
-    project = (ROOT / "pyproject.toml").read_text()
-    assert '[project.entry-points."torch.backends"]' in project
-    assert 'peft_igc = "peft_igc.plugin:activate"' in project
-    (info / "entry_points.txt").write_text("[torch.backends]\npeft_igc = peft_igc.plugin:activate\n")
-    return path
-
-
-def run(program, *paths, **environment):
-    """The last line that a program in a new process prints."""
-    given = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, paths)])} | environment
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], env=given, capture_output=True, text=True, check=False
-    )
+def run(program, python=sys.executable):
+    """The last line that a program in a new process prints, without the entry point of an earlier installation."""
+    given = os.environ | {"PYTHONPATH": str(ROOT), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run([python, "-W", "ignore", "-c", program], env=given, capture_output=True, text=True)
     return (done.stdout or done.stderr).splitlines()[-1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", ["import peft", "import torch, peft", "import transformers, peft"])
-def test_peft_loads_an_adapter_without_an_import_where_the_package_is_installed(first, folder, installed):
-    assert run(f"{first}; print({LOAD.format(folder=folder)})", installed) == "IGCConfig"
-
-
-@pytest.mark.slow
-def test_without_the_entry_point_the_import_is_needed(folder, installed):
-    """Otherwise the test above would show nothing."""
-    program = f"import peft; print({LOAD.format(folder=folder)})"
-    assert run(program, installed, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "KeyError: 'IGC'"
+def test_no_entry_point_is_called_by_other_packages():
+    assert "entry-points" not in (ROOT / "pyproject.toml").read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["import peft_igc, peft", "import peft, peft_igc", "import peft_igc, torch, peft"])
 def test_the_import_registers_before_and_after_that_of_peft(order, folder):
-    program = f"{order}; print({LOAD.format(folder=folder)})"
-    assert run(program, TORCH_DEVICE_BACKEND_AUTOLOAD="0") == "IGCConfig"
+    assert run(f"{order}; print({LOAD.format(folder=folder)})") == "IGCConfig"
 
 
 @pytest.mark.slow
-def test_other_methods_are_looked_up_as_before(installed):
+def test_without_the_import_peft_says_that_it_does_not_know_the_method(folder):
+    assert run(f"import peft; print({LOAD.format(folder=folder)})") == "KeyError: 'IGC'"
+
+
+@pytest.mark.slow
+def test_a_part_of_the_tuner_may_be_imported_first():
+    program = "import peft_igc.tuner.config, peft; print(peft.PEFT_TYPE_TO_CONFIG_MAPPING['IGC'].__name__)"
+    assert run(program) == "IGCConfig"
+
+
+def test_asking_where_peft_is_does_not_use_up_the_registration():
     program = (
-        "import peft, peft.mapping; table = peft.mapping.PEFT_TYPE_TO_CONFIG_MAPPING; "
-        "assert table is peft.PEFT_TYPE_TO_CONFIG_MAPPING; "
-        "import sys; assert 'peft_igc.tuner' not in sys.modules; "
-        "print(table['LORA'].__name__, 'NOTHING' in table, len(table) > 20, table.get('NOTHING'))"
+        "import sys, peft_igc, importlib.util as u; u.find_spec('peft'); "
+        "print(any(type(f).__name__ == '_Watch' and f.name == 'peft' for f in sys.meta_path), 'peft' in sys.modules)"
     )
-    assert run(program, installed) == "LoraConfig False True None"
-    assert run("import peft; peft.PEFT_TYPE_TO_CONFIG_MAPPING['NOTHING']", installed) == "KeyError: 'NOTHING'"
+    assert run(program) == "True False"
 
 
+# ------------------------------------------------------------------------------------------ autoload
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """Python in an environment of its own, which has no package."""
+    path = tmp_path_factory.mktemp("environment")
+    venv.create(path, with_pip=False)
+    return str(path / "bin" / "python")
+
+
+def autoload(python, state):
+    return run(f"from peft_igc.cli import main; main(['autoload', {state!r}])", python)
+
+
+def test_autoload_imports_the_package_in_every_process_until_it_is_switched_off(python):
+    loaded = "import sys; print('peft_igc' in sys.modules, 'torch' in sys.modules)"
+    assert autoload(python, "status").startswith("off: PEFT finds the method IGC in programs that `import peft_igc`")
+    assert run(loaded, python) == "False False"
+    assert autoload(python, "on").endswith("peft_igc_autoload.pth`.")
+    assert autoload(python, "status").startswith("on: every Python process of this environment")
+    assert run(loaded, python) == "True False"
+    assert autoload(python, "on").startswith("on")
+    assert autoload(python, "off").startswith("off")
+    assert autoload(python, "off").startswith("off")
+    assert run(loaded, python) == "False False"
+
+
+def test_autoload_is_silent_where_the_package_is_gone(python, tmp_path):
+    autoload(python, "on")
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([python, "-c", "print(1)"], cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    autoload(python, "off")
+
+
+def test_the_file_says_what_it_does_and_how_it_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(plugin, "autoload_file", lambda: tmp_path / "file.pth")
+    plugin.set_autoload(True)
+    text = (tmp_path / "file.pth").read_text()
+    assert "removed by `peft-igc autoload off`" in text
+    assert "imports `peft_igc` when it starts" in text
+
+
+# ------------------------------------------------------------------------------------------ the import
 def test_importing_the_package_alone_imports_neither_torch_nor_peft():
     program = (
         "import sys, peft_igc, peft_igc.cli; peft_igc.cli.build_parser().format_help(); "

@@ -88,8 +88,25 @@ def test_configurations_of_accelerate_are_found_by_name(fresh, tmp_path):
     assert found.splitlines()[-1] == "['ddp', 'deepspeed_zero2', 'deepspeed_zero3', 'fsdp2']"
 
 
+LOOK_UP = "import peft; print(peft.PEFT_TYPE_TO_CONFIG_MAPPING['IGC'].__module__)"
+
+
 @pytest.mark.slow
-def test_peft_knows_the_method_without_an_import(fresh, tmp_path):
-    program = "import peft; print(peft.PEFT_TYPE_TO_CONFIG_MAPPING['IGC'].__module__)"
-    found = run(fresh / "bin" / "python", "-W", "ignore", "-c", program, cwd=tmp_path, env=environment())
-    assert found.splitlines()[-1] == "peft_igc.tuner.config"
+def test_peft_knows_the_method_without_an_import_while_autoload_is_on(fresh, tmp_path):
+    def peft_igc(*arguments):
+        return run(fresh / "bin" / "peft-igc", "autoload", *arguments, cwd=tmp_path, env=environment())
+
+    def look_up():
+        command = [fresh / "bin" / "python", "-W", "ignore", "-c", LOOK_UP]
+        # An editable installation of an earlier version, whose entry point torch would call, may be beside this one.
+        given = environment() | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+        done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True)
+        return (done.stdout or done.stderr).splitlines()[-1]
+
+    assert peft_igc("status").startswith("off")
+    assert look_up() == "KeyError: 'IGC'"
+    assert peft_igc("on").startswith("on: every Python process of this environment imports peft_igc")
+    assert peft_igc("status").startswith("on")
+    assert look_up() == "peft_igc.tuner.config"
+    assert peft_igc("off").startswith("off")
+    assert look_up() == "KeyError: 'IGC'"

@@ -11,8 +11,7 @@ In: requests of the harness. Out: its answers and likelihoods. It differs from t
 * The embeddings are not resized to the tokenizer for the sake of an adapter, which would change the base's numbers.
 
 Everything else, batches and padding included, is the parent's, so that a task without arithmetic is scored as by `hf`,
-to the digit. `plugin` makes lm_eval know the name `igc`; it needs no import. Where the package is not installed, write
-`import peft_igc` first.
+to the digit. `import peft_igc` makes lm_eval know the name `igc`; the program `lm_eval` needs `peft-igc autoload on`.
 
 Shapes: B rows of a batch, T tokens of its longest text, A anchors per row.
 Try it: `pytest tests/inference/test_harness.py`; the tasks are in `harness_tasks`
