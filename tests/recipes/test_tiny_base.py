@@ -266,9 +266,3 @@ def test_the_recipe_runs_from_nothing_to_a_model_with_scores_and_twice_the_same(
     assert {path.name for path in (tmp_path / "one").iterdir()} == {path.name for path in FOLDER.iterdir()}
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
-
-
-def test_the_readme_shows_the_record(recipe):
-    text = (RECIPES / "tiny_base" / "README.md").read_text()
-    assert recipe.record.update_readme(text, recipe.record.read_results()) == text
-    assert "| copying, 1-12 digits |" in text
