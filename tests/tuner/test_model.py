@@ -25,6 +25,7 @@ from peft import (
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file, save_file
 from tiny_models import ARCHITECTURES, HIDDEN, LAYERS, small_config, tiny_model
+from tiny_vocabulary import TABLE, encode
 
 from peft_igc import IGCConfig, IGCLayer, IGCModel
 from peft_igc.tuner.base_model import decoder_layers
@@ -42,10 +43,10 @@ pytestmark = [
 ]
 
 
-def logits(model):
+def logits(model, ids=IDS):
     """Logits of a pass in eval mode."""
     with torch.no_grad():
-        return model.eval()(input_ids=IDS).logits
+        return model.eval()(input_ids=ids).logits
 
 
 def lora(**overrides):
@@ -58,39 +59,39 @@ def calculators(model):
     return {k: m for k, m in model.named_modules() if isinstance(m, IGCLayer)}
 
 
-def saved(tmp_path, arch="llama", **overrides):
+def saved(tmp_path, **overrides):
     """A folder with a random adapter, and its logits."""
-    model = get_peft_model(tiny_model(arch), small_config(**overrides))
+    model = get_peft_model(tiny_model("llama"), small_config(**overrides))
     model.save_pretrained(tmp_path / "adapter")
     return str(tmp_path / "adapter"), logits(model)
 
 
+INTERFACES = pytest.mark.parametrize("interface", ["hidden", "tokens"])
+
+
 # ------------------------------------------------------------------------------------------------ ways in
+@INTERFACES
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_reloaded_adapter_gives_the_same_logits_bit_for_bit(arch, tmp_path):
-    folder, expected = saved(tmp_path, arch)
-    base = tiny_model(arch)
-    assert not torch.equal(logits(base), expected)
-    assert torch.equal(logits(PeftModel.from_pretrained(base, folder)), expected)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_saved_folder_holds_adapter_weights_only(arch, tmp_path):
-    folder, _ = saved(tmp_path, arch)
-    weights = load_file(f"{folder}/{WEIGHTS}")
-    path = decoder_layers(tiny_model(arch))[0]
-    own = f"base_model.model.{path}.1.igc.igc_"
-    assert weights
-    assert all(key.startswith(own) for key in weights)
-    assert sorted(os.listdir(folder)) == ["README.md", "adapter_config.json", WEIGHTS]
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_fresh_adapter_changes_nothing(arch):
-    base = tiny_model(arch)
-    before = logits(base)
-    model = get_peft_model(base, small_config(init_weights=True))
-    assert torch.equal(logits(model), before)
+def test_an_adapter_comes_goes_and_returns_from_its_file_bit_for_bit(arch, interface, tmp_path):
+    ids, base = encode("(12 + -345) =")[None], tiny_model(arch)
+    before, answer = logits(base, ids), base.generate(input_ids=ids, max_new_tokens=4)
+    fresh = get_peft_model(base, small_config(interface=interface, init_weights=True))
+    assert torch.equal(logits(fresh, ids), before)
+    model = get_peft_model(fresh.unload(), small_config(interface=interface))
+    expected = logits(model, ids)
+    assert (expected - before).abs().max() > 1e-3
+    with model.disable_adapter():
+        assert torch.equal(logits(model, ids), before)
+        assert torch.equal(model.generate(input_ids=ids, max_new_tokens=4), answer)
+    assert torch.equal(logits(model, ids), expected)
+    model.save_pretrained(tmp_path)
+    own = f"base_model.model.{decoder_layers(tiny_model(arch))[0]}.1.igc.igc_"
+    assert {key.startswith(own) for key in load_file(tmp_path / WEIGHTS)} == {True}
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "adapter_config.json", WEIGHTS]
+    assert torch.equal(logits(PeftModel.from_pretrained(tiny_model(arch), tmp_path), ids), expected)
+    unloaded = model.unload()
+    assert torch.equal(logits(unloaded, ids), before)
+    assert torch.equal(unloaded.generate(input_ids=ids, max_new_tokens=4), answer)
 
 
 def test_auto_classes_load_it(tmp_path):
@@ -334,12 +335,14 @@ def test_lora_reaches_the_same_layers_as_without_a_calculator(arch, target, orde
     assert not any("igc" in key or "lm_head" in key for key in reached(beside))
 
 
+@INTERFACES
 @pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
 @pytest.mark.parametrize(("arch", "target"), TARGETS)
-def test_both_train_beside_each_other(arch, target, order):
-    model = nested(tiny_model(arch), order, target).train()
-    labels = IDS.masked_fill(torch.arange(7) < 4, -100)
-    model(input_ids=IDS, labels=labels).loss.backward()
+def test_both_train_beside_each_other(arch, target, order, interface):
+    model = nested(tiny_model(arch), order, target, small_config(interface=interface)).train()
+    ids, prompt = encode("(12 + -345) =-333")[None], len(encode("(12 + -345) ="))
+    labels = ids.masked_fill(torch.arange(ids.shape[1]) < prompt, -100)
+    model(input_ids=ids, labels=labels).loss.backward()
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     assert all(p.grad is not None for p in trainable.values())
     assert all("lora_" in name or "igc_" in name for name in trainable)
@@ -349,7 +352,7 @@ def test_both_train_beside_each_other(arch, target, order):
 
 @pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
 @pytest.mark.parametrize(("arch", "target"), TARGETS)
-def test_each_file_of_two_adapters_loads_alone_on_the_bare_base(arch, target, order, tmp_path):
+def test_each_file_of_two_adapters_loads_alone_and_both_are_nested_again_in_any_order(arch, target, order, tmp_path):
     model = nested(tiny_model(arch), order, target)
     expected = {"math": logits_without(model, "style"), "style": logits_without(model, "math")}
     for config in model.peft_config.values():
@@ -363,21 +366,12 @@ def test_each_file_of_two_adapters_loads_alone_on_the_bare_base(arch, target, or
         assert not result.unexpected_keys
         assert not [key for key in result.missing_keys if part in key]
         assert torch.equal(logits(alone), expected[name])
-
-
-@pytest.mark.parametrize("loaded", ORDERS, ids=["igc-first", "lora-first"])
-@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
-@pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_two_adapters_are_nested_again_from_their_files_in_any_order(arch, order, loaded, tmp_path):
-    model = nested(tiny_model(arch), order)
-    for config in model.peft_config.values():
-        config.inference_mode = True  # not trained together
-    model.save_pretrained(tmp_path)
-    again = tiny_model(arch)
-    for name in loaded:
-        again = PeftModel.from_pretrained(again, tmp_path / name, adapter_name=name)
-    assert torch.equal(logits(again), logits(model))
-    assert not [name for name, p in again.named_parameters() if p.requires_grad]
+    for loaded in ORDERS:
+        again = tiny_model(arch)
+        for name in loaded:
+            again = PeftModel.from_pretrained(again, tmp_path / name, adapter_name=name)
+        assert torch.equal(logits(again), logits(model))
+        assert not [name for name, p in again.named_parameters() if p.requires_grad]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
@@ -472,22 +466,6 @@ def test_deleting_a_lora_through_the_calculators_model_raises():
 
 
 # ------------------------------------------------------------------------------------------------ off and out
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_disabled_or_unloaded_it_is_the_base_bit_for_bit(arch):
-    base = tiny_model(arch)
-    before, generated = logits(base), base.generate(input_ids=IDS, max_new_tokens=4)
-    model = get_peft_model(base, small_config())
-    with_adapter = logits(model)
-    assert not torch.equal(with_adapter, before)
-    with model.disable_adapter():
-        assert torch.equal(logits(model), before)
-        assert torch.equal(model.generate(input_ids=IDS, max_new_tokens=4), generated)
-    assert torch.equal(logits(model), with_adapter)
-    unloaded = model.unload()
-    assert torch.equal(logits(unloaded), before)
-    assert torch.equal(unloaded.generate(input_ids=IDS, max_new_tokens=4), generated)
-
-
 def traces(model):
     """All that attaching could leave behind, module by module."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
@@ -580,6 +558,7 @@ def test_training_leaves_the_base_bit_for_bit():
 # ------------------------------------------------------------------------------------------------ refusals
 def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
     model = get_peft_model(tiny_model("llama"), small_config())
+    layer = next(iter(calculators(model).values()))
     expected = logits(model)
     message = r"IGC cannot be merged into the base model.*Keep the adapter beside the base.*`unload\(\)`"
     for refused in (
@@ -587,7 +566,7 @@ def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
         model.merge_and_unload,
         lambda: model.merge_and_unload(safe_merge=True),
         lambda: model.merge_adapter(["default"]),
-        next(iter(calculators(model).values())).merge,
+        layer.merge,
     ):
         with pytest.raises(ValueError, match=message):
             refused()
@@ -611,12 +590,6 @@ def test_different_adapters_for_the_rows_of_a_batch_are_refused():
     with pytest.raises(ValueError, match=message):
         model.generate(input_ids=IDS, adapter_names=["a", "__base__"], max_new_tokens=1)
     assert logits(model).isfinite().all()
-
-
-def test_the_layer_cannot_be_run_by_itself():
-    layer = next(iter(calculators(get_peft_model(tiny_model("llama"), small_config())).values()))
-    with pytest.raises(RuntimeError, match="acts in a forward hook of its decoder layer. Call the model"):
-        layer(torch.zeros(1, 2, HIDDEN))
 
 
 @pytest.mark.parametrize("layer", [LAYERS, 40])
@@ -842,17 +815,12 @@ def test_quantised_bases_train_generate_and_save(bits, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ size
-def test_the_default_has_seventeen_million_parameters_on_llama_8b():
-    config = tf.LlamaConfig(
-        vocab_size=128_256,
-        hidden_size=4096,
-        intermediate_size=14_336,
-        num_hidden_layers=32,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-    )
+@pytest.mark.parametrize("fields", [{}, {"interface": "tokens", "number_tokens": TABLE.to_json()}])
+def test_the_default_has_seventeen_million_parameters_on_llama_8b(fields):
+    sizes = {"vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32}
+    config = tf.LlamaConfig(**sizes, num_attention_heads=32, num_key_value_heads=8)
     with torch.device("meta"):
-        model = get_peft_model(tf.LlamaForCausalLM(config), IGCConfig(layer=1))
+        model = get_peft_model(tf.LlamaForCausalLM(config), IGCConfig(layer=1, **fields))
     trainable, total = model.get_nb_trainable_parameters()
     assert total - trainable == 8_030_261_248  # it is that model
     assert abs(trainable - 17e6) <= 0.05 * 17e6

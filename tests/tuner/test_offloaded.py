@@ -22,7 +22,6 @@ pytestmark = [
 ]
 
 IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
-ON_DISK = [("1",), ("2",), ("0", "1", "2")]
 CPU = torch.device("cpu")
 
 
@@ -104,8 +103,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("on_disk", ON_DISK, ids="-".join)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "on_disk"),
+    [(way, ("1",)) for way in WAYS]
+    + [(way, layers) for way in ("PeftModel", "transformers") for layers in (("2",), ("0", "1", "2"))],
+)
 def test_an_adapter_on_a_base_with_layers_on_the_disk_has_the_weights_of_its_file(way, on_disk, arch, folder):
     model = WAYS[way](offloaded(folder, on_disk), folder / "adapter")
     assert {p.device.type for name, p in model.named_parameters() if "igc_" in name} == {"cpu"}
