@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import transformers as tf
+from checks import IDS, logits
 from peft import LoraConfig, PeftModel, get_peft_model, inject_adapter_in_model, set_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors.torch import load_file, save_file
@@ -21,14 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Some parameters are on the meta device:UserWarning"),
 ]
 
-IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
 CPU = torch.device("cpu")
-
-
-def logits(model):
-    """Logits of a pass in eval mode."""
-    with torch.no_grad():
-        return model.eval()(input_ids=IDS).logits
 
 
 @pytest.fixture(params=["llama", "gpt2"])
