@@ -61,7 +61,6 @@ def backend(request):
     return request.param
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
 @pytest.mark.parametrize("rules", [{}, RULES], ids=["prompt_end", "tokens"])
 def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
