@@ -102,6 +102,20 @@ def igc_layers(model: torch.nn.Module) -> list[Any]:
     return [module for module in model.modules() if hasattr(module, "igc_input_mapping")]
 
 
+def traces(model: torch.nn.Module) -> dict[str, Any]:
+    """All that attaching could leave behind, module by module."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+    return {
+        path: (
+            type(module),
+            sorted(set(vars(module)) - {"training"}),
+            list(module._modules),
+            [len(getattr(module, name)) for name in hooks],
+        )
+        for path, module in model.named_modules()
+    }
+
+
 def texts(rows: int, length: int, seed: int = 0) -> torch.Tensor:
     """[rows, length] random ids without special tokens."""
     return torch.randint(3, VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))

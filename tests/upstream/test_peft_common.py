@@ -94,9 +94,9 @@ APPLIED: list[tuple[str, dict[str, Any]]] = [
 # These want the adapter to change the outputs.
 ONLY_RANDOM = {"unload_adapter", "disable_adapter"}
 
-_MERGING = "a calculator cannot be merged; the refusals are tested in test_model.py"
-_WEIGHTED = "calculators cannot be combined with weights; the refusal is tested in test_model.py"
-_MIXED = "rows of a batch cannot have different calculators; the refusal is tested in test_model.py"
+_MERGING = "a calculator cannot be merged; the refusals are tested in test_model_refusals.py"
+_WEIGHTED = "calculators cannot be combined with weights; the refusal is tested in test_model_refusals.py"
+_MIXED = "rows of a batch cannot have different calculators; the refusal is tested in test_model_refusals.py"
 NOT_APPLIED: dict[str, str] = {
     "merge_layers": _MERGING,
     "merge_layers_fp16": _MERGING,
