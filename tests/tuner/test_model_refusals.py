@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers as tf
-from checks import IDS, igc_layers, logits, traces
+from checks import IDS, igc_layers, logits, nesting, traces
 from peft import (
     PeftModel,
     get_peft_model,
@@ -115,9 +115,9 @@ def test_models_that_are_no_decoders_are_refused(make, message):
 def test_a_calculator_around_a_calculator_is_refused(folder):
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="a")
     message = r"already has an IGC adapter. Add another one with `model.add_adapter\(name, config\)`"
-    with pytest.raises(ValueError, match=message):
+    with nesting(), pytest.raises(ValueError, match=message):
         get_peft_model(model, small_config(), adapter_name="b")
-    with pytest.raises(ValueError, match=message):
+    with nesting(), pytest.raises(ValueError, match=message):
         PeftModel.from_pretrained(model, folder, adapter_name="b")
     model.load_adapter(folder, "b")
     model.set_adapter("b")
