@@ -22,7 +22,7 @@ from checks import (
 from peft import get_peft_model
 from tiny_models import HIDDEN, small_config, tiny_model
 from tiny_vocabulary import encode
-from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
+from transformers import DynamicCache
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner import writing
@@ -263,35 +263,6 @@ def test_likelihood_scoring_over_prompt_and_answer_equals_generation(interface):
         close(scored(model, text, None)[0, len(row) - 1 : -1], out.stacked[i])
         # the same for texts whose labels begin there, and for an anchor given by hand
         close(scored(model, text, torch.tensor([[len(row) - 1]])), scored(model, text, None))
-
-
-@pytest.mark.parametrize("pieces", [[1] * 9, [4, 5], [5, 4], [3, 1, 5]])
-def test_an_anchor_sequence_is_found_however_the_text_arrives(pieces, interface):
-    model = with_sequences([[100, 101, 102], [103]], interface)
-    row = torch.tensor([[7, 14, 9, 100, 101, 102, 10, 103, 11]])
-    whole = scored(model, row, None)
-    assert steps_of(model, row, None).anchors.tolist() == [[5, 7]]
-    cache, start, logits = DynamicCache(config=model.config), 0, []
-    with torch.no_grad():
-        for n in pieces:
-            logits.append(model(input_ids=row[:, start : start + n], past_key_values=cache).logits)
-            start += n
-    close(torch.cat(logits, 1), whole)
-    assert sorted(state_of(cache).steps.anchors[0].tolist())[-2:] == [5, 7]
-
-
-def test_a_sequence_that_the_model_itself_emits_is_an_anchor():
-    class Say(LogitsProcessor):
-        def __call__(self, input_ids, scores):
-            token = [20, 103, 21, 22, 103, 23][input_ids.shape[1] - 4]
-            return torch.full_like(scores, -1e9).index_fill_(1, torch.tensor([token]), 0.0)
-
-    model = with_sequences([[103]])
-    ids = torch.tensor([[7, 8, 103, 9], [7, 8, 9, 10]])
-    out = generated(model, input_ids=ids, new=6, logits_processor=LogitsProcessorList([Say()]))
-    anchors = state_of(out.past_key_values).steps.anchors.tolist()
-    assert [[a for a in row if a >= 0] for row in anchors] == [[2, 5, 8], [5, 8]]
-    close(scored(model, out.sequences, None)[:, 3:-1], out.stacked)
 
 
 # ------------------------------------------------------------------------------------------ gradients
