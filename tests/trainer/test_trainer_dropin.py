@@ -90,8 +90,9 @@ SMALL = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if i == 0 else pytest.mark.slow) for i, name in enumerate(CASES)]
+)
 def test_both_trainers_end_with_the_same_bits(tmp_path, name):
     data, options, more = CASES[name]
     streaming = name == "text"

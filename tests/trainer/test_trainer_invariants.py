@@ -63,7 +63,6 @@ def test_every_adapter_weight_moves_and_the_base_stays_bit_for_bit(tmp_path):
     assert [name for name in adapter if torch.equal(before[name], after[name])] == []
 
 
-@pytest.mark.slow
 def test_the_reading_learns(tmp_path):
     made = trainer(tmp_path, rows(64, digits=1), max_steps=60, per_device_train_batch_size=8)
     made.train()

@@ -76,14 +76,6 @@ def test_the_state_has_no_part_that_is_counted_nowhere():
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
-def test_by_the_default_config_the_buffer_is_at_most_one_percent_of_the_cache(interface):
-    config = default_config(interface)
-    per_token = config.reading_dim * 2 + 8  # in bf16, and an id
-    assert CACHE_BYTES == 131_072
-    assert per_token <= SHARE * CACHE_BYTES, f"{per_token} bytes per token"
-
-
-@pytest.mark.parametrize("interface", INTERFACES)
 def test_measured_on_a_cache_the_buffer_is_at_most_one_percent_of_it(interface):
     cache = cached(like_llama_8b(interface))
     state = state_of(cache)
@@ -97,13 +89,6 @@ def test_measured_on_a_cache_the_buffer_is_at_most_one_percent_of_it(interface):
     held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in (*by_token, *by_step, *by_row)}
     assert sum(held.values()) <= SHARE * LAYERS * layer * ROWS * LENGTH + bytes_of(*by_step, *by_row)
     assert state.nbytes == bytes_of(*by_token)
-
-
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_a_float32_base_has_features_of_two_bytes_per_number(interface):
-    model = like_llama_8b(interface).float()
-    state = state_of(cached(model))
-    assert buffer_bytes(state) == 2 * default_config(interface).reading_dim + 8
 
 
 @pytest.mark.parametrize("interface", INTERFACES)

@@ -3,14 +3,14 @@
 import json
 import shutil
 import warnings
-from contextlib import contextmanager
 
 import pytest
 import torch
-from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel, get_peft_model
+from checks import IDS, logits, lora, nesting
+from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
 from peft.utils import load_peft_weights
 from tiny_models import small_config, tiny_model
-from tiny_training import NESTED, tokenizer
+from tiny_training import tokenizer
 from transformers import AutoModelForCausalLM, pipeline
 
 from peft_igc import IGCConfig
@@ -18,17 +18,7 @@ from peft_igc.inference.loading import load_adapter
 from peft_igc.tuner.saving.beside import LOW_RANK, entry_of, name_of
 
 
-IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
 ALONE = "The calculator 'default' was trained beside the adapter 'low_rank', which is not active"
-
-
-def lora(**fields):
-    return LoraConfig(**{"r": 4, "target_modules": ["q_proj", "up_proj"], "init_lora_weights": False, **fields})
-
-
-def logits(model):
-    with torch.no_grad():
-        return model.eval()(input_ids=IDS).logits
 
 
 def both(names=(LOW_RANK, "default"), base=None):
@@ -37,15 +27,6 @@ def both(names=(LOW_RANK, "default"), base=None):
     base = get_peft_model(tiny_model("llama") if base is None else base, lora(), adapter_name=names[0])
     with nesting():
         return get_peft_model(base, small_config(), adapter_name=names[1])
-
-
-@contextmanager
-def nesting():
-    """Around what nests adapters by hand, of which PEFT warns. What is loaded together has to be silent."""
-    with warnings.catch_warnings():
-        for warning in NESTED:
-            warnings.filterwarnings("ignore", warning.split(":")[1])
-        yield
 
 
 @pytest.fixture

@@ -61,9 +61,10 @@ def backend(request):
     return request.param
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
-@pytest.mark.parametrize("rules", [{}, RULES], ids=["prompt_end", "tokens"])
+@pytest.mark.parametrize(
+    "rules", [{}, pytest.param(RULES, marks=pytest.mark.slow)], ids=["prompt_end", "tokens"]
+)
 def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
     if backend == "inductor" and (interface == "hidden" or not rules):
         pytest.skip("the token interface has the larger graph, and both are compiled by the backend eager")

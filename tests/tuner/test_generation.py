@@ -1,12 +1,12 @@
-"""Promises of generation: whatever way a text is produced, the calculator reads and writes the same.
+"""Promises of generation with the default anchor: caches in all hands, several adapters, padding, embeddings.
 
 The yardstick everywhere is one uncached pass over each text alone, without padding and with its anchors given: logits
 within 1e-4 in float32, steps exactly equal, on texts whose readings are clear and differ between the rows of a batch.
+`tests/tuner/test_inline_generation.py` has the modes of `generate`, and the architectures.
 """
 
 import copy
 import functools
-import threading
 
 import pytest
 import torch
@@ -33,10 +33,7 @@ from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.tuner.steps import Step, calculate_step
 
 
-ARCHITECTURES = ["llama", "gpt2", "mistral-window", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
-UNIT = ["llama", "gpt2", "mistral-window"]  # these run in the unit tier, the others are slow
 INTERFACES = ["hidden", "tokens"]
-WINDOW = {"sliding_window": 6}
 LENGTHS = [9, 5, 7]
 
 
@@ -51,8 +48,7 @@ def close(a, b):
 @functools.cache
 def made(arch, interface):
     """A telling model, and texts that it reads as different calculations."""
-    arch, _, window = arch.partition("-")
-    model = adapted(arch, overrides=WINDOW if window else None, interface=interface)
+    model = adapted(arch, interface=interface)
     return model, telling_texts(model, LENGTHS)
 
 
@@ -61,23 +57,13 @@ def interface(request):
     return request.param
 
 
-@pytest.fixture(params=[pytest.param(a, marks=[] if a in UNIT else [pytest.mark.slow]) for a in ARCHITECTURES])
-def arch(request):
-    return request.param
-
-
-@pytest.fixture
-def setting(arch, interface):
-    return made(arch, interface)
-
-
 @pytest.fixture
 def llama(interface):
     return made("llama", interface)
 
 
-def test_what_is_written_matters(setting, monkeypatch):
-    model, rows = setting
+def test_what_is_written_matters(llama, monkeypatch):
+    model, rows = llama
     out = generated(model, **left_padded(rows))
     with model.disable_adapter():
         base = generated(model, **left_padded(rows))
@@ -97,12 +83,11 @@ def wrong_step(*args):
     return result._replace(digits=digits, sign=1 - result.sign)
 
 
-@pytest.mark.parametrize("padding", [0, 3])
-@pytest.mark.parametrize("options", [{}, {"prefill_chunk_size": 3}, {"cache_implementation": "static"}])
-def test_cached_left_padded_chunked_and_static_generation_equal_one_uncached_pass(setting, options, padding):
-    model, rows = setting
-    out = generated(model, **left_padded(rows, extra=padding), **options)
-    assert_as_scored(model, out, rows, ends(rows))
+def test_every_kind_of_cache_equals_one_uncached_pass(llama):
+    model, rows = llama
+    for options in ({}, {"prefill_chunk_size": 3}, {"cache_implementation": "static"}, {"use_cache": False}):
+        for padding in (0, 3):
+            assert_as_scored(model, generated(model, **left_padded(rows, extra=padding), **options), rows, ends(rows))
 
 
 def test_a_prompt_that_arrives_in_chunks_is_read_once(llama):
@@ -112,32 +97,8 @@ def test_a_prompt_that_arrives_in_chunks_is_read_once(llama):
     assert [step.anchors.tolist() for step in seen if isinstance(step, Step)] == [[[8], [8], [8]]]
 
 
-def test_generation_without_a_cache_keeps_its_anchors(setting):
-    model, rows = setting
-    cached, uncached = (generated(model, **left_padded(rows), use_cache=use) for use in (True, False))
-    close(uncached.stacked, cached.stacked)
-    assert uncached.past_key_values is None
-    assert_as_scored(model, uncached, rows, ends(rows))
-
-
-def test_every_beam_has_its_own_row(setting):
-    model, rows = setting
-    out = generated(model, **left_padded(rows), num_beams=3, num_return_sequences=2)
-    assert len({tuple(s) for s in out.sequences.tolist()}) == 6
-    assert_as_scored(model, out, rows, ends(rows))
-
-
-def test_every_sampled_sequence_has_its_own_row(setting):
-    model, rows = setting
-    # a static cache hides the mask, so that of the prompt must follow the rows, too
-    for cache in ("dynamic", "static"):
-        out = generated(model, **left_padded(rows), do_sample=True, num_return_sequences=3, cache_implementation=cache)
-        assert len({tuple(s) for s in out.sequences.tolist()}) == 9
-        assert_as_scored(model, out, rows, ends(rows))
-
-
-def test_decoding_by_hand_equals_generate(setting):
-    model, rows = setting
+def test_decoding_by_hand_equals_generate(llama):
+    model, rows = llama
     batch = left_padded(rows)
     out = generated(model, **batch)
     mask, ids, cache, logits = batch["attention_mask"], batch["input_ids"], None, []
@@ -153,36 +114,6 @@ def test_decoding_by_hand_equals_generate(setting):
     close(torch.stack(logits, 1), out.stacked)
 
 
-def test_a_static_cache_of_the_callers_serves_and_is_served(llama):
-    model, rows = llama
-    cache = StaticCache(config=model.config, max_cache_len=32)
-    out = generated(model, **left_padded(rows), past_key_values=cache)
-    assert_as_scored(model, out, rows, ends(rows))
-    cache.reset()  # as `generate` does with the cache that it keeps
-    out = generated(model, **left_padded(rows[::-1]), past_key_values=cache)
-    assert_as_scored(model, out, rows[::-1], ends(rows[::-1]))
-
-
-@pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_prompt_lookup_equals_greedy_decoding(arch, interface):
-    model = adapted(arch, interface=interface)
-    (row,) = telling_texts(model, [6], seed=5)
-    row = torch.cat([row, row, row])  # a text to look up
-    plain = generated(model, input_ids=row[None], new=12)
-    looked_up = generated(model, input_ids=row[None], new=12, prompt_lookup_num_tokens=3)
-    assert torch.equal(plain.sequences, looked_up.sequences)
-    assert_as_scored(model, looked_up, [row], [[17]])
-
-
-@pytest.mark.parametrize("with_igc", [False, True])
-def test_assisted_decoding_equals_greedy_decoding(llama, interface, with_igc):
-    model, rows = llama
-    assistant = adapted("llama", seed=3, interface=interface) if with_igc else tiny_model("llama", seed=3)
-    out = generated(model, input_ids=rows[0][None], new=12, assistant_model=assistant)
-    assert torch.equal(out.sequences, generated(model, input_ids=rows[0][None], new=12).sequences)
-    assert_as_scored(model, out, rows[:1], ends(rows[:1]))
-
-
 def test_an_assistant_reads_at_the_prompts_end_and_nowhere_else(llama):
     model, rows = llama
     assistant = copy.deepcopy(model)
@@ -190,17 +121,6 @@ def test_an_assistant_reads_at_the_prompts_end_and_nowhere_else(llama):
         generated(model, input_ids=rows[0][None], new=12, assistant_model=assistant)
     at = [step.anchors.tolist() for step in seen if isinstance(step, Step)]
     assert at == [[[len(rows[0]) - 1]]] * 2  # one step of each of the two models
-
-
-def test_a_returned_cache_goes_on_with_a_longer_prompt(setting):
-    model, rows = setting
-    row = rows[0]
-    first = generated(model, input_ids=row[None])
-    longer = torch.cat([first.sequences[0], rows[1]])
-    given = {"input_ids": longer[None], "attention_mask": torch.ones_like(longer)[None]}
-    out = generated(model, **given, past_key_values=first.past_key_values)
-    # the first answer was written with the first result, and the text keeps it
-    assert_as_scored(model, out, [longer], [[len(row) - 1, len(longer) - 1]])
 
 
 def test_new_tokens_alone_may_follow_a_cache_under_the_whole_mask(llama):
@@ -238,36 +158,6 @@ def test_a_prompt_cache_can_be_copied_repeated_and_selected(llama, how):
         cache = untouched if how == "deepcopy" else None
 
 
-def test_cropping_behind_an_anchor_brings_the_earlier_step_back(setting):
-    model, rows = setting
-    text = torch.cat([rows[0], rows[1], rows[2]])[None]
-    first, second, end = len(rows[0]) - 1, len(rows[0]) + len(rows[1]) - 1, len(rows[0]) + 1
-    cache = DynamicCache(config=model.config)
-    for layer in cache.layers:
-        if hasattr(layer, "activate_past_recording"):
-            layer.activate_past_recording()
-    with torch.no_grad():
-        model(input_ids=text, past_key_values=cache, igc_anchors=torch.tensor([[first, second]]))
-        cache.crop(end - text.shape[1])
-        got = model(input_ids=rows[2][None], past_key_values=cache).logits
-    again = torch.cat([text[:, :end], rows[2][None]], 1)
-    close(got, scored(model, again, torch.tensor([[first]]))[:, end:])
-    assert_steps(model, cache, 0, again, torch.tensor([[first]]))
-
-
-def test_a_prefix_cache_filled_by_forward_and_continued_by_generate_equals_generate(setting):
-    model, rows = setting
-    batch = left_padded(rows)
-    ids, mask = batch["input_ids"], batch["attention_mask"]
-    cache = DynamicCache(config=model.config)
-    with torch.no_grad():
-        for start, stop in ((0, 4), (4, 7)):
-            model(input_ids=ids[:, start:stop], attention_mask=mask[:, :stop], past_key_values=cache,
-                  position_ids=positions_of(mask)[:, start:stop])  # fmt: skip
-    out = generated(model, **batch, past_key_values=cache)
-    assert_as_scored(model, out, rows, ends(rows))
-
-
 class Calls(LogitsProcessor):
     """Runs something after every pass of a `generate`."""
 
@@ -296,38 +186,6 @@ def test_a_forward_beside_a_running_generate_neither_takes_nor_disturbs_its_anch
     for i, logits in enumerate(processor.results):
         text = out.sequences[:, : len(rows[0]) + i] if same_text else other
         close(logits, scored(model, text, torch.tensor([[text.shape[1] - 1]])))
-
-
-def test_a_generate_inside_a_generate_is_on_its_own(llama):
-    model, rows = llama
-    inner = Calls(lambda input_ids: generated(model, **left_padded(rows[1:]), new=3).stacked)
-    out = generated(model, input_ids=rows[0][None], logits_processor=LogitsProcessorList([inner]))
-    close(out.stacked, generated(model, input_ids=rows[0][None]).stacked)
-    wanted = generated(model, **left_padded(rows[1:]), new=3).stacked
-    assert len(inner.results) == 5
-    for got in inner.results:
-        close(got, wanted)
-
-
-def test_four_threads_do_not_mix(llama):
-    model, _ = llama
-    rows = telling_texts(model, [9, 5, 7, 8], seed=2)
-    wanted = [generated(model, input_ids=row[None]).stacked for row in rows]
-    got = [[] for _ in rows]
-
-    def work(i):
-        for _ in range(3):
-            got[i].append(generated(model, input_ids=rows[i][None]).stacked)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one, several in zip(wanted, got, strict=True):
-        assert len(several) == 3
-        for other in several:
-            close(other, one)
 
 
 def test_interleaved_caches_do_not_mix(llama):
@@ -404,15 +262,8 @@ def test_cropping_what_an_adapter_did_not_see_keeps_what_it_saw(llama):
     close(got, scored(model, text, torch.tensor([[text.shape[1] - 1]]))[:, len(rows[0]) :])
 
 
-def test_a_row_of_one_token_generates(setting):
-    model, rows = setting
-    one = [rows[0], rows[1][:1]]
-    out = generated(model, **left_padded(one))
-    assert_as_scored(model, out, one, ends(one))
-
-
-def test_a_row_of_padding_alone_is_finite_and_changes_no_other_row(setting):
-    model, rows = setting
+def test_a_row_of_padding_alone_is_finite_and_changes_no_other_row(llama):
+    model, rows = llama
     batch = left_padded(rows)
     batch = {k: torch.cat([v, torch.zeros_like(v[:1])]) for k, v in batch.items()}
     out = generated(model, **batch)
@@ -421,8 +272,8 @@ def test_a_row_of_padding_alone_is_finite_and_changes_no_other_row(setting):
     assert state_of(out.past_key_values).steps.anchors[-1].tolist() == [-1]
 
 
-def test_right_padding_changes_no_row_of_a_forward_pass(setting):
-    model, rows = setting
+def test_right_padding_changes_no_row_of_a_forward_pass(llama):
+    model, rows = llama
     width = max(LENGTHS) + 2
     ids = torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
     mask = torch.stack([torch.arange(width) < len(row) for row in rows]).long()
@@ -442,21 +293,18 @@ def test_a_model_in_bfloat16_gives_the_same_cached_and_uncached(interface):
         assert_steps(model, cached.past_key_values, i, row[None], torch.tensor([[len(row) - 1]]))
 
 
-@pytest.mark.parametrize("use_cache", [True, False])
-def test_embeddings_generate_as_their_ids_do(arch, use_cache):
+@pytest.mark.parametrize("arch", ["llama", "gpt2"])
+def test_embeddings_generate_as_their_ids_do(arch):
     model, rows = made(arch, "hidden")  # the token interface reads ids alone
     batch = left_padded(rows)
-    embeddings = model.get_input_embeddings()(batch["input_ids"])
+    embedded = {"inputs_embeds": model.get_input_embeddings()(batch["input_ids"]), **batch}
+    del embedded["input_ids"]
     with torch.no_grad():
-        close(
-            model(inputs_embeds=embeddings, attention_mask=batch["attention_mask"]).logits,
-            model(**batch).logits,
-        )
-    if use_cache:
-        out = generated(model, inputs_embeds=embeddings, attention_mask=batch["attention_mask"])
-        close(out.stacked, generated(model, **batch).stacked)
-        for i, row in enumerate(rows):
-            assert_steps(model, out.past_key_values, i, row[None], torch.tensor([[len(row) - 1]]))
+        close(model(**embedded).logits, model(**batch).logits)
+    out = generated(model, **embedded)
+    close(out.stacked, generated(model, **batch).stacked)
+    for i, row in enumerate(rows):
+        assert_steps(model, out.past_key_values, i, row[None], torch.tensor([[len(row) - 1]]))
 
 
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
@@ -496,13 +344,3 @@ def test_embeddings_give_what_their_ids_give_where_anchors_are_token_sequences()
     by_both = model.generate(ids, inputs_embeds=embeddings, attention_mask=torch.ones_like(ids), **settings)
     for one, other in zip(by_ids.logits, by_both.logits, strict=True):
         assert torch.allclose(one, other, atol=1e-4)
-
-
-def test_generate_finds_token_sequences_before_the_end_of_the_prompt():
-    model = get_peft_model(tiny_model("llama"), small_config(anchor_token_ids=[[7]])).eval()
-    ids = torch.tensor([[5, 9, 30, 7, 40, 41], [11, 12, 7, 8, 44, 45]])
-    with torch.no_grad():
-        want = model(input_ids=ids).logits[:, -1]
-        at_the_end = model(input_ids=ids, igc_anchors=torch.tensor([[5], [5]])).logits[:, -1]
-    assert torch.allclose(generated(model, input_ids=ids, new=1).stacked[:, 0], want, atol=1e-4)
-    assert not torch.allclose(at_the_end, want, atol=1e-3)

@@ -1,12 +1,15 @@
-"""Promises of generation where anchors arise within the text that is generated: every mode agrees with one pass.
+"""Promises of generation: whatever way a text is produced, the calculator reads and writes the same.
 
 The yardstick is one uncached pass over each final text alone, without padding, in which the rules find the anchors:
 logits within 1e-4 in float32, steps exactly equal. Texts follow a script that is the same in all modes: at some steps
 the next token is a number, a sign or an anchor, which one depends on the row; at the others the model chooses.
-`tests/tuner/test_generation.py` has the anchors of prompts. Try it: `pytest tests/tuner/test_inline_generation.py`
+Llama has every mode with every rule, each further architecture a random walk through them; `make test-all` has all.
+Try it: `pytest tests/tuner/test_inline_generation.py`
 """
 
+import copy
 import functools
+import random
 import threading
 
 import pytest
@@ -37,19 +40,12 @@ from peft_igc.tuner.steps import Step
 
 
 INTERFACES = ["hidden", "tokens"]
-SLOW = ["mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
-ARCHITECTURES = ["llama", "gpt2", *(pytest.param(arch, marks=pytest.mark.slow) for arch in SLOW)]
+FURTHER = ["gpt2", "mistral", "mistral-window", "qwen2", "qwen3", "gemma", "gpt_neox", "opt"]
 WINDOW = {"sliding_window": 6}
 TIE = 1e-3  # ten times what another order of sums may move
 
 TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
 ANCHORS = {"tokens": {"anchor": "tokens", "anchor_token_ids": [TURN]}, "prompt_end": {"anchor": "prompt_end"}}
-RULES = [
-    ("tokens", "since_last_anchor"),
-    ("prompt_end", "since_last_anchor"),
-    ("tokens", "row"),
-    ("prompt_end", "row"),
-]
 
 # Anchors in the prompts, too, of both kinds; rows of mixed lengths. One token alone is a row in its own test.
 PROMPTS = [encode(text) for text in ("12 +45=[; 9 *34 is\n;77 plus 8A", "34 * 7A", "(90-19)=<A")]
@@ -83,16 +79,6 @@ def made(arch, interface, anchor="tokens", context="since_last_anchor", seed=0):
     arch, _, window = arch.partition("-")
     rules = {**ANCHORS[anchor], "inline_token_ids": INLINE, "reading_context": context, "result_digits": 8}
     return adapted(arch, seed=seed, overrides=WINDOW if window else None, interface=interface, **rules)
-
-
-@pytest.fixture(params=INTERFACES)
-def interface(request):
-    return request.param
-
-
-@pytest.fixture(params=["tokens", "prompt_end"])
-def llama(request, interface):
-    return made("llama", interface, request.param)
 
 
 def written(model, rows=None, new=NEW, script=SCRIPT, **options):
@@ -172,9 +158,137 @@ def assert_as_alone(model, out, rows, before=(), cached=0):
     assert 3 * ties <= out.sequences.shape[0]
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_what_is_written_behind_an_anchor_within_the_text_matters(arch, interface):
-    model = made(arch, interface)
+def plain(rows=PROMPTS, **options):
+    """A mode that is a matter of `generate`'s options alone."""
+    return lambda model: assert_as_alone(model, written(model, rows, **options), rows)
+
+
+def several(count, **options):
+    """Several sequences per prompt, all of them different, on either kind of cache."""
+
+    def check(model):
+        for cache in ("dynamic", "static"):
+            out = written(model, PROMPTS, num_return_sequences=count, cache_implementation=cache, **options)
+            assert len({tuple(s) for s in out.sequences.tolist()}) == count * len(PROMPTS)
+            assert_as_alone(model, out, PROMPTS)
+
+    return check
+
+
+def padded(model):
+    assert_as_alone(model, written(model, **left_padded(PROMPTS, extra=3)), PROMPTS)
+
+
+def assisted(model):
+    for assistant in (tiny_model("llama", seed=3), copy.deepcopy(model)):
+        for row in PROMPTS[:2]:
+            out = written(model, [row], assistant_model=assistant)
+            assert torch.equal(out.sequences, written(model, [row]).sequences)
+            assert_as_alone(model, out, [row])
+
+
+def looked_up(model):
+    # Whatever number the script begins with, a calculation with it is looked up, which the script then leaves.
+    row = encode("".join(f";{number} *99=;{number} +99 is\n" for number in NUMBERS) + "A")
+    out = written(model, [row], prompt_lookup_num_tokens=5)
+    assert torch.equal(out.sequences, written(model, [row]).sequences)
+    assert_as_alone(model, out, [row])
+    assert (state_of(out.past_key_values).steps.anchors == -1).any()  # of drafts that were rejected
+
+
+def continued(model):
+    """A returned cache goes on with a longer prompt."""
+    row = PROMPTS[2]
+    first = written(model, [row])
+    longer = torch.cat([first.sequences[0], PROMPTS[0]])
+    out = written(model, [longer], past_key_values=first.past_key_values)
+    # The first answer was written with the first result, and the text keeps it.
+    assert_as_alone(model, out, [longer], before=[(len(row), len(row) + NEW)], cached=len(row) + NEW - 1)
+
+
+def prefilled(model):
+    """A prefix cache that was filled by two forward passes serves a `generate`."""
+    batch = left_padded(PROMPTS)
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    middle = PROMPTS[0].tolist().index(INLINE[1][1])  # a pass ends within the sequence of two tokens
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        for start, stop in ((0, middle), (middle, ids.shape[1] - 1)):
+            model(input_ids=ids[:, start:stop], attention_mask=mask[:, :stop], past_key_values=cache,
+                  position_ids=positions_of(mask)[:, start:stop])  # fmt: skip
+    assert_as_alone(model, written(model, **batch, past_key_values=cache), PROMPTS, cached=ids.shape[1] - 1)
+
+
+def of_the_callers(model):
+    """A static cache of the caller's is used again after a reset."""
+    cache = StaticCache(config=model.config, max_cache_len=64)
+    for rows in (PROMPTS, PROMPTS[::-1]):
+        cache.reset()
+        assert_as_alone(model, written(model, rows, past_key_values=cache), rows)
+
+
+MODES = {
+    "cached": plain(),
+    "chunks of 3": plain(prefill_chunk_size=3),
+    "chunks of 1": plain(prefill_chunk_size=1),
+    "static": plain(cache_implementation="static"),
+    "uncached": plain(use_cache=False),
+    "padded": padded,
+    "a row of one token": plain([PROMPTS[0], torch.tensor(TURN), PROMPTS[1]]),
+    "beams": several(2, num_beams=3),
+    "samples": several(3, do_sample=True),
+    "assisted": assisted,
+    "looked up": looked_up,
+    "continued": continued,
+    "prefilled": prefilled,
+    "of the caller's": of_the_callers,
+}
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_equals_one_uncached_pass(mode, interface):
+    for anchor in ANCHORS:
+        MODES[mode](made("llama", interface, anchor))
+
+
+@pytest.mark.parametrize("arch", FURTHER)
+def test_a_random_walk_through_the_modes_equals_one_uncached_pass(arch):
+    draw = random.Random(arch)
+    for mode in draw.sample(sorted(MODES), 5):
+        play(arch, draw.choice(INTERFACES), draw.choice(sorted(ANCHORS)), mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interface", INTERFACES)
+@pytest.mark.parametrize("arch", FURTHER)
+def test_every_mode_of_a_further_architecture_equals_one_uncached_pass(arch, interface):
+    for anchor in ANCHORS:
+        for mode in MODES:
+            play(arch, interface, anchor, mode)
+
+
+def play(arch, interface, anchor, mode):
+    """One mode on one model; a failure names both."""
+    try:
+        MODES[mode](made(arch, interface, anchor))
+    except Exception as error:
+        error.add_note(f"mode {mode!r} of {arch}, {interface}, anchors {anchor!r}")
+        raise
+
+
+@pytest.fixture(params=INTERFACES)
+def interface(request):
+    return request.param
+
+
+@pytest.fixture
+def llama(interface):
+    return made("llama", interface)
+
+
+def test_what_is_written_behind_an_anchor_within_the_text_matters(llama):
+    model = llama
     out = written(model, PROMPTS)
     rows = 0
     for row, sequence in zip(PROMPTS, out.sequences, strict=True):
@@ -188,36 +302,13 @@ def test_what_is_written_behind_an_anchor_within_the_text_matters(arch, interfac
     assert rows >= 2
 
 
-@pytest.mark.parametrize("rules", [*RULES, ("tokens", 7)])
+@pytest.mark.parametrize("rules", [("tokens", "row"), ("prompt_end", "row"), ("tokens", 7)])
 def test_greedy_generation_equals_one_uncached_pass_with_every_reading_context(interface, rules):
     if interface == "hidden" and rules[1] == 7:
         pytest.skip("the hidden interface refuses a number of tokens")
     model = made("llama", interface, *rules)
     rows = PROMPTS + PLAIN  # the context of a whole row is all too full where the prompt has numbers
     assert_as_alone(model, written(model, rows), rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
-def test_cached_chunked_static_and_uncached_generation_equal_one_uncached_pass(arch, interface, anchor):
-    model = made(arch, interface, anchor)
-    static = {"cache_implementation": "static"}
-    for options in ({}, {"prefill_chunk_size": 3}, {"prefill_chunk_size": 1}, static, {"use_cache": False}):
-        assert_as_alone(model, written(model, PROMPTS, **options), PROMPTS)
-    assert_as_alone(model, written(model, **left_padded(PROMPTS, extra=3)), PROMPTS)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_beams_and_samples_equal_one_uncached_pass(arch, interface):
-    model = made(arch, interface)
-    for cache in ("dynamic", "static"):
-        out = written(model, PROMPTS, num_beams=3, num_return_sequences=2, cache_implementation=cache)
-        assert len({tuple(s) for s in out.sequences.tolist()}) == 6
-        assert_as_alone(model, out, PROMPTS)
-        out = written(model, PROMPTS, do_sample=True, num_return_sequences=3, cache_implementation=cache)
-        assert len({tuple(s) for s in out.sequences.tolist()}) == 9
-        assert_as_alone(model, out, PROMPTS)
 
 
 @pytest.mark.slow
@@ -234,63 +325,7 @@ def test_compiled_decoding_returns_the_steps_of_one_uncached_pass(options):
         assert all(one.written in ((flag, None) if options else (flag,)) for one, flag in zip(row, right, strict=True))
 
 
-@pytest.mark.parametrize("num_beams", [1, 3])
-def test_beams_and_samples_hold_where_the_end_of_the_prompt_is_an_anchor(interface, num_beams):
-    model = made("llama", interface, "prompt_end")
-    out = written(model, PROMPTS, num_beams=num_beams, do_sample=True, num_return_sequences=2)
-    assert_as_alone(model, out, PROMPTS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
-def test_assisted_decoding_equals_greedy_decoding(arch, interface, anchor):
-    model = made(arch, interface, anchor)
-    for assistant in (tiny_model("llama", seed=3), made("llama", interface, anchor, seed=3)):
-        for row in PROMPTS[:2]:
-            out = written(model, [row], assistant_model=assistant)
-            assert torch.equal(out.sequences, written(model, [row]).sequences)
-            assert_as_alone(model, out, [row])
-
-
-@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
-def test_prompt_lookup_equals_greedy_decoding_and_drops_anchors_of_rejected_drafts(interface, anchor):
-    model = made("llama", interface, anchor)
-    # Whatever number the script begins with, a calculation with it is looked up, which the script then leaves.
-    row = encode("".join(f";{number} *99=;{number} +99 is\n" for number in NUMBERS) + "A")
-    out = written(model, [row], prompt_lookup_num_tokens=5)
-    assert torch.equal(out.sequences, written(model, [row]).sequences)
-    assert_as_alone(model, out, [row])
-    assert (state_of(out.past_key_values).steps.anchors == -1).any()
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
-def test_a_returned_cache_goes_on_with_a_longer_prompt(arch, interface, anchor):
-    model = made(arch, interface, anchor)
-    row = PROMPTS[2]
-    first = written(model, [row])
-    longer = torch.cat([first.sequences[0], PROMPTS[0]])
-    out = written(model, [longer], past_key_values=first.past_key_values)
-    assert_as_alone(model, out, [longer], before=[(len(row), len(row) + NEW)], cached=len(row) + NEW - 1)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("anchor", ["tokens", "prompt_end"])
-def test_a_prefix_cache_filled_by_forward_serves_a_generate(arch, interface, anchor):
-    model = made(arch, interface, anchor)
-    batch = left_padded(PROMPTS)
-    ids, mask = batch["input_ids"], batch["attention_mask"]
-    middle = PROMPTS[0].tolist().index(INLINE[1][1])  # a pass ends within the sequence of two tokens
-    cache = DynamicCache(config=model.config)
-    with torch.no_grad():
-        for start, stop in ((0, middle), (middle, ids.shape[1] - 1)):
-            model(input_ids=ids[:, start:stop], attention_mask=mask[:, :stop], past_key_values=cache,
-                  position_ids=positions_of(mask)[:, start:stop])  # fmt: skip
-    assert_as_alone(model, written(model, **batch, past_key_values=cache), PROMPTS, cached=ids.shape[1] - 1)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", ["llama", "gpt2"])
 def test_cropping_back_behind_an_anchor_lets_the_earlier_step_govern_again(arch, interface):
     model = made(arch, interface)
     first, second, other = (encode(text) for text in (";12 *34=", "; 9 +45=", "<?"))
@@ -310,21 +345,6 @@ def test_cropping_back_behind_an_anchor_lets_the_earlier_step_govern_again(arch,
     with model.disable_adapter():
         base, _ = alone(model, text, [])
     assert not torch.allclose(base[-1], logits[-1], atol=100 * TOLERANCE)
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_row_of_one_token_generates(arch, interface):
-    for anchor in ANCHORS:
-        model = made(arch, interface, anchor)
-        rows = [PROMPTS[0], torch.tensor(TURN), PROMPTS[1]]
-        assert_as_alone(model, written(model, rows), rows)
-
-
-def test_a_static_cache_of_the_callers_is_used_again_after_a_reset(llama):
-    cache = StaticCache(config=llama.config, max_cache_len=64)
-    for rows in (PROMPTS, PROMPTS[::-1]):
-        cache.reset()
-        assert_as_alone(llama, written(llama, rows, past_key_values=cache), rows)
 
 
 class Unrounded(QuantizedLayer):
@@ -372,7 +392,6 @@ class Beside(LogitsProcessor):
         return scores
 
 
-@pytest.mark.slow
 def test_a_generate_inside_a_generate_is_on_its_own(llama):
     inner = Beside(lambda: written(llama, PROMPTS[1:]).stacked)
     processors = LogitsProcessorList([inner, Script(len(PROMPTS[0]))])
@@ -394,7 +413,6 @@ def test_a_forward_pass_inside_a_generate_finds_its_own_anchors(llama):
         close(got, wanted)
 
 
-@pytest.mark.slow
 def test_four_threads_do_not_mix(llama):
     rows = [*PROMPTS, encode("77-12 is\n?A")]
     wanted = [written(llama, [row]) for row in rows]

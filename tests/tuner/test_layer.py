@@ -22,7 +22,7 @@ from checks import (
 from peft import get_peft_model
 from tiny_models import HIDDEN, small_config, tiny_model
 from tiny_vocabulary import encode
-from transformers import CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList
+from transformers import DynamicCache
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner import writing
@@ -265,35 +265,6 @@ def test_likelihood_scoring_over_prompt_and_answer_equals_generation(interface):
         close(scored(model, text, torch.tensor([[len(row) - 1]])), scored(model, text, None))
 
 
-@pytest.mark.parametrize("pieces", [[1] * 9, [4, 5], [5, 4], [3, 1, 5]])
-def test_an_anchor_sequence_is_found_however_the_text_arrives(pieces, interface):
-    model = with_sequences([[100, 101, 102], [103]], interface)
-    row = torch.tensor([[7, 14, 9, 100, 101, 102, 10, 103, 11]])
-    whole = scored(model, row, None)
-    assert steps_of(model, row, None).anchors.tolist() == [[5, 7]]
-    cache, start, logits = DynamicCache(config=model.config), 0, []
-    with torch.no_grad():
-        for n in pieces:
-            logits.append(model(input_ids=row[:, start : start + n], past_key_values=cache).logits)
-            start += n
-    close(torch.cat(logits, 1), whole)
-    assert sorted(state_of(cache).steps.anchors[0].tolist())[-2:] == [5, 7]
-
-
-def test_a_sequence_that_the_model_itself_emits_is_an_anchor():
-    class Say(LogitsProcessor):
-        def __call__(self, input_ids, scores):
-            token = [20, 103, 21, 22, 103, 23][input_ids.shape[1] - 4]
-            return torch.full_like(scores, -1e9).index_fill_(1, torch.tensor([token]), 0.0)
-
-    model = with_sequences([[103]])
-    ids = torch.tensor([[7, 8, 103, 9], [7, 8, 9, 10]])
-    out = generated(model, input_ids=ids, new=6, logits_processor=LogitsProcessorList([Say()]))
-    anchors = state_of(out.past_key_values).steps.anchors.tolist()
-    assert [[a for a in row if a >= 0] for row in anchors] == [[2, 5, 8], [5, 8]]
-    close(scored(model, out.sequences, None)[:, 3:-1], out.stacked)
-
-
 # ------------------------------------------------------------------------------------------ gradients
 def gradients(model):
     return {name: p.grad for name, p in model.named_parameters() if ".igc_" in name}
@@ -410,29 +381,6 @@ def test_the_layer_cannot_be_called_or_merged(llama):
     assert layer.unmerge() is None
 
 
-def test_two_active_adapters_are_refused_on_one_layer_and_on_two():
-    model = adapted("llama")
-    model.add_adapter("other", small_config())
-    with pytest.raises(ValueError, match=r"IGC adapters \['default', 'other'\] are active at once"):
-        igc_layers(model)[0].set_adapter(["default", "other"])
-    model.add_adapter("deep", small_config(layer=2))
-    igc_layers(model)[1].set_adapter("deep")
-    with pytest.raises(ValueError, match=r"IGC adapters \['default', 'deep'\] are active at once"):
-        model(input_ids=texts(1, 4))
-
-
-def test_the_adapter_goes_to_the_base_layers_device_and_keeps_float32_on_a_half_precision_base():
-    model = get_peft_model(tiny_model("llama").to(torch.bfloat16), small_config())
-    assert {p.dtype for p in reader_of(model).parameters()} == {torch.float32}
-    assert igc_layers(model)[0]._get_base_layer_device_and_dtype(igc_layers(model)[0].get_base_layer()) == (
-        torch.device("cpu"),
-        torch.bfloat16,
-    )
-    out = telling(model)(input_ids=texts(1, 5))
-    assert out.logits.dtype is torch.bfloat16
-    assert out.logits.isfinite().all()
-
-
 def test_a_layer_holds_neither_the_decoder_layer_nor_the_model_as_a_part(llama):
     layer = igc_layers(llama[0])[0]
     assert {name.split(".")[0] for name, _ in layer.named_modules() if name} == set(IGCLayer.adapter_layer_names)
@@ -486,19 +434,6 @@ def test_a_step_runs_once_and_decoding_only_writes(llama, interface):
     written = [bool(s.active[:, -1].all()) for s in seen if isinstance(s, Writing)]
     # the token interface is silent inside a number that is not the result
     assert all(written) if interface == "hidden" else written[0]
-
-
-@pytest.mark.slow
-def test_generate_compiles_its_decoding_with_a_static_cache(llama):
-    model, rows = llama
-    compiled = CompileConfig(backend="eager", mode=None)
-    compiled._compile_all_devices = True  # transformers compiles on accelerators alone
-    torch._dynamo.reset()
-    out = generated(model, **left_padded(rows), cache_implementation="static", compile_config=compiled)
-    plain = generated(model, **left_padded(rows))
-    close(out.stacked, plain.stacked)
-    at, wanted = (state_of(one.past_key_values).steps.anchors.tolist() for one in (out, plain))
-    assert at == wanted
 
 
 @pytest.mark.slow

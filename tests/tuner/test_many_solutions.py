@@ -139,7 +139,9 @@ def small_texts():
     return prompts, texts
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", ["greedy", *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode != "greedy")]
+)
 def test_64_texts_with_calculations_at_different_places_equal_one_by_one(small, mode):
     prompts, texts = small_texts()
     if mode != "greedy":

@@ -1,6 +1,5 @@
 """The token interface as an adapter: training, checkpointing, files, types, and other adapters beside it."""
 
-import copy
 import gc
 import json
 import warnings
@@ -9,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 import transformers as tf
-from checks import adapted, igc_layers, left_padded, scored, steps_of, targets
-from peft import AutoPeftModelForCausalLM, LoraConfig, PeftModel, get_peft_model
-from tiny_models import ARCHITECTURES, small_config, tiny_model
+from checks import adapted, igc_layers, left_padded, steps_of, targets
+from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
+from tiny_models import small_config, tiny_model
 from tiny_vocabulary import encode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from transformers import DynamicCache
@@ -51,24 +50,6 @@ def reader_of(model):
 
 
 # ------------------------------------------------------------------------------------------ every architecture
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_an_adapter_comes_goes_and_returns_from_its_file(arch, tmp_path):
-    base = tiny_model(arch)
-    before = logits(base)
-    fresh = get_peft_model(base, config(init_weights=True))
-    assert torch.equal(logits(fresh), before)
-    model = get_peft_model(fresh.unload(), config())
-    got = logits(model)
-    assert (got - before).abs().amax((1, 2)).min() > 1e-3
-    with model.disable_adapter():
-        assert torch.equal(logits(model), before)
-    model.save_pretrained(tmp_path)
-    again = PeftModel.from_pretrained(tiny_model(arch), tmp_path, low_cpu_mem_usage=arch == "llama")
-    assert torch.equal(logits(again), got)
-    assert torch.equal(logits(copy.deepcopy(again)), got)
-    assert torch.equal(logits(model.unload()), before)
-
-
 # ------------------------------------------------------------------------------------------ training
 def gradients(model):
     """Of one pass with both losses."""
@@ -134,23 +115,6 @@ def test_a_generation_in_training_mode_leaves_no_cache_behind():
     kept = [call for _, call in _calls_by_storage.values()]
     assert kept
     assert all(call.generation is not None and call.generation.cache is None for call in kept)
-
-
-def test_training_is_told_the_right_result_and_evaluation_is_not():
-    model = adapted("llama", interface="tokens")
-    plain = scored(model, ANSWERED["input_ids"], AT["igc_anchors"], attention_mask=ANSWERED["attention_mask"])
-    with torch.no_grad():
-        evaluated = model(**ANSWERED, **AT, **TARGETS).logits
-        trained = model.train()(**ANSWERED, **AT, **TARGETS).logits
-        off = {**TARGETS, "igc_operator": torch.full((2, 1), -100)}
-        unsupervised = model(**ANSWERED, **AT, **off).logits
-        silent = model(**ANSWERED, **AT, **targets("none", ("/", "7", "0"))).logits
-        with model.disable_adapter():
-            base = model(**ANSWERED).logits
-    assert torch.equal(evaluated, plain)
-    assert torch.equal(unsupervised, plain)
-    assert torch.equal(silent, base)
-    assert (trained - plain).abs().amax((1, 2)).min() > 1e-3
 
 
 def test_several_anchors_of_a_row_are_read_and_taught_apart():
@@ -220,21 +184,6 @@ def test_adapters_of_two_interfaces_sit_beside_each_other_and_are_switched(tmp_p
     assert torch.equal(logits(model.unload()), before)
 
 
-@pytest.mark.parametrize("arch", ["llama", "gpt2"])
-@pytest.mark.parametrize("first", ["math", "style"])
-def test_a_lora_trains_beside_it_in_either_order(arch, first, tmp_path):
-    lora = LoraConfig(target_modules="all-linear", init_lora_weights=False)
-    model = tiny_model(arch)
-    for name in sorted(["math", "style"], key=lambda name: name != first):
-        model = get_peft_model(model, config() if name == "math" else lora, adapter_name=name)
-    found = gradients(model.train())
-    assert {kind for kind in ("lora_", "igc_") if any(kind in name for name in found)} == {"lora_", "igc_"}
-    assert not any("igc" in name and "lora" in name for name in found)
-    model.save_pretrained(tmp_path)
-    alone = PeftModel.from_pretrained(tiny_model(arch), tmp_path / "math")
-    assert (logits(alone) - logits(tiny_model(arch))).abs().max() > 1e-3
-
-
 def test_resized_embeddings_change_nothing_that_was_there():
     model = get_peft_model(tiny_model("llama"), config()).eval()
     before = logits(model)
@@ -243,21 +192,6 @@ def test_resized_embeddings_change_nothing_that_was_there():
 
 
 # ------------------------------------------------------------------------------------------ size
-def test_the_default_has_seventeen_million_parameters_on_llama_8b_and_all_are_used():
-    llama = tf.LlamaConfig(vocab_size=128_256, hidden_size=4096, intermediate_size=64, num_hidden_layers=2,
-                           num_attention_heads=32, num_key_value_heads=8)  # fmt: skip
-    with torch.device("meta"):
-        model = get_peft_model(tf.LlamaForCausalLM(llama), IGCConfig(layer=1, **{
-            name: getattr(config(), name) for name in ("interface", "number_tokens")
-        }))  # fmt: skip
-    trainable = model.get_nb_trainable_parameters()[0]
-    assert abs(trainable - 17e6) <= 0.05 * 17e6
-    own = {name.split(".default.")[1] for name, p in model.named_parameters() if p.requires_grad}
-    # "all are used" is what `test_checkpointing_changes_no_gradient` sees, of the same modules with two layers
-    small = adapted("llama", interface="tokens")
-    assert own == {name.split(".default.")[1] for name, p in small.named_parameters() if p.requires_grad}
-
-
 # ------------------------------------------------------------------------------------------ prompts of embeddings
 def test_a_prompt_of_embeddings_is_warned_of_once_in_the_token_interface_only():
     settings = {"max_new_tokens": 2, "do_sample": False, "attention_mask": PROMPTS["attention_mask"]}

@@ -2,8 +2,8 @@
 
 `PeftCommonTester` is what PEFT holds every one of its methods to. It is not in the wheel: `fetch_peft_tests.py`
 fetches it, and without it this file is skipped. Each check of it stands in exactly one of the two tables below:
-applied, with its arguments, or not applied, with the reason. Llama is in the unit tier, the other architectures are
-slow tests.
+applied, with its arguments, or not applied, with the reason. Llama and GPT-2 are in `make test`, the other
+architectures in `make test-all`.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ APPLIED: list[tuple[str, dict[str, Any]]] = [
 # These want the adapter to change the outputs.
 ONLY_RANDOM = {"unload_adapter", "disable_adapter"}
 
-_MERGING = "a calculator cannot be merged; the refusals are tested in test_model.py"
-_WEIGHTED = "calculators cannot be combined with weights; the refusal is tested in test_model.py"
-_MIXED = "rows of a batch cannot have different calculators; the refusal is tested in test_model.py"
+_MERGING = "a calculator cannot be merged; the refusals are tested in test_model_refusals.py"
+_WEIGHTED = "calculators cannot be combined with weights; the refusal is tested in test_model_refusals.py"
+_MIXED = "rows of a batch cannot have different calculators; the refusal is tested in test_model_refusals.py"
 NOT_APPLIED: dict[str, str] = {
     "merge_layers": _MERGING,
     "merge_layers_fp16": _MERGING,
@@ -125,7 +125,7 @@ CASES = [
         id="-".join(
             [arch, interface, check, *(str(v) for v in arguments.values()), "fresh" if init_weights else "random"]
         ),
-        marks=[] if arch == "llama" else [pytest.mark.slow],
+        marks=[] if arch in ("llama", "gpt2") else [pytest.mark.slow],
     )
     for arch in ARCHITECTURES
     for interface in ("hidden", "tokens")

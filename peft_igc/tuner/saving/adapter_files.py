@@ -4,7 +4,7 @@ In: keys, shapes and values of weights, configs. Out: renamed keys, or an error 
 model, a key contains the adapter name and one `base_model.model.` for each PEFT model around the base; in a file it
 has no adapter name and the prefix once. Reading and writing files is PEFT's work.
 
-Try it: `pytest tests/tuner/test_model.py`
+Try it: `pytest tests/tuner/test_model_refusals.py`
 """
 
 from __future__ import annotations

@@ -1,0 +1,181 @@
+"""What `IGCModel` promises beside a LoRA: both train, and each is saved, loaded, switched and taken away by itself."""
+
+import pytest
+import torch
+from checks import logits, lora
+from peft import PeftModel, get_peft_model, set_peft_model_state_dict
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors.torch import load_file
+from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
+from tiny_vocabulary import encode
+
+from peft_igc import IGCLayer
+
+
+pytestmark = [
+    *(pytest.mark.filterwarnings(warning) for warning in NESTED),
+    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
+]
+
+WEIGHTS = "adapter_model.safetensors"
+ORDERS = [("math", "style"), ("style", "math")]
+TARGETS = [
+    pytest.param("llama", "all-linear", id="llama-all-linear"),
+    pytest.param("llama", ["q_proj", "v_proj", "down_proj"], id="llama-list"),
+    pytest.param("gpt2", "all-linear", id="gpt2-all-linear"),
+    pytest.param("gpt2", ["c_attn", "c_fc"], id="gpt2-list"),
+]
+
+
+def nested(base, order, target="all-linear", igc=None):
+    """`base` with a calculator "math" and a LoRA "style", the first of `order` inside."""
+    configs = {"math": igc or small_config(), "style": lora(target_modules=target)}
+    for name in order:
+        base = get_peft_model(base, configs[name], adapter_name=name)
+    return base
+
+
+def switch(model, name, enabled):
+    """Switches one of the two adapters of a nested model on or off."""
+    for module in model.modules():
+        if isinstance(module, BaseTunerLayer) and isinstance(module, IGCLayer) == (name == "math"):
+            module.enable_adapters(enabled)
+
+
+def logits_without(model, name):
+    switch(model, name, enabled=False)
+    result = logits(model)
+    switch(model, name, enabled=True)
+    return result
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+@pytest.mark.parametrize(("arch", "target"), TARGETS)
+def test_lora_reaches_the_same_layers_as_without_a_calculator(arch, target, order):
+    alone = get_peft_model(tiny_model(arch), lora(target_modules=target), adapter_name="style")
+    beside = nested(tiny_model(arch), order, target)
+
+    def reached(model):
+        return {k.rpartition("base_model.model.")[2] for k, _ in model.named_modules() if k.endswith(".lora_A.style")}
+
+    assert reached(beside) == reached(alone)
+    assert any(f".{1}." in key for key in reached(beside))  # the calculator's own decoder layer
+    assert not any("igc" in key or "lm_head" in key for key in reached(beside))
+
+
+@pytest.mark.parametrize("interface", ["hidden", "tokens"])
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+@pytest.mark.parametrize(("arch", "target"), TARGETS)
+def test_both_train_beside_each_other(arch, target, order, interface):
+    model = nested(tiny_model(arch), order, target, small_config(interface=interface)).train()
+    ids, prompt = encode("(12 + -345) =-333")[None], len(encode("(12 + -345) ="))
+    labels = ids.masked_fill(torch.arange(ids.shape[1]) < prompt, -100)
+    model(input_ids=ids, labels=labels).loss.backward()
+    trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    assert all(p.grad is not None for p in trainable.values())
+    assert all("lora_" in name or "igc_" in name for name in trainable)
+    for part in ("lora_A", "lora_B", "igc_output_mapping"):
+        assert sum(float(p.grad.abs().sum()) for name, p in trainable.items() if part in name) > 0
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+@pytest.mark.parametrize(("arch", "target"), TARGETS)
+def test_each_file_of_two_adapters_loads_alone_and_both_are_nested_again_in_any_order(arch, target, order, tmp_path):
+    model = nested(tiny_model(arch), order, target)
+    expected = {"math": logits_without(model, "style"), "style": logits_without(model, "math")}
+    for config in model.peft_config.values():
+        config.inference_mode = True  # not trained together
+    model.save_pretrained(tmp_path)
+    for name, part in (("math", "igc_"), ("style", "lora_")):
+        weights = load_file(tmp_path / name / WEIGHTS)
+        assert all(part in key and key.count("base_model.model.") == 1 for key in weights)
+        alone = PeftModel.from_pretrained(tiny_model(arch), tmp_path / name)  # missing keys would warn: an error here
+        result = set_peft_model_state_dict(alone, weights)
+        assert not result.unexpected_keys
+        assert not [key for key in result.missing_keys if part in key]
+        assert torch.equal(logits(alone), expected[name])
+    for loaded in ORDERS:
+        again = tiny_model(arch)
+        for name in loaded:
+            again = PeftModel.from_pretrained(again, tmp_path / name, adapter_name=name)
+        assert torch.equal(logits(again), logits(model))
+        assert not [name for name, p in again.named_parameters() if p.requires_grad]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+def test_each_of_two_nested_models_saves_the_same_weights(order, tmp_path):
+    model = nested(tiny_model("llama"), order)
+    inner = model.base_model.model
+    model.save_pretrained(tmp_path / "outer")
+    inner.save_pretrained(tmp_path / "inner")
+    for name in order:
+        outer_weights, inner_weights = (load_file(tmp_path / side / name / WEIGHTS) for side in ("outer", "inner"))
+        assert outer_weights.keys() == inner_weights.keys()
+        assert all(torch.equal(outer_weights[key], inner_weights[key]) for key in outer_weights)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+def test_disable_adapter_of_the_outer_model_gives_the_base_bit_for_bit(order):
+    base = tiny_model("llama")
+    before = logits(base)
+    model = nested(base, order)
+    together = logits(model)
+    with model.disable_adapter():
+        assert torch.equal(logits(model), before)
+    assert torch.equal(logits(model), together)
+
+
+def test_unload_of_the_calculator_leaves_the_lora_within_as_it_was():
+    base = tiny_model("llama")
+    before = logits(base)
+    inner = get_peft_model(base, lora(), adapter_name="style")
+    with_lora, keys = logits(inner), list(inner.state_dict())
+    outer = get_peft_model(inner, small_config(), adapter_name="math")
+    assert not torch.equal(logits(outer), with_lora)
+    left = outer.unload()
+    assert left is inner
+    assert list(left.peft_config) == ["style"]
+    assert list(left.state_dict()) == keys
+    assert torch.equal(logits(left), with_lora)
+    assert torch.equal(logits(left.unload()), before)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+def test_merging_a_lora_beside_a_calculator_is_refused_too(order):
+    model = nested(tiny_model("llama"), order)
+    expected = logits(model)
+    with pytest.raises(ValueError, match="IGC cannot be merged"):
+        model.merge_adapter()
+    torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+def test_one_name_for_lora_and_calculator_raises(order):
+    configs = {"math": small_config(), "style": lora()}
+    model = get_peft_model(tiny_model("llama"), configs[order[0]])
+    with pytest.raises(
+        ValueError, match="The adapter name 'default' is taken by a (LORA|IGC) adapter.*`adapter_name`"
+    ):
+        get_peft_model(model, configs[order[1]])
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
+@pytest.mark.parametrize("owner", ["math", "style"])
+def test_whole_trained_modules_beside_another_method_are_refused(owner, order):
+    configs = {"math": small_config(), "style": lora()}
+    configs[owner].modules_to_save = ["lm_head"]
+    model = get_peft_model(tiny_model("llama"), configs[order[0]], adapter_name=order[0])
+    expected = logits(model)
+    message = f"Adapter '{owner}' has `modules_to_save`, which PEFT cannot save separately"
+    with pytest.raises(ValueError, match=message):
+        get_peft_model(model, configs[order[1]], adapter_name=order[1])
+    assert list(model.peft_config) == [order[0]]
+    assert torch.equal(logits(model), expected)
+
+
+def test_deleting_a_lora_through_the_calculators_model_raises():
+    model = nested(tiny_model("llama"), ("style", "math"))
+    with pytest.raises(ValueError, match="Adapter 'style' is not an IGC adapter.*Delete it on the PEFT model"):
+        model.delete_adapter("style")
+    assert "style" in model.peft_config
