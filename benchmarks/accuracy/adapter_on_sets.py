@@ -15,16 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import yaml
 from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.real_model import SHA256, plain_requests
 from benchmarks.common.measuring import facts
+from peft_igc.demo.measure import Demonstration
 from peft_igc.demo.real_text import data_folder, measured_items
-from peft_igc.demo.settings import LANGUAGE_MODEL
 from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read
 from peft_igc.inference.loading import TINY, load_adapter, load_base
+from peft_igc.sft.demo import RECIPES
 from peft_igc.trainer.precision import in_bf16
 
 
@@ -46,8 +49,10 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
     Raises:
         ValueError: there is no set of a name.
     """
-    settings = LANGUAGE_MODEL
-    sets = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
+    given = yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))
+    settings = Demonstration(**given["igc_demonstration"])
+    config: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+    sets = {**generated_sets(settings.per_group, settings.per_set, 0, config)}
     sets |= {name: plain_requests(name) for name in SHA256}
     for name, items in measured_items(data_folder()).items():
         sets[name] = items and [one for one in items if len(one["prompt"]) <= settings.most_of_text]
@@ -59,7 +64,7 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
         raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
     model, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
     model = load_adapter(model, adapter)
-    sizes = {"batch_size": settings.batch_size_of_test}
+    sizes = {"batch_size": settings.batch_size}
     found = {}
     for name in names:
         if name in ANSWERED:

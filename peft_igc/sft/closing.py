@@ -15,8 +15,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,10 @@ from ..mappings.readings import IGNORE
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
+from ..trainer.two_stage import without_calculator
 from ..tuner.call import observing
 from ..tuner.config_values import ONLY
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.layer import IGCLayer
 from ..tuner.steps import Step, Writing
 
 
@@ -239,25 +238,9 @@ def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:
     except ValueError as error:  # no row has a question, or nothing ends an answer
         return {"unanswered": str(error)}
     right, _ = questions.counts(model, asked)
-    with _without_calculator(model):
+    with without_calculator(model):
         right_without, _ = questions.counts(model, asked)
     return {"answers": len(asked), "right": right, "right_without": right_without}
-
-
-@contextmanager
-def _without_calculator(model: Any) -> Iterator[None]:
-    """Switches off the calculator alone; `disable_adapter` would also switch off a LoRA beside it."""
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
-    trained = [p for p in model.parameters() if p.requires_grad]
-    for layer in layers:
-        layer.enable_adapters(False)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.enable_adapters(True)
-        for parameter in trained:
-            parameter.requires_grad_(True)
 
 
 def write_closing(closing: Closing, folder: str | Path) -> None:

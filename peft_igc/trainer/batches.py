@@ -1,69 +1,63 @@
-"""Generated rows tokenized in lots, in batches of rows of similar length.
+"""Conversational rows tokenized in one call, and an order in which each batch has rows of similar length.
 
 In: conversational rows with operand columns, as `ArithmeticRows` yields them. Out: rows with `input_ids` and `labels`,
-which TRL does not tokenize again. TRL's own preparation takes several calls per row of a stream; here a batch of 128
-rows takes a few milliseconds, compared with hundreds for a training step. Nothing is truncated.
-Try it: `pytest tests/demo/test_batches.py`
+which TRL does not tokenize again; its own preparation takes several calls per row. Nothing is truncated.
+Try it: `pytest tests/trainer/test_batches.py`
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from datasets import Dataset
+from torch.utils.data import Sampler
+
 from ..data.columns import ALL_COLUMNS, UNRELATED_COLUMN, UNSUPERVISED
-from ..trainer.collator import CUT, UNRELATED_TOKENS, WHOLE
+from ..data.dataset import Shuffled
+from .collator import CUT, UNRELATED_TOKENS, WHOLE
 
 
-__all__ = ["has_number", "tokenized", "tokenized_rows"]
+__all__ = ["Lots", "as_dataset", "tokenized"]
+
+BATCHES_AT_ONCE = 16
 
 
-def tokenized_rows(
-    rows: Iterable[Mapping[str, Any]],
-    tokenizer: Any,
-    batch_size: int,
-    batches_at_once: int,
-    seed: int,
-    writing_every: int = 1,
-) -> Iterator[dict[str, Any]]:
-    """Tokenizes conversational rows and orders them so that each batch has rows of similar length.
+class Lots(Sampler[int]):
+    """The order of rows in a training of a given number of batches: each batch has rows of similar length.
 
-    A lot of `batches_at_once` batches is sorted by length and cut into batches, whose order is then shuffled.
+    All rows come in random order, then again in another one. A lot of `BATCHES_AT_ONCE` batches is sorted by length
+    and cut into batches, whose order is then shuffled.
 
     Args:
-        rows: Rows for `tokenized`, or rows that it returned.
-        tokenizer: A tokenizer with a chat template.
-        batch_size: Rows per batch of the trainer.
-        batches_at_once: Batches per lot.
-        seed: Seed of the order of batches.
-        writing_every: The trainer's `igc_writing_every`. If it is above 1, the batches that train the writing (the
-            first of every `writing_every`) consist of rows with results, since other rows teach the writing nothing.
-
-    Yields:
-        `input_ids`, `labels` (-100 on the prompt) and the operand columns, marked as not cut.
-
-    Raises:
-        ValueError: `batches_at_once` is not a multiple of `writing_every`, so rows and trainer would get out of step.
+        lengths: Number of tokens of each row.
+        batch_size: Rows per batch.
+        batches: Number of batches.
+        seed: Seed of the order.
     """
-    if batches_at_once % writing_every:
-        raise ValueError(
-            f"`batches_at_once={batches_at_once}` is no multiple of `writing_every={writing_every}`. Make it one, so "
-            "that the batches with results are those that train the writing."
-        )
-    rng = Random(f"tokenized_rows/{seed}")
-    source = iter(rows)
-    while lot := list(itertools.islice(source, batch_size * batches_at_once)):
-        made = [dict(row) for row in lot] if "input_ids" in lot[0] else tokenized(lot, tokenizer)
-        written: list[list[dict[str, Any]]] = []
-        if writing_every > 1:
-            written, made = _with_results(made, batch_size, len(made) // batch_size // writing_every, rng)
-        batches = _by_length(made, batch_size, rng)
-        others = max(writing_every - 1, 1)
-        for start in range(0, len(batches), others):
-            yield from itertools.chain(*written[:1], *batches[start : start + others])
-            written = written[1:]
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, batches: int, seed: int) -> None:
+        self.lengths, self.batch_size, self.batches, self.seed = list(lengths), batch_size, batches, seed
+
+    def __len__(self) -> int:
+        return self.batches * self.batch_size
+
+    def __iter__(self) -> Iterator[int]:
+        rng = Random(f"tokenized_rows/{self.seed}")
+        source, size = iter(Shuffled(range(len(self.lengths)), self.seed)), self.batch_size
+        for first in range(0, self.batches, BATCHES_AT_ONCE):
+            lot = sorted(itertools.islice(source, size * BATCHES_AT_ONCE), key=self.lengths.__getitem__)
+            batches = [lot[start : start + size] for start in range(0, len(lot), size)]
+            rng.shuffle(batches)
+            yield from itertools.chain(*batches[: self.batches - first])
+
+
+def as_dataset(made: Sequence[Mapping[str, Any]]) -> Dataset:
+    """`tokenized` rows as a dataset for `IGCTrainer`."""
+    names = dict.fromkeys(name for row in made for name in row)
+    return Dataset.from_dict({name: [row.get(name) for row in made] for name in names})
 
 
 def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, Any]]:
@@ -78,7 +72,7 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
         tokenizer: A fast tokenizer with a chat template.
 
     Returns:
-        Rows as `tokenized_rows` yields them.
+        Rows with `input_ids`, `labels` (-100 on the prompt) and the operand columns, marked as not cut.
 
     Raises:
         ValueError: The chat template renders a prompt differently if an answer follows, or a token spans the beginning
@@ -149,29 +143,3 @@ def _answer(tokenizer: Any, chat: list[dict[str, str]], at: int, text: str) -> t
             "Train with `prompt` and `completion` columns instead, which TRL aligns."
         )
     return len(before), len(whole)
-
-
-def _by_length(rows: list[dict[str, Any]], batch_size: int, rng: Random) -> list[list[dict[str, Any]]]:
-    """Batches of rows of similar length, in random order."""
-    rows = sorted(rows, key=lambda row: len(row["input_ids"]))
-    batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    # The trainer counts rows, so a smaller batch in front would shift the boundaries of all later ones.
-    if rows and len(batches[-1]) == batch_size:
-        rng.shuffle(batches)
-    return batches
-
-
-def _with_results(
-    rows: list[dict[str, Any]], batch_size: int, count: int, rng: Random
-) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """Up to `count` batches of rows whose result is a number, and all other rows."""
-    fit = [at for at, row in enumerate(rows) if has_number(row["igc_result"])]
-    taken = set(rng.sample(fit, min(count, len(fit) // batch_size) * batch_size))
-    chosen = [row for at, row in enumerate(rows) if at in taken]
-    return _by_length(chosen, batch_size, rng), [row for at, row in enumerate(rows) if at not in taken]
-
-
-def has_number(result: Any) -> bool:
-    """Whether a result, or at least one in a list of results, is a number."""
-    results = result if isinstance(result, (list, tuple)) else [result]
-    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)

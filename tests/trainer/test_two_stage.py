@@ -2,24 +2,43 @@
 
 import contextlib
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import WARNINGS, arguments
+from tiny_training import WARNINGS, arguments, trainer
+from tiny_training import rows as sums
 from tiny_training import tokenizer as characters
+from transformers import TrainerCallback
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
-from peft_igc.demo import writing
-from peft_igc.demo.batches import tokenized
-from peft_igc.demo.writing import after_prompts, train_writing, training_only
+from peft_igc.trainer import two_stage
+from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.collator import IGCDataCollator
-from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.number_ends import digit_tokens, divergence
+from peft_igc.trainer.progress import Progress
+from peft_igc.trainer.two_stage import after_prompts, train_writing, training_only
 from peft_igc.tuner.base_model import decoder_layers
+
+
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
+
+
+def written(model, tokenizer, rows, folder, **stage):
+    """The logged losses of a stage on these rows, in place of a trainer with a dataset."""
+    log = []
+    stand_in = SimpleNamespace(
+        model=model, args=arguments(folder), state=SimpleNamespace(global_step=0, max_steps=0), log=log.append,
+        control=None, callback_handler=SimpleNamespace(on_step_end=lambda *_: None), _tokenizer=tokenizer,
+    )  # fmt: skip
+    train_writing(stand_in, rows, WritingStage(**stage))
+    assert stand_in.state.global_step == stand_in.state.max_steps == stage["steps"]
+    return [entry["loss"] for entry in log]
 
 
 ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
@@ -118,11 +137,8 @@ def test_open_ends_are_trained_beside_the_labels(writes_once, tmp_path):
     losses = torch.nn.functional.cross_entropy(output.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
     there = divergence(output.logits[batch.ends.row, batch.ends.place], batch.ends.target)
     assert there > 0.01
-    rates = {"learning_rate": 3e-3, "igc_muon_learning_rate": 1e-2, "warmup_steps": 1}
-    args = IGCSFTConfig(str(tmp_path), use_cpu=True, bf16=False, activation_checkpointing=False, **rates)
-    sizes = {"steps": 1, "batch_size": 5, "most_rows": 5, "args": args, "seed": 0, "say": lambda _: None}
-    log = train_writing(model, rows, tokenizer.pad_token_id, **sizes)
-    assert log[0]["loss"] == pytest.approx(float((losses + there) / ((labels != -100).sum() + 6)), rel=1e-3)
+    log = written(model, tokenizer, rows, tmp_path, steps=1, batch_size=5)
+    assert log[0] == pytest.approx(float((losses + there) / ((labels != -100).sum() + 6)), rel=1e-3)
 
 
 def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once(trained):
@@ -131,7 +147,6 @@ def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once(trained):
         after_prompts(model, with_open_ends(rows[:2], tokenizer), tokenizer.pad_token_id)
 
 
-@pytest.mark.filterwarnings(*WARNINGS)
 @pytest.mark.parametrize(("arch", "layer"), [("llama", 0), ("llama", 1), ("llama", 2), ("bloom", 2)])
 def test_layers_that_no_writing_changes_run_once(arch, layer, tmp_path, monkeypatch):
     def after(once):
@@ -142,10 +157,8 @@ def test_layers_that_no_writing_changes_run_once(arch, layer, tmp_path, monkeypa
         for index, block in enumerate(decoder_layers(model)[1]):
             block.mlp.register_forward_hook(lambda *_, index=index: ran.append(index))
         if not once:
-            monkeypatch.setattr(writing, "_run_once", lambda *_: contextlib.nullcontext())
-        args = arguments(tmp_path, igc_muon_learning_rate=1e-2, warmup_steps=1)
-        sizes = {"steps": 6, "batch_size": 4, "most_rows": 8, "every": 1}
-        log = train_writing(model, data, 0, args=args, seed=0, say=lambda _: None, **sizes)
+            monkeypatch.setattr(two_stage, "_run_once", lambda *_: contextlib.nullcontext())
+        log = written(model, characters(), data, tmp_path, steps=6, batch_size=4)
         monkeypatch.undo()
         assert not any("forward" in block.__dict__ for block in decoder_layers(model)[1])
         return log, [ran.count(index) for index in range(3)]
@@ -160,19 +173,95 @@ def test_steps_lower_the_loss_and_leave_the_reading_alone(trained, tmp_path):
     model, tokenizer, rows = trained
     model = copy.deepcopy(model)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    args = IGCSFTConfig(
-        str(tmp_path), learning_rate=3e-3, igc_muon_learning_rate=1e-2, warmup_steps=2, use_cpu=True, bf16=False,
-        activation_checkpointing=False,
-    )
-    said = []
-    log = train_writing(
-        model, rows, tokenizer.pad_token_id, steps=20, batch_size=6, most_rows=12, args=args, seed=0, say=said.append,
-        every=5,
-    )  # fmt: skip
+    log = written(model, tokenizer, rows, tmp_path, steps=20, batch_size=6, warmup_steps=2)
     part = {"tokens": 0.5, "hidden": 0.7}[model.peft_config["default"].interface]
-    assert log[-1]["loss"] < part * log[0]["loss"]
-    assert len(said) == len(log) == 4
+    assert sum(log[-5:]) < part * sum(log[:5])
+    assert len(log) == 20
     moved = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
     assert moved
     assert all("igc_output_mapping" in name for name in moved)
     assert all(p.requires_grad == ("igc_" in name) for name, p in model.named_parameters())
+
+
+# ------------------------------------------------------------------------------------------ the trainer
+STAGE = {"steps": 3, "batch_size": 4, "rows": 8, "warmup_steps": 1}
+STAGES = {"igc_writing": STAGE, "max_steps": 4}
+
+
+def weights(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def moved(model, before):
+    return {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+
+
+def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path):
+    made = trainer(tmp_path, **STAGES)
+    start, seen, above = weights(made.model), {}, []
+    decoder_layers(made.model)[1][-1].register_forward_hook(lambda *_: above.append(made.state.global_step))
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            seen[state.global_step] = moved(made.model, start)
+
+    made.add_callback(Watch())
+    made.train()
+    assert list(seen) == [1, 2, 3, 4, 5, 6, 7]
+    assert seen[4]
+    assert all("igc_input_mapping" in name for name in seen[4])
+    assert min(above) == 4  # the layers above the calculator's ran in the second stage only
+    written_in = seen[7] - seen[4]
+    assert written_in
+    assert all("igc_output_mapping" in name for name in written_in)
+    assert [entry["step"] for entry in made.state.log_history if "loss" in entry] == [1, 2, 3, 4, 5, 6, 7]
+    assert all(p.requires_grad == (".igc." in name) for name, p in made.model.named_parameters())
+
+
+def test_equal_seeds_give_equal_adapters_and_a_resumed_run_the_same(tmp_path):
+    def run(folder, resumed=False, **more):
+        made = trainer(folder, **STAGES, save_strategy="steps", save_steps=2, **more)
+        made.train(resume_from_checkpoint=str(folder / "checkpoint-2") if resumed else None)
+        return weights(made.model)
+
+    one, other = run(tmp_path / "one"), run(tmp_path / "other")
+    again = run(tmp_path / "one", resumed=True)
+    assert all(torch.equal(one[name], other[name]) and torch.equal(one[name], again[name]) for name in one)
+
+
+def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
+    progress = Progress(lambda line: None, minutes=1e-9)
+    made = trainer(tmp_path, **STAGES, callbacks=[progress])
+    made.train()
+    assert progress.stopped_early
+    assert made.state.global_step == 1 + 1
+    long = WritingStage(steps=90, rows=300, batch_size=8, covering=100)
+    short = long.shortened(1 / 3)
+    assert (short.rows, short.steps, short.covering, short.batch_size) == (100, 30, 34, 8)
+    assert long.shortened(1) is long
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"igc_writing": {"batch_size": 4}}, "`igc_writing` is incomplete: .*'steps'"),
+        ({"igc_writing": {"step": 4}}, "`igc_writing` is a mapping of steps, batch_size, .*; got step"),
+        ({"igc_writing": '{"steps": 0}'}, "`steps=0` of `igc_writing` is not at least 1"),
+        ({"igc_writing": STAGE, "max_steps": -1}, "`igc_writing` needs the number of steps .* Set `max_steps`"),
+        ({"igc_writing": STAGE, "igc_writing_every": 2}, "two ways to train the writing"),
+    ],
+)
+def test_settings_of_the_second_stage_that_make_no_sense_are_refused(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        arguments(tmp_path, **options)
+
+
+def test_two_stages_train_a_calculator_alone_on_rows_with_results(tmp_path):
+    made = trainer(tmp_path, **STAGES)
+    decoder_layers(made.model)[1][0].requires_grad_(True)
+    with pytest.raises(ValueError, match="`igc_writing` trains the calculator alone"):
+        made.train()
+    silent = [{**row, "igc_operator": "none", "igc_operands": None, "igc_result": None} for row in sums(8)]
+    made = trainer(tmp_path, silent, **STAGES)
+    with pytest.raises(ValueError, match="No training row can train the writing in a stage of its own"):
+        made.train()
