@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from peft import get_peft_model
 
+from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS
 from peft_igc.data.writing_rows import has_number
@@ -55,7 +56,7 @@ def sites_of_rows(
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `open_ends` is that of `two_stage.after_prompts`: a zero may follow a decimal, and no digit the point behind an
+    `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point behind an
     integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one behind
     it, None where the first one is not a digit alone.
 
@@ -249,7 +250,7 @@ def _trainer(
         report_to="none", igc_curves=False, disable_tqdm=True, igc_writing={"steps": 1}, **{"bf16": False, **more},
     )  # fmt: skip
     dataset = as_dataset(made)
-    return IGCTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, writing_rows=rows)
+    return OpenEndsTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, writing_rows=rows)
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

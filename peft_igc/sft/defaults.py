@@ -93,8 +93,6 @@ def fill(
     if not (script.dataset_name or mixture.datasets or "igc_generated_rows" in given):
         arguments.igc_generated_rows = GENERATED_ROWS
     alone = not (arguments.has_lora or arguments.igc_train_base)
-    if "igc_skip_silent_rows" not in given:
-        training.igc_skip_silent_rows = alone
     if not given & {"max_steps", "num_train_epochs"}:
         training.max_steps = STEPS
         reads = alone and one_process and arguments.igc_shortcut != ONLY and training.igc_loss_weight > 0

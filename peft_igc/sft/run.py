@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from accelerate import PartialState
 from accelerate.logging import get_logger
 from peft import LoraConfig, get_peft_model
 from peft.utils import CONFIG_NAME
@@ -25,8 +24,6 @@ from transformers import AutoConfig, AutoTokenizer, PrinterCallback, ProgressCal
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..data.columns import COLUMNS, EXPRESSION_COLUMN, supervised_rows
-from ..data.label_summary import similar_columns, summarize
 from ..inference.loading import TINY, find_adapter, find_base
 from ..trainer.batches import as_dataset, tokenized
 from ..trainer.checkpoints import ended_by_signal
@@ -36,18 +33,18 @@ from ..trainer.progress import Progress
 from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ONLY
 from ..tuner.model import CHILD
 from ..tuner.saving.beside import LOW_RANK
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, check, igc_config
-from .closing import FILE_NAME, evaluate_closing, held_out_batches, learned_nothing, write_closing
+from .closing import close, held_out_batches, learned_nothing
 from .continuation import attach_saved, saved_config
 from .datasets import load_corpora, rows_of_writing
 from .defaults import device_arguments, fill, fill_two_stages, given_names
 from .demonstration import Shown, failed, say
 from .held_out import hold_out
 from .interruption import RESUME, Interrupted, how_to_go_on
+from .labels import check_annotated, describe
 from .launch import end, has_default, launch, launch_arguments
 from .parser import SFTParser
 
@@ -133,49 +130,70 @@ def main(
     if config is not None:
         _check_layer(source, config, model_args)
     shown = None if config is None else Shown.of(igc_args, config, tokenizer, people)
-    conversational = tokenizer.chat_template is not None
-    excluded = None if shown is None else shown.measurement.items
-    corpora = load_corpora(script_args, dataset_args, training_args, igc_args, conversational, excluded)
-    (train, test), held, writing_rows = corpora, None, None
-    if config is not None:
-        alone = not (script_args.dataset_name or dataset_args.datasets)
-        _check_annotated(train, config, training_args, igc_args)
-        train, held = hold_out(train, test, igc_args, training_args.seed, alone, conversational)
-        _describe(train, config, training_args, igc_args)
-        if alone and conversational and training_args.writing_stage is not None:
-            rows = list(train)
-            train = as_dataset(tokenized([*rows, *(shown.refusals if shown is not None else ())], tokenizer))
-            writing_rows = _of_stage(igc_args, training_args.seed, rows, excluded, tokenizer)
+    data = _data(config, shown, tokenizer, (script_args, training_args, dataset_args, igc_args))
     model = _base(source, training_args, model_args)
     set_seed(training_args.seed)  # for the adapter's initial weights
     model = _attach(model, config, training_args, model_args, igc_args)
     trainer = (BaselineTrainer if config is None else IGCTrainer)(
         model=model,
         args=training_args,
-        train_dataset=train,
-        eval_dataset=test,
+        train_dataset=data.train,
+        eval_dataset=data.test,
         processing_class=tokenizer,
-        writing_rows=writing_rows,
+        writing_rows=data.writing_rows,
     )
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
     progress = _progress(trainer, igc_args, shown)
-    batches = None if held is None else held_out_batches(trainer, held)
+    batches = None if data.held is None else held_out_batches(trainer, data.held)
     trainer.train(resume_from_checkpoint=resume)
     if ended_by_signal(trainer):
         end(trainer)
         done = f"Ended by SIGTERM after step {trainer.state.global_step}."
         raise Interrupted(f"{done} Repeat the command with `--{RESUME} true`.", 143)
     _save(trainer, config, script_args, model_args, igc_args)
-    if shown is not None and trainer.is_world_process_zero():
-        shown.finish(trainer, model_args, igc_args, progress)
-    failure = None if config is None or shown is not None else _close(trainer, held, batches)
-    if shown is None:
+    if shown is not None:
+        if trainer.is_world_process_zero():
+            shown.finish(trainer, model_args, igc_args, progress)
+    else:
+        failure = None if config is None else close(trainer, data.held, batches)
         trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args, failure))
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
     return trainer
+
+
+class _Data(NamedTuple):
+    """The rows of a run: of the training, of evaluations, held out for the end, and of a second stage."""
+
+    train: Any
+    test: Any
+    held: Any = None
+    writing_rows: Callable[[WritingStage], list[dict[str, Any]]] | None = None
+
+
+def _data(config: IGCConfig | None, shown: Shown | None, tokenizer: Any, arguments: tuple[Any, ...]) -> _Data:
+    """The rows of a run; generated rows of two stages are tokenized at once. Arguments as `Parsed` has them."""
+    script, training, mixture, igc_args = arguments
+    conversational = tokenizer.chat_template is not None
+    excluded = None if shown is None else shown.measurement.items
+    train, test = load_corpora(script, mixture, training, igc_args, conversational, excluded)
+    if config is None:
+        return _Data(train, test)
+    alone = not (script.dataset_name or mixture.datasets)
+    check_annotated(train, config, training, igc_args)
+    train, held = hold_out(train, test, igc_args, training.seed, alone, conversational)
+    describe(train, config, training, igc_args)
+    if training.writing_stage is None or not (alone and conversational):
+        return _Data(train, test, held)
+    rows = list(train)
+
+    def writing_rows(stage: WritingStage) -> list[dict[str, Any]]:
+        return tokenized(rows_of_writing(igc_args, stage, training.seed, rows, excluded), tokenizer)
+
+    more = [] if shown is None else shown.refusals
+    return _Data(as_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows)
 
 
 def _save(trainer: IGCTrainer, config: IGCConfig | None, script_args: Any, model_args: Any, igc_args: Any) -> None:
@@ -200,13 +218,6 @@ def _check_layer(source: str, config: IGCConfig, model_args: Any) -> None:
     layers = getattr(base.get_text_config(), "num_hidden_layers", None)
     if layers is not None and config.layer >= layers:
         raise ValueError(f"`layer={config.layer}` is out of range: the model has {layers} decoder layers.")
-
-
-def _of_stage(
-    igc_args: IGCArguments, seed: int, rows: list[dict[str, Any]], excluded: Any, tokenizer: Any
-) -> Callable[[WritingStage], list[dict[str, Any]]]:
-    """Makes the tokenized rows of the second stage, given its settings."""
-    return lambda stage: tokenized(rows_of_writing(igc_args, stage, seed, rows, excluded), tokenizer)
 
 
 def _progress(trainer: IGCTrainer, igc_args: IGCArguments, shown: Shown | None) -> Progress | None:
@@ -314,68 +325,6 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
             if f".{CHILD}." not in name:
                 parameter.requires_grad_(True)
     return model
-
-
-def _check_annotated(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
-    """Refuses training rows that teach a new calculator nothing.
-
-    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or what is beside it.
-    """
-    names = train.column_names
-    if names is None or igc_args.igc_init_from is not None:
-        return
-    if config.shortcut == ONLY or not training_args.igc_loss_weight:  # the reading is not trained on purpose
-        return
-    if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
-        return
-    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
-    cure = f"Probably meant: {', '.join(meant)}; rename the columns." if meant else (
-        "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
-    )
-    raise ValueError(
-        f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
-        f"read nothing. {cure}"
-    )
-
-
-def _describe(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
-    """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
-    state, summary = PartialState(), summarize(train)
-    if summary is not None:  # a stream is not counted
-        state.print(summary.format())
-        for text in summary.warnings(config.operations):
-            logger.warning(text)
-    rates = f"{training_args.calculator_learning_rate:g} for the calculator"
-    if training_args.igc_muon_learning_rate is not None:
-        rates += f" ({training_args.igc_muon_learning_rate:g} for its matrices, by Muon)"
-    if igc_args.has_lora or igc_args.igc_train_base:
-        rates += f", {training_args.learning_rate:g} for the {'LoRA' if igc_args.has_lora else 'base'}"
-    state.print(f"Learning rate: {rates}.")
-
-
-def _close(trainer: IGCTrainer, held: Any, batches: Any) -> str | None:
-    """Evaluates held-out rows, prints the counts and writes them; returns what was not learned, if so."""
-    say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
-    reason = None
-    if held is None:
-        reason = "no annotated rows were held out (`igc_held_out`)"
-    elif trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
-        reason = "the model is sharded; run `peft-igc eval`"
-    elif trainer.state.global_step < trainer.state.max_steps:
-        reason = f"training was interrupted in step {trainer.state.global_step} of {trainer.state.max_steps}"
-    if reason is not None:
-        if trainer.is_world_process_zero():
-            (folder / FILE_NAME).unlink(missing_ok=True)  # of an earlier run
-        say(f"Not evaluated: {reason}.")
-        return None
-    failure = None
-    if trainer.is_world_process_zero():  # the model is whole in each process
-        closing = evaluate_closing(trainer, held, batches)
-        write_closing(closing, folder)
-        say(closing.format())
-        failure = closing.failure()
-    trainer.accelerator.wait_for_everyone()
-    return failure
 
 
 def _save_base(trainer: IGCTrainer, folder: Path) -> None:

@@ -7,7 +7,6 @@
   batches of rows of similar length; `progress`: lines with losses and the time left.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;
   `precision`: whether bf16 is faster.
-* `number_ends`: what is to be written where a number has ended.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
 * `learning_curves`: a plot; `model_card`: the record in a card.
 

@@ -124,11 +124,6 @@ class IGCSFTConfig(SFTConfig):
             trained on prompts that the model reads once, with the settings of [`WritingStage`]. Several times faster
             than whole passes. Requires `max_steps`, a single process, a calculator and nothing else that is trained,
             and rows in which only the last anchor is followed by labels.
-        igc_skip_silent_rows (`bool`, *optional*, defaults to `False`):
-            Leave out the layers after the calculator's for training rows in which the labels ask it for no result.
-            Where nothing else is trained, their language-model loss has no gradient: weights are the same, and the
-            logged `loss` and token metrics are those of the other rows. Rows without any label of the language model
-            are always left out. Not done in several processes.
 
         > Parameters that control evaluation and reports
 
@@ -168,10 +163,6 @@ class IGCSFTConfig(SFTConfig):
     igc_writing: dict[str, Any] | str | None = field(
         default=None,
         metadata={"help": "Settings of a second stage that trains the writing alone; all steps train the reading."},
-    )
-    igc_skip_silent_rows: bool = field(
-        default=False,
-        metadata={"help": "Run no later layers for training rows with nothing to write, if nothing else is trained."},
     )
     igc_exact_match: int = field(
         default=0,

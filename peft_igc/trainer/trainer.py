@@ -52,7 +52,7 @@ from .optimizer import MuonAdamW, calculator_weights, muon_adamw, set_calculator
 from .progress import Progress
 from .reading_only import Recorder, check_reading_alone, read_alone, reads_alone
 from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
-from .two_stage import train_writing, training_only, writable
+from .two_stage import Batch, train_writing, training_only, writable
 
 
 __all__ = ["BaselineTrainer", "IGCSFTConfig", "IGCTrainer"]
@@ -375,8 +375,7 @@ class IGCTrainer(SFTTrainer):
         config = active_config(self.model)
         if config is None or config.shortcut == ONLY:
             return inputs, None
-        skip = getattr(self.args, "igc_skip_silent_rows", False)
-        return split(inputs, silent_rows(inputs, config, skip))
+        return split(inputs, silent_rows(inputs, config))
 
     def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
         """The reading loss of a batch, weighted and normalized, as it is added to the loss."""
@@ -483,6 +482,11 @@ class IGCTrainer(SFTTrainer):
             one.on_train_end(self.args, self.state, self.control)
         if self.args.eval_strategy != "no":
             self.evaluate()
+
+    def writing_loss(self, batch: Batch, output: Any) -> torch.Tensor:
+        """The loss of a step of the second stage, given its batch and the model's output: that of its labels."""
+        loss: torch.Tensor = output.loss
+        return loss
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """As the parent's, which only loads adapters, and with all other trained weights."""

@@ -6,8 +6,7 @@ nothing before a row's last anchor depends on the writing, so the prompt's keys 
 gradients and without the calculator, and kept: a step runs the few tokens from the anchor on. The outputs of the
 layers up to the calculator's are kept, too. Together the stages take about half the time of whole passes. Of rows with
 one anchor the gradients are those of whole passes (`pytest tests/trainer/test_two_stage.py`); of rows with several,
-those of passes in which the base wrote what follows the earlier ones. Rows may leave open what follows their numbers:
-there the target is the base's own distribution without digits (`number_ends`). Memory: the keys and values of
+those of passes in which the base wrote what follows the earlier ones. Memory: the keys and values of
 `WritingStage.rows` prompts (46 KB per token for SmolLM2-135M in float32), and the outputs at the tokens after them
 (2 KB per token and layer).
 
@@ -30,7 +29,7 @@ from transformers import DynamicCache
 
 from ..data.columns import ALL_COLUMNS, check_columns, encode_steps
 from ..data.writing_rows import has_number
-from ..inference.decoding import eval_mode, padding_token
+from ..inference.decoding import padding_token
 from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
@@ -38,7 +37,6 @@ from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .collator import limits_of
 from .config import WritingStage
-from .number_ends import digit_tokens, divergence, without_digits
 from .optimizer import muon_adamw
 
 
@@ -58,19 +56,6 @@ class Kept:
     states: tuple[torch.Tensor, torch.Tensor] | None = None
 
 
-class Ends(NamedTuple):
-    """Where the numbers of a batch have ended.
-
-    Attributes:
-        row, place: [N] int64, indices of each token behind which no digit may stand that would change the number.
-        target: [N, V] log-probabilities of what may, in the model's dtype.
-    """
-
-    row: torch.Tensor
-    place: torch.Tensor
-    target: torch.Tensor
-
-
 class Batch(NamedTuple):
     """Rows from their anchors on.
 
@@ -78,13 +63,15 @@ class Batch(NamedTuple):
         cache: keys and values, and the state, of the prompts before the anchors.
         inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
         kept: what the decoder layers up to the calculator's returned for them.
-        ends: of the rows that leave open what stands behind their numbers; None if there are none.
+        rows: the rows.
+        lengths: tokens of each row from its anchor on.
     """
 
     cache: DynamicCache
     inputs: dict[str, Any]
     kept: Kept
-    ends: Ends | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
+    lengths: Sequence[int] = ()
 
 
 def training_only(model: Any, part: str) -> None:
@@ -99,13 +86,8 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
 
     Args:
         model: a causal LM with an IGC adapter.
-        rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin. A row
-            may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, or none but zeros
-            if it is True. What stands there needs no labels.
+        rows: of `batches.tokenized`, each with the columns of its last anchor, after which the labels begin.
         pad: a token for padding.
-
-    Raises:
-        ValueError: there are `open_ends`, and the calculator has the hidden interface or writes again.
     """
     config = active_config(model)
     assert config is not None
@@ -130,40 +112,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
     inputs = {"input_ids": rest, "attention_mask": mask, "position_ids": position[:, before:]}
-    ends = _ends(model, rows, lengths, inputs, cache)
-    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, Kept(), ends)
-
-
-def _ends(
-    model: Any, rows: Sequence[dict[str, Any]], lengths: Sequence[int], inputs: dict[str, Any], cache: DynamicCache
-) -> Ends | None:
-    """The ends of a batch, with what the base would write there.
-
-    Args:
-        model, rows: as in `after_prompts`.
-        lengths: tokens of each row from its anchor on.
-        inputs: `input_ids` [B, T] of these, and where they are, as the model takes them.
-        cache: of the prompts, which stays as it is.
-    """
-    found = [
-        (index, length - len(ends) + at, zeros)
-        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
-        for ends in [row.get("open_ends", ())]
-        for at, zeros in enumerate(ends)
-    ]
-    if not found:
-        return None
-    config = active_config(model)
-    if config is None or config.token_table is None or config.write_again:
-        raise ValueError(
-            "`open_ends` need a calculator with the token interface, which knows the digits, and `write_again=False`, "
-            "which ends a result once. Leave them out of the rows."
-        )
-    row, place, zeros = torch.tensor(found, device=model.device).T
-    with torch.no_grad(), eval_mode(model), without_calculator(model):
-        logits = model(**inputs, past_key_values=copy.deepcopy(cache), use_cache=True).logits[row, place]
-    target = without_digits(logits, zeros.bool(), digit_tokens(config.token_table, logits.shape[-1]))
-    return Ends(row, place, target.to(logits.dtype))
+    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, Kept(), rows, lengths)
 
 
 @contextmanager
@@ -202,7 +151,7 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
         cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
         with _run_once(model, batch.kept, cache):
             output = model(**batch.inputs, past_key_values=cache, use_cache=True)
-        loss = output.loss if batch.ends is None else _with_ends(output, batch.inputs["labels"], batch.ends)
+        loss = trainer.writing_loss(batch, output)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
@@ -244,13 +193,6 @@ def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) ->
             "`igc_result`, and labels after its last anchor only. Leave `igc_writing` out to train by whole passes."
         )
     return found
-
-
-def _with_ends(output: Any, labels: torch.Tensor, ends: Ends) -> torch.Tensor:
-    """The mean over all labels [B, T] and ends."""
-    count = int((labels[:, 1:] != -100).sum())
-    there = divergence(output.logits[ends.row, ends.place], ends.target.float())
-    return (output.loss * count + there) / (count + len(ends.row))
 
 
 @contextmanager

@@ -204,7 +204,8 @@ def test_options_become_arguments_of_the_recipe():
 def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
     limits = {"per_set": 3, "base_per_group": 1, "number_only_tokens": 4, "harm_prompts": 2, "harm_answers": 1}
-    monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small(**limits)))
+    stage = STAGE | {"covering": 0}  # whose results are longer than the hidden interface's
+    monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small(stage, **limits)))
     layer = {"tokens": 2, "hidden": 1}[interface]  # 1 is the default
     line = ["--base", str(TINY_FOLDER), "--output", str(tmp_path), "--interface", interface, "--layer", str(layer)]
     assert cli.main(["demo", *line]) == 1  # two steps miss the target

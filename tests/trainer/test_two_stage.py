@@ -20,7 +20,6 @@ from peft_igc.trainer import two_stage
 from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import WritingStage
-from peft_igc.trainer.number_ends import digit_tokens, divergence
 from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import after_prompts, train_writing, training_only
 from peft_igc.tuner.base_model import decoder_layers
@@ -35,6 +34,7 @@ def written(model, tokenizer, rows, folder, **stage):
     stand_in = SimpleNamespace(
         model=model, args=arguments(folder), state=SimpleNamespace(global_step=0, max_steps=0), log=log.append,
         control=None, callback_handler=SimpleNamespace(on_step_end=lambda *_: None), _tokenizer=tokenizer,
+        writing_loss=lambda batch, output: output.loss,
     )  # fmt: skip
     train_writing(stand_in, rows, WritingStage(**stage))
     assert stand_in.state.global_step == stand_in.state.max_steps == stage["steps"]
@@ -91,60 +91,6 @@ def test_kept_prompts_are_not_changed_by_a_step(trained):
     ]
     assert losses[0] == losses[1]
     assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
-
-
-def with_open_ends(rows, tokenizer):
-    """Rows that end in a number and a point instead of the end of the turn; zeros may follow the point."""
-    point = tokenizer(".", add_special_tokens=False)["input_ids"][-1]
-    changed = {"open_ends": [False, True]}
-    return [
-        {**row, **changed, "input_ids": [*row["input_ids"][:-1], point], "labels": [*row["labels"][:-1], -100]}
-        for row in rows
-    ]
-
-
-@pytest.fixture
-def writes_once():
-    base, tokenizer = tiny_base()
-    torch.manual_seed(0)
-    sizes = {"reading_dim": 32, "num_heads": 2, "num_digits": 40, "init_weights": False}
-    model = get_peft_model(base, IGCConfig.from_tokenizer(tokenizer, layer=1, write_again=False, **sizes))
-    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(5), tokenizer)
-    return model, tokenizer, with_open_ends(rows[:3], tokenizer) + rows[3:]
-
-
-def test_an_open_end_has_the_base_without_digits_as_its_target(writes_once):
-    model, tokenizer, rows = writes_once
-    batch = after_prompts(model, rows, tokenizer.pad_token_id)
-    assert batch.ends.row.tolist() == [0, 0, 1, 1, 2, 2]
-    tokens = digit_tokens(model.peft_config["default"].token_table, model.config.vocab_size)
-    for index, (row, place) in enumerate(zip(batch.ends.row.tolist(), batch.ends.place.tolist(), strict=True)):
-        after_number, ids = index % 2 == 0, rows[row]["input_ids"]
-        there = ids[: len(ids) - 1] if after_number else ids
-        assert batch.inputs["input_ids"][row, place] == there[-1]
-        with torch.no_grad(), model.disable_adapter():
-            logits = model(torch.tensor([there])).logits[0, -1].masked_fill(tokens[not after_number], float("-inf"))
-        torch.testing.assert_close(batch.ends.target[index].exp(), logits.softmax(-1), atol=1e-4, rtol=1e-3)
-    assert after_prompts(model, rows[3:], tokenizer.pad_token_id).ends is None
-
-
-def test_open_ends_are_trained_beside_the_labels(writes_once, tmp_path):
-    model, tokenizer, rows = writes_once
-    batch = after_prompts(model, rows, tokenizer.pad_token_id)
-    with torch.no_grad():
-        output = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True)
-    labels = batch.inputs["labels"][:, 1:]
-    losses = torch.nn.functional.cross_entropy(output.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
-    there = divergence(output.logits[batch.ends.row, batch.ends.place], batch.ends.target)
-    assert there > 0.01
-    log = written(model, tokenizer, rows, tmp_path, steps=1, batch_size=5)
-    assert log[0] == pytest.approx(float((losses + there) / ((labels != -100).sum() + 6)), rel=1e-3)
-
-
-def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once(trained):
-    model, tokenizer, rows = trained
-    with pytest.raises(ValueError, match="`open_ends` need a calculator with the token interface"):
-        after_prompts(model, with_open_ends(rows[:2], tokenizer), tokenizer.pad_token_id)
 
 
 @pytest.mark.parametrize(("arch", "layer"), [("llama", 0), ("llama", 1), ("llama", 2), ("bloom", 2)])
