@@ -133,7 +133,7 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--device",
         metavar="NAME",
-        help="such as `cpu` or `cuda:1` (default: `cpu` for `tiny`, else `cuda` if there is one)",
+        help="`cpu` or `cuda` (default: `cpu` for `tiny`, else `cuda` if there is one)",
     )
     demo.set_defaults(run=commands.demo)
 

@@ -23,61 +23,15 @@ __all__ = ["annotate", "audit", "autoload", "calibrate", "chat", "demo", "evalua
 def demo(arguments: argparse.Namespace) -> int:
     """`peft-igc demo`."""
     _need_training_packages()
-    if arguments.base != "tiny":
-        return _demo_on(arguments)
-    from .demo.run import run_demo
-    from .demo.settings import SETTINGS
+    from .sft.demo import run_demo
 
-    outcome = run_demo(
-        arguments.output,
-        seed=arguments.seed,
-        minutes=arguments.minutes,
-        settings=dataclasses.replace(SETTINGS[arguments.interface], **_given(arguments, "layer", "per_group")),
-        device=_device(arguments.device or "cpu"),
-        say=_say,
-    )
-    _say(f"\nExact match of whole answers, per cent:\n\n{outcome.table}\n")
-    return _end_of_demo(outcome, "tiny")
-
-
-def _demo_on(arguments: argparse.Namespace) -> int:
-    """`peft-igc demo --base` with a saved model."""
-    from .demo.real_model import run_language_model
-    from .demo.settings import LANGUAGE_MODELS
-    from .demo.smollm2 import NAME, smollm2_base
-
-    folder = smollm2_base(say=_say) if arguments.base == NAME else Path(arguments.base)
-    settings = LANGUAGE_MODELS[arguments.interface]
-    reading = dataclasses.replace(settings.reading, **_given(arguments, "layer"))
-    outcome = run_language_model(
-        folder,
-        arguments.output,
-        name=arguments.base,
-        seed=arguments.seed,
-        minutes=arguments.minutes,
-        settings=dataclasses.replace(settings, reading=reading, **_given(arguments, "per_group")),
-        device=_device(arguments.device),
-        say=_say,
-    )
-    _say(f"\n{outcome.table}\n")
-    return _end_of_demo(outcome, str(folder))
-
-
-def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Those of the arguments of these names that the command line has."""
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
-
-
-def _end_of_demo(outcome: Any, base: str) -> int:
-    """Says which targets were missed and what was written; returns the exit code."""
-    if outcome.missed:
-        _say("Targets missed:\n" + "\n".join(f"  {sentence}" for sentence in outcome.missed))
-    else:
-        _say("All targets are reached.")
-    files = ", ".join(f"`{outcome.folder / name}`" for name in ("results.json", "learning_curve.png", "adapter"))
+    names = ("base", "interface", "seed", "minutes", "layer", "per_group", "device")
+    results = run_demo(arguments.output, **{name: getattr(arguments, name) for name in names})
+    folder, base = Path(arguments.output), results["base_model"]["name"]
+    files = ", ".join(f"`{folder / name}`" for name in ("results.json", "learning_curves.png", "adapter"))
     _say(f"Written: {files}")
-    _say(f'Now try: peft-igc trace --base {base} --adapter {outcome.folder / "adapter"} "What is 58 times 36?"')
-    return 1 if outcome.missed and not outcome.results["training"]["stopped_early"] else 0
+    _say(f'Now try: peft-igc trace --base {base} --adapter {folder / "adapter"} "What is 58 times 36?"')
+    return 1 if results["summary"]["targets_missed"] and not results["training"]["stopped_early"] else 0
 
 
 def calibrate(arguments: argparse.Namespace) -> int:
@@ -381,7 +335,7 @@ class _Counter:
         self.begin = self.said = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
-        from .demo.progress import duration
+        from .inference.evaluation import duration
 
         now = time.perf_counter()
         text = f"{done:,}/{total:,}  {duration((now - self.begin) / done * (total - done))} left"

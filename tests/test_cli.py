@@ -1,8 +1,7 @@
-"""Promises of the command line and of the demonstration behind it, on tiny random models."""
+"""Promises of the command line, on tiny random models."""
 
 import dataclasses
 import gzip
-import itertools
 import json
 import subprocess
 import sys
@@ -16,57 +15,14 @@ from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
-from peft_igc.demo import run as demo
-from peft_igc.demo.report import OPERATIONS, missed_targets
-from peft_igc.demo.run import demo_config, run_demo
-from peft_igc.demo.settings import SETTINGS, DemoSettings
-from peft_igc.inference import loading
-from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter
-from peft_igc.tuner.layer import IGCLayer
+from peft_igc.sft import demo
 
 
 ROOT = Path(__file__).parent.parent
-SMALL = dataclasses.replace(
-    SETTINGS["hidden"],
-    reading_dim=32,
-    reading_ffn=32,
-    num_heads=4,
-    writing_dim=32,
-    writing_ffn=32,
-    gate_dim=8,
-    steps=4,
-    batch_size=4,
-    batches_at_once=2,
-    warmup_steps=1,
-    log_every=2,
-    per_group=2,
-    check_per_group=1,
-    checks=2,
-    max_new_tokens=3,
-    calibration_items=10,
-)
-
-
 def small_base():
     """A random model and a tokenizer of characters, in place of the embedded base."""
     return tiny_model("llama"), make_tokenizer()
-
-
-@pytest.fixture
-def tiny(monkeypatch):
-    """Lets `tiny` be the small base."""
-    monkeypatch.setattr(loading, "tiny_base", small_base)
-
-
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory):
-    """A demonstration of four steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "tiny_base", small_base)
-        lines = []
-        done = run_demo(tmp_path_factory.mktemp("demo") / "out", seed=5, settings=SMALL, say=lines.append)
-        return done, lines
 
 
 @pytest.fixture(scope="module")
@@ -96,210 +52,7 @@ def data(tmp_path):
     return str(path)
 
 
-# ---------------------------------------------------------------------------------------------- the demonstration
-def test_the_demonstration_leaves_results_curve_and_adapter_and_nothing_else(outcome):
-    done, _ = outcome
-    assert sorted(path.name for path in done.folder.iterdir()) == ["adapter", "learning_curve.png", "results.json"]
-    assert (done.folder / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
-    assert json.loads((done.folder / "results.json").read_text()) == json.loads(json.dumps(done.results))
-
-
-def test_both_reports_have_the_form_of_an_evaluation(outcome):
-    done, _ = outcome
-    for name in ("base", "igc"):
-        report = done.results[name]
-        assert report["n"] == 40
-        assert len(report["groups"]) == 20
-        assert all(group["n"] == 2 and 0 <= group["exact_match"] <= 1 for group in report["groups"].values())
-        assert {"exact_match", "seconds", "versions"} <= set(report)
-
-
-def test_the_results_tell_how_the_adapter_was_made(outcome):
-    training = outcome[0].results["training"]
-    assert (training["seed"], training["steps"], training["rows"], training["stopped_early"]) == (5, 4, 16, False)
-    assert [entry["step"] for entry in training["history"]] == [2, 4]
-    assert all(entry["loss_lm"] > 0 and entry["loss_read"] > 0 for entry in training["history"])
-    assert [check["step"] for check in training["checks"]] == [2, 4]
-    assert {"torch", "trl", "peft"} <= set(outcome[0].results["versions"])
-    assert outcome[0].results["hardware"]["cores"] >= 1
-    assert outcome[0].results["settings"]["steps"] == 4
-
-
-def test_one_digit_subtasks_are_reported_apart(outcome):
-    summary = outcome[0].results["summary"]["igc"]
-    assert {"all", "addition", "division", "one digit", "two digits and more"} <= set(summary)
-
-
-def test_missed_targets_are_said(outcome):
-    done, _ = outcome
-    assert done.missed[0] == "all: 0.00% exact, the target is 98.0%"
-    assert len(done.missed) == 5
-    assert done.results["summary"]["targets_missed"] == done.missed
-
-
-def test_a_base_that_is_too_good_is_said():
-    groups = {f"{d}_digit_{name}": {"n": 1, "exact_match": 1.0} for d in (1, 2) for name in OPERATIONS}
-    report = {"exact_match": 1.0, "groups": groups}
-    assert missed_targets(report, report, SMALL) == ["base: 100.00% exact, it should be below 35%"]
-
-
-def test_the_final_report_is_that_of_the_adapter_on_disk(outcome):
-    done, _ = outcome
-    model, tokenizer = small_base()
-    items = demo.bigbench_test_set(SMALL.per_group, SMALL.test_seed)
-    again = evaluate(load_adapter(model, done.folder / "adapter"), tokenizer, items, max_new_tokens=3)
-    assert again["mistakes"] == done.results["igc"]["mistakes"]
-
-
-def test_the_saved_folder_holds_adapter_weights_only_and_no_path(outcome):
-    from safetensors.torch import load_file
-
-    folder = outcome[0].folder / "adapter"
-    assert all(".igc." in name for name in load_file(folder / "adapter_model.safetensors"))
-    config = json.loads((folder / "adapter_config.json").read_text())
-    assert config["base_model_name_or_path"] == "tiny"
-    assert config["anchor_token_ids"] == [[4]]
-
-
-def test_the_card_of_the_demonstration_has_the_measured_table_and_no_path(outcome):
-    done, _ = outcome
-    text = (done.folder / "adapter" / "README.md").read_text()
-    assert "Trained for 4 steps on 16 generated rows, seed 5. Exact match of whole answers on the 40 questions" in text
-    for part, score in done.results["summary"]["igc"].items():
-        assert f"| {part} | {done.results['summary']['base'][part]:.2%} | {score:.2%} |" in text
-    assert "model, tokenizer = peft_igc.tiny_base()" in text
-    assert str(ROOT) not in text
-
-
-def test_transformers_loads_the_folder_of_the_demonstration_by_itself(outcome):
-    import transformers
-
-    folder, prompt = str(outcome[0].folder / "adapter"), [{"role": "user", "content": "What is 58 times 36?"}]
-    made = transformers.pipeline("text-generation", model=folder, max_new_tokens=4, do_sample=False)
-    assert any(isinstance(module, IGCLayer) for module in made.model.modules())
-    ours = load_adapter(small_base()[0], folder)
-    tokens = made.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt")["input_ids"]
-    with torch.no_grad():
-        assert torch.equal(made.model(tokens).logits, ours(tokens).logits)
-    assert made(prompt)[0]["generated_text"][-1]["role"] == "assistant"
-
-
-def test_progress_tells_step_losses_exact_match_and_time_left(outcome):
-    line = next(line for line in outcome[1] if line.startswith("step 4/4  loss"))
-    for part in ("reading", "read right", "exact match so far", "left"):
-        assert part in line
-
-
-def test_equal_seeds_give_equal_adapters(outcome, tiny, tmp_path):
-    again = run_demo(tmp_path / "out", seed=5, settings=SMALL, say=lambda line: None)
-    for name in ("base", "igc"):
-        assert again.results[name]["mistakes"] == outcome[0].results[name]["mistakes"]
-    files = [run.folder / "adapter" / "adapter_model.safetensors" for run in (again, outcome[0])]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
-def test_a_time_limit_ends_training_early_and_the_results_say_so(tiny, tmp_path):
-    done = run_demo(tmp_path, minutes=1e-6, settings=SMALL, say=lambda line: None)
-    assert done.results["training"]["stopped_early"]
-    assert done.results["training"]["steps"] == 1
-    assert done.results["igc"]["n"] == 40
-
-
-@pytest.mark.slow
-def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tiny, tmp_path, monkeypatch):
-    (tmp_path / "results.json").write_text("earlier")
-
-    def interrupt(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo, "draw", interrupt)
-    for output in (tmp_path, tmp_path / "new"):
-        with pytest.raises(KeyboardInterrupt):
-            run_demo(output, settings=SMALL, say=lambda line: None)
-    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
-    assert (tmp_path / "results.json").read_text() == "earlier"
-
-
-def test_the_adapter_has_the_confidence_that_was_fitted(outcome):
-    done, lines = outcome
-    found = done.results["training"]["calibration"]
-    assert any(f"confidence {found['confidence']:g}, fitted on held-out texts" in line for line in lines)
-    saved = json.loads((done.folder / "adapter" / "adapter_config.json").read_text())
-    assert (saved["confidence"], saved["temperature"]) == (found["confidence"], found["temperature"])
-
-
-def test_results_of_an_earlier_run_are_replaced(outcome, tmp_path):
-    old, new = tmp_path / "old" / "adapter", tmp_path / "new" / "adapter"
-    for folder, name in ((old, "left over"), (new, "new")):
-        folder.mkdir(parents=True)
-        (folder / name).touch()
-    demo.replaced(new.parent, old.parent)
-    assert [path.name for path in old.iterdir()] == ["new"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", SETTINGS)
-def test_no_calculation_of_the_test_set_is_trained(interface):
-    """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""
-    settings = SETTINGS[interface]
-    settings = dataclasses.replace(settings, distinct_rows=settings.distinct_rows and 2500)
-    items = demo.bigbench_test_set(settings.per_group, settings.test_seed)
-    tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
-
-    def trained_and_tested(excluded):
-        rows = itertools.islice(demo.training_rows(excluded, 0, settings), settings.distinct_rows or 3000)
-        trained = {(row["igc_operator"], *map(int, row["igc_operands"])) for row in rows if row["igc_operands"]}
-        return {calculation for calculation in tested & trained if max(calculation[1:]) > 9}
-
-    assert trained_and_tested([])
-    assert not trained_and_tested(items)
-
-
-def test_every_size_of_the_settings_reaches_the_adapter():
-    config = demo_config(make_tokenizer(), SMALL)
-    sizes = {field.name for field in dataclasses.fields(DemoSettings)} & set(vars(config))
-    assert sizes >= {"layer", "num_digits", "reading_dim", "reading_ffn", "writing_dim", "gate_dim", "max_distance"}
-    assert all(getattr(config, name) == getattr(SMALL, name) for name in sizes)
-
-
-def test_an_output_that_is_a_file_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="The output folder `.*file` is a file"):
-        run_demo(tmp_path / "file", settings=SMALL)
-
-
-def test_a_time_limit_of_nothing_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="`minutes=0` must be above 0"):
-        run_demo(tmp_path, minutes=0, settings=SMALL)
-
-
-def test_a_layer_that_the_base_does_not_have_is_refused_before_anything_is_measured(tmp_path):
-    said = []
-    with pytest.raises(ValueError, match="`layer=99` is out of range: the model has 5 decoder layers"):
-        run_demo(tmp_path, settings=dataclasses.replace(SMALL, layer=99), say=said.append)
-    assert not said
-
-
 # ---------------------------------------------------------------------------------------------- commands
-def test_demo_hands_its_options_on_and_prints_the_table(monkeypatch, tmp_path, capsys, outcome):
-    given = {}
-
-    def fake(output, **options):
-        given.update(options, output=output)
-        return outcome[0]
-
-    monkeypatch.setattr(demo, "run_demo", fake)
-    options = ["--seed", "3", "--minutes", "2.5", "--per-group", "7", "--layer", "3"]
-    assert cli.main(["demo", "--output", "x", *options]) == 1
-    assert (given["output"], given["seed"], given["minutes"]) == ("x", 3, 2.5)
-    assert given["settings"] == dataclasses.replace(SETTINGS["tokens"], per_group=7, layer=3)
-    cli.main(["demo", "--output", "x", "--interface", "hidden"])
-    assert given["settings"] == SETTINGS["hidden"]
-    shown = capsys.readouterr().out
-    assert outcome[0].table in shown
-    assert "Targets missed:\n  all: 0.00% exact, the target is 98.0%" in shown
-
-
 def test_eval_writes_a_report_that_names_its_inputs(base, adapter, data, tmp_path, capsys):
     output = tmp_path / "results.json"
     arguments = ["--base", base, "--adapter", adapter, "--data", data, "--output", str(output)]

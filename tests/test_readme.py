@@ -142,9 +142,9 @@ def test_a_shell_line_is_understood(line, monkeypatch):
         ("peft-igc profile tiny --unknown", SystemExit),
         ("peft-igc sft --model_name_or_path tiny --unknown 1", ValueError),
         ("peft-igc sft --config recipes/none.yaml", AssertionError),
-        ("python -m benchmarks.cost.optimizers --output a.json --unknown", SystemExit),
-        ("python -m benchmarks.cost.optimizers", SystemExit),
-        ("python -m benchmarks.optimizers --output a.json", ImportError),
+        ("python -m benchmarks.cost.calculator --output a.json --unknown", SystemExit),
+        ("python -m benchmarks.cost.calculator", SystemExit),
+        ("python -m benchmarks.calculator --output a.json", ImportError),
         ("python recipes/none.py", AssertionError),
         ("python -m pytest tests/none", AssertionError),
         ("bash run.sh", AssertionError),
@@ -232,7 +232,7 @@ def test_the_house_rules_are_those_of_the_tests():
     rooms = next(content for kind, content in blocks(section(rules, "## House rules")) if not kind)
     order = [re.sub(r" {2,}.*", "", line).split(", ") for line in rooms.splitlines()]
     expected = ["text", "numbers", "expressions", "data, mappings", "tuner", "plugin", "inference"]
-    expected += ["annotation, calibration, trainer", "demo, sft", "__main__, cli, commands"]
+    expected += ["annotation, calibration, trainer", "demo", "sft", "__main__, cli, commands"]
     assert [", ".join(sorted(level)) for level in order[::-1]] == expected
     assert {room for level in order for room in level} == set(test_package.ROOMS)
 

@@ -27,14 +27,12 @@ from peft import LoraConfig, get_peft_model
 from transformers import TrainerCallback, set_seed
 
 from benchmarks.common.measuring import facts
+from benchmarks.common.small_trainings import SETTINGS, DemoSettings, demo_config, made_trainer, training_rows
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.demo.progress import Progress
 from peft_igc.demo.report import OPERATIONS
-from peft_igc.demo.run import demo_config, training_rows
-from peft_igc.demo.settings import SETTINGS, DemoSettings
-from peft_igc.demo.training import made_trainer
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
+from peft_igc.trainer.progress import Progress
 
 
 IGC: dict[str, dict[str, Any]] = {
@@ -111,7 +109,7 @@ def fitted(
     attention: str = "eager",
     callbacks: Sequence[TrainerCallback] = (),
 ) -> dict[str, Any]:
-    """Trains a model on `rows`, as `fitting.made_trainer` takes them, and tells how it went; `title` begins its lines.
+    """Trains a model on `rows`, as `made_trainer` takes them, and tells how it went; `title` begins its lines.
 
     `check` measures exact match on the way, `settings.checks` times. Eager attention is the fastest for short rows;
     for long ones it takes memory by the square of their length.

@@ -15,16 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import yaml
 from peft.utils import CONFIG_NAME
 
 from benchmarks.accuracy.real_model import SHA256, plain_requests
 from benchmarks.common.measuring import facts
+from peft_igc.demo.measure import Demonstration
 from peft_igc.demo.real_text import data_folder, measured_items
-from peft_igc.demo.settings import LANGUAGE_MODEL
 from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read
 from peft_igc.inference.loading import TINY, load_adapter, load_base
+from peft_igc.sft.demo import RECIPES
 from peft_igc.trainer.precision import in_bf16
 
 
@@ -35,14 +38,16 @@ def is_calculator(adapter: Path) -> bool:
     return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
-def all_sets() -> dict[str, Any]:
-    """The sets by name; None for those that need a folder of texts that is not named."""
-    settings = LANGUAGE_MODEL
-    sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
+def all_sets() -> tuple[dict[str, Any], Demonstration]:
+    """The sets by name, None for those that need a folder of texts that is not named; and their sizes."""
+    given = yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))
+    settings = Demonstration(**given["igc_demonstration"])
+    config: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+    sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, 0, config)}
     sets |= {name: plain_requests(name) for name in SHA256}
     for name, items in measured_items(data_folder()).items():
         sets[name] = items and [one for one in items if len(one["prompt"]) <= settings.most_of_text]
-    return sets
+    return sets, settings
 
 
 def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
@@ -56,8 +61,7 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
     Raises:
         ValueError: there is no set of a name.
     """
-    settings = LANGUAGE_MODEL
-    sets = all_sets()
+    sets, settings = all_sets()
     if unknown := [name for name in names if sets.get(name) is None]:
         known = sorted(name for name, items in sets.items() if items is not None)
         raise ValueError(f"There are no sets {unknown}. The sets are {known}; more with `PEFT_IGC_DATA`.")
@@ -66,7 +70,7 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
         raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
     model, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
     model = load_adapter(model, adapter)
-    sizes = {"batch_size": settings.batch_size_of_test}
+    sizes = {"batch_size": settings.batch_size}
     found = {}
     for name in names:
         if name in ANSWERED:

@@ -5,7 +5,7 @@ calculator with anchors at every `=`, which reads where it did and writes at ano
 layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
 lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
 First the writing is trained on the results of some solutions: each row is a solution up to one result, with a point or
-comma behind it. What stands before its `=` is read once, by the base alone (`peft_igc.demo.writing`), so that a step
+comma behind it. What stands before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
 costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and behind the
 point, the target is what the base would write if it were no digit: what people wrote there would be learned by heart,
 and written elsewhere. The rows exchange their results: a LoRA knows the results of the solutions that it was trained
@@ -27,16 +27,17 @@ from typing import Any
 import torch
 from peft import get_peft_model
 
+from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.data.columns import ALL_COLUMNS
-from peft_igc.demo.batches import has_number, tokenized
-from peft_igc.demo.settings import LANGUAGE_MODEL
-from peft_igc.demo.stages import train_reading
-from peft_igc.demo.writing import train_writing
-from peft_igc.inference.decoding import padding_token
+from peft_igc.data.writing_rows import has_number
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
-from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer import IGCSFTConfig, IGCTrainer
+from peft_igc.trainer.batches import as_dataset, tokenized
+from peft_igc.trainer.config import WritingStage
 from peft_igc.trainer.precision import in_bf16
+from peft_igc.trainer.progress import Progress
+from peft_igc.trainer.two_stage import training_only
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.config_values import ANCHOR_FIELDS
@@ -55,7 +56,7 @@ def sites_of_rows(
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `open_ends` is that of `demo.writing.after_prompts`: a zero may follow a decimal, and no digit the point behind an
+    `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point behind an
     integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one behind
     it, None where the first one is not a digit alone.
 
@@ -166,17 +167,13 @@ def train_sites(
     torch.manual_seed(seed)
     model = _writing_to(layer, model, calculator, config)
     model.requires_grad_(False)  # `train_writing` lets the writing be trained
-    log = train_writing(
-        model,
-        chosen,
-        padding_token(model, tokenizer),
-        steps=steps,
-        batch_size=batch_size,
-        most_rows=len(chosen),
-        args=_arguments(output, device),
-        seed=seed,
-        say=lambda line: print(line, flush=True),
-    )  # fmt: skip
+    stage = WritingStage(
+        steps, batch_size, len(chosen), learning_rate=2e-3, muon_learning_rate=6e-3, weight_decay=0.1, warmup_steps=10
+    )
+    # The reading is not trained here: the rows of the dataset stay unused.
+    trainer = _trainer(model, tokenizer, tokenized(rows[:1], tokenizer), output, device, seed, steps, lambda _: chosen)
+    trainer.train_writing(stage)
+    log = [{name: entry[name] for name in ("step", "loss")} for entry in trainer.state.log_history if "loss" in entry]
     model.save_pretrained(str(output), save_embedding_layers=False)
     seconds = round(time.perf_counter() - start, 1)
     return {"sites": len(chosen), "of": len(found), "steps": steps, "seconds": seconds, "log": log}
@@ -207,13 +204,15 @@ def read_sites(
     """
     model, tokenizer = _base(base, device)
     model = load_adapter(model, folder, is_trainable=True)
-    settings = replace(
-        LANGUAGE_MODEL.reading, steps=steps, batch_size=batch_size, learning_rate=2e-3, muon_learning_rate=6e-3,
-        weight_decay=0.1, warmup_steps=8, log_every=10, bf16=in_bf16(device),
-    )  # fmt: skip
-    record = train_reading(model, tokenizer, rows, seed, None, settings, lambda line: print(line, flush=True))
+    training_only(model, "igc_input_mapping")
+    sizes = {"per_device_train_batch_size": batch_size, "bf16": in_bf16(device)}
+    trainer = _trainer(model, tokenizer, tokenized(rows, tokenizer), folder, device, seed, steps, None, **sizes)
+    progress = Progress(lambda line: print(line, flush=True))
+    trainer.add_callback(progress)
+    super(IGCTrainer, trainer).train()  # the first stage alone
     model.save_pretrained(str(folder), save_embedding_layers=False)
-    return {name: record[name] for name in ("steps", "batch_size", "seconds", "history")}
+    seconds = round(progress.seconds, 1)
+    return {"steps": steps, "batch_size": batch_size, "seconds": seconds, "history": progress.history}
 
 
 def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
@@ -240,12 +239,18 @@ def _writing_to(layer: int | None, model: Any, calculator: str | Path, config: I
     return made
 
 
-def _arguments(output: Path, device: str) -> IGCSFTConfig:
-    """Of the training of the writing."""
-    return IGCSFTConfig(
-        str(output), learning_rate=2e-3, igc_muon_learning_rate=6e-3, weight_decay=0.1, adam_beta2=0.98,
-        warmup_steps=10, use_cpu=torch.device(device).type == "cpu", bf16=False, activation_checkpointing=False,
+def _trainer(
+    model: Any, tokenizer: Any, made: Any, output: Path, device: str, seed: int, steps: int, rows: Any, **more: Any
+) -> IGCTrainer:
+    """A trainer of two stages on tokenized rows; `rows` are those of the second."""
+    args = IGCSFTConfig(
+        str(output), max_steps=steps, learning_rate=2e-3, igc_muon_learning_rate=6e-3, weight_decay=0.1,
+        adam_beta2=0.98, warmup_steps=8, lr_scheduler_type="cosine", use_cpu=torch.device(device).type == "cpu",
+        activation_checkpointing=False, logging_steps=10, seed=seed, max_length=None, save_strategy="no",
+        report_to="none", igc_curves=False, disable_tqdm=True, igc_writing={"steps": 1}, **{"bf16": False, **more},
     )  # fmt: skip
+    dataset = as_dataset(made)
+    return OpenEndsTrainer(model, args, train_dataset=dataset, processing_class=tokenizer, writing_rows=rows)
 
 
 def _base(base: str | Path, device: str) -> tuple[Any, Any]:

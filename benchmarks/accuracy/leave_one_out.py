@@ -130,7 +130,7 @@ def main() -> None:
     torch.set_num_threads(1)
     model, tokenizer = load_base(arguments.base, "float32")
     model = load_adapter(model, arguments.adapter)
-    sets = grouped(all_sets())
+    sets = grouped(all_sets()[0])
     if arguments.wording is not None:
         sets["texts with slots"] = filled(arguments.wording)
     sets = {name: items for name, items in sets.items() if name in (arguments.sets or sets)}

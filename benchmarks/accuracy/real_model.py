@@ -8,25 +8,22 @@ it is and for the number only.
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.real_model --base .cache/smollm2/base --name smollm2 \
         --output build/smollm2 --results benchmarks/results/smollm2.json
 
-`--set` changes settings, for instance the layer: `--set reading.layer=8 reading.steps=400 per_group=50`. Results of
-several seeds are joined by `benchmarks.join`.
+Results of several seeds are joined by `benchmarks.join`.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from benchmarks.common.measuring import facts
-from peft_igc.demo.real_model import run_language_model
-from peft_igc.demo.settings import LANGUAGE_MODELS
+from peft_igc.demo.report import report_table
+from peft_igc.sft.demo import run_demo
 
 
 DATA = Path(__file__).parent.parent / "data"
@@ -72,22 +69,6 @@ def plain_requests(name: str = "plain_requests", folder: Path = DATA) -> list[di
     return items
 
 
-def changed(settings: Any, changes: list[str]) -> Any:
-    """Settings with `NAME=VALUE` changes; a name with points is one of settings within.
-
-    Raises:
-        ValueError: a change is not of this form, or there is no setting of that name.
-    """
-    for change in changes:
-        name, equals, value = change.partition("=")
-        field, _, inner = name.partition(".")
-        if not equals or not hasattr(settings, field):
-            raise ValueError(f"`{change}` is no NAME=VALUE of {type(settings).__name__}. Name one of its fields.")
-        given = changed(getattr(settings, field), [f"{inner}={value}"]) if inner else yaml.safe_load(value)
-        settings = dataclasses.replace(settings, **{field: given})
-    return settings
-
-
 def main() -> None:
     """Runs the demonstration with the plain requests and writes its results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,25 +76,18 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="of the model, in the results")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--results", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--interface", choices=LANGUAGE_MODELS, default="tokens", help="(default: %(default)s)")
+    parser.add_argument("--interface", choices=("tokens", "hidden"), default="tokens", help="(default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
-    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="changes of the settings")
+    parser.add_argument("--layer", type=int, metavar="N")
     arguments = parser.parse_args()
     about = facts()  # of the code that runs, whatever is committed meanwhile
     sets = {name: plain_requests(name) for name in SHA256}
-    outcome = run_language_model(
-        arguments.base,
-        arguments.output,
-        name=arguments.name,
-        seed=arguments.seed,
-        settings=changed(LANGUAGE_MODELS[arguments.interface], arguments.set),
-        device=arguments.device,
-        more_sets=sets,
-    )
-    print(outcome.table)
-    run = dict(outcome.results)
-    alike = {name: run.pop(name) for name in ("base_model", "system_prompt", "settings", "versions", "hardware")}
+    options = {name: getattr(arguments, name) for name in ("interface", "seed", "layer", "device")}
+    run = run_demo(arguments.output, people=sets, base=str(arguments.base), **options)
+    print(report_table(run))
+    run["base_model"]["name"] = arguments.name
+    alike = {name: run.pop(name) for name in ("base_model", "settings", "versions", "hardware")}
     results = {**about, **alike, "runs": {str(arguments.seed): run}}
     arguments.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -29,13 +29,12 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 from benchmarks.accuracy.suites import ARITHMETIC, REPORTED, SILENT, suites
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.demo.run import run_demo
-from peft_igc.demo.settings import SETTINGS
 from peft_igc.inference import loading
 from peft_igc.inference.decoding import greedy, padding_token, prompt_tokens
 from peft_igc.inference.evaluation import evaluate, versions
 from peft_igc.inference.loading import load_adapter
 from peft_igc.numbers.calculator import Status
+from peft_igc.sft.demo import run_demo
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 
@@ -140,7 +139,7 @@ def measure_base(texts: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
 
 def measure(seed: int, texts: dict[str, list[dict[str, Any]]], folder: Path) -> dict[str, Any]:
     """One seed: trained, then everything else."""
-    outcome = run_demo(folder, seed=seed, settings=SETTINGS["tokens"])
+    found = run_demo(folder, seed=seed)
     base, tokenizer = loading.tiny_base()
     model = load_adapter(base, folder / "adapter")
     scores: dict[str, Any] = {}
@@ -152,18 +151,18 @@ def measure(seed: int, texts: dict[str, list[dict[str, Any]]], folder: Path) -> 
     print(f"seed {seed}  in sentences {scores['in_sentences']['exact_match']:8.2%}", flush=True)
     for name in UNANSWERED:
         scores[name] = silence(model, tokenizer, texts[name], texts["held_out_phrasings"])
-        found = scores[name]
-        print(f"seed {seed}  {name:20s} {found['activated']} of {found['n']} activated", flush=True)
-    results, training = outcome.results["igc"], outcome.results["training"]
+        quiet = scores[name]
+        print(f"seed {seed}  {name:20s} {quiet['activated']} of {quiet['n']} activated", flush=True)
+    results, training = found["sets"]["bigbench"], found["training"]
     formats = other_bases(folder / "adapter", bigbench_test_set(50, seed=2))
     print(f"seed {seed}  {formats}", flush=True)
     return {
         "training": {
             key: training[key] for key in ("seconds", "seconds_of_checks", "steps", "rows", "trainable_parameters")
         },
-        "hardware": outcome.results["hardware"],
+        "hardware": found["hardware"],
         "bigbench": {key: results[key] for key in ("n", "exact_match", "groups", "mistakes")},
-        "base": outcome.results["base"]["exact_match"],
+        "base": found["base"]["bigbench"]["exact_match"],
         **scores,
         "number_formats": formats,
     }

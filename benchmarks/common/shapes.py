@@ -24,7 +24,6 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from peft_igc import IGCConfig, assistant_header
-from peft_igc.demo.settings import SETTINGS
 from peft_igc.inference import loading
 from peft_igc.tuner.layer import IGCLayer
 
@@ -34,10 +33,7 @@ METHODS = (BASE, LORA, *(f"igc_{interface}" for interface in INTERFACES))
 SMALL = "igc_tokens_small"
 WIDTH = 512  # of an adapter of the default size
 # What the demonstration shows to suffice for reading with the token interface.
-DEMO_SIZES = {
-    name: getattr(SETTINGS["tokens"], name)
-    for name in ("reading_dim", "reading_ffn", "num_heads", "writing_ffn", "gate_dim")
-}
+DEMO_SIZES = {"reading_dim": 128, "reading_ffn": 256, "num_heads": 4, "writing_ffn": 768, "gate_dim": 64}
 TINY, SMALL_LM, LARGEST = "tiny", "135m", "8b"
 HALF = "-bf16"  # behind the name of a shape: its weights are in bfloat16
 _SMOLLM2: dict[str, Any] = {  # the dimensions of SmolLM2-135M

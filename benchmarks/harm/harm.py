@@ -39,10 +39,9 @@ from benchmarks.accuracy.token_interface import left_padded
 from benchmarks.common.measuring import facts
 from benchmarks.harm.texts import KINDS, NUMBERS, Text, texts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.demo.progress import duration
 from peft_igc.inference import loading
 from peft_igc.inference.decoding import greedy, padding_token, prompt_tokens
-from peft_igc.inference.evaluation import evaluate
+from peft_igc.inference.evaluation import duration, evaluate
 from peft_igc.inference.loading import load_adapter
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import observing

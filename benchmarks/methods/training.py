@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,11 @@ from transformers import set_seed
 
 from benchmarks.accuracy import ablations
 from benchmarks.accuracy.ablations import LORA, SEARCH_SEED, attached, best_rate, fitted, with_rate
+from benchmarks.common.small_trainings import SETTINGS, DemoSettings, training_rows
 from benchmarks.methods import scratchpads
 from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
 from peft_igc.data.columns import COLUMNS
 from peft_igc.data.dataset import Shuffled
-from peft_igc.demo.run import training_rows
-from peft_igc.demo.settings import SETTINGS, DemoSettings
 from peft_igc.inference import loading
 from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.trainer.collator import CUT, WHOLE
@@ -93,16 +92,6 @@ KINDS = {
 }
 
 
-class Endless:
-    """Rows that are tokens already, epoch after epoch."""
-
-    def __init__(self, rows: list[dict[str, Any]], seed: int) -> None:
-        self.rows = Shuffled(rows, seed)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
-
-
 def settings_of(trains: str | None, steps: int, batch_size: int, rows: int) -> DemoSettings:
     """The demonstration's settings of an interface, with the rows of the token interface for all."""
     tokens, own = SETTINGS["tokens"], SETTINGS["hidden" if trains == "hidden" else "tokens"]
@@ -115,7 +104,6 @@ def settings_of(trains: str | None, steps: int, batch_size: int, rows: int) -> D
 def training_set(excluded: list[Any], seed: int, rows: int) -> list[dict[str, Any]]:
     """The rows of all methods."""
     drawn = training_rows(excluded, seed, settings_of("tokens", 1, 1, rows))
-    assert isinstance(drawn, Shuffled)
     return drawn.rows
 
 
@@ -222,9 +210,9 @@ def one_training(
     if rate is not None:
         settings = dataclasses.replace(with_rate(LORA, settings, rate), writing_every=1)
     model, tokenizer = fresh(kind, settings, seed)
-    stream: Any = Shuffled(rows(seed), seed)
+    stream = Shuffled(rows(seed), seed)
     if kind.form != DIRECT:
-        stream = Endless(written_out(rows(seed), kind.form, tokenizer), seed)
+        stream = Shuffled(written_out(rows(seed), kind.form, tokenizer), seed)
     title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
     attention = "sdpa" if kind.form.scratchpad else "eager"  # its rows are long
     told = fitted(

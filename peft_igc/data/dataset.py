@@ -30,10 +30,10 @@ class Shuffled:
         seed: Seed of the orders.
     """
 
-    def __init__(self, rows: Sequence[Row], seed: int) -> None:
+    def __init__(self, rows: Sequence[Any], seed: int) -> None:
         self.rows, self.seed = list(rows), seed
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[Any]:
         rng = random.Random(f"Shuffled/{self.seed}")
         while self.rows:
             yield from rng.sample(self.rows, len(self.rows))

@@ -1,25 +1,44 @@
-"""Reports of the demonstration: totals, missed targets, a table of base model and IGC, a plot of the training.
+"""Reports of the demonstration: totals, missed targets, and the table of base and adapter, a row per set.
 
-In: reports of `inference.evaluation.evaluate`, and the record of the training. Out: numbers, text, a PNG. Nothing is
-measured here.
-Try it: `pytest tests/test_cli.py -k "reported or missed or good"`
+In: reports of `measure`. Out: numbers and lines of text. Nothing is measured here.
+Try it: `pytest tests/demo/test_report.py`
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..data.bigbench import OPERATION_NAMES
-from ..trainer.learning_curves import draw_curves
 from ..tuner.saving.model_card import RECORD
-from .settings import DemoSettings
 
 
-__all__ = ["OPERATIONS", "accuracy_table", "card_record", "draw", "missed_targets", "summary"]
+__all__ = ["OPERATIONS", "accuracy_table", "card_record", "missed_targets", "report_table", "summary"]
 
 OPERATIONS = tuple(OPERATION_NAMES.values())
+NOT_MEASURED = "not measured"
+_ROWS = {
+    "bigbench": "BIG-bench arithmetic, whole answers",
+    "plain_requests": "plain requests, whole answers",
+    "new_plain_requests": "plain requests of another author, whole answers",
+    "third_plain_requests": "plain requests of a third author, whole answers",
+    "fourth_plain_requests": "plain requests of a fourth author, whole answers",
+    "fifth_plain_requests": "plain requests of a fifth author, whole answers",
+    "sixth_plain_requests": "plain requests of a sixth author, whole answers",
+    "seventh_plain_requests": "plain requests of a seventh author, whole answers",
+    "eighth_plain_requests": "plain requests of an eighth author, whole answers",
+    "misleading_stories": "stories made to mislead (silence is due)",
+    "mentioned_calculations": "texts that name a calculation and ask for something else (silence is due)",
+    "more_mentioned_calculations": "such texts of another author (silence is due)",
+    "new_mentioned_calculations": "such texts of a third author (silence is due)",
+    "held_out_phrasings": "held-out phrasings, whole answers",
+    "six_to_twenty_digits": "6 to 20 digits, whole answers",
+    "word_problems": "MAWPS with one step (held out)",
+    "several_steps_mawps": "MAWPS with several steps (silence is right)",
+    "several_steps_gsm8k": "GSM8K with several steps (silence is right)",
+    "assistant_prompts": "prompts to assistants (silence is right)",
+    "held_out_silent": "held-out texts without a request (silence is right)",
+}
 
 
 def summary(report: Mapping[str, Any]) -> dict[str, float]:
@@ -37,65 +56,30 @@ def summary(report: Mapping[str, Any]) -> dict[str, float]:
     return {"all": report["exact_match"]} | {part: right / n for part, (right, n) in parts.items()}
 
 
-def missed_targets(before: Mapping[str, Any], after: Mapping[str, Any], settings: DemoSettings) -> list[str]:
-    """One sentence per missed target.
-
-    Args:
-        before: Report of `evaluate` on the base model.
-        after: Report on the same model with the trained adapter.
-        settings: The targets.
-    """
-    first, last = summary(before), summary(after)
-    wanted = dict.fromkeys(OPERATIONS, settings.target_per_operation)
-    missed = [
-        f"{part}: {last[part]:.2%} exact, the target is {target:.1%}"
-        for part, target in {"all": settings.target, **wanted}.items()
-        if last[part] < target
+def missed_targets(report: Mapping[str, Any], target: float, per_group: float) -> list[str]:
+    """One sentence per missed target of BIG-bench: over all items, and in each subtask."""
+    missed = []
+    if report["exact_match"] < target:
+        missed.append(f"BIG-bench: {report['exact_match']:.2%} exact, the target is {target:.1%}")
+    return missed + [
+        f"{group}: {score['exact_match']:.2%} exact, the target is {per_group:.1%}"
+        for group, score in report["groups"].items()
+        if score["exact_match"] < per_group
     ]
-    missed += [
-        f"{group}: {score['exact_match']:.2%} exact, the target is {settings.target_per_group:.1%}"
-        for group, score in after["groups"].items()
-        if score["exact_match"] < settings.target_per_group
-    ]
-    if first["all"] >= settings.most_of_base:
-        missed.append(f"base: {first['all']:.2%} exact, it should be below {settings.most_of_base:.0%}")
-    return missed
 
 
-def draw(path: Path, training: Mapping[str, Any]) -> None:
-    """Plots losses, read accuracy and exact match against the step, in the style of the trainer's learning curves.
-
-    Args:
-        path: Path of the PNG. Nothing is written if the run was too short for a log or a measurement.
-        training: The part `training` of the results.
-    """
-    names = {"loss_lm": "loss", "loss_read": "igc/loss_read", "read_accuracy": "igc/read_accuracy"}
-    log = [
-        {"step": entry["step"]} | {name: entry.get(key) for key, name in names.items()}
-        for entry in training["history"]
-    ]
-    log += [{"step": check["step"], "eval_exact_match": check["exact_match"]} for check in training["checks"]]
-    draw_curves(log, path)
-
-
-def card_record(results: Mapping[str, Any], settings: DemoSettings) -> str:
-    """The section of the model card about the training and the test.
-
-    Args:
-        results: The content of `results.json`.
-        settings: The settings of the run.
-    """
+def card_record(results: Mapping[str, Any]) -> str:
+    """The section of the model card about the training and the test, from the content of `results.json`."""
     training, parts = results["training"], results["summary"]
-    distinct = "" if settings.distinct_rows is None else f" of {settings.distinct_rows:,} distinct ones"
     rows = [f"| {part} | {parts['base'][part]:.2%} | {score:.2%} |" for part, score in parts["igc"].items()]
     return "\n".join(
         [
             RECORD,
             "",
-            f"Trained for {training['steps']:,} steps on {training['rows']:,} generated rows{distinct}, seed "
-            f"{training['seed']}. Exact match of whole answers on the {results['igc']['n']:,} questions of a "
-            "generated BIG-bench arithmetic set. None of its calculations was trained, except those of one digit, of "
-            "which the set has all.",
+            f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed "
+            f"{training['seed']}. Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions "
+            "of a generated BIG-bench arithmetic set. None of its calculations was trained, except those of one "
+            "digit, of which the set has all.",
             "",
             "| questions | base | with the adapter |",
             "|---|---|---|",
@@ -147,3 +131,41 @@ def _cells(groups: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str | None, st
 def _percent(count: tuple[int, int] | None) -> str:
     """Per cent right with one decimal, rounded down, or `-` without items."""
     return "-" if count is None else f"{count[0] * 1000 // count[1] / 10:.1f}"
+
+
+def report_table(results: Mapping[str, Any]) -> str:
+    """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
+    sets, beside = results["sets"], results["base"]
+    columns = {"base": beside["bigbench"]} if "bigbench" in beside else {}
+    columns["IGC"] = sets["bigbench"]
+    width = max(map(len, _ROWS.values())) + 2
+    header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
+    lines = [accuracy_table(columns), "", header]
+    for name, title in _ROWS.items():
+        if name not in sets:
+            continue
+        found = sets[name]
+        if found is None:
+            lines.append(f"{title:<{width}}{NOT_MEASURED:>20}")
+            continue
+        shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
+        lines.append(f"{title:<{width}}{found['n']:>6,}{_base(beside.get(name)):>14}{shares}")
+    lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
+    if quiet := sets.get("harm"):
+        bits = quiet["bits_per_byte"]
+        lines.append(
+            f"Without a calculation: logits bit-identical in {quiet['logits_bit_identical']} of {quiet['prompts']} "
+            f"prompts, {quiet['same_answers']} of {quiet['answers']} greedy answers the same, {bits['igc']:.4f} bits "
+            f"per byte (base {bits['base']:.4f})."
+        )
+    if weights := results["base_model"]["weights"]:
+        lines.append(f"The base model has {weights}.")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _base(found: Mapping[str, Any] | None) -> str:
+    """The base's two figures, or a dash."""
+    if found is None:
+        return "-"
+    number = "-" if found["number_only"] is None else f"{100 * found['number_only']:.1f}"
+    return f"{100 * found['whole_answer']:.1f} / {number}"

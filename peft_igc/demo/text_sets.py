@@ -1,4 +1,4 @@
-"""What a language model with a calculator is measured on, and the verdict on each answer.
+"""What a model with a calculator is measured on, and the verdict on each answer.
 
 Sets of items `{"prompt", "target", "group"}`; a target of None asks for silence. `ANSWERED` sets are answered by
 generation and whole answers count; of the others only the reading is asked, which a pass through a few layers shows.
@@ -8,23 +8,25 @@ are not trained. Try it: `pytest tests/demo/test_text_sets.py`
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import torch
 
 from ..calibration.prompt_readings import read_results
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.mixture import Mixture
 from ..data.wording.wording import HELD_OUT, TRAINING
-from ..inference.decoding import prompt_tokens
+from ..inference.decoding import eval_mode, prompt_tokens
 from ..inference.evaluation import answer_tokens
 from ..tuner.config import IGCConfig
-from .settings import DemoSettings
 
 
-__all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "judge", "read"]
+__all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "harm", "judge", "read"]
 
 Item = Mapping[str, Any]
 
@@ -41,28 +43,29 @@ _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
 
-def generated_sets(per_group: int, n: int, seed: int, reading: DemoSettings) -> dict[str, list[dict[str, Any]] | None]:
+def generated_sets(per_group: int, n: int, seed: int, config: IGCConfig) -> dict[str, list[dict[str, Any]] | None]:
     """The sets that need no folder of texts, by name.
 
     Args:
         per_group: items in each of BIG-bench's 20 subtasks; one-digit division has fewer.
         n: items in each other set; twice as many silent ones.
         seed: of all sets.
-        reading: settings of the adapter, which say what is supported.
+        config: of the adapter, which says what is supported.
 
     Returns:
         bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings,
         or None for an adapter of fewer digits; held_out_silent, texts without a calculation, or with one that the
         calculator does not do.
     """
-    digits: dict[str, Any] = {name: getattr(reading, name) for name in ("num_digits", "result_digits")}
+    assert config.num_digits is not None
+    digits: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits")}
     limits: dict[str, Any] = {**digits, "conversational": False, "distinct": True}
-    shorter = {**limits, "max_digits": min(6, reading.num_digits)}
-    read: dict[str, Any] = {"max_operands": reading.max_operands, "decimals": reading.decimals}
+    shorter = {**limits, "max_digits": min(6, config.num_digits)}
+    read: dict[str, Any] = {"max_operands": config.max_operands, "decimals": config.decimals}
     phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, wording=HELD_OUT, **shorter)
     silent = ArithmeticRows(seed, mixture=_SILENT, wording=HELD_OUT, **shorter, **read)
     long = None
-    if reading.num_digits >= _LONGEST:
+    if config.num_digits >= _LONGEST:
         rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **limits)
         long = _items((row for row in rows if _is_long(row)), n)
     return {
@@ -156,4 +159,43 @@ def _report(items: Sequence[Item], verdicts: Sequence[str], said: Sequence[str],
         **{verdict: counts[verdict] for verdict in (RIGHT, WRONG, SILENT)},
         "mistakes": mistakes[:30],
         "seconds": round(time.perf_counter() - start, 1),
+    }
+
+
+@torch.no_grad()
+def harm(
+    model: Any, tokenizer: Any, prompts: Sequence[str], *, most_answers: int, max_new_tokens: int
+) -> dict[str, Any]:
+    """Compares a model with and without its adapter on prompts without a calculation.
+
+    Args:
+        model: a PEFT model.
+        tokenizer: its tokenizer.
+        prompts: user messages. Their own tokens are the texts whose bits per byte are measured.
+        most_answers: how many of them are also answered.
+        max_new_tokens: of an answer.
+    """
+    rows = prompt_tokens(tokenizer, prompts, False)
+    equal, nats = 0, [0.0, 0.0]
+    with eval_mode(model):
+        for row in rows:
+            ids = torch.tensor([row], device=model.device)
+            logits = model(input_ids=ids).logits[0]  # [T, V]
+            with model.disable_adapter():
+                plain = model(input_ids=ids).logits[0]
+            equal += int(torch.equal(logits, plain))
+            for at, found in enumerate((logits, plain)):
+                nats[at] += float(torch.nn.functional.cross_entropy(found[:-1].float(), ids[0, 1:], reduction="sum"))
+    size = sum(len(tokenizer.decode(row).encode()) for row in rows) * math.log(2)
+    asked = rows[:most_answers]
+    texts = [one.text for one in answer_tokens(model, tokenizer, asked, 16, max_new_tokens)]
+    with model.disable_adapter():
+        base = [one.text for one in answer_tokens(model, tokenizer, asked, 16, max_new_tokens)]
+    return {
+        "prompts": len(rows),
+        "logits_bit_identical": equal,
+        "bits_per_byte": {"igc": nats[0] / size, "base": nats[1] / size},
+        "answers": len(asked),
+        "same_answers": sum(a == b for a, b in zip(texts, base, strict=True)),
+        "max_new_tokens": max_new_tokens,
     }

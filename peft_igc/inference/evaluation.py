@@ -386,3 +386,9 @@ def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) ->
     length = next((index for index, token in enumerate(tokens) if token in ends), None)
     text = tokenizer.decode(tokens[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text, length is None
+
+
+def duration(seconds: float) -> str:
+    """Formats seconds for humans: `75` gives `1 min 15 s`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -7,8 +7,9 @@
 * `continuation`: training that goes on from a saved adapter.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
 * `closing`: the evaluation at the end of a run; `interruption`: what a run that ends early says.
+* `demonstration`: calibration and measurement at the end instead; `demo`: `peft-igc demo`, which runs a recipe.
 
-Imports `data`, `tuner`, `inference` and `trainer`; outside of the package trl, datasets, accelerate and their
+Imports `data`, `tuner`, `inference`, `trainer` and `demo`; outside of the package trl, datasets, accelerate and their
 dependencies. Start with `run`.
 """
 

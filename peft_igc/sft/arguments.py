@@ -9,12 +9,17 @@ Try it: `pytest tests/sft/test_sft.py -k arguments`
 from __future__ import annotations
 
 import dataclasses
+import json
+import typing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from transformers.integrations import get_available_reporting_integrations
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
+from ..data.mixture import TOKENS_MIXTURE, Mixture
+from ..demo.measure import Demonstration
+from ..trainer.config import settings_of
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import INTERFACES, ONLY, PROMPT_END
@@ -24,24 +29,38 @@ __all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"
 
 ADAPTERS = ("igc", "lora", "igc+lora", "none")
 ASSISTANT_HEADER = "assistant_header"
+OF_CONFIG = "As in `IGCConfig`: "  # begins the help of its fields
 CONFIDENCE = 0.5  # a reading that is more probably wrong than right is not written
 
-# Fields of `IGCArguments` that are not fields of `IGCConfig`. All others are, without their prefix.
-_OF_THE_RUN = {"igc_adapter", "igc_train_base", "igc_anchors", "igc_generated_rows", "igc_generated_max_digits"}
-_OF_THE_RUN |= {"igc_held_out", "igc_init_from"}
+# Fields of `IGCConfig` that are no argument: made from the tokenizer or by PEFT, or fitted after the training.
+_NOT_GIVEN = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "end_token_ids", "init_weights"}
+_NOT_GIVEN |= {"format_version", "temperature", "trained_beside", "target_modules", "exclude_modules"}
+_NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
-_FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match")
+_FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")
 _OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division")
 _LORA = ("lora_", "use_rslora", "use_dora")
 
 
-def _same(name: str) -> Any:
-    """A field that is passed to `IGCConfig` unchanged if it is set."""
-    help_text = next(f.metadata["help"] for f in dataclasses.fields(IGCConfig) if f.name == name)
-    return field(default=None, metadata={"help": f"As `{name}` of `IGCConfig`: {help_text}."})
+def _with_settings(cls: Any) -> Any:
+    """Adds the fields of `IGCConfig` to a class, with the prefix `igc_`, and makes it a dataclass.
+
+    None, the default of each, is not passed on. The help texts are the config's.
+    """
+    hints = typing.get_type_hints(IGCConfig)
+    for one in dataclasses.fields(IGCConfig):
+        name = f"igc_{one.name}"
+        if one.name in _NOT_GIVEN or one.name not in IGCConfig.__annotations__ or name in cls.__annotations__:
+            continue
+        hint, parts = hints[one.name], typing.get_args(hints[one.name])
+        if str in parts:  # such as `reading_context`, a name or a number
+            hint = str
+        cls.__annotations__[name] = hint | None
+        setattr(cls, name, field(default=None, metadata={"help": f"{OF_CONFIG}{one.metadata['help']}."}))
+    return dataclass(cls)
 
 
-@dataclass
+@_with_settings
 class IGCArguments:
     """Arguments of `peft-igc sft` about the calculator.
 
@@ -69,13 +88,20 @@ class IGCArguments:
             Number of rows of the package's own arithmetic, all distinct, to train on, alone or with other data.
         igc_generated_max_digits (`int`, *optional*):
             Largest number of digits of their ordinary operands. `None`: 6, or `num_digits` if that is smaller.
+        igc_generated_mixture (`dict`, *optional*):
+            Fractions of their kinds, as in [`Mixture`], that differ from those of the interface.
         igc_held_out (`int`, *optional*, defaults to `100`):
             Number of annotated rows that are held out of the training for the closing evaluation, at most a tenth of
             them. Rows of a test set are preferred, and generated rows are made in addition. `0`: none, and nothing is
             said about what was learned.
+        igc_demonstration (`dict`, *optional*):
+            Settings of [`Demonstration`]: calibrate and measure the adapter after the training, and print the table.
+            The measured calculations are not trained.
+        igc_minutes (`float`, *optional*):
+            Time limit of the steps of the trainer, which then end early, and the writing's second stage in proportion.
         igc_confidence (`float`, *optional*):
             As in [`IGCConfig`]. `None`: 0.5, or that of `igc_init_from`. `peft-igc calibrate` fits it to your texts.
-        igc_layer, igc_reading_context, ..., igc_shortcut:
+        igc_layer, igc_reading_context, ...:
             As in [`IGCConfig`], which documents them and whose defaults apply.
     """
 
@@ -97,35 +123,22 @@ class IGCArguments:
     igc_generated_max_digits: int | None = field(
         default=None, metadata={"help": "Largest number of digits of their ordinary operands. None: 6."}
     )
+    igc_generated_mixture: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Fractions of their kinds that differ from those of the interface."}
+    )
     igc_held_out: int = field(
         default=100, metadata={"help": "Number of annotated rows held out for the closing evaluation; 0: none."}
     )
+    igc_demonstration: dict[str, Any] | str | None = field(
+        default=None, metadata={"help": "Settings of a calibration and a measurement after the training."}
+    )
+    igc_minutes: float | None = field(default=None, metadata={"help": "Time limit of the trainer's steps."})
 
-    igc_layer: int | None = _same("layer")
-    igc_read_from: list[int] | None = _same("read_from")
-    igc_reading_context: str | None = _same("reading_context")
-    igc_num_digits: int | None = _same("num_digits")
-    igc_reading_dim: int | None = _same("reading_dim")
-    igc_reading_layers: int | None = _same("reading_layers")
-    igc_reading_ffn: int | None = _same("reading_ffn")
-    igc_confidence: float | None = _same("confidence")
-    igc_num_heads: int | None = _same("num_heads")
-    igc_max_distance: int | None = _same("max_distance")
-    igc_operations: list[str] | None = _same("operations")
-    igc_max_operands: int | None = _same("max_operands")
-    igc_division: str | None = _same("division")
-    igc_rounding: str | None = _same("rounding")
-    igc_decimal_places: int | None = _same("decimal_places")
-    igc_result_digits: int | None = _same("result_digits")
-    igc_decimals: bool | None = _same("decimals")
-    igc_writing_dim: int | None = _same("writing_dim")
-    igc_writing_ffn: int | None = _same("writing_ffn")
-    igc_gate_dim: int | None = _same("gate_dim")
-    igc_write_again: bool | None = _same("write_again")
-    igc_max_offset: int | None = _same("max_offset")
-    igc_teacher_forcing: bool | None = _same("teacher_forcing")
-    igc_detach_reading: bool | None = _same("detach_reading")
-    igc_shortcut: str | None = _same("shortcut")
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+        def __getattr__(self, name: str) -> Any:
+            """The fields of `IGCConfig`."""
 
     def __post_init__(self) -> None:
         if self.igc_adapter not in ADAPTERS:
@@ -133,6 +146,24 @@ class IGCArguments:
         for name in ("igc_generated_rows", "igc_held_out"):
             if getattr(self, name) < 0:
                 raise ValueError(f"`{name}={getattr(self, name)}` is negative. Set it to 0 or more.")
+        if self.igc_minutes is not None and not self.igc_minutes > 0:
+            raise ValueError(f"`igc_minutes={self.igc_minutes:g}` must be above 0. Leave it out for no limit.")
+        for name in ("igc_generated_mixture", "igc_demonstration"):
+            if isinstance(value := getattr(self, name), str):
+                setattr(self, name, json.loads(value))
+
+    @property
+    def demonstration(self) -> Demonstration | None:
+        """The settings of `igc_demonstration`."""
+        given = self.igc_demonstration
+        return None if given is None else settings_of(Demonstration, given, "igc_demonstration")  # type: ignore[arg-type]
+
+    @property
+    def mixture(self) -> Mixture:
+        """The mixture of the generated rows: that of the interface with the fractions that are given."""
+        given = self.igc_generated_mixture or {}
+        usual = TOKENS_MIXTURE if self.igc_interface == "tokens" else Mixture(bigbench=0.2, negative=0.1)
+        return settings_of(Mixture, dataclasses.asdict(usual) | dict(given), "igc_generated_mixture")  # type: ignore[arg-type]
 
     @property
     def has_igc(self) -> bool:
@@ -192,6 +223,7 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
             "without `igc_exact_match` or `igc_held_out`. Set one of them.",
         ),
         ("igc_generated_max_digits", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
+        ("igc_generated_mixture", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
         ("igc_teacher_forcing", has_reading_loss, no_reading),
         ("igc_loss_weight", has_reading_loss, no_reading),
         (
@@ -231,10 +263,11 @@ def igc_config(arguments: IGCArguments, tokenizer: Any) -> IGCConfig:
     Raises:
         ValueError: As `IGCConfig.from_tokenizer`.
     """
+    named = {f.name for f in dataclasses.fields(IGCConfig)} - _NOT_GIVEN - {"anchors"}
     given = {
         f.name.removeprefix("igc_"): getattr(arguments, f.name)
         for f in dataclasses.fields(arguments)
-        if f.name not in _OF_THE_RUN and getattr(arguments, f.name) is not None
+        if f.name.removeprefix("igc_") in named and getattr(arguments, f.name) is not None
     }
     given.setdefault("confidence", CONFIDENCE)
     if str(context := given.get("reading_context", "")).isdecimal():

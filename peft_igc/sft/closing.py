@@ -15,8 +15,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,14 @@ from ..mappings.readings import IGNORE
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
+from ..trainer.two_stage import without_calculator
 from ..tuner.call import observing
 from ..tuner.config_values import ONLY
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.layer import IGCLayer
 from ..tuner.steps import Step, Writing
 
 
-__all__ = ["FILE_NAME", "Closing", "evaluate_closing", "held_out_batches", "learned_nothing", "write_closing"]
+__all__ = ["FILE_NAME", "Closing", "close", "evaluate_closing", "held_out_batches", "learned_nothing", "write_closing"]
 
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
@@ -239,25 +238,34 @@ def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:
     except ValueError as error:  # no row has a question, or nothing ends an answer
         return {"unanswered": str(error)}
     right, _ = questions.counts(model, asked)
-    with _without_calculator(model):
+    with without_calculator(model):
         right_without, _ = questions.counts(model, asked)
     return {"answers": len(asked), "right": right, "right_without": right_without}
 
 
-@contextmanager
-def _without_calculator(model: Any) -> Iterator[None]:
-    """Switches off the calculator alone; `disable_adapter` would also switch off a LoRA beside it."""
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
-    trained = [p for p in model.parameters() if p.requires_grad]
-    for layer in layers:
-        layer.enable_adapters(False)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.enable_adapters(True)
-        for parameter in trained:
-            parameter.requires_grad_(True)
+def close(trainer: Any, held: Any, batches: Any) -> str | None:
+    """Evaluates held-out rows, prints the counts and writes them; returns what was not learned, if so."""
+    say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
+    reason = None
+    if held is None:
+        reason = "no annotated rows were held out (`igc_held_out`)"
+    elif trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        reason = "the model is sharded; run `peft-igc eval`"
+    elif trainer.state.global_step < trainer.state.max_steps:
+        reason = f"training was interrupted in step {trainer.state.global_step} of {trainer.state.max_steps}"
+    if reason is not None:
+        if trainer.is_world_process_zero():
+            (folder / FILE_NAME).unlink(missing_ok=True)  # of an earlier run
+        say(f"Not evaluated: {reason}.")
+        return None
+    failure = None
+    if trainer.is_world_process_zero():  # the model is whole in each process
+        closing = evaluate_closing(trainer, held, batches)
+        write_closing(closing, folder)
+        say(closing.format())
+        failure = closing.failure()
+    trainer.accelerator.wait_for_everyone()
+    return failure
 
 
 def write_closing(closing: Closing, folder: str | Path) -> None:

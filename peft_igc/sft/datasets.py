@@ -9,6 +9,8 @@ Try it: `pytest tests/sft/test_sft.py -k data`
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,16 @@ from ..data.bigbench import bigbench_test_set
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN
 from ..data.dataset import to_dataset
 from ..data.label_summary import similar_columns
-from ..data.mixture import TOKENS_MIXTURE, Mixture
 from ..data.wording.templates import FEW
 from ..data.wording.wording import TRAINING
+from ..data.writing_rows import covering_rows, has_number, longer_rows
+from ..trainer.config import WritingStage
 from ..tuner.config_values import SIZES
 from .arguments import IGCArguments
 from .sources import with_named_rows
 
 
-__all__ = ["generated_rows", "join", "load_corpora"]
+__all__ = ["generated_rows", "join", "load_corpora", "rows_of_writing"]
 
 # The forms of a dataset, as error messages name them.
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
@@ -37,17 +40,20 @@ FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
 MAX_DIGITS = 6  # of ordinary operands in generated rows, as in the demonstration
 
 
-def generated_rows(arguments: IGCArguments, seed: int, form: str) -> ArithmeticRows:
-    """The stream of the package's own arithmetic, made as for the demonstration of the interface.
+def generated_rows(
+    arguments: IGCArguments, seed: int, form: str, excluded: Sequence[Mapping[str, Any]] | None = None, **changes: Any
+) -> ArithmeticRows:
+    """The stream of the package's own arithmetic.
 
-    No calculation of the demonstrations' test set (`bigbench_test_set(200)`) occurs, except in its one-digit subtasks,
-    which are complete sets.
+    No calculation of `excluded` occurs, except in BIG-bench's one-digit subtasks, which are complete sets.
 
     Args:
         arguments: The parsed arguments. Without a calculator, the rows are those of the calculator that a LoRA is
             compared with.
         seed: Seed of the stream; equal seeds give equal rows.
         form: `CHAT` or `CHAT_PAIR` for messages, any other for plain strings.
+        excluded: Test items. None: `bigbench_test_set(200)`.
+        changes: Arguments of `ArithmeticRows` that differ.
     """
     digits, result = arguments.igc_num_digits, arguments.igc_result_digits
     digits = SIZES[arguments.igc_interface]["num_digits"] if digits is None else digits
@@ -57,22 +63,57 @@ def generated_rows(arguments: IGCArguments, seed: int, form: str) -> ArithmeticR
     if with_tokens:
         options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands
         options["decimals"] = arguments.igc_decimals is not False
+    mixture = arguments.mixture
+    options |= {
+        "max_digits": min(MAX_DIGITS, digits) if most is None else most,
+        "mixture": mixture,
+        # The few phrasings have no everyday ones.
+        "wording": TRAINING if with_tokens or mixture.casual else FEW,
+        "conversational": form in (CHAT, CHAT_PAIR),
+        "distinct": True,
+        "exclude": bigbench_test_set(200) if excluded is None else excluded,
+    }
     return ArithmeticRows(
-        seed,
-        max_digits=min(MAX_DIGITS, digits) if most is None else most,
-        num_digits=digits,
-        result_digits=digits if result is None else result,
-        mixture=TOKENS_MIXTURE if with_tokens else Mixture(bigbench=0.2, negative=0.1),
-        wording=TRAINING if with_tokens else FEW,
-        conversational=form in (CHAT, CHAT_PAIR),
-        distinct=True,
-        exclude=bigbench_test_set(200),
-        **options,
+        seed, num_digits=digits, result_digits=digits if result is None else result, **(options | changes)
     )
 
 
+def rows_of_writing(
+    arguments: IGCArguments,
+    stage: WritingStage,
+    seed: int,
+    rows: Iterable[dict[str, Any]],
+    excluded: Sequence[Mapping[str, Any]] | None,
+) -> list[dict[str, Any]]:
+    """Generated rows with a result for the second stage: the first ones of `rows`, as many with longer numbers, and
+    some that have all leading digits.
+
+    Args:
+        arguments, seed, excluded: As in `generated_rows`.
+        stage: The settings of the stage.
+        rows: Generated rows of the first stage.
+    """
+    half = (stage.rows - stage.covering) // 2
+    found = [row for row in rows if has_number(row["igc_result"])][:half]
+    silent = dict.fromkeys(("none", "overflow", "undefined", "inexact", "unsupported", "look_alikes"), 0.0)
+    by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
+    mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
+    digits = arguments.igc_num_digits or SIZES[arguments.igc_interface]["num_digits"]
+    most = min(stage.max_digits, digits)
+    changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
+    longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
+    lengths = min(longer.result_digits or digits, 2 * most) if stage.equal_lengths else None
+    decimals = arguments.igc_interface == "tokens" and arguments.igc_decimals is not False
+    return [*found, *longer_rows(longer, half, lengths), *covering_rows(stage.covering, seed, decimals)]
+
+
 def load_corpora(
-    script: Any, mixture: Any, training: Any, arguments: IGCArguments, conversational: bool = True
+    script: Any,
+    mixture: Any,
+    training: Any,
+    arguments: IGCArguments,
+    conversational: bool = True,
+    excluded: Sequence[Mapping[str, Any]] | None = None,
 ) -> tuple[Any, Any]:
     """The training set and the test set, which is None unless `eval_strategy` needs one.
 
@@ -83,6 +124,7 @@ def load_corpora(
         arguments: The number and the kind of generated rows, which are added whole, whatever the fractions of the
             mixture.
         conversational: Whether generated rows are messages if there is no other data.
+        excluded: Test items whose calculations generated rows do not have; None: as in `generated_rows`.
 
     Raises:
         FileNotFoundError: A folder does not exist.
@@ -105,7 +147,7 @@ def load_corpora(
                 f"`igc_generated_rows` are prompts and completions, but `{next(iter(parts))}` holds texts. "
                 "Write its rows as prompts and completions, or leave one of them out."
             )
-        rows = generated_rows(arguments, training.seed, form)
+        rows = generated_rows(arguments, training.seed, form, excluded)
         parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
     for name, part in parts.items():
         _check_form(name, part, training.dataset_text_field)

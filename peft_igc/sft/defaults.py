@@ -15,18 +15,18 @@ from typing import Any
 import torch
 import yaml
 
-from ..trainer.precision import computes_bf16
+from ..trainer.precision import computes_bf16, in_bf16
 from ..tuner.config_values import ONLY
 from .arguments import IGCArguments
 
 
 __all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY"]
-__all__ += ["device_arguments", "fill", "given_names"]
+__all__ += ["device_arguments", "fill", "fill_two_stages", "given_names"]
 
 # TRL trains for 3 epochs of batches of 8: with a few hundred rows, some dozens of steps. A new module needs more.
 STEPS = 2000
 WRITING_EVERY = 4  # as in the demonstration: the reading needs more steps, and its own are several times faster
-MUON_RATE = 4e-3  # the best of `benchmarks/cost/optimizers.py`
+MUON_RATE = 4e-3  # the best of four on the embedded base
 BATCH_SIZE = 32
 WARMUP = 0.05  # of the steps; below 1 a fraction (transformers 5.23)
 LONG = 100  # least number of steps with a warm-up
@@ -93,12 +93,10 @@ def fill(
     if not (script.dataset_name or mixture.datasets or "igc_generated_rows" in given):
         arguments.igc_generated_rows = GENERATED_ROWS
     alone = not (arguments.has_lora or arguments.igc_train_base)
-    if "igc_skip_silent_rows" not in given:
-        training.igc_skip_silent_rows = alone
     if not given & {"max_steps", "num_train_epochs"}:
         training.max_steps = STEPS
         reads = alone and one_process and arguments.igc_shortcut != ONLY and training.igc_loss_weight > 0
-        if reads and not given & {"igc_writing_every", "igc_reading_steps"}:
+        if reads and not given & {"igc_writing_every", "igc_writing"}:
             training.igc_writing_every = WRITING_EVERY
         if one_process and not given & _RATES:
             training.igc_muon_learning_rate = MUON_RATE
@@ -107,3 +105,22 @@ def fill(
     # The first step of a warm-up has the rate 0, which would be much of a short trial.
     if training.max_steps >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
         training.warmup_steps = WARMUP
+
+
+def fill_two_stages(training: Any, model: Any, given: set[str]) -> None:
+    """Sets what suits two stages, in place: the dtype of the base in which this device is fast, all of each row, and
+    plain attention on a processor, whose backward pass is faster than that of fused attention on short rows.
+
+    Args:
+        training: The `IGCSFTConfig`.
+        model: TRL's `ModelConfig`.
+        given: Names of the arguments that the user gave.
+    """
+    if training.writing_stage is None:
+        return
+    if "max_length" not in given:
+        training.max_length = None
+    if "dtype" not in given:
+        model.dtype = "bfloat16" if in_bf16(training.device) else "float32"
+    if "attn_implementation" not in given and training.device.type == "cpu":
+        model.attn_implementation = "eager"

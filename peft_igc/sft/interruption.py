@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from ..trainer.checkpoints import last_complete_checkpoint
 
 
-__all__ = ["Interrupted", "how_to_go_on", "stopped_by_a_signal"]
+__all__ = ["Interrupted", "how_to_go_on"]
 
 RESUME = "resume_from_checkpoint"
 
@@ -32,18 +30,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, code: int = 130) -> None:
         super().__init__(message)
         self.code = code
-
-
-def stopped_by_a_signal(trainer: Any) -> bool:
-    """Whether a SIGTERM ended the training after `enable_jit_checkpoint` had saved a checkpoint.
-
-    A run that ends early for another reason, such as early stopping, has reached its end.
-    """
-    if not trainer.args.enable_jit_checkpoint or trainer.state.global_step >= trainer.state.max_steps:
-        return False
-    # `JITCheckpointCallback` (transformers 5.23) is the only one that saves at the step at which it ends the training.
-    folder = Path(trainer.args.output_dir) / f"checkpoint-{trainer.state.global_step}"
-    return trainer.control.should_training_stop and (folder / "trainer_state.json").is_file()
 
 
 def how_to_go_on(argv: Sequence[str], folder: str, processes: int = 1) -> str:

@@ -23,7 +23,7 @@ from trl import DatasetMixtureConfig, ModelConfig, ScriptArguments, TrlParser
 from ..trainer.config import IGCSFTConfig
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import SIZES
-from .arguments import ASSISTANT_HEADER, CONFIDENCE, IGCArguments
+from .arguments import ASSISTANT_HEADER, CONFIDENCE, OF_CONFIG, IGCArguments
 from .defaults import device_arguments, fill
 
 
@@ -195,7 +195,7 @@ class SFTParser(TrlParser):
 
 def _line(action: argparse.Action) -> str:
     """An argument, the default in a run, and the first sentence about it, in one line."""
-    about = (action.help or "").partition("of `IGCConfig`: ")[2] or (action.help or "").partition(". ")[0]
+    about = (action.help or "").partition(OF_CONFIG)[2] or (action.help or "").partition(". ")[0]
     named = f"  --{action.dest:<29} {_default(action):<24} "
     return (named + textwrap.shorten(about.rstrip("."), WIDTH - ABOUT, placeholder=" ...")).rstrip()
 

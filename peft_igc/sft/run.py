@@ -12,39 +12,39 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from accelerate import PartialState
 from accelerate.logging import get_logger
 from peft import LoraConfig, get_peft_model
 from peft.utils import CONFIG_NAME
-from transformers import AutoTokenizer, set_seed
+from transformers import AutoConfig, AutoTokenizer, PrinterCallback, ProgressCallback, set_seed
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..data.columns import COLUMNS, EXPRESSION_COLUMN, supervised_rows
-from ..data.label_summary import similar_columns, summarize
 from ..inference.loading import TINY, find_adapter, find_base
-from ..trainer.config import IGCSFTConfig
+from ..trainer.batches import as_dataset, tokenized
+from ..trainer.checkpoints import ended_by_signal
+from ..trainer.config import IGCSFTConfig, WritingStage
 from ..trainer.labels_only import score_labels_only
-from ..trainer.learning_rates import name_rates
+from ..trainer.progress import Progress
 from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ONLY
 from ..tuner.model import CHILD
 from ..tuner.saving.beside import LOW_RANK
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, check, igc_config
-from .closing import FILE_NAME, evaluate_closing, held_out_batches, learned_nothing, write_closing
+from .closing import close, held_out_batches, learned_nothing
 from .continuation import attach_saved, saved_config
-from .datasets import load_corpora
-from .defaults import device_arguments, fill, given_names
+from .datasets import load_corpora, rows_of_writing
+from .defaults import device_arguments, fill, fill_two_stages, given_names
+from .demonstration import Shown, failed, say
 from .held_out import hold_out
-from .interruption import RESUME, Interrupted, how_to_go_on, stopped_by_a_signal
+from .interruption import RESUME, Interrupted, how_to_go_on
+from .labels import check_annotated, describe
 from .launch import end, has_default, launch, launch_arguments
 from .parser import SFTParser
 
@@ -95,16 +95,23 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     # The same in the processes that are launched, which parse the same command line on the same machine.
     one_process = not (launched or torch.cuda.device_count() > 1 or has_default())
     fill(script_args, training_args, mixture, igc_args, given, one_process)
+    fill_two_stages(training_args, model_args, given)
     return Parsed(tuple(arguments), launched)
 
 
 def main(
-    script_args: Any, training_args: IGCSFTConfig, model_args: Any, dataset_args: Any, igc_args: IGCArguments
+    script_args: Any,
+    training_args: IGCSFTConfig,
+    model_args: Any,
+    dataset_args: Any,
+    igc_args: IGCArguments,
+    people: Mapping[str, Any] | None = None,
 ) -> IGCTrainer:
     """Trains in this process, one of several or the only one, and saves everything in `output_dir`.
 
     Args:
         script_args, training_args, model_args, dataset_args, igc_args: The arguments, as returned by `parse`.
+        people: Further sets of items that a demonstration measures, by name.
 
     Returns:
         The trainer, after everything is saved.
@@ -120,44 +127,110 @@ def main(
     resume = _checkpoint(training_args.resume_from_checkpoint)
     tokenizer = _tokenizer(source, training_args, model_args)
     config = _config(igc_args, model_args, training_args, tokenizer) if igc_args.has_igc else None
-    conversational = tokenizer.chat_template is not None
-    (train, test), held = load_corpora(script_args, dataset_args, training_args, igc_args, conversational), None
     if config is not None:
-        alone = not (script_args.dataset_name or dataset_args.datasets)
-        _check_annotated(train, config, training_args, igc_args)
-        train, held = hold_out(train, test, igc_args, training_args.seed, alone, conversational)
-        _describe(train, config, training_args, igc_args)
-    set_seed(training_args.seed)  # for the adapter's initial weights
+        _check_layer(source, config, model_args)
+    shown = None if config is None else Shown.of(igc_args, config, tokenizer, people)
+    data = _data(config, shown, tokenizer, (script_args, training_args, dataset_args, igc_args))
     model = _base(source, training_args, model_args)
+    set_seed(training_args.seed)  # for the adapter's initial weights
     model = _attach(model, config, training_args, model_args, igc_args)
     trainer = (BaselineTrainer if config is None else IGCTrainer)(
-        model=model, args=training_args, train_dataset=train, eval_dataset=test, processing_class=tokenizer
+        model=model,
+        args=training_args,
+        train_dataset=data.train,
+        eval_dataset=data.test,
+        processing_class=tokenizer,
+        writing_rows=data.writing_rows,
     )
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike
-    name_rates(trainer)
-    batches = None if held is None else held_out_batches(trainer, held)
+    progress = _progress(trainer, igc_args, shown)
+    batches = None if data.held is None else held_out_batches(trainer, data.held)
     trainer.train(resume_from_checkpoint=resume)
-    if stopped_by_a_signal(trainer):
+    if ended_by_signal(trainer):
         end(trainer)
         done = f"Ended by SIGTERM after step {trainer.state.global_step}."
         raise Interrupted(f"{done} Repeat the command with `--{RESUME} true`.", 143)
-    trainer.save_model(training_args.output_dir)
-    if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
-        _save_base(trainer, Path(training_args.output_dir) / "base")
-    trainer.create_model_card(dataset_name=script_args.dataset_name)
-    of_its_own = igc_args.igc_train_base or model_args.model_name_or_path == TINY
-    if config is not None and of_its_own and trainer.is_world_process_zero():
-        # The base trained together with it, or the name of the embedded base instead of its path on this machine.
-        folder = str(Path(training_args.output_dir) / "base")
-        config.base_model_name_or_path = folder if igc_args.igc_train_base else TINY
-        config.save_pretrained(training_args.output_dir)
-    failure = None if config is None else _close(trainer, held, batches)
-    trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args, failure))
+    _save(trainer, config, script_args, model_args, igc_args)
+    if shown is not None:
+        if trainer.is_world_process_zero():
+            shown.finish(trainer, model_args, igc_args, progress)
+    else:
+        failure = None if config is None else close(trainer, data.held, batches)
+        trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args, failure))
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
     return trainer
+
+
+class _Data(NamedTuple):
+    """The rows of a run: of the training, of evaluations, held out for the end, and of a second stage."""
+
+    train: Any
+    test: Any
+    held: Any = None
+    writing_rows: Callable[[WritingStage], list[dict[str, Any]]] | None = None
+
+
+def _data(config: IGCConfig | None, shown: Shown | None, tokenizer: Any, arguments: tuple[Any, ...]) -> _Data:
+    """The rows of a run; generated rows of two stages are tokenized at once. Arguments as `Parsed` has them."""
+    script, training, mixture, igc_args = arguments
+    conversational = tokenizer.chat_template is not None
+    excluded = None if shown is None else shown.measurement.items
+    train, test = load_corpora(script, mixture, training, igc_args, conversational, excluded)
+    if config is None:
+        return _Data(train, test)
+    alone = not (script.dataset_name or mixture.datasets)
+    check_annotated(train, config, training, igc_args)
+    train, held = hold_out(train, test, igc_args, training.seed, alone, conversational)
+    describe(train, config, training, igc_args)
+    if training.writing_stage is None or not (alone and conversational):
+        return _Data(train, test, held)
+    rows = list(train)
+
+    def writing_rows(stage: WritingStage) -> list[dict[str, Any]]:
+        return tokenized(rows_of_writing(igc_args, stage, training.seed, rows, excluded), tokenizer)
+
+    more = [] if shown is None else shown.refusals
+    return _Data(as_dataset(tokenized([*rows, *more], tokenizer)), test, held, writing_rows)
+
+
+def _save(trainer: IGCTrainer, config: IGCConfig | None, script_args: Any, model_args: Any, igc_args: Any) -> None:
+    """Saves the adapter, its card, and a base that was trained with it."""
+    folder = Path(trainer.args.output_dir)
+    trainer.save_model(str(folder))
+    if config is not None and igc_args.igc_train_base and trainer.is_world_process_zero():
+        _save_base(trainer, folder / "base")
+    trainer.create_model_card(dataset_name=script_args.dataset_name)
+    of_its_own = igc_args.igc_train_base or model_args.model_name_or_path == TINY
+    if config is not None and of_its_own and trainer.is_world_process_zero():
+        # The base trained together with it, or the name of the embedded base instead of its path on this machine.
+        config.base_model_name_or_path = str(folder / "base") if igc_args.igc_train_base else TINY
+        config.save_pretrained(str(folder))
+
+
+def _check_layer(source: str, config: IGCConfig, model_args: Any) -> None:
+    """Refuses a layer that a local base does not have, before rows are made and the base is loaded."""
+    if not Path(source).is_dir():
+        return
+    base = AutoConfig.from_pretrained(source, revision=model_args.model_revision)
+    layers = getattr(base.get_text_config(), "num_hidden_layers", None)
+    if layers is not None and config.layer >= layers:
+        raise ValueError(f"`layer={config.layer}` is out of range: the model has {layers} decoder layers.")
+
+
+def _progress(trainer: IGCTrainer, igc_args: IGCArguments, shown: Shown | None) -> Progress | None:
+    """Lines with the losses and the time left, and the time limit, in a demonstration or with `igc_minutes`."""
+    if shown is None and igc_args.igc_minutes is None:
+        return None
+    measure = None if shown is None else lambda: shown.measurement.check(trainer.model, trainer.processing_class)
+    checks = 0 if shown is None else shown.measurement.settings.checks
+    progress = Progress(say, measure, checks=checks, minutes=igc_args.igc_minutes)
+    for other in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(other)
+    trainer.add_callback(progress)
+    return progress
 
 
 def _config(igc_args: IGCArguments, model_args: Any, training_args: Any, tokenizer: Any) -> IGCConfig:
@@ -254,68 +327,6 @@ def _attach(model: Any, config: IGCConfig | None, training_args: Any, model_args
     return model
 
 
-def _check_annotated(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
-    """Refuses training rows that teach a new calculator nothing.
-
-    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or what is beside it.
-    """
-    names = train.column_names
-    if names is None or igc_args.igc_init_from is not None:
-        return
-    if config.shortcut == ONLY or not training_args.igc_loss_weight:  # the reading is not trained on purpose
-        return
-    if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
-        return
-    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
-    cure = f"Probably meant: {', '.join(meant)}; rename the columns." if meant else (
-        "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
-    )
-    raise ValueError(
-        f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
-        f"read nothing. {cure}"
-    )
-
-
-def _describe(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
-    """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
-    state, summary = PartialState(), summarize(train)
-    if summary is not None:  # a stream is not counted
-        state.print(summary.format())
-        for text in summary.warnings(config.operations):
-            logger.warning(text)
-    rates = f"{training_args.calculator_learning_rate:g} for the calculator"
-    if training_args.igc_muon_learning_rate is not None:
-        rates += f" ({training_args.igc_muon_learning_rate:g} for its matrices, by Muon)"
-    if igc_args.has_lora or igc_args.igc_train_base:
-        rates += f", {training_args.learning_rate:g} for the {'LoRA' if igc_args.has_lora else 'base'}"
-    state.print(f"Learning rate: {rates}.")
-
-
-def _close(trainer: IGCTrainer, held: Any, batches: Any) -> str | None:
-    """Evaluates held-out rows, prints the counts and writes them; returns what was not learned, if so."""
-    say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
-    reason = None
-    if held is None:
-        reason = "no annotated rows were held out (`igc_held_out`)"
-    elif trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
-        reason = "the model is sharded; run `peft-igc eval`"
-    elif trainer.state.global_step < trainer.state.max_steps:
-        reason = f"training was interrupted in step {trainer.state.global_step} of {trainer.state.max_steps}"
-    if reason is not None:
-        if trainer.is_world_process_zero():
-            (folder / FILE_NAME).unlink(missing_ok=True)  # of an earlier run
-        say(f"Not evaluated: {reason}.")
-        return None
-    failure = None
-    if trainer.is_world_process_zero():  # the model is whole in each process
-        closing = evaluate_closing(trainer, held, batches)
-        write_closing(closing, folder)
-        say(closing.format())
-        failure = closing.failure()
-    trainer.accelerator.wait_for_everyone()
-    return failure
-
-
 def _save_base(trainer: IGCTrainer, folder: Path) -> None:
     """Saves a trained base without the calculator, and its tokenizer."""
     base = innermost_model(trainer.model)
@@ -340,14 +351,15 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
     there are several GPUs or if `accelerate config` has saved a default, except with `use_cpu`, `igc_writing_every`
-    above 1 and `igc_reading_steps`, which run in one process.
+    above 1 and `igc_writing`, which run in one process.
 
     Args:
         argv: Arguments without the program's name. None: `sys.argv[1:]`.
         prog: The program's name in help texts.
 
     Returns:
-        The exit code: 1 if a process failed, or if the closing evaluation found that nothing was learned.
+        The exit code: 1 if a process failed, the closing evaluation found that nothing was learned, or a
+        demonstration missed a target.
 
     Raises:
         Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
@@ -355,7 +367,7 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     parsed = parse(argv, prog)
     training_args = parsed.arguments[1]
-    alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_reading_steps > 0
+    alone = training_args.use_cpu or training_args.igc_writing_every > 1 or training_args.igc_writing is not None
     try:
         if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
             code = launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
@@ -364,6 +376,9 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
             code = 0
     except KeyboardInterrupt as error:
         raise Interrupted(how_to_go_on(argv, training_args.output_dir), getattr(error, "code", 130)) from error
+    if parsed.arguments[4].igc_demonstration is not None:
+        say(_how_to_try(training_args.output_dir, parsed.arguments[2], parsed.arguments[4], None))
+        return code or int(failed(training_args.output_dir))
     return code or int(learned_nothing(training_args.output_dir))
 
 

@@ -3,11 +3,12 @@
 * `config`, `trainer`: `IGCSFTConfig`, `IGCTrainer` and `BaselineTrainer`; `collator`: batches with operand columns;
   `expression_check`: their expressions compared with the texts.
 * `reading_only`: training steps that end after the reading; `silent_rows`: rows of a step that do.
+* `two_stage`: after such steps alone, the writing, on prompts that are read once; `batches`: rows tokenized at once,
+  batches of rows of similar length; `progress`: lines with losses and the time left.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;
   `precision`: whether bf16 is faster.
-* `number_ends`: what is to be written where a number has ended.
 * `exact_match`: generated answers compared during training; `checkpoints`: which one is complete, all trained weights.
-* `learning_rates`: names of two rates in the log; `learning_curves`: a plot; `model_card`: the record in a card.
+* `learning_curves`: a plot; `model_card`: the record in a card.
 
 Imports `numbers`, `mappings`, `data`, `tuner` and `inference`; outside of the package torch, transformers, trl and
 their dependencies. Start with `trainer`.

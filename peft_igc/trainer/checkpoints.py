@@ -24,7 +24,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 
 
-__all__ = ["TRAINED", "last_complete_checkpoint", "load_trained", "save_trained", "weights_to_save"]
+__all__ = ["TRAINED", "ended_by_signal", "last_complete_checkpoint", "load_trained", "save_trained", "weights_to_save"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,18 @@ def last_complete_checkpoint(folder: str | Path, processes: int = 1) -> str:
         f"`{folder}` has no complete checkpoint to resume from. Begin anew with `train()`, or pass the folder of a "
         "checkpoint as `resume_from_checkpoint`."
     )
+
+
+def ended_by_signal(trainer: Any) -> bool:
+    """Whether a SIGTERM ended the training after `enable_jit_checkpoint` had saved a checkpoint.
+
+    A run that ends early for another reason, such as early stopping, has reached its end.
+    """
+    if not trainer.args.enable_jit_checkpoint or trainer.state.global_step >= trainer.state.max_steps:
+        return False
+    # `JITCheckpointCallback` (transformers 5.23) is the only one that saves at the step at which it ends the training.
+    folder = Path(trainer.args.output_dir) / f"checkpoint-{trainer.state.global_step}"
+    return trainer.control.should_training_stop and (folder / "trainer_state.json").is_file()
 
 
 def _is_complete(path: Path, processes: int) -> bool:

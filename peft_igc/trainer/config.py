@@ -7,15 +7,84 @@ Try it: `pytest tests/trainer/test_trainer.py -k default`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from trl import SFTConfig
 
 
-__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig"]
+__all__ = ["CALCULATOR_RATE", "TRL_RATE", "IGCSFTConfig", "WritingStage", "settings_of"]
+
+Settings = TypeVar("Settings")
 
 TRL_RATE = next(f.default for f in fields(SFTConfig) if f.name == "learning_rate")
 CALCULATOR_RATE = 1e-3  # without any setting
+
+
+def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Settings:
+    """A dataclass from a mapping of some of its fields.
+
+    Args:
+        kind: The dataclass.
+        given: Values by the names of fields, from a YAML file or a JSON string.
+        name: Name of the argument, for the error.
+
+    Raises:
+        ValueError: The mapping is none, has another key, or lacks one that is required.
+    """
+    known = [one.name for one in fields(kind)]  # type: ignore[arg-type]
+    if not isinstance(given, Mapping) or set(given) - set(known):
+        odd = repr(given) if not isinstance(given, Mapping) else ", ".join(sorted(set(given) - set(known)))
+        raise ValueError(f"`{name}` is a mapping of {', '.join(known)}; got {odd}.")
+    try:
+        return kind(**given)
+    except TypeError as error:  # a field without a default
+        raise ValueError(f"`{name}` is incomplete: {error}.") from error
+
+
+@dataclass(frozen=True)
+class WritingStage:
+    """Settings of `igc_writing`, the second of two stages: the writing alone, on prompts that the model reads once.
+
+    Args:
+        steps: Optimizer steps, with a linear warm-up and a cosine to 0.
+        batch_size: Rows per step. A batch keeps its rows, which have similar lengths.
+        rows: Rows with a result, at most. Keys and values of their prompts are kept in memory.
+        learning_rate: Of AdamW.
+        muon_learning_rate: Of Muon, for matrices.
+        weight_decay: Of both.
+        warmup_steps: Steps of the warm-up.
+        covering: Of generated rows: rows whose results have all leading digits in turn.
+        max_digits: Of generated rows: digits of the longest operand in half of the other rows.
+        equal_lengths: Of generated rows: whether results in that half have all lengths equally often.
+        expressions: Of generated rows: fraction of that half with an expression, most of them with decimal places.
+    """
+
+    steps: int
+    batch_size: int = 32
+    rows: int = 2048
+    learning_rate: float = 3e-3
+    muon_learning_rate: float = 1e-2
+    weight_decay: float = 0.1
+    warmup_steps: int = 10
+    covering: int = 0
+    max_digits: int = 20
+    equal_lengths: bool = False
+    expressions: float = 0.4
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "rows"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}={getattr(self, name)}` of `igc_writing` is not at least 1.")
+
+    def shortened(self, part: float) -> WritingStage:
+        """The stage after a reading that had only this part of its steps."""
+        if part >= 1:
+            return self
+        short = {name: math.ceil(part * getattr(self, name)) for name in ("steps", "warmup_steps", "covering")}
+        return replace(self, **short, rows=max(self.batch_size, math.ceil(part * self.rows)))
 
 
 @dataclass
@@ -43,23 +112,18 @@ class IGCSFTConfig(SFTConfig):
             module hardly learns; then `1e-3`.
         igc_muon_learning_rate (`float`, *optional*):
             Learning rate of Muon for the weight matrices of the calculator. All other parameters are trained by
-            AdamW, as they all are with `None`. The reading learns faster with Muon
-            (`benchmarks/cost/optimizers.py`); `4e-3` with a `learning_rate` of `3e-3` was good on the embedded base.
+            AdamW, as they all are with `None`. The reading learns faster with Muon;
+            `4e-3` with a `learning_rate` of `3e-3` was good on the embedded base.
             Not supported for sharded parameters (FSDP, DeepSpeed).
         igc_writing_every (`int`, *optional*, defaults to `1`):
             Compute the language-model loss, which trains the writing, in the first of every `igc_writing_every` steps.
             The other steps end after the reading and run no later layer, so they are several times faster; the reading
             needs more steps than the writing. Requires a single process and operand columns.
-        igc_reading_steps (`int`, *optional*, defaults to `0`):
-            Number of steps at the beginning that train the reading alone and end after it. The writing has the whole
-            schedule of the learning rate in the steps that remain, if the schedule depends on the step alone; a LoRA
-            or base that is trained, too, goes on with the run's. Requires a single process and operand columns.
-
-        igc_skip_silent_rows (`bool`, *optional*, defaults to `False`):
-            Leave out the layers after the calculator's for training rows in which the labels ask it for no result.
-            Where nothing else is trained, their language-model loss has no gradient: weights are the same, and the
-            logged `loss` and token metrics are those of the other rows. Rows without any label of the language model
-            are always left out. Not done in several processes.
+        igc_writing (`dict`, *optional*):
+            Train in two stages: all steps of the run train the reading alone and end after it; then the writing is
+            trained on prompts that the model reads once, with the settings of [`WritingStage`]. Several times faster
+            than whole passes. Requires `max_steps`, a single process, a calculator and nothing else that is trained,
+            and rows in which only the last anchor is followed by labels.
 
         > Parameters that control evaluation and reports
 
@@ -78,6 +142,8 @@ class IGCSFTConfig(SFTConfig):
             `learning_curves.png` in `output_dir`. Requires matplotlib.
     """
 
+    _VALID_DICT_FIELDS = [*SFTConfig._VALID_DICT_FIELDS, "igc_writing"]
+
     igc_loss_weight: float = field(
         default=1.0,
         metadata={"help": "Weight of the reading loss in the training loss. The reading learns from no other loss."},
@@ -94,13 +160,9 @@ class IGCSFTConfig(SFTConfig):
         default=1,
         metadata={"help": "Train the writing in the first of every N steps, and only the reading in the others."},
     )
-    igc_reading_steps: int = field(
-        default=0,
-        metadata={"help": "Number of steps at the beginning that train the reading alone."},
-    )
-    igc_skip_silent_rows: bool = field(
-        default=False,
-        metadata={"help": "Run no later layers for training rows with nothing to write, if nothing else is trained."},
+    igc_writing: dict[str, Any] | str | None = field(
+        default=None,
+        metadata={"help": "Settings of a second stage that trains the writing alone; all steps train the reading."},
     )
     igc_exact_match: int = field(
         default=0,
@@ -120,7 +182,6 @@ class IGCSFTConfig(SFTConfig):
         # `max_steps` is compared when training begins: with epochs, the number of steps is not known before.
         for name, least in (
             ("igc_writing_every", 1),
-            ("igc_reading_steps", 0),
             ("igc_exact_match", 0),
             ("igc_exact_match_tokens", 1),
         ):
@@ -134,6 +195,18 @@ class IGCSFTConfig(SFTConfig):
         ):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"`{name}={getattr(self, name)}` is not above 0. Leave it out {without}.")
+
+        if self.writing_stage is not None and self.igc_writing_every > 1:
+            raise ValueError(
+                "`igc_writing_every` and `igc_writing` are two ways to train the writing. Leave one of them out."
+            )
+        if self.writing_stage is not None and self.max_steps <= 0:
+            raise ValueError("`igc_writing` needs the number of steps that train the reading. Set `max_steps`.")
+
+    @property
+    def writing_stage(self) -> WritingStage | None:
+        """The settings of `igc_writing`."""
+        return None if self.igc_writing is None else settings_of(WritingStage, self.igc_writing, "igc_writing")  # type: ignore[arg-type]
 
     @property
     def calculator_learning_rate(self) -> float:

@@ -2,7 +2,7 @@
 
 In: a model with a trainable calculator, an `IGCSFTConfig`. Out: an optimizer of all its trainable parameters. The
 reading has to learn a representation of about a thousand number tokens. Muon's update has the same size in all
-directions of a matrix, and needs fewer steps for that (`benchmarks/cost/optimizers.py`). As Muon's authors recommend,
+directions of a matrix, and needs fewer steps for that. As Muon's authors recommend,
 AdamW trains embeddings, biases, norms and classifiers; it also trains all parameters outside the calculator. Sharded
 parameters (FSDP, DeepSpeed) are not supported, because Muon needs whole matrices.
 
@@ -26,8 +26,6 @@ from .precision import in_bf16
 
 # Modules and parameters of the calculator that are two-dimensional, but embeddings or classifiers.
 NOT_MATRICES = ("distance", "offset", "digit", "sign", "slots", "place", "digit_head", "sign_head", "operator_head")
-
-LATE = "igc_late"  # marks groups of parameters that are first trained behind `igc_reading_steps`
 
 _BASE: Any = getattr(torch.optim, "Muon", torch.optim.Optimizer)  # torch has it since 2.9; `MuonAdamW` says so
 
@@ -101,7 +99,6 @@ class MuonAdamW(torch.optim.Optimizer):
         eps: Epsilon of AdamW.
         weight_decay: Weight decay of Muon.
         momentum: Momentum of Muon.
-        late: The `id` of parameters that get groups of their own, marked `LATE`.
         resting: Lists of parameters of either optimizer. A list is not updated in a step in which all its gradients
             are zero. A batch without operands gives the reading such gradients, and its momentum would move it anyway,
             with Muon even by a whole step.
@@ -121,7 +118,6 @@ class MuonAdamW(torch.optim.Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         momentum: float = 0.95,
-        late: Collection[int] = (),
         resting: Sequence[Sequence[nn.Parameter]] = (),
     ) -> None:
         if not hasattr(torch.optim, "Muon"):
@@ -133,8 +129,6 @@ class MuonAdamW(torch.optim.Optimizer):
         self.parts: list[torch.optim.Optimizer] = [muon]
         if others:
             self.parts.append(torch.optim.AdamW(others, lr=lr, betas=betas, eps=eps))
-        for part in self.parts:
-            _set_groups(part, late, **{LATE: True})
         self.resting = resting
         # No defaults are needed: the groups already have those of their optimizers, and are shared, not copied.
         super().__init__([group for part in self.parts for group in part.param_groups], {})
@@ -224,8 +218,6 @@ def calculator_rate(args: Any) -> float:
 def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args: Any) -> None:
     """Gives the calculator its own learning rate in an optimizer that has just been made with `args.learning_rate`.
 
-    The writing gets groups of its own, marked `LATE`, if `args.igc_reading_steps` come before it.
-
     Args:
         optimizer: The optimizer, before its first step and before it has a scheduler.
         model: The model that it trains.
@@ -234,15 +226,6 @@ def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args
     rate, own = calculator_rate(args), _own(model)
     if rate != args.learning_rate:  # else the groups stay as they are, which resuming from older checkpoints needs
         _set_groups(optimizer, own, lr=rate)
-    _set_groups(optimizer, _late(model, args), **{LATE: True})
-
-
-def _late(model: nn.Module, args: Any) -> set[int]:
-    """The `id` of the parameters of the writing, if steps that train the reading alone come before it."""
-    if not getattr(args, "igc_reading_steps", 0):
-        return set()
-    mappings = [m for one in _calculators(model) for m in one.igc_output_mapping.values()]
-    return {id(p) for mapping in mappings for p in mapping.parameters() if p.requires_grad}
 
 
 def _set_groups(optimizer: torch.optim.Optimizer, chosen: Collection[int], **values: Any) -> None:
@@ -301,6 +284,5 @@ def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
         betas=(args.adam_beta1, args.adam_beta2),
         eps=args.adam_epsilon,
         weight_decay=args.weight_decay,
-        late=_late(model, args),
         resting=calculator_mappings(model),
     )

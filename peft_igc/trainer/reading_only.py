@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from peft import PeftModel
-from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
@@ -20,23 +19,13 @@ from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.config_values import ONLY
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
-from .optimizer import LATE
 
 
-__all__ = [
-    "Recorder",
-    "check_reading_alone",
-    "check_writing_comes",
-    "read_alone",
-    "reads_alone",
-    "start_late",
-    "writing_trains",
-]
+__all__ = ["Recorder", "check_reading_alone", "read_alone", "reads_alone"]
 
 # The options with steps that train only the reading, and the value of each without such steps.
-_OPTIONS = {"igc_writing_every": 1, "igc_reading_steps": 0}
+_OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
 
 
 def reads_alone(args: Any, step: int) -> bool:
@@ -46,66 +35,7 @@ def reads_alone(args: Any, step: int) -> bool:
         args: An `IGCSFTConfig`, or other training arguments, with which no step does.
         step: Index of the step, counted from 0.
     """
-    return step < getattr(args, "igc_reading_steps", 0) or bool(step % getattr(args, "igc_writing_every", 1))
-
-
-def check_writing_comes(args: Any, steps: int) -> None:
-    """Refuses a run in which no step trains the writing.
-
-    Args:
-        args: An `IGCSFTConfig`.
-        steps: Number of steps planned, or 0 outside of training.
-
-    Raises:
-        ValueError: `igc_reading_steps` leaves no step for the writing.
-    """
-    reading, first = args.igc_reading_steps, _first_writing(args)
-    if 0 < steps <= first:
-        raise ValueError(
-            f"`igc_reading_steps={reading}` leaves none of the {steps} planned steps for the writing, which is first "
-            f"trained in step {first + 1}. Train for more steps or epochs, or set `igc_reading_steps` lower."
-        )
-
-
-def start_late(schedule: Any, args: Any, steps: int) -> float:
-    """Gives the writing the whole schedule of the learning rate in the steps that train it.
-
-    Otherwise a cosine has nearly ended when the writing begins, and it learns nothing.
-
-    Args:
-        schedule: A scheduler whose optimizer has groups that are marked `LATE`. Only a `LambdaLR` is changed.
-        args: An `IGCSFTConfig`, or other training arguments, with which nothing changes.
-        steps: Number of steps planned.
-
-    Returns:
-        The part of the highest rate that is left for other weights in the first step that trains the writing. 1.0
-        where nothing was changed.
-    """
-    scales = getattr(schedule, "lr_lambdas", [])
-    first = _first_writing(args) if scales else 0
-    if not 0 < first < steps:
-        return 1.0
-    whole = scales[0]
-
-    def late(step: int) -> float:
-        return whole((step - first) * steps // (steps - first)) if step >= first else 0.0
-
-    for index, group in enumerate(schedule.optimizer.param_groups):
-        if group.get(LATE):
-            scales[index] = late
-    return float(whole(first))
-
-
-def _first_writing(args: Any) -> int:
-    """Index of the first step behind `igc_reading_steps` that trains the writing, counted from 0."""
-    every = getattr(args, "igc_writing_every", 1)
-    return -(-getattr(args, "igc_reading_steps", 0) // every) * every
-
-
-def writing_trains(model: nn.Module) -> bool:
-    """Whether a weight of the writing is trained: it may be frozen, for a run that trains the reading alone."""
-    layers = (module for module in model.modules() if isinstance(module, IGCLayer))
-    return any(p.requires_grad for layer in layers for p in layer.igc_output_mapping.parameters())
+    return getattr(args, "igc_writing", None) is not None or bool(step % getattr(args, "igc_writing_every", 1))
 
 
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
@@ -151,15 +81,14 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
     # The pass ends by an exception, which a wrapper does not expect: DDP would not average the gradients any more.
     if not isinstance(model, PeftModel | PreTrainedModel):
         raise ValueError(
-            "`igc_writing_every` above 1 and `igc_reading_steps` end forward passes early, which is not supported for "
-            f"a model wrapped in `{type(model).__name__}`. Set `igc_writing_every=1` and `igc_reading_steps=0`, or "
-            "train in one process."
+            "`igc_writing_every` above 1 and `igc_writing` end forward passes early, which is not supported for a "
+            f"model wrapped in `{type(model).__name__}`. Leave both out, or train in one process."
         )
     config = active_config(model)
     if config is not None and config.shortcut == ONLY:
         raise ValueError(
-            "`igc_writing_every` above 1 and `igc_reading_steps` train the reading by its own loss, but with "
-            '`shortcut="only"` there is none. Set `igc_writing_every=1` and `igc_reading_steps=0`.'
+            "`igc_writing_every` above 1 and `igc_writing` train the reading by its own loss, but with "
+            '`shortcut="only"` there is none. Leave both out.'
         )
     # No labels: there is no language-model loss, and the anchors are given.
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
@@ -169,7 +98,7 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
     except ReadingDone as done:
         return done.report
     raise ValueError(
-        "No IGC adapter is active, so nothing was read. Set `igc_writing_every=1` and `igc_reading_steps=0`."
+        "No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out."
     )
 
 

@@ -32,17 +32,16 @@ def only_calculators_train(model: nn.Module) -> bool:
     return all(id(p) in own for p in model.parameters() if p.requires_grad)
 
 
-def silent_rows(inputs: Mapping[str, torch.Tensor], config: IGCConfig, with_labels: bool) -> torch.Tensor:
+def silent_rows(inputs: Mapping[str, torch.Tensor], config: IGCConfig) -> torch.Tensor:
     """The rows whose language-model loss gives the calculator no gradient, [B] bool.
 
     Args:
         inputs: A batch with `labels` [B, T], `igc_anchors`, `igc_operator` and `igc_result_status`, all [B, A].
         config: The config of the adapter that is trained.
-        with_labels: Whether rows with labels of the language model count: their loss has no gradient, but a value.
     """
     silent: torch.Tensor = (inputs["labels"][:, 1:] == IGNORE).all(1)  # [B]
     # A shortcut writes after every anchor. Without teacher forcing a calculation may be read where none is asked.
-    if with_labels and config.shortcut is None and config.teacher_forcing:
+    if config.shortcut is None and config.teacher_forcing:
         known = inputs["igc_operator"] != IGNORE  # [B, A]; what is not supervised may be written
         refused = known & (inputs["igc_result_status"] != int(Status.OK))
         silent = silent | (refused | (inputs["igc_anchors"] < 0)).all(1)

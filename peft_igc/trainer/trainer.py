@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,31 +40,24 @@ from ..tuner.config_values import ONLY
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
-from .checkpoints import last_complete_checkpoint, load_trained, save_trained, weights_to_save
+from .batches import Lots
+from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, weights_to_save
 from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
-from .config import IGCSFTConfig
+from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
 from .labels_only import score_labels_only
 from .learning_curves import FILE_NAME, draw_curves
 from .model_card import annotated_rows, training_record, write_sections
-from .optimizer import calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
-from .reading_only import (
-    Recorder,
-    check_reading_alone,
-    check_writing_comes,
-    read_alone,
-    reads_alone,
-    start_late,
-    writing_trains,
-)
+from .optimizer import MuonAdamW, calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
+from .progress import Progress
+from .reading_only import Recorder, check_reading_alone, read_alone, reads_alone
 from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
+from .two_stage import Batch, train_writing, training_only, writable
 
 
 __all__ = ["BaselineTrainer", "IGCSFTConfig", "IGCTrainer"]
 
 logger = get_logger(__name__)
-
-_LOW = 0.25  # of the highest learning rate: 100 steps with less taught the writing nothing on SmolLM2-135M-Instruct
 
 
 class IGCTrainer(SFTTrainer):
@@ -90,6 +84,9 @@ class IGCTrainer(SFTTrainer):
             As in [`~trl.SFTTrainer`].
         data_collator, train_dataset, eval_dataset, processing_class, kwargs:
             As in [`~trl.SFTTrainer`]. A custom collator has to make the `igc_*` tensors itself.
+        writing_rows (`Callable`, *optional*):
+            With `igc_writing`, returns the tokenized rows of the second stage, given its settings. `None`: rows of the
+            training set that have a result.
 
     Raises:
         ValueError: The model has no active IGC adapter; rows would be packed; operand columns of a row are faulty; or
@@ -114,8 +111,10 @@ class IGCTrainer(SFTTrainer):
         train_dataset: Any = None,
         eval_dataset: Any = None,
         processing_class: Any = None,
+        writing_rows: Callable[[WritingStage], Iterable[dict[str, Any]]] | None = None,
         **kwargs: Any,
     ) -> None:
+        self._writing_rows = writing_rows
         # TRL (1.16) prepares the datasets in its `__init__`, before `self.model` exists, so `_prepare_dataset` needs
         # the config now. With `peft_config`, TRL attaches the adapter there.
         peft_config = kwargs.get("peft_config")
@@ -267,18 +266,29 @@ class IGCTrainer(SFTTrainer):
         self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
         return self.optimizer
 
-    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        """As the parent's; that of the writing begins behind `igc_reading_steps`."""
-        is_new = self.lr_scheduler is None
-        schedule = super().create_scheduler(num_training_steps, optimizer)
-        left = start_late(schedule, self.args, num_training_steps) if is_new else 1.0
-        if left < _LOW and not only_calculators_train(self.model):
-            logger.warning(
-                f"Other weights than the calculator's are trained, too, and have {left:.0%} of their learning rate "
-                f"left behind `igc_reading_steps={self.args.igc_reading_steps}`. If no reading step trains them, set "
-                "it lower, or `igc_writing_every` instead."
-            )
-        return schedule
+    def _get_learning_rate(self) -> float:
+        """As the parent's, which is that of the first group of parameters: with Muon, AdamW's is logged under this
+        name, as the argument is called, and Muon's as `learning_rate_muon`."""
+        rate: float = super()._get_learning_rate()
+        made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
+        if isinstance(made, MuonAdamW) and len(made.parts) > 1:
+            muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in made.parts)
+            self._metrics["train"]["learning_rate_muon"] = [rate]
+            rate *= adamw / muon  # a schedule multiplies both by the same factor
+        return rate
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        """As the parent's, but of two stages the first has rows of similar length in a batch."""
+        dataset = self.train_dataset if train_dataset is None else train_dataset
+        if self._stage is None or not hasattr(dataset, "__len__") or "input_ids" not in dataset.column_names:
+            return super()._get_train_sampler(train_dataset)
+        lengths, batches = map(len, dataset["input_ids"]), self.args.max_steps * self.args.gradient_accumulation_steps
+        return Lots(list(lengths), self._train_batch_size, batches, self.args.seed)
+
+    @property
+    def _stage(self) -> WritingStage | None:
+        """The settings of a second stage; `args` may be other training arguments than `IGCSFTConfig`."""
+        return getattr(self.args, "writing_stage", None)
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[list[Any], Any]:
         """As the parent's, and counts the supervised steps of the accumulation window on all ranks."""
@@ -307,8 +317,6 @@ class IGCTrainer(SFTTrainer):
                 check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if alone:
-            if writing_trains(self.model):
-                check_writing_comes(self.args, self.state.max_steps)
             report = read_alone(model, inputs)
             # There is no output without the later layers. The parent's token metrics miss this step.
             self._log_reading(report, written=False)
@@ -367,8 +375,7 @@ class IGCTrainer(SFTTrainer):
         config = active_config(self.model)
         if config is None or config.shortcut == ONLY:
             return inputs, None
-        skip = getattr(self.args, "igc_skip_silent_rows", False)
-        return split(inputs, silent_rows(inputs, config, skip))
+        return split(inputs, silent_rows(inputs, config))
 
     def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
         """The reading loss of a batch, weighted and normalized, as it is added to the loss."""
@@ -435,15 +442,51 @@ class IGCTrainer(SFTTrainer):
             self._metrics["eval"][f"{self._igc_eval_set}exact_match{key}"] = [value]
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """As the parent's, but `True` resumes from the last complete checkpoint. Plots the curves at the end."""
+        """As the parent's, but `True` resumes from the last complete checkpoint. With `igc_writing`, the second stage
+        follows, which begins anew when a run is resumed. Plots the curves at the end."""
         self._igc_kept_step = None
         self._refuse_frozen()
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
+        if self._stage is not None:
+            if not only_calculators_train(self.model):
+                raise ValueError(
+                    "`igc_writing` trains the calculator alone, but other weights are trainable, too. Leave it out, "
+                    "or freeze them."
+                )
+            training_only(self.model, "igc_input_mapping")
         result = super().train(resume_from_checkpoint, *args, **kwargs)
+        if self._stage is not None and not ended_by_signal(self):
+            self.train_writing(self._stage.shortened(self.state.global_step / self.args.max_steps))
         if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
             draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
         return result
+
+    def train_writing(self, stage: WritingStage) -> None:
+        """The second of two stages, which `train` runs after its steps.
+
+        Args:
+            stage: Its settings. If the first stage ended early, they are shortened in proportion.
+
+        Raises:
+            ValueError: No row has a result after its last anchor.
+        """
+        assert self._igc_config is not None
+        rows = self.train_dataset if self._writing_rows is None else self._writing_rows(stage)
+        found = writable(rows, self._igc_config, stage.rows)
+        progress = [one for one in self.callback_handler.callbacks if isinstance(one, Progress)]
+        for one in progress:
+            one.begin_writing(self.state.global_step)
+        train_writing(self, found, stage)
+        for one in progress:
+            one.on_train_end(self.args, self.state, self.control)
+        if self.args.eval_strategy != "no":
+            self.evaluate()
+
+    def writing_loss(self, batch: Batch, output: Any) -> torch.Tensor:
+        """The loss of a step of the second stage, given its batch and the model's output: that of its labels."""
+        loss: torch.Tensor = output.loss
+        return loss
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """As the parent's, which only loads adapters, and with all other trained weights."""

@@ -22,10 +22,10 @@ from benchmarks.methods import items as method_items
 from benchmarks.methods import measures as method_measures
 from benchmarks.methods import training as method_training
 from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
-from peft_igc.demo.batches import tokenized
 from peft_igc.inference import loading
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.inference.evaluation import generate_answers
+from peft_igc.trainer.batches import tokenized
 
 
 KINDS = method_training.KINDS

@@ -13,8 +13,8 @@ from benchmarks.accuracy.gsm8k_sites import _end, drawn_sites, exchanged, read_s
 from peft_igc import IGCConfig, assistant_header, tiny_base
 from peft_igc.annotation import convert
 from peft_igc.data.worked_solutions import WorkedSolutions
-from peft_igc.demo.writing import after_prompts, training_only
 from peft_igc.inference.loading import TINY_ADAPTER_FOLDER, load_adapter
+from peft_igc.trainer.two_stage import after_prompts, training_only
 from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.config_values import ANCHOR_FIELDS
 from peft_igc.tuner.saving.companions import active_adapters

@@ -15,13 +15,12 @@ import torch
 from peft import LoraConfig, get_peft_model
 from tiny_training import WARNINGS
 
+from benchmarks.common.small_trainings import SETTINGS, demo_config, training_rows
 from benchmarks.harm import harm
 from benchmarks.harm import texts as harm_texts
 from benchmarks.harm.prose import EVERYDAY
 from benchmarks.harm.texts import ABOUT, KINDS, NUMBERS, PROSE, Text
 from peft_igc import tiny_base
-from peft_igc.demo.run import demo_config, training_rows
-from peft_igc.demo.settings import SETTINGS
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.tuner.steps import Step
 

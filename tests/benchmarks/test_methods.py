@@ -14,6 +14,7 @@ from benchmark_questions import QUESTIONS, item, row
 from tiny_training import WARNINGS
 
 from benchmarks.common import answer_loop
+from benchmarks.common.small_trainings import demo_config
 from benchmarks.methods import gates as method_gates
 from benchmarks.methods import items as method_items
 from benchmarks.methods import measures as method_measures
@@ -22,7 +23,6 @@ from benchmarks.methods import probes as method_probes
 from benchmarks.methods import training as method_training
 from benchmarks.methods.tool_use import RESTATED
 from peft_igc.data.bigbench import OPERATION_NAMES
-from peft_igc.demo.run import demo_config
 from peft_igc.inference import loading
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.numbers.calculator import evaluate_exactly

@@ -1,23 +1,9 @@
-"""Promises of the benchmark on a real model: settings are changed by name, the requests are those that were hashed."""
+"""Promises of the benchmark on a real model: the requests are those that were hashed."""
 
 import pytest
 
-from benchmarks.accuracy.real_model import changed, plain_requests
+from benchmarks.accuracy.real_model import plain_requests
 from benchmarks.tables import real_model
-from peft_igc.demo.settings import LANGUAGE_MODEL
-
-
-def test_settings_are_changed_by_name_at_any_depth():
-    found = changed(LANGUAGE_MODEL, ["reading.layer=8", "per_group=5", "reading.writing.steps=3"])
-    assert (found.reading.layer, found.per_group, found.reading.writing.steps) == (8, 5, 3)
-    assert found.reading.writing.rows == LANGUAGE_MODEL.reading.writing.rows
-    assert found.per_set == LANGUAGE_MODEL.per_set
-
-
-@pytest.mark.parametrize("change", ["per_groups=5", "reading.depth=1", "per_group"])
-def test_a_setting_that_does_not_exist_is_refused(change):
-    with pytest.raises(ValueError, match="is no NAME=VALUE of"):
-        changed(LANGUAGE_MODEL, [change])
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ import torch
 from peft import get_peft_model
 
 from peft_igc import IGCConfig, tiny_base
-from peft_igc.demo.harm import harm
-from peft_igc.demo.settings import LANGUAGE_MODELS
-from peft_igc.demo.text_sets import calibration_texts, generated_sets, judge, read
+from peft_igc.demo.text_sets import calibration_texts, generated_sets, harm, judge, read
 
 
 def test_sets_have_their_sizes_and_their_targets():
-    reading = LANGUAGE_MODELS["tokens"].reading
+    reading = IGCConfig.from_tokenizer(tiny_base()[1])
     sets = generated_sets(2, 5, 0, reading)
     assert [len(items) for items in sets.values()] == [40, 5, 5, 10]
     assert all(item["target"] is None for item in sets["held_out_silent"])
@@ -25,7 +23,7 @@ def test_sets_have_their_sizes_and_their_targets():
 
 
 def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
-    reading = LANGUAGE_MODELS["hidden"].reading
+    reading = IGCConfig(num_digits=5, result_digits=10)
     sets = generated_sets(2, 40, 0, reading)
     assert sets["six_to_twenty_digits"] is None
     longest = max(len(n.lstrip("-")) for item in sets["held_out_phrasings"] for n in item["igc_operands"])
@@ -33,7 +31,7 @@ def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
 
 
 def test_a_result_with_more_digits_than_an_operand_is_a_number():
-    reading = LANGUAGE_MODELS["hidden"].reading
+    reading = IGCConfig(num_digits=5, result_digits=10)
     config = IGCConfig(layer=1, num_digits=reading.num_digits, result_digits=reading.result_digits)
     asked = [*generated_sets(2, 40, 0, reading)["held_out_phrasings"], *calibration_texts(40, config)[:40]]
     assert all(re.fullmatch("-?[0-9]+", item["target"]) for item in asked)
@@ -41,7 +39,7 @@ def test_a_result_with_more_digits_than_an_operand_is_a_number():
 
 
 def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
-    reading = LANGUAGE_MODELS["tokens"].reading
+    reading = IGCConfig.from_tokenizer(tiny_base()[1])
     tokenizer = tiny_base()[1]
     two, eight = (
         calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most, decimals=most > 2))

@@ -85,16 +85,6 @@ def test_a_lora_has_its_own_rate_and_the_calculator_beside_it_too(tmp_path):
     assert (training.learning_rate, training.calculator_learning_rate) == (defaults.LORA_RATE, 3e-3)
 
 
-def test_rows_with_nothing_to_write_are_skipped_where_nothing_else_is_trained(tmp_path):
-    for line, skips in (
-        ([], True),
-        (["--igc_adapter", "igc+lora"], False),
-        (["--igc_train_base"], False),
-        (["--igc_skip_silent_rows", "false"], False),
-    ):
-        assert parsed(tmp_path, *line)[1].igc_skip_silent_rows == skips
-
-
 def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
     for adapter, rate in (("lora", defaults.LORA_RATE), ("none", 2e-5)):
         _, training, _, _, igc = parsed(tmp_path, "--igc_adapter", adapter)

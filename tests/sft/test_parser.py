@@ -158,7 +158,7 @@ def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
     found = entries(page)
     for name in ("igc_confidence", "per_device_train_batch_size", "learning_rate", "max_steps", "warmup_steps"):
         assert f"(default: {used[name]})" in found[name]
-    for name in ("igc_muon_learning_rate", "igc_writing_every", "igc_generated_rows", "igc_skip_silent_rows"):
+    for name in ("igc_muon_learning_rate", "igc_writing_every", "igc_generated_rows"):
         assert f"(default: {used[name]})" in found[name]
 
 

@@ -137,8 +137,8 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
             "`igc_writing_every` is given, but `igc_adapter=lora`",
         ),
         (
-            ["--igc_adapter", "lora", "--igc_reading_steps", "1"],
-            "`igc_reading_steps` is given, but `igc_adapter=lora`",
+            ["--igc_adapter", "lora", "--igc_writing", '{"steps": 1}'],
+            "`igc_writing` is given, but `igc_adapter=lora`",
         ),
         (["--igc_adapter", "none", "--igc_loss_weight", "2"], "`igc_loss_weight` is given, but `igc_adapter=none`"),
         (["--igc_adapter", "none", "--no_igc_curves"], "`igc_curves` is given, but `igc_adapter=none`"),
@@ -232,6 +232,7 @@ def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
 def load(script=None, mixture=None, igc=None, **training):
     """The sets, without the names of their rows (`test_sources.py`)."""
     options = {"eval_strategy": "no", "seed": 0, "assistant_only_loss": False, "dataset_text_field": "text"} | training
+    options["writing_stage"] = None
     loaded = load_corpora(
         script or ScriptArguments(),
         mixture or DatasetMixtureConfig(),
@@ -689,7 +690,7 @@ def test_launch_happens_by_itself_where_there_are_several_gpus_or_a_default(laun
     assert len(launched) == 2
 
 
-@pytest.mark.parametrize("alone", [["--igc_writing_every", "2"], ["--igc_reading_steps", "1"], []])
+@pytest.mark.parametrize("alone", [["--igc_writing_every", "2"], ["--igc_writing", '{"steps": 1}'], []])
 def test_launch_does_not_happen_by_itself_where_one_process_is_wanted(launched, tmp_path, monkeypatch, alone):
     calls = []
     monkeypatch.setattr(sft, "main", lambda *parsed: calls.append(parsed))

@@ -155,7 +155,7 @@ def test_a_model_in_pieces_is_refused(tmp_path, how):
 
 @pytest.mark.parametrize(
     ("name", "value", "least"),
-    [("igc_exact_match", -1, 0), ("igc_exact_match_tokens", 0, 1), ("igc_reading_steps", -1, 0)],
+    [("igc_exact_match", -1, 0), ("igc_exact_match_tokens", 0, 1)],
 )
 def test_numbers_out_of_range_are_refused(tmp_path, name, value, least):
     with pytest.raises(ValueError, match=f"`{name}={value}` is not at least {least}"):

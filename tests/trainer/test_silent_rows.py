@@ -10,6 +10,7 @@ from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, tokeni
 from peft_igc import IGCConfig
 from peft_igc.numbers.calculator import Status
 from peft_igc.trainer.silent_rows import only_calculators_train, silent_rows, split
+from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Writing
 
@@ -27,7 +28,6 @@ def batch_of(made):
 
 
 OK, NONE = int(Status.OK), int(Status.NONE)
-SKIP = {"igc_skip_silent_rows": True}
 
 
 def token_interface():
@@ -58,10 +58,9 @@ def test_a_row_is_silent_without_a_label_or_if_all_its_anchors_are_refused():
         "igc_operator": torch.tensor([[0, -100], [0, -100], [4, 4], [4, 0], [-100, -100], [-100, -100]]),
         "igc_result_status": torch.tensor([[OK, NONE]] * 2 + [[NONE, NONE], [NONE, OK]] + [[NONE, NONE]] * 2),
     }
-    assert silent_rows(inputs, small_config(), False).tolist() == [False, True, False, False, False, False]
-    assert silent_rows(inputs, small_config(), True).tolist() == [False, True, True, False, False, True]
+    assert silent_rows(inputs, small_config()).tolist() == [False, True, True, False, False, True]
     for written in ({"teacher_forcing": False}, {"shortcut": "beside"}):
-        assert silent_rows(inputs, small_config(**written), True).tolist()[2:] == [False] * 4
+        assert silent_rows(inputs, small_config(**written)).tolist()[2:] == [False] * 4
 
 
 def test_parts_hold_their_rows_without_padding_that_all_of_them_have():
@@ -137,7 +136,7 @@ def test_rows_without_labels_leave_loss_and_gradients_as_they_are(tmp_path, monk
 
 @pytest.mark.parametrize("interface", MODELS)
 def test_refusals_are_skipped_with_the_same_gradients_and_a_loss_of_the_other_rows(tmp_path, monkeypatch, interface):
-    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8, **SKIP, **MODELS[interface]())
+    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8, **MODELS[interface]())
     batch = batch_of(made)
     found = gradients(made, batch)
     refused = batch["igc_operator"][:, 0] == 4
@@ -151,7 +150,7 @@ def test_refusals_are_skipped_with_the_same_gradients_and_a_loss_of_the_other_ro
 
 
 def test_a_batch_of_refusals_alone_leaves_zero_gradients_as_a_whole_pass_does(tmp_path, monkeypatch):
-    made = trainer(tmp_path, mixed(24)[1::3], per_device_train_batch_size=8, **SKIP)
+    made = trainer(tmp_path, mixed(24)[1::3], per_device_train_batch_size=8)
     batch = batch_of(made)
     found = gradients(made, batch)
     assert passes(made, batch) == []
@@ -162,7 +161,7 @@ def test_a_batch_of_refusals_alone_leaves_zero_gradients_as_a_whole_pass_does(tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 2}])
-def test_a_run_ends_with_the_same_weights(tmp_path, options):
+def test_a_run_ends_with_the_same_weights(tmp_path, monkeypatch, options):
     # With AdamW: Muon enlarges the smallest directions of a gradient, which are rounding errors in such a small model.
     def weights(**more):
         options = {"max_steps": 4, "weight_decay": 0.1, **more}
@@ -170,7 +169,9 @@ def test_a_run_ends_with_the_same_weights(tmp_path, options):
         made.train()
         return dict(made.model.named_parameters()), made.state.log_history
 
-    (found, logs), (full, full_logs) = weights(**options, **SKIP), weights(**options)
+    found, logs = weights(**options)
+    monkeypatch.setattr(IGCTrainer, "_parts", lambda self, model, inputs, *more: (inputs, None))
+    full, full_logs = weights(**options)
     for name, value in full.items():
         said = {"msg": lambda text, name=name: f"{name}: {text}"}
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=2e-5, **said)
@@ -191,9 +192,9 @@ def passes(made, batch):
 
 
 def test_nothing_is_written_in_the_rows_that_are_skipped(tmp_path):
-    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8, **SKIP)
+    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8)
     batch = batch_of(made)
-    silent = silent_rows(batch, small_config(), True)
+    silent = silent_rows(batch, small_config())
     events = []
     with observing(events.append):
         made.model.train()(**{name: x for name, x in batch.items() if name != "labels"})
@@ -207,19 +208,18 @@ CASES = {
     "a LoRA beside it": ({}, lambda: beside_lora("adder")),
     "teacher forcing off": ({}, lambda: igc_model(teacher_forcing=False)),
     "a shortcut": ({}, lambda: igc_model(shortcut="beside")),
-    "not asked for": ({"igc_skip_silent_rows": False}, igc_model),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_all_rows_run_where_their_loss_may_teach_something(tmp_path, case):
     options, model = CASES[case]
-    made = trainer(tmp_path, mixed(), model(), per_device_train_batch_size=8, **{**SKIP, **options})
+    made = trainer(tmp_path, mixed(), model(), per_device_train_batch_size=8, **options)
     assert len(passes(made, batch_of(made))) == 8
 
 
 def test_all_rows_run_in_an_evaluation_and_where_losses_are_means(tmp_path):
-    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8, **SKIP)
+    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8)
     batch, model = batch_of(made), made.model
     for training, returned, items in ((False, False, 40), (True, True, 40), (True, False, None)):
         model.train(training)

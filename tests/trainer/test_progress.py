@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from peft_igc.demo import progress as module
-from peft_igc.demo.progress import Progress, duration
+from peft_igc.inference.evaluation import duration
+from peft_igc.trainer import progress as module
+from peft_igc.trainer.progress import Progress
 
 
 class Clock:
@@ -28,7 +29,7 @@ def clock(monkeypatch):
 def run(progress, clock, steps=10, seconds=1.0, log_every=2, logs=None):
     """Plays a trainer of `steps` steps; returns the number of steps run."""
     args = SimpleNamespace(igc_loss_weight=0.5)
-    state = SimpleNamespace(global_step=0, max_steps=steps)
+    state = SimpleNamespace(global_step=0, max_steps=steps, log_history=[])
     control = SimpleNamespace(should_training_stop=False)
     progress.on_train_begin(args, state, control)
     while state.global_step < steps and not control.should_training_stop:
@@ -129,3 +130,26 @@ def test_a_run_without_operand_columns_is_told_too(clock):
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 00 s"), (75, "1 min 15 s")])
 def test_durations_are_told_in_minutes_and_seconds(seconds, text):
     assert duration(seconds) == text
+
+
+def test_in_a_second_stage_exact_match_is_measured_and_the_time_left_is_its_own(clock):
+    lines = []
+    progress = Progress(lines.append, lambda: 0.5, checks=2)
+    args = SimpleNamespace(igc_loss_weight=1.0, igc_writing={})
+    state = SimpleNamespace(global_step=4, max_steps=4, log_history=[])
+    control = SimpleNamespace(should_training_stop=False)
+    progress.on_train_begin(args, state, control)
+    clock.now += 400
+    progress.on_step_end(args, state, control)
+    progress.on_log(args, state, control, logs={"loss": 3.0, "igc/loss_read": 3.0})
+    progress.begin_writing(4)
+    state.max_steps = 8
+    for _ in range(2):
+        state.global_step += 1
+        clock.now += 1
+        progress.on_step_end(args, state, control)
+    progress.on_log(args, state, control, logs={"loss": 2.0})
+    assert [(entry["step"], entry["loss_lm"]) for entry in progress.history] == [(4, None), (6, 2.0)]
+    assert [check["step"] for check in progress.checks] == [6]
+    assert state.log_history == [{"step": 6, "eval_exact_match": 0.5}]
+    assert lines[-1] == "writing, step 6/8  loss 2.000  exact match so far 50.0%  2 s left"

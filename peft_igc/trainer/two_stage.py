@@ -1,15 +1,14 @@
-"""Training of the writing alone, on prompts that the model reads once.
+"""The second of two stages of a training: the writing alone, on prompts that the model reads once.
 
-In: a model whose reading is trained or frozen, and tokenized rows with results. Out: a trained output mapping. Nothing
-before a row's first anchor depends on the writing: the prompt's keys and values are computed once, without gradients
-and without the calculator, and kept; a step then runs the few tokens from the last anchor on. Neither do the outputs
-of the layers up to the calculator's: they are kept, too, so that a step of a calculator behind the last layer runs no
-decoder layer at all. Of rows with one anchor the gradients are those of whole passes
-(`pytest tests/demo/test_writing.py`), which take several times as long; of rows with several, those of passes in which
-the base wrote what stands behind the earlier ones. Rows may leave open what stands behind their numbers: there the
-target is the base's own distribution without digits (`trainer.number_ends`). Memory: the keys and values of
-`most_rows` prompts (46 KB per token for SmolLM2-135M in float32), and the outputs at the tokens behind them (2 KB per
-token and layer).
+In: a trainer whose steps have trained the reading, and tokenized rows with results. Out: a trained output mapping. The
+reading learns nothing from the layers above the calculator's, so the passes of its stage end there (`reading_only`);
+nothing before a row's last anchor depends on the writing, so the prompt's keys and values are computed once, without
+gradients and without the calculator, and kept: a step runs the few tokens from the anchor on. The outputs of the
+layers up to the calculator's are kept, too. Together the stages take about half the time of whole passes. Of rows with
+one anchor the gradients are those of whole passes (`pytest tests/trainer/test_two_stage.py`); of rows with several,
+those of passes in which the base wrote what follows the earlier ones. Memory: the keys and values of
+`WritingStage.rows` prompts (46 KB per token for SmolLM2-135M in float32), and the outputs at the tokens after them
+(2 KB per token and layer).
 
 Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 """
@@ -19,8 +18,7 @@ from __future__ import annotations
 import copy
 import math
 import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -29,21 +27,20 @@ import torch
 from torch import nn
 from transformers import DynamicCache
 
-from ..data.columns import check_columns, encode_steps
-from ..inference.decoding import eval_mode
-from ..trainer.collator import limits_of
-from ..trainer.config import IGCSFTConfig
-from ..trainer.number_ends import digit_tokens, divergence, without_digits
-from ..trainer.optimizer import muon_adamw
+from ..data.columns import ALL_COLUMNS, check_columns, encode_steps
+from ..data.writing_rows import has_number
+from ..inference.decoding import padding_token
 from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
-from .progress import duration
+from .collator import limits_of
+from .config import WritingStage
+from .optimizer import muon_adamw
 
 
-__all__ = ["Batch", "after_prompts", "train_writing", "training_only"]
+__all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_calculator", "writable"]
 
 
 @dataclass(eq=False)
@@ -59,19 +56,6 @@ class Kept:
     states: tuple[torch.Tensor, torch.Tensor] | None = None
 
 
-class Ends(NamedTuple):
-    """Where the numbers of a batch have ended.
-
-    Attributes:
-        row, place: [N] int64, indices of each token behind which no digit may stand that would change the number.
-        target: [N, V] log-probabilities of what may, in the model's dtype.
-    """
-
-    row: torch.Tensor
-    place: torch.Tensor
-    target: torch.Tensor
-
-
 class Batch(NamedTuple):
     """Rows from their anchors on.
 
@@ -79,13 +63,15 @@ class Batch(NamedTuple):
         cache: keys and values, and the state, of the prompts before the anchors.
         inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
         kept: what the decoder layers up to the calculator's returned for them.
-        ends: of the rows that leave open what stands behind their numbers; None if there are none.
+        rows: the rows.
+        lengths: tokens of each row from its anchor on.
     """
 
     cache: DynamicCache
     inputs: dict[str, Any]
     kept: Kept
-    ends: Ends | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
+    lengths: Sequence[int] = ()
 
 
 def training_only(model: Any, part: str) -> None:
@@ -100,13 +86,8 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
 
     Args:
         model: a causal LM with an IGC adapter.
-        rows: of `batches.tokenized`, each with the columns of its last anchor, behind which the labels begin. A row
-            may have `open_ends`, a bool for each of its last tokens: behind each no digit may stand, or none but zeros
-            if it is True. What stands there needs no labels.
+        rows: of `batches.tokenized`, each with the columns of its last anchor, after which the labels begin.
         pad: a token for padding.
-
-    Raises:
-        ValueError: there are `open_ends`, and the calculator has the hidden interface or writes again.
     """
     config = active_config(model)
     assert config is not None
@@ -123,7 +104,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     position = (mask.cumsum(1) - 1).clamp(min=0)
     prompts, rest, labels, mask, position = (x.to(device) for x in (prompts, rest, labels, mask, position))
     cache = DynamicCache(config=innermost_model(model).config)
-    with torch.no_grad(), _without_calculator(model):  # what is read of the prompt trains nothing here
+    with torch.no_grad(), without_calculator(model):  # what is read of the prompt trains nothing here
         of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
         model(**of_prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
     sizes: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
@@ -131,46 +112,13 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
     inputs = {"input_ids": rest, "attention_mask": mask, "position_ids": position[:, before:]}
-    ends = _ends(model, rows, lengths, inputs, cache)
-    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, Kept(), ends)
-
-
-def _ends(
-    model: Any, rows: Sequence[dict[str, Any]], lengths: Sequence[int], inputs: dict[str, Any], cache: DynamicCache
-) -> Ends | None:
-    """The ends of a batch, with what the base would write there.
-
-    Args:
-        model, rows: as in `after_prompts`.
-        lengths: tokens of each row from its anchor on.
-        inputs: `input_ids` [B, T] of these, and where they are, as the model takes them.
-        cache: of the prompts, which stays as it is.
-    """
-    found = [
-        (index, length - len(ends) + at, zeros)
-        for index, (row, length) in enumerate(zip(rows, lengths, strict=True))
-        for ends in [row.get("open_ends", ())]
-        for at, zeros in enumerate(ends)
-    ]
-    if not found:
-        return None
-    config = active_config(model)
-    if config is None or config.token_table is None or config.write_again:
-        raise ValueError(
-            "`open_ends` need a calculator with the token interface, which knows the digits, and `write_again=False`, "
-            "which ends a result once. Leave them out of the rows."
-        )
-    row, place, zeros = torch.tensor(found, device=model.device).T
-    with torch.no_grad(), eval_mode(model), _without_calculator(model):
-        logits = model(**inputs, past_key_values=copy.deepcopy(cache), use_cache=True).logits[row, place]
-    target = without_digits(logits, zeros.bool(), digit_tokens(config.token_table, logits.shape[-1]))
-    return Ends(row, place, target.to(logits.dtype))
+    return Batch(cache, {**inputs, "labels": labels, **targets, "igc_add_loss": False}, Kept(), rows, lengths)
 
 
 @contextmanager
-def _without_calculator(model: Any) -> Iterator[None]:
+def without_calculator(model: Any) -> Iterator[None]:
     """Turns the calculators off. `disable_adapter` of PEFT (0.21) would make all their weights trainable again, and
-    turn off a LoRA beside them."""
+    turn off a LoRA trained with them."""
     layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
     before = [layer.disable_adapters for layer in layers]
     try:
@@ -182,72 +130,69 @@ def _without_calculator(model: Any) -> Iterator[None]:
             layer._disable_adapters = was
 
 
-def train_writing(
-    model: Any,
-    rows: Sequence[dict[str, Any]],
-    pad: int,
-    *,
-    steps: int,
-    batch_size: int,
-    most_rows: int,
-    args: IGCSFTConfig,
-    seed: int,
-    say: Callable[[str], None],
-    every: int = 20,
-    after_step: Callable[[int], None] | None = None,
-) -> list[dict[str, float]]:
-    """Trains the output mapping with the language-model loss.
+def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingStage) -> None:
+    """Trains the output mapping with the language-model loss; afterwards all of the adapter is trainable again.
+
+    Steps are counted after those of the trainer, logged by it and told to its callbacks.
 
     Args:
-        model: a causal LM with an IGC adapter. Afterwards all of the adapter is trainable again.
-        rows: tokenized rows whose result is a number.
-        pad: a token for padding.
-        steps: optimizer steps, with a cosine schedule after `args.warmup_steps`.
-        batch_size: rows per step. A batch keeps its rows, which have similar lengths.
-        most_rows: rows whose prompts are kept.
-        args: learning rates, weight decay and clipping.
-        seed: of the order.
-        say: called with a line of progress every `every` steps.
-        after_step: called with the number of each step, counted from 1, after it.
-
-    Returns:
-        `{"step", "loss"}` of each line, the loss as a mean since the line before.
+        trainer: An `IGCTrainer` whose steps have trained the reading.
+        rows: Tokenized rows with one result at the end, as of `writable`.
+        stage: All settings.
     """
+    model, args, state = trainer.model, trainer.args, trainer.state
+    pad, start = padding_token(model, trainer._tokenizer), state.global_step
     training_only(model, "igc_output_mapping")
-    optimizer, schedules = _optimizer(model, args, steps)
+    optimizer, schedules = _optimizer(model, args, stage)
     trained = [p for p in model.parameters() if p.requires_grad]
-    log, total, start = [], 0.0, time.perf_counter()
+    state.max_steps, total, since = start + stage.steps, 0.0, 0
     model.train()
-    for step, batch in enumerate(_batches(model, rows[:most_rows], pad, batch_size, steps, seed), start=1):
+    for step, batch in enumerate(_batches(model, rows[: stage.rows], pad, stage, args.seed), start=1):
         cache = copy.deepcopy(batch.cache)  # the cache would grow by the answer, with the graph of this step
         with _run_once(model, batch.kept, cache):
             output = model(**batch.inputs, past_key_values=cache, use_cache=True)
-        loss = output.loss if batch.ends is None else _with_ends(output, batch.inputs["labels"], batch.ends)
+        loss = trainer.writing_loss(batch, output)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad()
         for schedule in schedules:
             schedule.step()
-        total += float(loss.detach())
-        if step % every == 0 or step == steps:
-            log.append({"step": step, "loss": total / ((step - 1) % every + 1)})
-            left = (time.perf_counter() - start) / step * (steps - step)
-            say(f"writing, step {step}/{steps}  loss {log[-1]['loss']:.4f}  {duration(left)} left")
-            total = 0.0
-        if after_step is not None:
-            after_step(step)
-            model.train()
+        total, state.global_step = total + float(loss.detach()), start + step
+        trainer.control = trainer.callback_handler.on_step_end(args, state, trainer.control)
+        model.train()  # a callback may have measured it
+        if step % max(int(args.logging_steps), 1) == 0 or step == stage.steps:
+            trainer.log({"loss": total / (step - since)})
+            total, since = 0.0, step
     training_only(model, "igc_")
     model.eval()
-    return log
 
 
-def _with_ends(output: Any, labels: torch.Tensor, ends: Ends) -> torch.Tensor:
-    """The mean over all labels [B, T] and ends."""
-    count = int((labels[:, 1:] != -100).sum())
-    there = divergence(output.logits[ends.row, ends.place], ends.target.float())
-    return (output.loss * count + there) / (count + len(ends.row))
+def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:
+    """The first `most` of a trainer's tokenized rows that can train the writing: those with a number as their result,
+    whose labels begin after their last anchor.
+
+    Raises:
+        ValueError: There is none.
+    """
+    found: list[dict[str, Any]] = []
+    for given in rows:
+        if len(found) == most:
+            break
+        row = dict(given)
+        if isinstance(row.get("igc_result"), (list, tuple)) and len(row["igc_result"]) == 1:
+            row |= {name: row[name][0] for name in ALL_COLUMNS if isinstance(row.get(name), (list, tuple))}
+        if row.get("labels") is None:  # as TRL (1.16) marks what is trained
+            mask = row.get("completion_mask") or row.get("assistant_masks") or [0] * len(row["input_ids"])
+            row["labels"] = [token if own else -100 for token, own in zip(row["input_ids"], mask, strict=True)]
+        if isinstance(row.get("igc_result"), str) and has_number(row["igc_result"]) and _anchor(row, config)[1]:
+            found.append(row)
+    if not found:
+        raise ValueError(
+            "No training row can train the writing in a stage of its own (`igc_writing`): each needs a number in "
+            "`igc_result`, and labels after its last anchor only. Leave `igc_writing` out to train by whole passes."
+        )
+    return found
 
 
 @contextmanager
@@ -306,20 +251,27 @@ def _watched(layers: Sequence[nn.Module], outputs: list[Any]) -> Iterator[None]:
 
 
 def _batches(
-    model: Any, rows: Sequence[dict[str, Any]], pad: int, batch_size: int, steps: int, seed: int
+    model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int
 ) -> Iterator[Batch]:
-    """`steps` batches: all in random order, then again in another one. Prompts are read when first needed."""
+    """The batches of all steps: all in random order, then again in another one. Prompts are read when first needed."""
     rng = random.Random(f"train_writing/{seed}")
     rows = sorted(rows, key=lambda row: len(row["input_ids"]))
-    groups = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    groups = [rows[start : start + stage.batch_size] for start in range(0, len(rows), stage.batch_size)]
     made: dict[int, Batch] = {}
     order: list[int] = []
-    for _ in range(steps):
+    for _ in range(stage.steps):
         order = order or rng.sample(range(len(groups)), len(groups))
         index = order.pop()
         if index not in made:
             made[index] = after_prompts(model, groups[index], pad)
         yield made[index]
+
+
+def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
+    """The position of a row's last anchor, or -1, and whether labels come after it only and a token before it."""
+    ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
+    anchor = int(find_anchors(ids, torch.ones_like(ids), labels, config)[0].max())
+    return anchor, anchor >= 1 and bool((labels[0, : anchor + 1] == -100).all())
 
 
 def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
@@ -330,25 +282,26 @@ def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
     """
     found = []
     for row in rows:
-        ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
-        anchor = int(find_anchors(ids, torch.ones_like(ids), labels, config)[0].max())
-        if anchor < 1 or (labels[0, : anchor + 1] != -100).any():
+        anchor, fits = _anchor(row, config)
+        if not fits:
             where = "no anchor" if anchor < 0 else f"its last anchor at token {anchor}"
             raise ValueError(
-                f"A row has {where}, but one is needed behind at least one token and before all labels. Cut the row "
-                "behind the result of one anchor."
+                f"A row has {where}, but one is needed after at least one token and before all labels. Cut the row "
+                "after the result of one anchor."
             )
         found.append(anchor)
     return found
 
 
-def _optimizer(model: Any, args: IGCSFTConfig, steps: int) -> tuple[Any, list[Any]]:
+def _optimizer(model: Any, args: Any, stage: WritingStage) -> tuple[Any, list[Any]]:
     """The optimizer of the parameters that are trained, and the schedules of its parts."""
+    args = copy.copy(args)
+    args.learning_rate = args.igc_learning_rate = stage.learning_rate
+    args.igc_muon_learning_rate, args.weight_decay = stage.muon_learning_rate, stage.weight_decay
     decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
     optimizer = muon_adamw(model, args, decayed)
-    warmup = max(int(args.warmup_steps), 1)
-    schedule = torch.optim.lr_scheduler.LambdaLR
-    return optimizer, [schedule(part, lambda step: _rate(step, warmup, steps)) for part in optimizer.parts]
+    warmup, schedule = max(stage.warmup_steps, 1), torch.optim.lr_scheduler.LambdaLR
+    return optimizer, [schedule(part, lambda step: _rate(step, warmup, stage.steps)) for part in optimizer.parts]
 
 
 def _rate(step: int, warmup: int, steps: int) -> float:

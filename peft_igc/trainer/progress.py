@@ -3,7 +3,7 @@
 In: the logs of a trainer of Transformers or TRL. Out: lines of text through `say`, `history` (an entry per log) and
 `checks` (an entry per measurement of exact match). At the time limit the run stops after the current step; otherwise
 the training is not changed.
-Try it: `pytest tests/demo/test_progress.py`
+Try it: `pytest tests/trainer/test_progress.py`
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ..inference.evaluation import duration
 
-__all__ = ["Progress", "duration"]
+
+__all__ = ["Progress"]
 
 
 class Progress(TrainerCallback):
@@ -23,7 +25,7 @@ class Progress(TrainerCallback):
 
     Args:
         say: Called with each line of text.
-        measure: Returns the exact match (0..1) of the current model on a small sample.
+        measure: Returns the exact match (0..1) of the current model on a small sample. None: not measured.
         checks: Number of measurements. They are evenly spread, the last one at the end of the run.
         minutes: Time limit of the run, measurements included. None: no limit.
 
@@ -38,7 +40,7 @@ class Progress(TrainerCallback):
     def __init__(
         self,
         say: Callable[[str], None],
-        measure: Callable[[], float],
+        measure: Callable[[], float] | None = None,
         *,
         checks: int = 5,
         minutes: float | None = None,
@@ -53,6 +55,7 @@ class Progress(TrainerCallback):
         self.stopped_early = False
         self._begin: float | None = None
         self._end: float | None = None
+        self._writing: tuple[int, float] | None = None  # its first step, and the seconds before it
 
     @property
     def seconds(self) -> float:
@@ -67,18 +70,29 @@ class Progress(TrainerCallback):
         """Starts the clock."""
         self._begin, self._end = time.perf_counter(), None
 
+    def begin_writing(self, step: int) -> None:
+        """Goes on with a second stage after `step`. Exact match is measured in it alone: before it, nothing is
+        written."""
+        self._end = None
+        self._writing = step, self.seconds
+
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measures when it is due, and ends the run at its time limit."""
         step, steps = state.global_step, state.max_steps
-        if any(step == round(steps * (i + 1) / self.count) for i in range(self.count)):
+        first = 0 if self._writing is None else self._writing[0]
+        reads = self._writing is None and getattr(args, "igc_writing", None) is not None
+        due = any(step - first == round((steps - first) * (i + 1) / self.count) for i in range(self.count))
+        if due and not reads and self.measure is not None:
             before = self.seconds
             seconds = round(before - self.check_seconds, 2)
             self.checks.append({"step": step, "exact_match": self.measure(), "seconds": seconds})
             self.check_seconds += self.seconds - before
+            # For the plot of the trainer, in which it would otherwise be an evaluation.
+            state.log_history.append({"step": step, "eval_exact_match": self.checks[-1]["exact_match"]})
             self.say(f"step {step}/{steps}  exact match {self.checks[-1]['exact_match']:.1%} on a small sample")
-        if self.limit is not None and self.seconds >= self.limit and step < steps:
+        if self._writing is None and self.limit is not None and self.seconds >= self.limit and step < steps:
             self.stopped_early = True
             control.should_training_stop = True
 
@@ -98,9 +112,9 @@ class Progress(TrainerCallback):
         entry = {
             "step": state.global_step,
             # The logged loss contains the reading loss and is a mean over all steps; with `igc_writing_every` only
-            # one step in as many has a language-model loss, and the first steps may have none.
+            # one step in as many has a language-model loss, and of two stages the first has none.
             "loss_lm": None
-            if state.global_step <= getattr(args, "igc_reading_steps", 0)
+            if self._writing is None and getattr(args, "igc_writing", None) is not None
             else (logs["loss"] - added) * getattr(args, "igc_writing_every", 1),
             "loss_read": loss_read,
             "read_accuracy": logs.get("igc/read_accuracy"),
@@ -115,7 +129,7 @@ class Progress(TrainerCallback):
     ) -> None:
         """Stops the clock."""
         self._end = time.perf_counter()
-        if self.stopped_early:
+        if self.stopped_early and self._writing is None:
             self.say(
                 f"Stopped at the time limit after step {state.global_step} of {state.max_steps}: "
                 "the schedule of the learning rate was not completed."
@@ -123,7 +137,7 @@ class Progress(TrainerCallback):
 
     def _line(self, entry: dict[str, Any], steps: int) -> str:
         """An entry of the history as a line of text."""
-        parts = [f"step {entry['step']}/{steps}"]
+        parts = [f"{'writing, ' * (self._writing is not None)}step {entry['step']}/{steps}"]
         if entry["loss_lm"] is not None:
             parts.append(f"loss {entry['loss_lm']:.3f}")
         if entry["loss_read"] is not None:
@@ -132,13 +146,8 @@ class Progress(TrainerCallback):
             parts.append(f"read right {entry['read_accuracy']:.1%}")
         if self.checks:
             parts.append(f"exact match so far {self.checks[-1]['exact_match']:.1%}")
-        left = self.seconds / entry["step"] * (steps - entry["step"])
-        if self.limit is not None:
+        first, before = self._writing or (0, 0.0)
+        left = (self.seconds - before) / max(entry["step"] - first, 1) * (steps - entry["step"])
+        if self.limit is not None and self._writing is None:
             left = min(left, max(self.limit - self.seconds, 0.0))
         return "  ".join([*parts, f"{duration(left)} left"])
-
-
-def duration(seconds: float) -> str:
-    """Formats seconds for humans: `75` gives `1 min 15 s`."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -4,11 +4,10 @@ from fractions import Fraction
 
 import pytest
 
+from peft_igc import IGCConfig
 from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import ValueLimits, work_out
-from peft_igc.demo.leading_digits import covering_rows
-from peft_igc.demo.run import demo_config
-from peft_igc.demo.settings import SETTINGS
+from peft_igc.data.writing_rows import covering_rows
 from peft_igc.inference.loading import tiny_base
 from peft_igc.trainer.collator import limits_of
 
@@ -28,7 +27,7 @@ def test_every_group_stands_behind_a_sign_and_behind_a_point(decimals):
 
 
 def test_results_are_right_and_the_columns_are_checked():
-    config = demo_config(tiny_base()[1], SETTINGS["tokens"])
+    config = IGCConfig.from_tokenizer(tiny_base()[1])
     for row in covering_rows(300, 0, True):
         check_columns(row, **limits_of(config))
         worked = work_out(row["igc_expression"], ValueLimits.of(config))

@@ -1,35 +1,70 @@
-"""Rows whose results begin with each group of three digits, behind a minus sign or none, and behind a decimal point.
+"""Rows that train the writing: with a result, half of them with longer numbers, some with all leading digits.
 
 A tokenizer with tokens of several digits writes a result in groups. A group that training never had at its place may
-be written wrongly, and among a few thousand random results half of the groups never follow a sign. In: a number and a
-seed. Out: rows of sums and differences in the conversational form.
-Try it: `pytest tests/demo/test_leading_digits.py`
+be written wrongly, and among a few thousand random results half of the groups never follow a sign: `covering_rows`
+have each group of three digits first in a result, after a minus sign or none, and after a decimal point.
+Try it: `pytest tests/data/test_writing_rows.py`
 """
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from ..data.columns import EXPRESSION
-from ..data.exact_values import written
+from .arithmetic import ArithmeticRows
+from .columns import EXPRESSION
+from .exact_values import written
 
 
-__all__ = ["covering_rows"]
+__all__ = ["covering_rows", "has_number", "longer_rows"]
 
 _GROUPS = 1000
 _LEAST, _MOST = 10**6, 10**12  # added to the first operand: it is longer than those of test items
 _TEXTS = ("What is {}?", "{} =", "{}", "Compute {}.", "How much is {}?")
 
 
+def has_number(result: Any) -> bool:
+    """Whether a result, or at least one in a list of results, is a number."""
+    results = result if isinstance(result, (list, tuple)) else [result]
+    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)
+
+
+def longer_rows(rows: ArithmeticRows, n: int, lengths: int | None = None) -> list[dict[str, Any]]:
+    """The first `n` rows of a stream that have a number as their result.
+
+    Args:
+        rows: The stream.
+        n: Number of rows.
+        lengths: If given, results of each number of digits in 1..`lengths` come equally often; only products have the
+            most.
+    """
+    numbers: Iterator[dict[str, Any]] = (row for row in rows if has_number(row["igc_result"]))
+    if lengths is not None:
+        numbers = _of_equal_lengths(numbers, lengths, -(-n // lengths))
+    return list(itertools.islice(numbers, n))
+
+
+def _of_equal_lengths(rows: Iterable[dict[str, Any]], lengths: int, most: int) -> Iterator[dict[str, Any]]:
+    """`most` rows with results of each number of digits in 1..`lengths`, as they come."""
+    seen: Counter[int] = Counter()
+    for row in rows:
+        digits = sum(map(str.isdigit, row["igc_result"]))
+        seen[digits] += 1
+        if seen[digits] <= most:
+            yield row
+        if all(seen[length] >= most for length in range(1, lengths + 1)):
+            return
+
+
 def covering_rows(n: int, seed: int, decimals: bool) -> list[dict[str, Any]]:
     """Rows with all groups of three digits in turn.
 
     Args:
-        n: Number of rows. The first 1,000 and the second have all groups behind a minus sign, and the third behind
-            none; so do the next.
+        n: Number of rows. Of each 3,000 the first 2,000 cover every group after a minus sign, the others after none.
         seed: Of everything else.
         decimals: Whether three of four results have decimal places, whose groups also come in turn.
     """

@@ -1,0 +1,121 @@
+"""`peft-igc demo`: a recipe of the package run by `peft-igc sft`, with an output folder that is replaced at the end.
+
+In: an output folder, a base, a seed. Out, in that folder: `adapter/`, `results.json` and plots. No calculation of a
+test set is trained, except in BIG-bench's one-digit subtasks, which are complete sets.
+Try it: `peft-igc demo`, `pytest tests/sft/test_demonstration.py`
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from ..calibration.run import CURVE
+from ..demo.measure import RESULTS
+from ..demo.smollm2 import NAME, smollm2_base
+from ..inference.loading import TINY
+from ..trainer.learning_curves import FILE_NAME
+from .demonstration import say
+from .run import main, parse
+
+
+__all__ = ["RECIPES", "run_demo"]
+
+RECIPES = Path(__file__).parents[1] / "assets" / "recipes"
+
+
+def run_demo(output: str | Path, *, people: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    """Runs the recipe of a demonstration.
+
+    Args:
+        output: Output folder, created if it does not exist. Earlier results in it are replaced at the end.
+        people: As in `run.main`.
+        options: As in `command`.
+
+    Returns:
+        The content of `results.json`.
+
+    Raises:
+        ValueError: `output` is a file, or as of `run.main`.
+    """
+    output = Path(output)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"The output folder `{output}` is a file. Pass a folder, or a name that does not exist.")
+    line = command(**options)
+    with unfinished(output) as work:
+        adapter = work / "adapter"
+        script, training, model, mixture, arguments = parse([*line, "--output_dir", str(adapter)]).arguments
+        main(script, training, model, mixture, arguments, people)
+        for name in (RESULTS, FILE_NAME, CURVE):
+            if (adapter / name).is_file():
+                (adapter / name).replace(work / name)
+        replaced(work, output)
+    results: dict[str, Any] = json.loads((output / RESULTS).read_text(encoding="utf-8"))
+    return results
+
+
+def command(
+    *,
+    base: str = TINY,
+    interface: str = "tokens",
+    seed: int = 0,
+    minutes: float | None = None,
+    layer: int | None = None,
+    per_group: int | None = None,
+    device: str | None = None,
+    more: list[str] | None = None,
+) -> list[str]:
+    """The arguments of `peft-igc sft` for a demonstration.
+
+    Args:
+        base: `tiny`, `smollm2`, or the folder of a causal LM.
+        interface: Of the adapter.
+        seed: Of the adapter's initial weights and of the training rows. Test sets are the same for all seeds.
+        minutes, layer, per_group: As the arguments of `peft-igc demo`; None: those of the recipe.
+        device: `cpu` or `cuda`. None: `cpu` for the embedded base, else a GPU if there is one.
+        more: Further arguments of `peft-igc sft`.
+    """
+    kind = ("tiny" if base == TINY else "smollm2_135m") + ("_hidden" if interface == "hidden" else "")
+    recipe = RECIPES / f"{'tiny_tokens' if kind == 'tiny' else kind}.yaml"
+    folder = str(smollm2_base(say=say)) if base == NAME else base
+    line = ["--config", str(recipe), "--model_name_or_path", folder, "--seed", str(seed)]
+    line += ["--save_strategy", "no", "--enable_jit_checkpoint", "false"]
+    if device is not None or base != TINY:
+        on_gpu = torch.cuda.is_available() if device is None else torch.device(device).type != "cpu"
+        line += ["--use_cpu", str(not on_gpu).lower()]
+    for name, value in (("igc_minutes", minutes), ("igc_layer", layer)):
+        line += [] if value is None else [f"--{name}", str(value)]
+    if per_group is not None:
+        settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))["igc_demonstration"]
+        line += ["--igc_demonstration", json.dumps(settings | {"per_group": per_group})]
+    return [*line, *(more or [])]
+
+
+@contextmanager
+def unfinished(output: Path) -> Iterator[Path]:
+    """A temporary folder in `output`. At the end it is removed, and so is `output` if it is new and empty."""
+    is_new = not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=output) as name:
+            yield Path(name)
+    finally:
+        if is_new and not any(output.iterdir()):
+            output.rmdir()
+
+
+def replaced(work: Path, output: Path) -> None:
+    """Moves all files and folders of `work` to `output`, in place of older ones."""
+    for source in sorted(work.iterdir()):
+        target = output / source.name
+        if target.is_dir():
+            shutil.rmtree(target)
+        source.replace(target)

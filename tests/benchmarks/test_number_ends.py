@@ -1,0 +1,126 @@
+"""The target behind a number is the base's own distribution without what would continue the number."""
+
+import copy
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from benchmarks.accuracy.number_ends import OpenEndsTrainer, digit_tokens, divergence, ends_of, without_digits
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.mixture import Mixture
+from peft_igc.numbers.token_table import TokenTable
+from peft_igc.trainer.batches import tokenized
+from peft_igc.trainer.two_stage import after_prompts
+
+
+TABLE = TokenTable(
+    digits={at: str(at) for at in range(10)} | {10: "00", 11: "5"},
+    spaced=frozenset({11}),
+    edges=bytes([0x11] * 12 + [0x33, 0x11, 0x11, 0x00]),
+    group=1,
+    minus=15,
+    point=12,
+    points={12: ".", 13: ".5", 14: "0."},
+)
+
+
+def test_digits_without_a_space_continue_a_number_and_zeros_leave_a_decimal_as_it_is():
+    digits, changing = digit_tokens(TABLE, 16)
+    assert digits.nonzero()[:, 0].tolist() == [*range(11), 13, 14]
+    assert changing.nonzero()[:, 0].tolist() == [*range(1, 10), 13]
+
+
+def test_the_target_is_the_distribution_of_the_base_without_digits():
+    logits = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
+    found = without_digits(logits, torch.tensor([False, True]), digit_tokens(TABLE, 16)).exp()
+    assert torch.allclose(found.sum(-1), torch.ones(2))
+    for row, allowed in zip((0, 1), ([11, 12, 15], [0, 10, 11, 12, 14, 15]), strict=True):
+        assert (found[row] > 0).nonzero()[:, 0].tolist() == allowed
+        expected = logits[row].softmax(-1)[allowed]
+        assert torch.allclose(found[row, allowed], expected / expected.sum())
+
+
+def test_the_divergence_is_zero_at_the_target_and_grows_with_the_digits():
+    logits = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
+    target = without_digits(logits, torch.zeros(3, dtype=torch.bool), digit_tokens(TABLE, 16))
+    assert float(divergence(target, target)) == 0.0
+    allowed = target > -100
+    expected = -(logits.softmax(-1) * allowed).sum(-1).log().sum()  # what the base gives to digits is missing
+    torch.testing.assert_close(divergence(logits, target), expected)
+    more = logits + 5.0 * ~allowed
+    assert divergence(more, target) > divergence(logits, target) > 0
+
+
+def test_the_digits_of_a_real_table_are_its_own():
+    base, tokenizer = tiny_base()
+    digits, _ = digit_tokens(IGCConfig.from_tokenizer(tokenizer).token_table, base.vocab_size)
+    texts = [tokenizer.decode([token]) for token in digits.nonzero()[:, 0].tolist()]
+    assert {str(digit) for digit in range(10)} <= set(texts)
+    assert all(text.replace(".", "").isdigit() and text == text.strip() for text in texts)
+
+
+ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
+
+
+def with_open_ends(rows, tokenizer):
+    """Rows that end in a number and a point instead of the end of the turn; zeros may follow the point."""
+    point = tokenizer(".", add_special_tokens=False)["input_ids"][-1]
+    changed = {"open_ends": [False, True]}
+    return [
+        {**row, **changed, "input_ids": [*row["input_ids"][:-1], point], "labels": [*row["labels"][:-1], -100]}
+        for row in rows
+    ]
+
+
+@pytest.fixture
+def writes_once():
+    base, tokenizer = tiny_base()
+    torch.manual_seed(0)
+    sizes = {"reading_dim": 32, "num_heads": 2, "num_digits": 40, "init_weights": False}
+    model = get_peft_model(base, IGCConfig.from_tokenizer(tokenizer, layer=1, write_again=False, **sizes))
+    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(5), tokenizer)
+    return model, tokenizer, with_open_ends(rows[:3], tokenizer) + rows[3:]
+
+
+def test_an_open_end_has_the_base_without_digits_as_its_target(writes_once):
+    model, tokenizer, rows = writes_once
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    assert ends_of(model, batch).row.tolist() == [0, 0, 1, 1, 2, 2]
+    tokens = digit_tokens(model.peft_config["default"].token_table, model.config.vocab_size)
+    ends = ends_of(model, batch)
+    places = zip(ends.row.tolist(), ends.place.tolist(), strict=True)
+    for index, (row, place) in enumerate(places):
+        after_number, ids = index % 2 == 0, rows[row]["input_ids"]
+        there = ids[: len(ids) - 1] if after_number else ids
+        assert batch.inputs["input_ids"][row, place] == there[-1]
+        with torch.no_grad(), model.disable_adapter():
+            logits = model(torch.tensor([there])).logits[0, -1].masked_fill(tokens[not after_number], float("-inf"))
+        torch.testing.assert_close(ends.target[index].exp(), logits.softmax(-1), atol=1e-4, rtol=1e-3)
+    assert ends_of(model, after_prompts(model, rows[3:], tokenizer.pad_token_id)) is None
+
+
+def test_open_ends_are_trained_with_the_labels(writes_once):
+    model, tokenizer, rows = writes_once
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    with torch.no_grad():
+        output = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True)
+    labels, ends = batch.inputs["labels"][:, 1:], ends_of(model, batch)
+    losses = torch.nn.functional.cross_entropy(output.logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
+    there = divergence(output.logits[ends.row, ends.place], ends.target)
+    assert there > 0.01
+    trainer = OpenEndsTrainer.__new__(OpenEndsTrainer)
+    trainer.model = model
+    found = trainer.writing_loss(batch, output)
+    assert float(found) == pytest.approx(float((losses + there) / ((labels != -100).sum() + 6)), rel=1e-3)
+
+
+def test_open_ends_need_a_calculator_that_knows_digits_and_writes_once():
+    base, tokenizer = tiny_base()
+    config = IGCConfig.from_tokenizer(tokenizer, interface="hidden", reading_dim=32, num_heads=2, num_digits=40)
+    model = get_peft_model(base, config)
+    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(2), tokenizer)
+    batch = after_prompts(model, with_open_ends(rows, tokenizer), tokenizer.pad_token_id)
+    with pytest.raises(ValueError, match="`open_ends` need a calculator with the token interface"):
+        ends_of(model, batch)

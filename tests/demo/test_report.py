@@ -1,0 +1,33 @@
+"""The report of a demonstration: the table, and the missed targets."""
+
+from peft_igc.demo.report import missed_targets, report_table
+
+
+def test_missed_targets_are_said_over_all_and_in_each_subtask():
+    report = {"exact_match": 0.5, "groups": {"a": {"exact_match": 0.25}, "b": {"exact_match": 0.75}}}
+    over_all = "BIG-bench: 50.00% exact, the target is 98.0%"
+    assert missed_targets(report, 0.98, 0.0) == [over_all]
+    assert missed_targets(report, 0.98, 0.5) == [over_all, "a: 25.00% exact, the target is 50.0%"]
+    assert missed_targets(report, 0.5, 0.25) == []
+
+
+def test_the_table_says_what_was_not_measured_and_which_weights():
+    groups = {"1_digit_addition": {"n": 4, "exact_match": 0.75}}
+    found = {"n": 4, "right": 3, "wrong": 0, "silent": 1}
+    results = {
+        "sets": {
+            "bigbench": {**found, "groups": groups},
+            "word_problems": None,
+            "harm": {
+                "prompts": 2, "logits_bit_identical": 2, "answers": 1, "same_answers": 1,
+                "bits_per_byte": {"igc": 1.0, "base": 1.0},
+            },
+        },
+        "base": {"bigbench": {"groups": groups, "whole_answer": 0.1, "number_only": 0.25}},
+        "base_model": {"weights": "Q4_1 weights"},
+    }  # fmt: skip
+    table = report_table(results)
+    assert "10.0 / 25.0    75.0     0.0    25.0" in table
+    assert "not measured" in next(line for line in table.splitlines() if line.startswith("MAWPS with one step"))
+    assert "Q4_1 weights" in table
+    assert "2 of 2" in table

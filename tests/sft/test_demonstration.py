@@ -1,0 +1,283 @@
+"""Promises of `peft-igc demo`: a recipe trained in two stages, measured, reported; nothing half-written."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from tiny_training import WARNINGS
+
+from peft_igc import cli, tiny_base
+from peft_igc.data.bigbench import bigbench_test_set
+from peft_igc.data.writing_rows import has_number
+from peft_igc.demo import measure
+from peft_igc.inference.evaluation import evaluate
+from peft_igc.inference.loading import TINY_FOLDER, load_adapter
+from peft_igc.sft import demo
+from peft_igc.sft.datasets import generated_rows, rows_of_writing
+from peft_igc.sft.demo import RECIPES, command, run_demo
+from peft_igc.sft.run import parse
+from peft_igc.trainer.config import WritingStage
+from peft_igc.tuner.layer import IGCLayer
+from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
+
+
+pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+
+ROOT = Path(__file__).parents[2]
+MEASURED = {"calibration_items": 12, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
+SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}
+QUICK = {"igc_generated_rows": 48, "max_steps": 3, "per_device_train_batch_size": 4, "warmup_steps": 1}
+STAGE = {"rows": 8, "steps": 2, "batch_size": 4, "covering": 2, "warmup_steps": 1}
+
+
+def small(stage=STAGE, **measured):
+    """Arguments of `peft-igc sft` for a demonstration of no consequence."""
+    more = {**SIZES, **QUICK, "logging_steps": 1, "bf16": "false"}
+    more |= {"igc_demonstration": json.dumps(MEASURED | {"target": 0.98} | measured)}
+    more |= {"igc_writing": json.dumps(stage)} if stage else {}
+    return [text for name, value in more.items() for text in (f"--{name}", str(value))]
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """A demonstration of three steps of the reading and two of the writing: its folder, results, and lines."""
+    lines = []
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("demonstration", "run"):
+            patch.setattr(f"peft_igc.sft.{module}.say", lines.append)
+        folder = tmp_path_factory.mktemp("demo") / "out"
+        results = run_demo(folder, seed=1, more=small())
+    return folder, results, "\n".join(lines)
+
+
+def test_it_leaves_results_curves_and_adapter_and_nothing_else(outcome):
+    folder, results, _ = outcome
+    names = ["adapter", "learning_curves.png", "operating_curve.png", "results.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert (folder / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((folder / "results.json").read_text()) == results
+
+
+def test_the_results_tell_how_the_adapter_was_made_in_both_stages(outcome):
+    training = outcome[1]["training"]
+    assert (training["seed"], training["steps"], training["rows"], training["stopped_early"]) == (1, 5, 20, False)
+    assert (training["distinct_rows"], training["writing"]["steps"]) == (48, 2)
+    assert [entry["step"] for entry in training["history"]] == [1, 2, 3, 4, 5]
+    assert [entry["loss_lm"] is None for entry in training["history"]] == [True] * 3 + [False] * 2
+    assert all(entry["loss_read"] > 0 for entry in training["history"][:3])
+    assert [check["step"] for check in training["checks"]] == [4, 5]
+    assert {"torch", "trl", "peft"} <= set(outcome[1]["versions"])
+    assert outcome[1]["hardware"]["cores"] >= 1
+
+
+def test_missed_targets_and_the_table_are_printed(outcome):
+    _, results, said = outcome
+    assert results["summary"]["targets_missed"][0] in said
+    assert re.search(r"BIG-bench arithmetic, whole answers +20 ", said)
+    assert {"all", "addition", "division", "one digit", "two digits and more"} <= set(results["summary"]["igc"])
+
+
+def test_progress_tells_step_losses_exact_match_and_time_left(outcome):
+    reading, writing = (re.search(rf"^{start}.*$", outcome[2], re.MULTILINE)[0] for start in ("step 3/3", "writing, "))
+    assert all(part in reading for part in ("reading", "read right", "s left"))
+    assert "loss" in writing
+    assert "writing, step 5/5  loss" in outcome[2]
+    assert "exact match so far" in outcome[2]
+
+
+def test_the_final_report_is_that_of_the_adapter_on_disk_which_has_the_fitted_confidence(outcome):
+    folder, results, said = outcome
+    saved = json.loads((folder / "adapter" / "adapter_config.json").read_text())
+    assert (saved["confidence"], saved["temperature"]) == tuple(
+        results["calibration"][name] for name in ("confidence", "temperature")
+    )
+    assert f"confidence {saved['confidence']:g}, fitted on held-out texts" in said
+    base, tokenizer = tiny_base()
+    again = evaluate(load_adapter(base, folder / "adapter"), tokenizer, bigbench_test_set(1, 0), max_new_tokens=2)
+    assert again["exact_match"] == results["sets"]["bigbench"]["exact_match"]
+
+
+def test_the_saved_folder_names_the_base_and_no_path_and_its_card_has_the_table(outcome):
+    folder, results, _ = outcome
+    saved = json.loads((folder / "adapter" / "adapter_config.json").read_text())
+    assert saved["base_model_name_or_path"] == "tiny"
+    text = (folder / "adapter" / "README.md").read_text()
+    assert "Trained for 5 steps on 48 rows, seed 1. Exact match of whole answers on the 20 questions" in text
+    for part, score in results["summary"]["igc"].items():
+        assert f"| {part} | {results['summary']['base'][part]:.2%} | {score:.2%} |" in text
+    assert "model, tokenizer = peft_igc.tiny_base()" in text
+    assert str(ROOT) not in text
+    assert str(folder.parent) not in text
+
+
+def test_transformers_loads_the_folder_by_itself(outcome):
+    import transformers
+
+    folder, prompt = str(outcome[0] / "adapter"), [{"role": "user", "content": "What is 58 times 36?"}]
+    made = transformers.pipeline("text-generation", model=folder, max_new_tokens=4, do_sample=False)
+    assert any(isinstance(module, IGCLayer) for module in made.model.modules())
+    ours = load_adapter(tiny_base()[0], folder)
+    tokens = made.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        assert torch.allclose(made.model(tokens).logits.float(), ours(tokens).logits, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_equal_seeds_give_equal_adapters(outcome, tmp_path):
+    again = run_demo(tmp_path / "out", seed=1, more=small())
+    files = [folder / "adapter" / "adapter_model.safetensors" for folder in (tmp_path / "out", outcome[0])]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert again["sets"]["bigbench"]["mistakes"] == outcome[1]["sets"]["bigbench"]["mistakes"]
+
+
+def test_a_time_limit_ends_training_early_and_the_exit_code_asks_for_no_target(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small()))
+    assert cli.main(["demo", "--output", str(tmp_path), "--minutes", "1e-6"]) == 0
+    said = capsys.readouterr().out
+    assert "Stopped at the time limit after step 1 of 3" in said
+    assert f'Now try: peft-igc trace --base tiny --adapter {tmp_path / "adapter"} "What is' in said
+    training = json.loads((tmp_path / "results.json").read_text())["training"]
+    assert (training["stopped_early"], training["steps"]) == (True, 1 + 1)
+
+
+def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tmp_path, monkeypatch, capsys):
+    (tmp_path / "results.json").write_text("earlier")
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "write_card", interrupt)
+    monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small()))
+    for output in (tmp_path, tmp_path / "new"):
+        assert cli.main(["demo", "--output", str(output)]) == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    assert (tmp_path / "results.json").read_text() == "earlier"
+    assert "Interrupted" in capsys.readouterr().err
+
+
+def test_results_of_an_earlier_run_are_replaced(tmp_path):
+    old, new = tmp_path / "old" / "adapter", tmp_path / "new" / "adapter"
+    for folder, name in ((old, "left over"), (new, "new")):
+        folder.mkdir(parents=True)
+        (folder / name).touch()
+    demo.replaced(new.parent, old.parent)
+    assert [path.name for path in old.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["--minutes", "0"], "`igc_minutes=0` must be above 0"),
+        (["--layer", "99"], "`layer=99` is out of range: the model has 5 decoder layers"),
+        (["--base", str(TINY_FOLDER), "--layer", "99"], "`layer=99` is out of range: the model has 5 decoder layers"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_rows_are_made(line, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("peft_igc.sft.run.load_corpora", None)  # an error if it is called
+    assert cli.main(["demo", "--output", str(tmp_path / "out"), *line]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="The output folder `.*file` is a file"):
+        run_demo(tmp_path / "file")
+
+
+def test_options_become_arguments_of_the_recipe():
+    parsed = parse([*command(seed=3, minutes=2.5, layer=3, per_group=7), "--output_dir", "x"]).arguments
+    assert (parsed[1].seed, parsed[4].igc_minutes, parsed[4].igc_layer) == (3, 2.5, 3)
+    recipe = yaml.safe_load((RECIPES / "tiny_tokens.yaml").read_text())
+    assert parsed[4].igc_demonstration == recipe["igc_demonstration"] | {"per_group": 7}
+    assert parsed[1].igc_writing == recipe["igc_writing"]
+    assert command(interface="hidden")[1].endswith("tiny_hidden.yaml")
+    assert command(base="x", interface="hidden")[1].endswith("smollm2_135m_hidden.yaml")
+    assert command(base="x")[1].endswith("smollm2_135m.yaml")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interface", ["tokens", "hidden"])
+def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
+    limits = {"per_set": 3, "base_per_group": 1, "number_only_tokens": 4, "harm_prompts": 2, "harm_answers": 1}
+    stage = STAGE | {"covering": 0}  # whose results are longer than the hidden interface's
+    monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small(stage, **limits)))
+    layer = {"tokens": 2, "hidden": 1}[interface]  # 1 is the default
+    line = ["--base", str(TINY_FOLDER), "--output", str(tmp_path), "--interface", interface, "--layer", str(layer)]
+    assert cli.main(["demo", *line]) == 1  # two steps miss the target
+    assert "not measured" in capsys.readouterr().out
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["sets"]["word_problems"] is None
+    assert results["sets"]["bigbench"]["n"] == 20
+    assert results["base_model"]["weights"] is None
+    assert results["sets"]["harm"]["prompts"] == 2
+    saved = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert (saved["interface"], saved["layer"]) == (interface, layer)
+    assert saved["temperature"] == results["calibration"]["temperature"]
+
+
+@pytest.mark.slow
+def test_sft_with_the_recipe_prints_the_table_and_its_exit_code_tells_of_missed_targets(tmp_path, capsys):
+    line = ["sft", "--config", str(ROOT / "recipes" / "tiny_tokens.yaml"), "--output_dir", str(tmp_path / "out")]
+    assert cli.main([*line, *small(), "--save_strategy", "no"]) == 1
+    said = capsys.readouterr().out
+    assert "BIG-bench arithmetic, whole answers" in said
+    assert f"Load and trace it: peft-igc trace --base tiny --adapter {tmp_path / 'out'}" in said
+    assert (tmp_path / "out" / "results.json").is_file()
+
+
+# ------------------------------------------------------------------------------------------ rows
+def igc_arguments(*more, **options):
+    return parse([*command(**options), "--output_dir", "x", *more]).arguments[4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interface", ["tokens", "hidden"])
+def test_no_calculation_of_the_test_set_is_trained(interface):
+    """But those of the one-digit subtasks. Without the exclusion some would be: the check is worth its name."""
+    arguments, items = igc_arguments(interface=interface), bigbench_test_set(200, 0)
+    tested = {(i["igc_operator"], *map(int, i["igc_operands"])) for i in items}
+
+    def trained_and_tested(excluded):
+        rows = generated_rows(arguments, 0, "`messages`", excluded).take(2500)
+        trained = {(row["igc_operator"], *map(int, row["igc_operands"])) for row in rows if row["igc_operands"]}
+        return {calculation for calculation in tested & trained if max(calculation[1:]) > 9}
+
+    assert trained_and_tested([])
+    assert not trained_and_tested(items)
+
+
+def test_half_of_the_rows_of_the_writing_have_longer_numbers():
+    arguments, stage = igc_arguments(), WritingStage(rows=220, steps=1, covering=20)
+    rows = generated_rows(arguments, 0, "`messages`", []).take(300)
+    made = rows_of_writing(arguments, stage, 0, rows, [])
+    assert len(made) == 220
+    results = [row["igc_result"] for row in made]
+    assert all(has_number(result) for result in results)
+    digits = [len(result.lstrip("-").replace(".", "")) for result in results]
+    longest = [max(digits[:100]), max(digits[100:200])]
+    assert longest[0] <= 20 < longest[1]
+    assert sum("." in result for result in results[100:200]) > 10
+    excluded = [row for row in made[100:200] if row["igc_operands"]]
+    again = rows_of_writing(arguments, stage, 0, rows, excluded)
+    long = {tuple(row["igc_operands"]) for row in excluded if max(map(len, row["igc_operands"])) > 2}
+    assert not long & {tuple(row["igc_operands"]) for row in again[100:200] if row["igc_operands"]}
+
+
+def test_longer_rows_can_have_results_of_all_lengths_equally_often():
+    stage = WritingStage(rows=80, steps=1, equal_lengths=True)
+    for digits, longest in ((5, 10), (4, 8)):  # no product of four digits has ten
+        line = ["--igc_num_digits", str(digits), "--igc_generated_max_digits", "4"]
+        arguments = igc_arguments(*line, interface="hidden")
+        made = rows_of_writing(arguments, stage, 0, [], [])
+        counts = [sum(len(row["igc_result"].lstrip("-")) == length for row in made) for length in range(1, 12)]
+        assert counts == [40 // longest] * longest + [0] * (11 - longest)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_demonstration_runs_on_a_gpu(tmp_path):
+    assert run_demo(tmp_path / "out", seed=1, device="cuda", more=small())["sets"]["bigbench"]["n"] == 20

@@ -1,0 +1,213 @@
+"""The writing learns from prompts that are read once what it learns from whole passes."""
+
+import contextlib
+import copy
+from types import SimpleNamespace
+
+import pytest
+import torch
+from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import WARNINGS, arguments, trainer
+from tiny_training import rows as sums
+from tiny_training import tokenizer as characters
+from transformers import TrainerCallback
+
+from peft_igc import IGCConfig, tiny_base
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.mixture import Mixture
+from peft_igc.trainer import two_stage
+from peft_igc.trainer.batches import tokenized
+from peft_igc.trainer.collator import IGCDataCollator
+from peft_igc.trainer.config import WritingStage
+from peft_igc.trainer.progress import Progress
+from peft_igc.trainer.two_stage import after_prompts, train_writing, training_only
+from peft_igc.tuner.base_model import decoder_layers
+
+
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
+
+
+def written(model, tokenizer, rows, folder, **stage):
+    """The logged losses of a stage on these rows, in place of a trainer with a dataset."""
+    log = []
+    stand_in = SimpleNamespace(
+        model=model, args=arguments(folder), state=SimpleNamespace(global_step=0, max_steps=0), log=log.append,
+        control=None, callback_handler=SimpleNamespace(on_step_end=lambda *_: None), _tokenizer=tokenizer,
+        writing_loss=lambda batch, output: output.loss,
+    )  # fmt: skip
+    train_writing(stand_in, rows, WritingStage(**stage))
+    assert stand_in.state.global_step == stand_in.state.max_steps == stage["steps"]
+    return [entry["loss"] for entry in log]
+
+
+ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
+
+
+@pytest.fixture(scope="module", params=["tokens", "hidden"])
+def trained(request):
+    base, tokenizer = tiny_base()
+    torch.manual_seed(0)
+    sizes = {"reading_dim": 32, "num_heads": 2, "num_digits": 40, "init_weights": False}
+    config = IGCConfig.from_tokenizer(tokenizer, layer=1, interface=request.param, **sizes)
+    model = get_peft_model(base, config)
+    rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(12), tokenizer)
+    return model, tokenizer, rows
+
+
+def gradients(model):
+    found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return found
+
+
+def test_gradients_are_those_of_whole_passes(trained):
+    model, tokenizer, rows = trained
+    model.train()
+    training_only(model, "igc_output_mapping")
+    collator = IGCDataCollator(tokenizer.pad_token_id, igc_config=model.peft_config["default"], tokenizer=tokenizer)
+    whole = model(**collator(rows), igc_add_loss=False, use_cache=False)
+    whole.loss.backward()
+    expected = gradients(model)
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    loss = model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss
+    loss.backward()
+    found = gradients(model)
+    assert torch.allclose(loss, whole.loss, atol=1e-5)
+    assert found.keys() == expected.keys()
+    assert all("igc_output_mapping" in name for name in found)
+    for name, gradient in found.items():
+        assert torch.allclose(gradient, expected[name], atol=1e-4 * float(expected[name].abs().max() + 1e-3)), name
+    assert max(float(g.abs().max()) for g in found.values()) > 1e-3
+
+
+def test_kept_prompts_are_not_changed_by_a_step(trained):
+    model, tokenizer, rows = trained
+    model.train()
+    batch = after_prompts(model, rows, tokenizer.pad_token_id)
+    losses = [
+        float(model(**batch.inputs, past_key_values=copy.deepcopy(batch.cache), use_cache=True).loss.detach())
+        for _ in range(2)
+    ]
+    assert losses[0] == losses[1]
+    assert batch.cache.get_seq_length() == batch.inputs["attention_mask"].shape[1] - batch.inputs["labels"].shape[1]
+
+
+@pytest.mark.parametrize(("arch", "layer"), [("llama", 0), ("llama", 1), ("llama", 2), ("bloom", 2)])
+def test_layers_that_no_writing_changes_run_once(arch, layer, tmp_path, monkeypatch):
+    def after(once):
+        config = small_config(interface="tokens", layer=layer, read_from=[0], num_digits=40, result_digits=40)
+        model = get_peft_model(tiny_model(arch), config)
+        data = tokenized(ArithmeticRows(seed=3, num_digits=6, mixture=ONLY_RESULTS).take(8), characters())
+        ran = []
+        for index, block in enumerate(decoder_layers(model)[1]):
+            block.mlp.register_forward_hook(lambda *_, index=index: ran.append(index))
+        if not once:
+            monkeypatch.setattr(two_stage, "_run_once", lambda *_: contextlib.nullcontext())
+        log = written(model, characters(), data, tmp_path, steps=6, batch_size=4)
+        monkeypatch.undo()
+        assert not any("forward" in block.__dict__ for block in decoder_layers(model)[1])
+        return log, [ran.count(index) for index in range(3)]
+
+    (log, ran), (expected, all_ran) = after(True), after(False)
+    assert log == expected
+    assert all_ran == [8, 8, 8]  # the prompts of two batches, and six steps
+    assert ran == [4 if index <= layer else 8 for index in range(3)]
+
+
+def test_steps_lower_the_loss_and_leave_the_reading_alone(trained, tmp_path):
+    model, tokenizer, rows = trained
+    model = copy.deepcopy(model)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    log = written(model, tokenizer, rows, tmp_path, steps=20, batch_size=6, warmup_steps=2)
+    part = {"tokens": 0.5, "hidden": 0.7}[model.peft_config["default"].interface]
+    assert sum(log[-5:]) < part * sum(log[:5])
+    assert len(log) == 20
+    moved = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+    assert moved
+    assert all("igc_output_mapping" in name for name in moved)
+    assert all(p.requires_grad == ("igc_" in name) for name, p in model.named_parameters())
+
+
+# ------------------------------------------------------------------------------------------ the trainer
+STAGE = {"steps": 3, "batch_size": 4, "rows": 8, "warmup_steps": 1}
+STAGES = {"igc_writing": STAGE, "max_steps": 4}
+
+
+def weights(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def moved(model, before):
+    return {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+
+
+def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path):
+    made = trainer(tmp_path, **STAGES)
+    start, seen, above = weights(made.model), {}, []
+    decoder_layers(made.model)[1][-1].register_forward_hook(lambda *_: above.append(made.state.global_step))
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            seen[state.global_step] = moved(made.model, start)
+
+    made.add_callback(Watch())
+    made.train()
+    assert list(seen) == [1, 2, 3, 4, 5, 6, 7]
+    assert seen[4]
+    assert all("igc_input_mapping" in name for name in seen[4])
+    assert min(above) == 4  # the layers above the calculator's ran in the second stage only
+    written_in = seen[7] - seen[4]
+    assert written_in
+    assert all("igc_output_mapping" in name for name in written_in)
+    assert [entry["step"] for entry in made.state.log_history if "loss" in entry] == [1, 2, 3, 4, 5, 6, 7]
+    assert all(p.requires_grad == (".igc." in name) for name, p in made.model.named_parameters())
+
+
+def test_equal_seeds_give_equal_adapters_and_a_resumed_run_the_same(tmp_path):
+    def run(folder, resumed=False, **more):
+        made = trainer(folder, **STAGES, save_strategy="steps", save_steps=2, **more)
+        made.train(resume_from_checkpoint=str(folder / "checkpoint-2") if resumed else None)
+        return weights(made.model)
+
+    one, other = run(tmp_path / "one"), run(tmp_path / "other")
+    again = run(tmp_path / "one", resumed=True)
+    assert all(torch.equal(one[name], other[name]) and torch.equal(one[name], again[name]) for name in one)
+
+
+def test_after_a_time_limit_the_second_stage_is_shorter_in_proportion(tmp_path):
+    progress = Progress(lambda line: None, minutes=1e-9)
+    made = trainer(tmp_path, **STAGES, callbacks=[progress])
+    made.train()
+    assert progress.stopped_early
+    assert made.state.global_step == 1 + 1
+    long = WritingStage(steps=90, rows=300, batch_size=8, covering=100)
+    short = long.shortened(1 / 3)
+    assert (short.rows, short.steps, short.covering, short.batch_size) == (100, 30, 34, 8)
+    assert long.shortened(1) is long
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"igc_writing": {"batch_size": 4}}, "`igc_writing` is incomplete: .*'steps'"),
+        ({"igc_writing": {"step": 4}}, "`igc_writing` is a mapping of steps, batch_size, .*; got step"),
+        ({"igc_writing": '{"steps": 0}'}, "`steps=0` of `igc_writing` is not at least 1"),
+        ({"igc_writing": STAGE, "max_steps": -1}, "`igc_writing` needs the number of steps .* Set `max_steps`"),
+        ({"igc_writing": STAGE, "igc_writing_every": 2}, "two ways to train the writing"),
+    ],
+)
+def test_settings_of_the_second_stage_that_make_no_sense_are_refused(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        arguments(tmp_path, **options)
+
+
+def test_two_stages_train_a_calculator_alone_on_rows_with_results(tmp_path):
+    made = trainer(tmp_path, **STAGES)
+    decoder_layers(made.model)[1][0].requires_grad_(True)
+    with pytest.raises(ValueError, match="`igc_writing` trains the calculator alone"):
+        made.train()
+    silent = [{**row, "igc_operator": "none", "igc_operands": None, "igc_result": None} for row in sums(8)]
+    made = trainer(tmp_path, silent, **STAGES)
+    with pytest.raises(ValueError, match="No training row can train the writing in a stage of its own"):
+        made.train()
