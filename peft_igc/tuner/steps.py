@@ -147,17 +147,7 @@ def read_and_calculate(
     reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
     if not reader.training:
         reading = reading.cooled(config.temperature)
-    # In training correct results replace these, so that no text is asked.
-    forced = call.targets is not None and reader.training and config.teacher_forcing
-    decisions: tuple[Decision | None, ...] = ()
-    if forced or not config.has_vocabulary:
-        legible = (anchors >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else anchors >= 0
-        result = calculate_step(config, reading.choose(), legible)
-    elif texts is None:
-        result = decided_in_graph(config, reader, ids, at, begin, reading.summary())
-    else:
-        decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
-        result = results_of(decisions, at.shape, config.result_digits or 0, at.device)
+    result, decisions = _results(config, reader, reading, texts, ids, (at, begin), call)
     _tell(call, anchors, reading, result, decisions, first, ids)
     if call.targets is not None:
         correct, call.report = supervise(config, call.targets, reading, reading.choose(), result, anchors)
@@ -170,6 +160,38 @@ def read_and_calculate(
     ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
     never = torch.full_like(at, -1)
     return reading, Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype)), True
+
+
+def _results(
+    config: IGCConfig,
+    reader: Any,
+    reading: Reading | Pointing,
+    texts: StepTexts | None,
+    ids: torch.Tensor,
+    context: tuple[torch.Tensor, torch.Tensor],
+    call: Call,
+) -> tuple[Result, tuple[Decision | None, ...]]:
+    """The results of [B, A] steps that were read, and what was decided on the host.
+
+    Args:
+        config: the adapter's config.
+        reader: its input mapping.
+        reading: the distributions.
+        texts: the texts on the host; None in the hidden interface and in a compiled graph.
+        ids: [B, n] int64.
+        context: [B, A] int64 twice, indices of the last and the first token that each step reads.
+        call: the forward pass.
+    """
+    at, begin = context
+    # In training correct results replace these, so that no text is asked.
+    forced = call.targets is not None and reader.training and config.teacher_forcing
+    if forced or not config.has_vocabulary or not isinstance(reading, Pointing):
+        legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
+        return calculate_step(config, reading.choose(), legible), ()
+    if texts is None:
+        return decided_in_graph(config, reader, ids, at, begin, reading.summary()), ()
+    decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
+    return results_of(decisions, at.shape, config.result_digits or 0, at.device), decisions
 
 
 def _decisions(
