@@ -43,6 +43,7 @@ __all__ = ["Decision", "Said", "Settings", "certainty", "decide", "results_of", 
 
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
+_DASHES = ("-", "\u2212", "－")
 FIELDS = 3  # integers of a result before its digits: status, sign and scale
 _STATUSES = {
     Reason.TOO_LONG: Status.OVERFLOW,
@@ -114,11 +115,14 @@ class Said(NamedTuple):
     def refuses_between(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
         """Whether the refusal of an expression in symbols is final, because nothing but symbols joins two numbers.
 
-        What may be a date or a range is the network's, and so are further numbers.
+        What may be a date or a size is the network's, unless a dash joins it, and so are further numbers.
         """
-        joined = not any(map(str.isalpha, self.text[first[1] : second[0]]))
-        left = (Reason.NONE, Reason.NO_EXPRESSION, Reason.OTHER_NUMBER, Reason.LOOK_ALIKE)
-        return joined and self.reason not in left
+        between = self.text[first[1] : second[0]]
+        if any(map(str.isalpha, between)) or self.reason in (Reason.NONE, Reason.NO_EXPRESSION, Reason.OTHER_NUMBER):
+            return False
+        # `747-400`, `1914-18`, but `7000 - 350` and `3600/60` may be asked for.
+        tight = self.text[first[1] : second[0] + 1].startswith(_DASHES)
+        return self.reason is not Reason.LOOK_ALIKE or (tight and not self.text[second[0] : second[0] + 1].isspace())
 
     def _has_no_words(self) -> bool:
         """Whether the message has numbers and signs only."""
@@ -203,13 +207,14 @@ def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     """
     odds = STATED_ODDS if stated else 1.0
     asked = odds * asked / (odds * asked + 1 - asked)
-    return asked if ruled else min(asked, 1 - DOUBT * (1 - sure))
+    return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
 
 
 def decided_alone(said: Said, texts: StepTexts, step: int) -> Decision | None:
     """The decision that needs no network, None if there is none."""
     if EMBEDDED in texts.ids_of(step):
-        return Decision(said, None, "unseen", by_rule=False, stated=False)
+        known = len(texts.places[step].numbers) > 1
+        return Decision(said, None, "unseen" if known else "few_numbers", by_rule=False, stated=False)
     if said.is_final:
         return _by_rule(said)
     if texts.operands_of(step) < 2 and not said.ruled:

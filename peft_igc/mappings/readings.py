@@ -149,7 +149,7 @@ class Pointing(NamedTuple):
 
     def unflattened(self, shape: torch.Size) -> Pointing:
         """The steps [N, ..] as [B, A, ..] of a shape."""
-        return Pointing(*(x.unflatten(0, shape) for x in self[:-1]), self.numbers)
+        return Pointing._make([*(x.unflatten(0, shape) for x in self[:-1]), self.numbers])
 
     def summary(self) -> torch.Tensor:
         """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
@@ -242,7 +242,7 @@ def concatenate(parts: list[Pointing]) -> Pointing:
             )
         )
     joined = (torch.cat(tensors) for tensors in zip(*(part[:-1] for part in filled), strict=True))
-    return Pointing(*joined, parts[0].numbers)
+    return Pointing._make([*joined, parts[0].numbers])
 
 
 def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

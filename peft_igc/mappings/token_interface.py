@@ -173,7 +173,7 @@ class TokenInputMapping(nn.Module):
         order = [step for group in groups for step in group.steps]
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
-            pointing = Pointing(*(x[back] for x in pointing[:-1]), pointing.numbers)
+            pointing = Pointing._make([*(x[back] for x in pointing[:-1]), pointing.numbers])
         return pointing.unflattened(anchors.shape) if steps is None else pointing
 
     def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:

@@ -3,7 +3,7 @@
 In: the ids of a text as a list, and a `TokenTable`. Out: `Run`s, every number with its digits at any length, and
 `Places`: one for each number and one for each other token. A number that touches a decimal point, a letter, `%`, an
 exponent or an unknown separator is broken: it is one place, but cannot be an operand. Signs, and which numbers are
-operands, are not decided here. Try it: `pytest tests/numbers/test_places.py`
+operands, are not decided here. Try it: `pytest tests/numbers/test_number_runs.py`
 """
 
 from __future__ import annotations

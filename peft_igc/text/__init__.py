@@ -3,7 +3,8 @@
 * `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may be around it.
-* `literals`: all numbers of a text, for requests in words.
+* `literals`: all numbers of a text.
+* `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
 * `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 

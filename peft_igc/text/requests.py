@@ -147,7 +147,8 @@ def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> t
     first, second = sorted(one.at for one in operands)
     signs = {one.sign for one in operands}
     between = [at for at in range(first + 1, second) if at not in signs]
-    stated, named = set(), set()
+    stated: set[str] = set()
+    named: set[str] = set()
     for at in between:
         if (operation := known.operations.get(pieces.said[at].casefold(), _NO_NAME)) != _NO_NAME:
             (named if pieces.kinds[at - 2] == "glue" else stated).add(operation)

@@ -139,31 +139,18 @@ def read_and_calculate(
     texts = None
     if config.interface == "tokens" and may_look(ids):
         texts = StepTexts.of(reader.tokens.table, reader.max_distance, ids, anchors, since, first)
-        if call.is_lean and config.has_vocabulary:
-            decisions = _decisions_of_asked(config, reader, kept, texts, anchors)
-            return None, *_decided_steps(config, decisions, texts, state, anchors, kinds, features, call, ids)
-        if call.is_lean and not any(texts.operands_of(step) > 1 for step in range(anchors.numel())):
-            return None, Steps.silent(anchors, kinds, config.result_digits or 0, features), False
+        lean = _lean_steps(config, reader, state, kept, ids, texts, anchors, kinds, features, call)
+        if lean is not None:
+            return None, *lean
     at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
     read = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
     reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
     if not reader.training:
         reading = reading.cooled(config.temperature)
-    # In training correct results replace these, so that no text is asked.
-    forced = call.targets is not None and reader.training and config.teacher_forcing
-    decisions, choice = (), reading.choose() if call.targets is not None or not config.has_vocabulary else None
-    if choice is not None and (forced or not config.has_vocabulary):
-        legible = (anchors >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else anchors >= 0
-        result = calculate_step(config, choice, legible)
-    elif texts is None:
-        result = decided_in_graph(config, reader, ids, at, begin, reading.summary())
-    else:
-        decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
-        result = results_of(decisions, at.shape, config.result_digits or 0, at.device)
+    result, decisions = _results(config, reader, reading, texts, ids, (at, begin), call)
     _tell(call, anchors, reading, result, decisions, first, ids)
     if call.targets is not None:
-        assert choice is not None
-        correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
+        correct, call.report = supervise(config, call.targets, reading, reading.choose(), result, anchors)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
@@ -173,6 +160,38 @@ def read_and_calculate(
     ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
     never = torch.full_like(at, -1)
     return reading, Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype)), True
+
+
+def _results(
+    config: IGCConfig,
+    reader: Any,
+    reading: Reading | Pointing,
+    texts: StepTexts | None,
+    ids: torch.Tensor,
+    context: tuple[torch.Tensor, torch.Tensor],
+    call: Call,
+) -> tuple[Result, tuple[Decision | None, ...]]:
+    """The results of [B, A] steps that were read, and what was decided on the host.
+
+    Args:
+        config: the adapter's config.
+        reader: its input mapping.
+        reading: the distributions.
+        texts: the texts on the host; None in the hidden interface and in a compiled graph.
+        ids: [B, n] int64.
+        context: [B, A] int64 twice, indices of the last and the first token that each step reads.
+        call: the forward pass.
+    """
+    at, begin = context
+    # In training correct results replace these, so that no text is asked.
+    forced = call.targets is not None and reader.training and config.teacher_forcing
+    if forced or not config.has_vocabulary or not isinstance(reading, Pointing):
+        legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
+        return calculate_step(config, reading.choose(), legible), ()
+    if texts is None:
+        return decided_in_graph(config, reader, ids, at, begin, reading.summary()), ()
+    decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
+    return results_of(decisions, at.shape, config.result_digits or 0, at.device), decisions
 
 
 def _decisions(
@@ -203,29 +222,37 @@ def _decisions_of_asked(
     return tuple(decisions)
 
 
-def _decided_steps(
+def _lean_steps(
     config: IGCConfig,
-    decisions: tuple[Decision | None, ...],
-    texts: StepTexts,
+    reader: Any,
     state: State,
+    kept: torch.Tensor,
+    ids: torch.Tensor,
+    texts: StepTexts,
     anchors: torch.Tensor,
     kinds: torch.Tensor,
     features: torch.Tensor,
     call: Call,
-    ids: torch.Tensor,
-) -> tuple[Steps, bool]:
-    """The steps [B, A] that are decided on the host, and whether any of them is written."""
-    speaks = any(one is not None and one.status == Status.OK for one in decisions)
-    steps = Steps.silent(anchors, kinds, config.result_digits or 0, features)
+) -> tuple[Steps, bool] | None:
+    """The steps [B, A] of a pass that nobody watches, and whether any of them is written; None if all must be read."""
+    if not call.is_lean:
+        return None
+    count, width = anchors.numel(), config.result_digits or 0
+    steps = Steps.silent(anchors, kinds, width, features)
+    if not config.has_vocabulary:
+        readable = any(texts.operands_of(step) > 1 for step in range(count) if texts.anchors[step] >= 0)
+        return None if readable else (steps, False)
+    decisions = _decisions_of_asked(config, reader, kept, texts, anchors)
     result = Result(steps.digits, steps.signs, steps.status, steps.scale)
-    if any(one is not None and one.status != Status.NONE for one in decisions):
-        result = results_of(decisions, anchors.shape, config.result_digits or 0, anchors.device)
-        after = torch.tensor([texts.tokens_after(step) for step in range(anchors.numel())], device=anchors.device)
+    found = [one.status for one in decisions if one is not None]
+    if any(status != Status.NONE for status in found):
+        result = results_of(decisions, anchors.shape, width, anchors.device)
+        after = torch.tensor([texts.tokens_after(step) for step in range(count)], device=anchors.device)
         ranks = state.real[:, None] - after.view(anchors.shape)
         steps = Steps(anchors, kinds, ranks, *result, steps.completed_at, steps.ended_at, steps.shortcut)
     if call.is_logged:
         call.event = Step(anchors, None, result, decisions, texts.first, ids)
-    return steps, speaks
+    return steps, Status.OK in found
 
 
 def _tell(call: Call, *read: Any) -> None:

@@ -94,7 +94,7 @@ def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager"], indirect=True)  # several thousand operators of the rules about words
+@pytest.mark.parametrize("backend", ["eager"], indirect=True)
 def test_an_expression_in_symbols_is_read_in_a_graph(backend):
     base, tokenizer = peft_igc.tiny_base()
     model = get_peft_model(base, peft_igc.IGCConfig.from_tokenizer(tokenizer, layer=1, anchors=["="])).eval()

@@ -65,7 +65,6 @@ def test_each_of_many_steps_is_read_as_if_it_were_alone(interface, text):
             if isinstance(together, Pointing):
                 chosen, single = (x.choose() for x in (together, alone))
                 assert torch.equal(chosen.digits[there, step], single.digits[there, 0])
-                assert torch.equal(together.aside[there, step], alone.aside[there, 0])
                 # with fewer numbers there is no operator, whatever the logits are
                 two = there & ((alone.digits[:, 0, :, 0] != PAD).sum(-1) > 1)
                 torch.testing.assert_close(together.operator[two, step], alone.operator[two, 0], atol=1e-4, rtol=0)
@@ -119,20 +118,6 @@ def test_a_number_that_a_context_cuts_is_not_read(several):
     numbers = reading.digits[..., 0] != PAD  # [1, A, W]
     assert numbers.sum(-1).tolist() == [[1] * anchors.shape[1]]
     assert reading.digits[numbers][:, :3].tolist() == [[4, 5, PAD]] * anchors.shape[1]
-
-
-def test_a_number_before_a_cut_within_a_sentence_is_no_operand_but_a_further_number():
-    """Of `2+3*4=` four tokens are read: two numbers, and the calculation still has three."""
-    ids = torch.tensor([[TEXTS.index(t) for t in ("2", "+", "3", "*", "4", "=")]])
-    valid, kept = torch.ones_like(ids, dtype=torch.bool), torch.zeros(1, 6, DIM)
-    torch.manual_seed(0)
-    cut = TokenInputMapping(HIDDEN, NumberTokens(TABLE), 4, 4, whole_sentences=True, **SIZES).eval()
-    with torch.no_grad():
-        reading = cut(kept, valid, torch.tensor([[5]]), ids, torch.tensor([[2]]))
-        whole = reader("tokens")(kept, valid, torch.tensor([[5]]), ids, torch.tensor([[2]]))
-    assert (reading.digits[..., 0] != PAD).sum() == 2
-    assert reading.aside.all()
-    assert not whole.aside.any()  # where a context begins at an anchor, what stands before that is over
 
 
 def test_embeddings_before_a_context_switch_a_text_off_whatever_other_steps_are_read_beside():
