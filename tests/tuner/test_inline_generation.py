@@ -19,6 +19,7 @@ from checks import (
     Calculation,
     adapted,
     calculations,
+    close,
     generated,
     left_padded,
     margin,
@@ -106,10 +107,6 @@ def steps_alone(step):
     places, tensors = step.anchors[0].tolist(), (t[0].tolist() for t in step.result[:3])
     rows = zip(places, *tensors, strict=True)
     return sorted(Calculation(p, tuple(d for d in ds if d != PAD), s, status) for p, ds, s, status in rows if p >= 0)
-
-
-def close(a, b):
-    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
 
 
 def assert_steps_are_returned(found, wanted, shift, read_from):
