@@ -77,6 +77,11 @@ def adapted(arch: str = "llama", seed: int = 0, overrides: dict[str, Any] | None
     return telling(model, seed=seed).eval()
 
 
+def close(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Asserts that two tensors are equal but for another order of sums."""
+    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
+
+
 def logits(model: torch.nn.Module, ids: torch.Tensor = IDS) -> torch.Tensor:
     """[B, T, V] logits of a pass in eval mode."""
     with torch.no_grad():
@@ -262,7 +267,7 @@ def assert_as_scored(model: torch.nn.Module, out: Any, rows: list[torch.Tensor],
         at = torch.tensor([anchors[i // repeats]])
         wanted = scored(model, text, at)[0, len(row) - 1 : -1]
         got = out.stacked[i] if beams is None else out.stacked[beams[i, :new], torch.arange(new)]
-        torch.testing.assert_close(got, wanted, atol=TOLERANCE, rtol=0)
+        close(got, wanted)
         assert_steps(model, out.past_key_values, i, text, at) if beams is None else None
 
 

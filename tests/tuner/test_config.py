@@ -229,31 +229,6 @@ def test_a_step_reads_since_the_last_anchor_unless_told():
     assert IGCConfig(**TOKENS, reading_context=64).reading_context == 64
 
 
-def test_a_config_saved_before_there_were_ablations_has_none(tmp_path):
-    IGCConfig().save_pretrained(tmp_path)
-    path = tmp_path / "adapter_config.json"
-    saved = json.loads(path.read_text())
-    older = {k: v for k, v in saved.items() if k != "shortcut"}
-    assert len(older) == len(saved) - 1
-    path.write_text(json.dumps(older))
-    config = IGCConfig.from_pretrained(str(tmp_path))
-    assert config.shortcut is None
-    assert config == IGCConfig()
-
-
-def test_a_config_saved_before_anchors_within_texts_has_the_anchors_it_had(tmp_path):
-    for fields in ({}, {"anchor_token_ids": [[5, 6]]}):
-        IGCConfig(**fields).save_pretrained(tmp_path)
-        path = tmp_path / "adapter_config.json"
-        saved = json.loads(path.read_text())
-        older = {k: v for k, v in saved.items() if k not in ("anchor", "inline_token_ids", "reading_context")}
-        assert len(older) == len(saved) - 3
-        path.write_text(json.dumps(older))
-        config = IGCConfig.from_pretrained(str(tmp_path))
-        assert (config.anchor, config.inline_token_ids) == ("tokens" if fields else "prompt_end", None)
-        assert config == IGCConfig(**fields)
-
-
 # ------------------------------------------------------------------------------------------------ files
 FULL = {
     "layer": 3,
@@ -272,10 +247,11 @@ FULL = {
 }
 
 
-ABLATIONS = {"shortcut": "beside"}
+SAVED = {"defaults": {}, "full": FULL, "ablation": {**FULL, "shortcut": "beside"}}
+SAVED["a context in tokens"] = {**TOKENS, "reading_context": 64}
 
 
-@pytest.mark.parametrize("fields", [{}, FULL, {**FULL, **ABLATIONS}], ids=["defaults", "full", "ablations"])
+@pytest.mark.parametrize("fields", SAVED.values(), ids=SAVED)
 def test_a_saved_config_comes_back_the_same(fields, tmp_path):
     config = IGCConfig(**fields)
     config.save_pretrained(tmp_path)
@@ -283,11 +259,6 @@ def test_a_saved_config_comes_back_the_same(fields, tmp_path):
     general = PeftConfig.from_pretrained(str(tmp_path))
     assert type(general) is IGCConfig
     assert general == config
-
-
-def test_a_context_in_tokens_comes_back_as_a_number(tmp_path):
-    IGCConfig(**TOKENS, reading_context=64).save_pretrained(tmp_path)
-    assert IGCConfig.from_pretrained(str(tmp_path)) == IGCConfig(**TOKENS, reading_context=64)
 
 
 def test_a_subfolder_is_found(tmp_path):

@@ -16,6 +16,7 @@ from checks import (
     all_ids,
     assert_as_scored,
     assert_steps,
+    close,
     generated,
     left_padded,
     positions_of,
@@ -39,10 +40,6 @@ LENGTHS = [9, 5, 7]
 
 def ends(rows):
     return [[len(row) - 1] for row in rows]
-
-
-def close(a, b):
-    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
 
 
 @functools.cache

@@ -19,13 +19,16 @@ from checks import (
     Calculation,
     adapted,
     calculations,
+    close,
     generated,
     left_padded,
     margin,
     positions_of,
     state_of,
+    telling,
     watching,
 )
+from peft import get_peft_model
 from tiny_models import tiny_model
 from tiny_vocabulary import TEXTS, encode
 from transformers import Cache, CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
@@ -57,7 +60,7 @@ NEW = len(SCRIPT)
 
 
 class Script(LogitsProcessor):
-    """Makes a `generate` follow `SCRIPT` behind its prompt of that width, whatever its rows are."""
+    """Makes a `generate` follow `SCRIPT` after its prompt of that width, whatever its rows are."""
 
     def __init__(self, width, script=SCRIPT):
         self.width, self.script = width, script
@@ -74,11 +77,11 @@ class Script(LogitsProcessor):
 
 
 @functools.cache
-def made(arch, interface, anchor="tokens", context="since_last_anchor", seed=0):
+def made(arch, interface, anchor="tokens", context="since_last_anchor"):
     """A telling model with a rule of each kind."""
     arch, _, window = arch.partition("-")
     rules = {**ANCHORS[anchor], "inline_token_ids": INLINE, "reading_context": context, "result_digits": 8}
-    return adapted(arch, seed=seed, overrides=WINDOW if window else None, interface=interface, **rules)
+    return adapted(arch, overrides=WINDOW if window else None, interface=interface, **rules)
 
 
 def written(model, rows=None, new=NEW, script=SCRIPT, **options):
@@ -106,10 +109,6 @@ def steps_alone(step):
     return sorted(Calculation(p, tuple(d for d in ds if d != PAD), s, status) for p, ds, s, status in rows if p >= 0)
 
 
-def close(a, b):
-    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
-
-
 def assert_steps_are_returned(found, wanted, shift, read_from):
     """The field `igc_steps` of one sequence has the steps of a pass over its text, `shift` columns further right.
 
@@ -127,7 +126,7 @@ def assert_steps_are_returned(found, wanted, shift, read_from):
 
 
 def assert_as_alone(model, out, rows, before=(), cached=0):
-    """Each text has the logits and left the steps of one pass over it; the calculator ran behind the prompt.
+    """Each text has the logits and left the steps of one pass over it; the calculator ran after the prompt.
 
     Args:
         model: that generated.
@@ -137,7 +136,7 @@ def assert_as_alone(model, out, rows, before=(), cached=0):
     """
     beams = getattr(out, "beam_indices", None)
     repeats, new = out.sequences.shape[0] // len(rows), len(out.logits)
-    behind = ties = 0
+    results = ties = 0
     for i, sequence in enumerate(out.sequences):
         row = rows[i // repeats]
         text = torch.cat([row, sequence[-new:]])[:-1]  # the last token has not been read
@@ -153,8 +152,8 @@ def assert_as_alone(model, out, rows, before=(), cached=0):
             # A static cache is never cropped, so the latest step of a row is enough.
             assert calculations(state)[i] == (wanted[-1:] if isinstance(state, StaticText) else wanted)
         assert_steps_are_returned(out.igc_steps[i], wanted, len(sequence) - 1 - len(text), cached)
-        behind += sum(s.position >= len(row) and s.status == int(Status.OK) for s in wanted)
-    assert behind > 0
+        results += sum(s.position >= len(row) and s.status == int(Status.OK) for s in wanted)
+    assert results > 0
     assert 3 * ties <= out.sequences.shape[0]
 
 
@@ -180,7 +179,9 @@ def padded(model):
 
 
 def assisted(model):
-    for assistant in (tiny_model("llama", seed=3), copy.deepcopy(model)):
+    config = copy.deepcopy(model.peft_config["default"])
+    calculating = telling(get_peft_model(tiny_model("llama", seed=3), config), seed=3).eval()
+    for assistant in (tiny_model("llama", seed=3), calculating):  # neither drafts as the model writes
         for row in PROMPTS[:2]:
             out = written(model, [row], assistant_model=assistant)
             assert torch.equal(out.sequences, written(model, [row]).sequences)
@@ -287,7 +288,7 @@ def llama(interface):
     return made("llama", interface)
 
 
-def test_what_is_written_behind_an_anchor_within_the_text_matters(llama):
+def test_what_is_written_after_an_anchor_within_the_text_matters(llama):
     model = llama
     out = written(model, PROMPTS)
     rows = 0
@@ -326,7 +327,7 @@ def test_compiled_decoding_returns_the_steps_of_one_uncached_pass(options):
 
 
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_cropping_back_behind_an_anchor_lets_the_earlier_step_govern_again(arch, interface):
+def test_cropping_back_after_an_anchor_lets_the_earlier_step_govern_again(arch, interface):
     model = made(arch, interface)
     first, second, other = (encode(text) for text in (";12 *34=", "; 9 +45=", "<?"))
     cache = DynamicCache(config=model.config)
@@ -381,7 +382,7 @@ def test_anchors_are_found_beside_a_cache_that_a_backend_quantises(llama, backen
     assert any(s.status == int(Status.OK) for row in steps for s in row)
 
 
-class Beside(LogitsProcessor):
+class Meanwhile(LogitsProcessor):
     """Runs something after every pass of a `generate`."""
 
     def __init__(self, function):
@@ -393,7 +394,7 @@ class Beside(LogitsProcessor):
 
 
 def test_a_generate_inside_a_generate_is_on_its_own(llama):
-    inner = Beside(lambda: written(llama, PROMPTS[1:]).stacked)
+    inner = Meanwhile(lambda: written(llama, PROMPTS[1:]).stacked)
     processors = LogitsProcessorList([inner, Script(len(PROMPTS[0]))])
     out = written(llama, PROMPTS[:1], logits_processor=processors)
     assert_as_alone(llama, out, PROMPTS[:1])
@@ -406,10 +407,10 @@ def test_a_generate_inside_a_generate_is_on_its_own(llama):
 def test_a_forward_pass_inside_a_generate_finds_its_own_anchors(llama):
     other = encode(";12 *34=<;90-7 is\n;")
     wanted, _ = alone(llama, other, [])
-    beside = Beside(lambda: alone(llama, other, [])[0])
-    processors = LogitsProcessorList([beside, Script(len(PROMPTS[0]))])
+    other_pass = Meanwhile(lambda: alone(llama, other, [])[0])
+    processors = LogitsProcessorList([other_pass, Script(len(PROMPTS[0]))])
     assert_as_alone(llama, written(llama, PROMPTS[:1], logits_processor=processors), PROMPTS[:1])
-    for got in beside.results:
+    for got in other_pass.results:
         close(got, wanted)
 
 

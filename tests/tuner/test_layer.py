@@ -6,6 +6,7 @@ import pytest
 import torch
 from checks import (
     adapted,
+    close,
     generated,
     igc_layers,
     left_padded,
@@ -28,10 +29,6 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.tuner import writing
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step, Writing
-
-
-def close(a, b, tolerance=1e-4):
-    torch.testing.assert_close(a, b, atol=tolerance, rtol=0)
 
 
 def same_bits(a, b):

@@ -8,9 +8,9 @@ import hashlib
 import pytest
 import torch
 from checks import (
-    TOLERANCE,
     adapted,
     assert_as_scored,
+    close,
     generated,
     igc_layers,
     left_padded,
@@ -40,10 +40,6 @@ VARIANTS = [
 ]
 variants = pytest.mark.parametrize("fields", VARIANTS, ids=lambda f: "-".join(map(str, f.values())))
 shortcuts = pytest.mark.parametrize("shortcut", ["beside", "only"])
-def close(a, b):
-    torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
-
-
 def mappings_of(model):
     layer = igc_layers(model)[0]
     return layer.igc_input_mapping["default"], layer.igc_output_mapping["default"]
