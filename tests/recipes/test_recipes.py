@@ -148,8 +148,8 @@ def test_all_configurations_for_accelerate_are_there():
 
 def test_the_numbers_of_recipes_that_were_measured_are_those_recorded():
     found = json.loads((ROOT / "benchmarks" / "results" / "recipes.json").read_text())["runs"]
-    # These two have become the demonstrations', which `peft-igc demo` measures.
-    for name in found.keys() - {"tiny_tokens"}:
+    # The others were recorded before the recipe of the demonstration had two stages.
+    for name in found.keys() - {"tiny_tokens", "tiny_layers"}:
         runs = found[name]
         recorded = [f"{math.floor(1000 * run['exact_match']) / 10:.1f}" for run in runs.values()]
         expected = TEXTS[f"{name}.yaml"].partition("# Expected: ")[2]
