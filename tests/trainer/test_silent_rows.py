@@ -9,7 +9,7 @@ from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, tokeni
 
 from peft_igc import IGCConfig
 from peft_igc.numbers.calculator import Status
-from peft_igc.trainer.silent_rows import only_calculators_train, silent_rows, split
+from peft_igc.trainer.reading_only import only_calculators_train, silent_rows, split
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Writing
