@@ -77,7 +77,7 @@ class ArithmeticRows:
             and they are labelled as inexact.
         unrelated: Whether rows have the column `igc_unrelated`: [start, end] characters of each clause of the user's
             message that has nothing to do with its request, such as `Train 7 leaves at 9.` before `Add 3 and 4.`.
-            None of texts without a request. `demo.batches` passes it to the training.
+            None of texts without a request. `trainer.batches` passes it to the training.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to

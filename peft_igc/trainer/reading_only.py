@@ -2,10 +2,10 @@
 
 In: a model and a batch with anchors and targets. Out: the reading's loss and metrics, or the batch in two parts.
 Losses are not weighted here. The reading learns nothing from later layers (paper, "Modified Training Process"), so a
-pass that trains only the reading can end after it. The writing learns from the language-model loss at positions that the
-calculator writes: a row that asks for no calculation has none, so this loss gives the calculator a gradient of exactly
-zero, and if nothing else is trained, the later layers would run in vain. Also decides which steps train only the
-reading, and validates those options.
+pass that trains only the reading can end after it. The writing learns from the language-model loss at positions that
+the calculator writes: a row that asks for no calculation has none, so this loss gives the calculator a gradient of
+exactly zero, and if nothing else is trained, the later layers would run in vain. Also decides which steps train only
+the reading, and validates those options.
 Try it: `pytest tests/trainer/test_reading_only.py tests/trainer/test_silent_rows.py`
 
 Shapes: B rows, T positions, A anchors per row.
