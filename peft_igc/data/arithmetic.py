@@ -22,10 +22,10 @@ from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
 from .mixture import Mixture
 from .wording import symbol_expressions
-from .wording.draw_context import Surrounded
+from .wording.context import Surrounded
+from .wording.phrases import UNABLE
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
-from .wording.words import UNABLE
 
 
 __all__ = ["ArithmeticRows", "Row"]

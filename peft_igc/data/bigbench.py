@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..numbers.calculator import evaluate_exactly
-from .wording.requests import BIGBENCH
-from .wording.words import OPERATOR_WORDS
+from .wording.phrases import BIGBENCH, OPERATOR_WORDS
 
 
 __all__ = [

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 
-from .wording.words import OBJECTS, PEOPLE
+from .wording.phrases import words
 
 
 __all__ = ["WorkedCalculations"]
@@ -68,7 +68,7 @@ class WorkedCalculations:
         result = _decimal(value)
         line = rng.choice(_MONEY if money else _LINES)
         shown = f"{text}{gap}={gap}{sign}<<{plain}={result}>>{result}"
-        return text, line.format(x=shown, thing=rng.choice(OBJECTS), name=rng.choice(PEOPLE)), result
+        return text, line.format(x=shown, thing=rng.choice(words("objects")), name=rng.choice(words("people"))), result
 
     def _calculation(self, rng: random.Random) -> tuple[list[str], list[str], Fraction]:
         """Numbers and operators, and a value with at most `_PLACES` decimals."""

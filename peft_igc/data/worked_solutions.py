@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..numbers.calculator import evaluate_exactly
-from .wording.words import OBJECTS, PEOPLE
+from .wording.phrases import words as pool
 
 
 __all__ = ["CUES", "MOST_STEPS", "WorkedSolutions"]
@@ -166,8 +166,8 @@ class WorkedSolutions:
         """A story of `count` steps; None if no move is possible with the drawn numbers, such as sharing one coin."""
         theme = rng.choice(_THEMES)
         opening = rng.choice([part for part in theme.openings if len(part.steps) <= count])
-        name, other, *friends = rng.sample(PEOPLE, 3 + MOST_STEPS)
-        words = {"name": name, "other": other, "thing": rng.choice(OBJECTS), "city": rng.choice(_CITIES)}
+        name, other, *friends = rng.sample(pool("people"), 3 + MOST_STEPS)
+        words = {"name": name, "other": other, "thing": rng.choice(pool("objects")), "city": rng.choice(_CITIES)}
         sentence, lines, total = self._opened(theme, opening, words, rng)
         sentences = [sentence]
         moves = list(theme.moves)  # each occurs at most once, so that a line identifies its move

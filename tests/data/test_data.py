@@ -26,11 +26,11 @@ from peft_igc.data.columns import check_columns
 from peft_igc.data.dataset import igc_features, to_dataset, to_iterable_dataset
 from peft_igc.data.files import read_jsonl
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording.requests import BIGBENCH
-from peft_igc.data.wording.templates import PLAIN, TEMPLATES, Templates
-from peft_igc.data.wording.words import UNABLE
+from peft_igc.data.wording.phrases import BIGBENCH, UNABLE, pools
+from peft_igc.data.wording.templates import Templates
 
 
+TEMPLATES, PLAIN = pools("few")["requests"], pools("few")["silent"]
 ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
 WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "/": "division"}

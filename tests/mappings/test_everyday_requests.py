@@ -5,8 +5,7 @@ import random
 import pytest
 import torch
 
-from peft_igc.data.wording import casual, everyday
-from peft_igc.data.wording.grammar import expand
+from peft_igc.data.wording.phrases import expand, pools
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.mappings.requests import Context
 from peft_igc.numbers.calculator import Status
@@ -79,7 +78,7 @@ def test_texts_of_a_batch_are_answered_as_each_alone():
 @pytest.mark.parametrize("operator", WANTED)
 def test_requests_are_what_the_rules_find_too(operator):
     templates = []
-    for form, lines in everyday.EXPRESSIONS[operator].items():
+    for form, lines in pools("everyday")["expressions"][operator].items():
         around = "please tell me what {} makes" if form in ("words", "nouns") else "{}"
         templates += [around.replace("{}", text) for line in lines for text in some(line, 6)]
     assert wrong(templates, operator) == []
@@ -88,7 +87,7 @@ def test_requests_are_what_the_rules_find_too(operator):
 @pytest.mark.parametrize("operator", WANTED)
 def test_no_frame_changes_what_is_asked(operator):
     templates = []
-    for form, frames in everyday.FRAMES.items():
+    for form, frames in pools("everyday")["frames"].items():
         inner = PLAIN[operator][form != "verbs"]
         for text in (one for line in frames for one in some(line, 3)):
             templates.append(text.replace("{x}", inner).replace("{X}", inner.capitalize()))
@@ -97,15 +96,15 @@ def test_no_frame_changes_what_is_asked(operator):
 
 @pytest.mark.parametrize("operator", WANTED)
 def test_no_lead_and_no_tail_changes_what_is_asked(operator):
-    inner, tails = PLAIN[operator][1], (*casual.TAILS, *casual.ASKING_TAILS)
-    templates = [text + inner for line in casual.LEADS for text in some(line, 3)]
+    inner, tails = PLAIN[operator][1], [*pools("casual")["tails"], *pools("casual")["asking tails"]]
+    templates = [text + inner for line in pools("casual")["leads"] for text in some(line, 3)]
     templates += [inner + text for line in tails for text in some(line, 3)]
     assert wrong(templates, operator) == []
 
 
 def test_no_text_asks_for_two_things():
     meant = {}
-    for operator, forms in everyday.EXPRESSIONS.items():
+    for operator, forms in pools("everyday")["expressions"].items():
         for text in (one for lines in forms.values() for line in lines for one in expand(line)):
             order = ("{a}", "{b}") if text.find("{a}") < text.find("{b}") else ("{b}", "{a}")
             shape = text.lower().replace(order[0], "1").replace(order[1], "2")
