@@ -21,7 +21,7 @@ from .bigbench import parse_question, random_divisor
 from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
 from .mixture import Mixture
-from .wording import symbol_expressions
+from .wording import handwritten, symbol_expressions
 from .wording.context import Surrounded
 from .wording.phrases import UNABLE
 from .wording.templates import FEW, Templates
@@ -141,7 +141,8 @@ class ArithmeticRows:
     @property
     def has_expressions(self) -> bool:
         """Whether rows have the column `igc_expression`."""
-        return self.max_operands > 2 and self.mixture.expressions + self.mixture.unsupported > 0
+        mixture = self.mixture
+        return self.max_operands > 2 and mixture.expressions + mixture.unsupported + mixture.by_hand > 0
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
         """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
@@ -156,6 +157,7 @@ class ArithmeticRows:
             "unsupported": mixture.unsupported,
             "expression": mixture.expressions if set("+-*/") <= set(self.operations) else 0.0,
             "look-alike": mixture.look_alikes,
+            "by hand": mixture.by_hand,
         }
         return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
 
@@ -190,13 +192,15 @@ class ArithmeticRows:
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):
             around, completion, columns = self._expression(wording, rng)
+        elif kind == "by hand" and isinstance(wording, Wording):
+            around, completion, columns = self._by_hand(wording, rng)
         elif kind in _SILENT:
             around, completion, columns = self._silent(kind, wording, rng)
         else:
             around, completion, columns = self._request(kind, wording, system, rng)
         prompt = around.text
         if self.unrelated:
-            asks = kind not in ("none", "look-alike")
+            asks = kind not in ("none", "look-alike") and (kind != "by hand" or columns["igc_operands"] is not None)
             columns[UNRELATED_COLUMN] = [list(span) for span in around.unrelated] if asks else None
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
@@ -240,11 +244,34 @@ class ArithmeticRows:
         asks, typed = kind == "unsupported", text.text
         typed = typed if text.kind == "copying" else wording.typed(typed, rng, self.mixture, asks)
         around = wording.in_context(typed, rng, self.mixture)
-        if kind == "unsupported" and self.max_operands > 2:
-            read = self._read(around.text)
+        return around, *self._unasked(around.text, text.completion, reads=kind == "unsupported")
+
+    def _unasked(self, prompt: str, completion: str, reads: bool) -> tuple[str, Row]:
+        """Completion and columns of a text that asks for no pair; `reads`: unless rules read an expression there."""
+        if reads and self.max_operands > 2:
+            read = self._read(prompt)
             if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
-                return around, *self._columns(*read)
-        return around, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+                return self._columns(*read)
+        return completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+
+    def _by_hand(self, wording: Wording, rng: random.Random) -> tuple[Surrounded, str, Row]:
+        """Prompt, completion and columns of a row with a text from a file."""
+        mixture = self.mixture
+        forms = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
+        while True:
+            text = handwritten.draw(wording.by_hand, rng, max_digits=self.max_digits, **forms)
+            operands = text.operands
+            if operands is None:
+                around = wording.in_context(text.text, rng, mixture)
+                return around, *self._unasked(around.text, UNABLE, reads=True)
+            a, b = operands
+            if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:
+                break
+        result = label(text.operator, a, b, self.num_digits, self.result_digits, self.division)
+        shown = result.name.lower() if isinstance(result, Status) else result
+        around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
+        columns = {"igc_operator": text.operator, "igc_operands": [a, b], "igc_result": shown}
+        return around, UNABLE if isinstance(result, Status) else result, columns
 
     def _read(self, prompt: str, system: str = "") -> tuple[str, Worked] | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""

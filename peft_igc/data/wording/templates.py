@@ -37,7 +37,7 @@ class Templates:
 
     lacks: ClassVar[tuple[str, ...]] = (
         *("unsupported", "spelled_signs", "separators", "contexts", "sentences", "expressions", "look_alikes"),
-        "casual",
+        *("casual", "by_hand"),
     )
     system_first: ClassVar[bool] = False
 

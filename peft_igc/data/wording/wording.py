@@ -20,6 +20,7 @@ from typing import ClassVar, NamedTuple
 from ..mixture import Mixture
 from . import casual, context, drawing
 from .filling import NUMBERS, Style, fill, fill_look_alike, values_of
+from .handwritten import Handwritten
 from .phrases import BIGBENCH, OPERATOR_WORDS, UNABLE, Draft, Part, Parts, drawn, pools, words
 
 
@@ -68,15 +69,21 @@ class Wording:
         parts: Parts of the requests, and of the texts without a calculation.
         around: Parts of the texts around them.
         used: Number of times that each template was drawn; the least used ones are preferred. None: no preference.
+        by_hand: Texts with slots of files, from `handwritten.read_texts`; hold out files of your own as whole files.
     """
 
     parts: Parts
     around: Parts
     used: Counter[str] | None = None
+    by_hand: tuple[Handwritten, ...] = ()
 
     operations: ClassVar[tuple[str, ...]] = tuple(OPERATOR_WORDS)
-    lacks: ClassVar[tuple[str, ...]] = ()  # fractions of a `Mixture` that this wording has no texts for
     system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Fractions of a `Mixture` that this wording has no texts for."""
+        return () if self.by_hand else ("by_hand",)
 
     def restarted(self) -> "Wording":
         """A copy that counts the templates of one iteration."""
