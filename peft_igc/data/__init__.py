@@ -4,7 +4,7 @@
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
-* `chats`, `worked_solutions`, `worked_calculations`: rows with several calculations.
+* `chats`, `worked_solutions`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
 It imports `numbers`, `expressions`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
@@ -15,7 +15,7 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 from .arithmetic import ArithmeticRows, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
 from .dataset import Shuffled, igc_features, to_dataset, to_iterable_dataset
-from .files import read_items, read_jsonl, read_rows
+from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
 
 
@@ -33,7 +33,6 @@ __all__ = [
     "load_bigbench",
     "parse_question",
     "read_items",
-    "read_jsonl",
     "read_rows",
     "to_dataset",
     "to_iterable_dataset",

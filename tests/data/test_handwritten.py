@@ -15,7 +15,7 @@ from peft_igc.data.wording.wording import TRAINING
 
 LINES = (
     ("whats {a} plus {b}", "+", "ab", []),
-    ("take {a} away from {b} pls", "-", "ba", ["b>a"]),
+    ("take {a} from {b}", "-", "ba", ["b>a"]),
     ("{a} pens for {b} kids, how many each?", "/", "ab", ["b|a", "small"]),
     ("from {a} till {b}?", "-", "ba", ["b>a", "year"]),
     ("what must I multiply {a} by to get {b}?", "/", "ba", ["a|b"]),
