@@ -6,14 +6,16 @@ the calculator does not support), `silent` (no arithmetic), `look_alikes` (no ar
 
 * `phrases`: reads them; texts with alternatives, some trained, others held out.
 * `drawing`, `context`: random drafts; `filling`: their fields; `wording`: complete texts; `casual`: typed in a hurry.
-* `symbol_expressions`: expressions in symbols. `templates`: the small wording.
+* `handwritten`: texts with slots by many hands, from files of your own. `symbol_expressions`: expressions in symbols.
+  `templates`: the small wording.
 
-Of the package it imports `mixture` only, and nothing from outside. Start with `wording`.
+Of the package it imports `mixture` and `files`, and nothing from outside. Start with `wording`.
 Try it: `pytest tests/data/test_wording.py`.
 """
 
+from .handwritten import read_texts
 from .templates import FEW, Templates
 from .wording import HELD_OUT, NEW, TRAINING, Wording
 
 
-__all__ = ["FEW", "HELD_OUT", "NEW", "TRAINING", "Templates", "Wording"]
+__all__ = ["FEW", "HELD_OUT", "NEW", "TRAINING", "Templates", "Wording", "read_texts"]
