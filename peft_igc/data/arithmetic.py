@@ -306,7 +306,7 @@ class ArithmeticRows:
             pair = worked.pair
             if pair is not None and (int(pair[1]), pair[0], int(pair[2])) in self.excluded:
                 continue
-            prompt = wording.typed(wording.expression(drawn.text, rng).text, rng, self.mixture)
+            prompt = wording.typed(wording.expression(drawn.text, rng), rng, self.mixture)
             around = wording.in_context(prompt, rng, self.mixture)
             if pair is not None and kind == "two":  # the network reads it, whatever is around it
                 return around, *self._columns(drawn.expression, worked)

@@ -1,6 +1,6 @@
 """`Mixture`, the fractions of the kinds of training rows, and `TOKENS_MIXTURE`, that of the token interface.
 
-Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_data.py -k mixture`.
+Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_arithmetic.py -k mixture`.
 """
 
 from dataclasses import dataclass, fields

@@ -27,7 +27,6 @@ MOST_STEPS = 6
 CUES = tuple(pools("worked")["cues"])
 _PLACES = 4  # decimals of the result of a single calculation
 _MOST_CALCULATIONS = 5  # in a row of them
-_CITIES = ("Rome", "Paris", "Vienna", "Berlin", "Madrid", "Oslo", "Dublin", "Athens")
 _OPERATIONS = {"+": Fraction.__add__, "-": Fraction.__sub__, "*": Fraction.__mul__, "/": Fraction.__truediv__}
 _Steps = tuple[tuple[str, str, str, str], ...]  # first operand, operator, second operand, line
 _Part = tuple[str, _Steps]  # a sentence of a question, and its calculations
@@ -71,7 +70,8 @@ class WorkedSolutions:
         theme = rng.choice(list(pools("worked")["themes"].values()))
         opening = rng.choice([part for part in map(_parsed, theme["openings"]) if len(part[1]) <= count])
         name, other, *friends = rng.sample(words_of("people"), 3 + MOST_STEPS)
-        words = {"name": name, "other": other, "thing": rng.choice(words_of("objects")), "city": rng.choice(_CITIES)}
+        thing, city = rng.choice(words_of("objects")), rng.choice(words_of("worked cities"))
+        words = {"name": name, "other": other, "thing": thing, "city": city}
         sentence, lines, total = self._opened(theme, opening, words, rng)
         sentences = [sentence]
         moves = list(map(_parsed, theme["moves"]))  # each occurs at most once, so that a line identifies its move

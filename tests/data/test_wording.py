@@ -224,7 +224,7 @@ def test_held_out_and_new_phrasings_are_never_drawn_in_training():
         assert all("Add one and two." in text != "Add one and two." for text in around)
         assert sum(bool(re.search("[0-9]", text)) for text in around) > 150  # with numbers of their own
     held_out, in_training = (
-        {w.expression("5 + 3", random.Random(seed)).text for seed in range(900)} for w in (HELD_OUT, TRAINING)
+        {w.expression("5 + 3", random.Random(seed)) for seed in range(900)} for w in (HELD_OUT, TRAINING)
     )
     assert len(held_out) > 8
     assert not held_out & in_training

@@ -2,7 +2,7 @@
 
 Sentences without sense are made of common words, words of operations and at most two numbers, with any punctuation.
 Everything added to a request is a sentence of its own. In: a request and the parts (`phrases`) whose templates may be
-used. Out: the text with its context, or a system prompt. Try it: `pytest tests/data/test_wording.py -k around`.
+used. Out: the text with its context, or a system prompt. Try it: `pytest tests/data/test_wording.py`.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing.
 
 Each function draws a `phrases.Draft`, a template whose fields are still open. Which drafts are used is decided in
-`phrases.drawn`, and how their fields are filled in `wording`. Try it: `pytest tests/data/test_wording.py`.
+`phrases.drawn`, and how their fields are filled in `filling`. Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools

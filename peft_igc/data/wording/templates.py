@@ -4,7 +4,7 @@
 for instance for another operation. `{a}` and `{b}` are the operands in the calculator's order: `{a}` is the minuend or
 the dividend even where the text names it second ("Subtract {b} from {a}"). Stories (templates with a `{name}`) suit
 only counts: no negative operand, and no more is taken away than there is. Numbers are always plain digits. Nothing is
-split into trained and held-out texts (`wording`). Try it: `pytest tests/data/test_data.py -k phrasing`.
+split into trained and held-out texts (`wording`). Try it: `pytest tests/data/test_arithmetic.py`.
 """
 
 import random

@@ -171,7 +171,7 @@ class Wording:
         values = values_of(numbers, rng)
         return Text(_filled(found.template, values, rng, mixture), completion.format(**values), found.kind)
 
-    def expression(self, symbols: str, rng: random.Random) -> Text:
+    def expression(self, symbols: str, rng: random.Random) -> str:
         """An expression in symbols, bare or in a frame that makes a template of these parts with it.
 
         Args:
@@ -185,7 +185,7 @@ class Wording:
             frame = drawing.frame(rng)
             return Draft(frame.template.replace("{x}", shape), frame.families, completion=frame.template)
 
-        return Text(drawn(draft, self.parts).completion.replace("{x}", symbols))
+        return drawn(draft, self.parts).completion.replace("{x}", symbols)
 
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
