@@ -23,7 +23,6 @@ MOST_ROOMS, MOST_FILES, MOST_ARROWS = 13, 16, 55  # folders at the top of the pa
 ROOMS: dict[str, set[str]] = {
     "text": set(),
     "numbers": {"torch"},
-    "expressions": {"torch"},
     "mappings": {"torch"},
     "data": {"datasets", "torch"},
     "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers"},

@@ -35,6 +35,16 @@ def is_calculator(adapter: Path) -> bool:
     return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
+def all_sets() -> dict[str, Any]:
+    """The sets by name; None for those that need a folder of texts that is not named."""
+    settings = LANGUAGE_MODEL
+    sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
+    sets |= {name: plain_requests(name) for name in SHA256}
+    for name, items in measured_items(data_folder()).items():
+        sets[name] = items and [one for one in items if len(one["prompt"]) <= settings.most_of_text]
+    return sets
+
+
 def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
     """The reports of the sets of these names, by name.
 
@@ -47,10 +57,7 @@ def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
         ValueError: there is no set of a name.
     """
     settings = LANGUAGE_MODEL
-    sets = {**generated_sets(settings.per_group, settings.per_set, 0, settings.reading)}
-    sets |= {name: plain_requests(name) for name in SHA256}
-    for name, items in measured_items(data_folder()).items():
-        sets[name] = items and [one for one in items if len(one["prompt"]) <= settings.most_of_text]
+    sets = all_sets()
     if unknown := [name for name in names if sets.get(name) is None]:
         known = sorted(name for name, items in sets.items() if items is not None)
         raise ValueError(f"There are no sets {unknown}. The sets are {known}; more with `PEFT_IGC_DATA`.")

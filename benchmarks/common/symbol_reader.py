@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from transformers import AutoTokenizer
 
 from peft_igc.inference.loading import tiny_base
-from peft_igc.mappings.symbol_reading import said_at
+from peft_igc.mappings.decisions import said_at
 from peft_igc.text import Limits, Value, Vocabulary, read
 
 

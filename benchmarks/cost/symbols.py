@@ -1,7 +1,7 @@
 """What reading an expression in symbols costs at an anchor, beside the learned reading.
 
 Each text ends in an expression and `=`, padded with prose to a number of tokens. Timed in turns, for batches of rows:
-`rules` (`read_steps`, on the host), and the baseline, `learned`: the token interface's reading with
+`rules` (places and expressions, on the host), and the baseline, `learned`: the token interface's reading with
 the sizes of the demonstration, and the calculation. The baseline reads two integers; it is timed on the same texts.
 
     python -m benchmarks.cost.symbols --threads 2 --output build/symbols_cost.json
@@ -24,7 +24,9 @@ from benchmarks.common.measuring import alternating, facts, loops_for, seconds, 
 from peft_igc.demo.run import demo_config
 from peft_igc.demo.settings import SETTINGS
 from peft_igc.inference.loading import tiny_base
-from peft_igc.mappings.symbol_reading import read_steps
+from peft_igc.mappings.decisions import said_of
+from peft_igc.mappings.places import StepTexts
+from peft_igc.text import Limits
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import calculate_step
 
@@ -56,7 +58,8 @@ def functions(layer: IGCLayer, ids: torch.Tensor) -> dict[str, Callable[[], obje
     kept = torch.randn(rows, length, config.reading_dim)
 
     def rules() -> Any:
-        return read_steps(config, config.vocabulary, ids, anchors, since)
+        texts = StepTexts.of(reader.tokens.table, reader.max_distance, ids, anchors[:, None], since[:, None])
+        return said_of(config.vocabulary, texts, Limits.of(config))
 
     def learned() -> Any:
         read = reader(kept, valid, anchors[:, None], ids, since[:, None])

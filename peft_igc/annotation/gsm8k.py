@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from os.path import commonprefix
@@ -25,12 +25,12 @@ import torch
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expression
 from ..data.exact_values import NotAnExpression, ValueLimits
-from ..mappings.symbol_reading import read_steps
+from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD, decode
-from ..numbers.number_runs import NumberTokens, find_runs
+from ..numbers.places import number_runs
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.refusals import REASON_TEXTS, Reason
+from ..text.values import Limits
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from .gsm8k_marks import CURRENCY, INTEGER, Mark, plain, read_marks
@@ -192,7 +192,7 @@ class _Chats:
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
         check_tokenizer(config.token_table, tokenizer)
-        self.numbers = None if config.token_table is None else NumberTokens(config.token_table)
+        self.numbers = None if config.token_table is None else config.token_table
 
     def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
         """The anchors of a row in order. `marks` determine the length of the numbers to look for."""
@@ -215,16 +215,15 @@ class _Chats:
         since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
         inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
         places = [place for place in at[0].tolist() if place >= 0]
-        reads = self._numbers(ids, places, since, marks)
+        reads = self._numbers(row["input_ids"], places, since)
         spans = row["offset_mapping"]
         if self.numbers is None:
             reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
         if self.config.has_vocabulary and places:
-            at_places = torch.tensor(places), torch.tensor(since[: len(places)])
-            read_there, _ = read_steps(self.config, self.config.vocabulary, ids, *at_places)
-            said = [one for one in read_there if one is not None]
+            known, limits, tokens = self.config.vocabulary, Limits.of(self.config), row["input_ids"]
+            said = [said_at(known, tokens, at, start, limits) for at, start in zip(places, since, strict=False)]
             values, reasons = [one.value for one in said], [one.reason for one in said]
         anchors = []
         for place, read, value, reason in zip(places, reads, values, reasons, strict=True):
@@ -235,18 +234,15 @@ class _Chats:
             )
         return anchors
 
-    def _numbers(self, ids: torch.Tensor, places: list[int], since: list[int], marks: list[Mark]) -> list[list[str]]:
-        """The numbers among the tokens `ids` [1, T] from `since` to each of the `places`.
-
-        Numbers longer than all operands of the marks are cut to W digits, one more than those have.
-        """
-        if self.numbers is None or not places:
+    def _numbers(self, ids: Sequence[int], places: list[int], since: list[int]) -> list[list[str]]:
+        """The numbers among the tokens from `since` to each of the `places`."""
+        if self.numbers is None:
             return []
-        width = 1 + max((len(number) for mark in marks for number in mark.calculation or ()), default=1)  # W
-        valid = torch.arange(ids.shape[1]) <= torch.tensor(places)[:, None]  # [A, T]
-        digits = find_runs(self.numbers, ids.expand(len(places), -1), valid, width).digits  # [A, T, W]
-        found = [line[first:][line[first:, 0] != PAD] for line, first in zip(digits, since, strict=False)]
-        return [decode(numbers, torch.zeros(len(numbers), dtype=torch.int64)) for numbers in found]
+        found = []
+        for place, first in zip(places, since, strict=False):
+            runs = number_runs(self.numbers, ids[: place + 1])
+            found.append([run.digits for run in runs if run.first >= first and run.digits is not None])
+        return found
 
 
 def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Report) -> dict[int, Mark]:

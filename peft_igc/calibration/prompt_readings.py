@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 
 from ..inference.decoding import eval_mode, padding_token, prompt_tokens
+from ..mappings.decisions import Decision, certainty
+from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import canonical
 from ..tuner.call import observing
@@ -67,13 +69,11 @@ def read_prompts(
         ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.
     """
     found: dict[int, PromptReading] = {}
-    config = active_config(model)
-    odds = 1.0 if config is None else config.stated_odds
     # What rules alone decide is known by comparing: no confidence refuses it.
     settings = ((0.0, 1.0), (_CERTAIN, 1.0))
     for chosen, (free, certain) in _passes(model, tokenizer, prompts, batch_size, raw, settings):
         n = len(chosen)
-        rows = zip(chosen, _results(free, n), _results(certain, n), _chances(free, n, odds), strict=True)
+        rows = zip(chosen, _results(free, n), _results(certain, n), _chances(free, n), strict=True)
         for at, result, ruled, chances in rows:
             found[at] = PromptReading(result, ruled is not None, chances)
     return [found[at] for at in range(len(found))]
@@ -163,24 +163,27 @@ def _results(step: Step | None, rows: int) -> list[str | None]:
     return [next(found) if ok else None for ok in speaks.tolist()]
 
 
-def _chances(step: Step | None, rows: int, odds: float) -> list[tuple[float, ...]]:
+def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:
     """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
 
-    The step was read at a temperature of 1; `odds` are `IGCConfig.stated_odds`, which no temperature changes.
+    The step was read at a temperature of 1.
     """
-    if step is None:
+    if step is None or step.reading is None:
         return [(0.0,) * len(TEMPERATURES)] * rows
-    found, read = [], step.reading
-    stated = None if step.ruling is None else step.ruling.stated.view(step.anchors.shape)
-    if stated is not None:
-        read = read.leaning(stated, 1 / odds)
+    found = []
     for temperature in TEMPERATURES:
-        reading = read.cooled(temperature)
-        if stated is not None:
-            reading = reading.leaning(stated, odds)
-        chance = reading.choose().probability  # [B, A]
-        if step.ruling is not None:
-            asked = 1 - reading.operator.softmax(-1)[..., -1]
-            chance = torch.where(step.ruling.ruled.view(asked.shape), asked, chance)
-        found.append(chance[_last(step)])
-    return [tuple(row) for row in torch.stack(found, -1).tolist()]
+        reading = step.reading.cooled(temperature)
+        if step.decisions and isinstance(reading, Pointing):
+            asked, sure = (x[_last(step)].tolist() for x in reading.chances()[:2])
+            decided = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
+            found.append([_certainty(*one) for one in zip(decided, asked, sure, strict=True)])
+        else:
+            found.append(reading.choose().probability[_last(step)].tolist())
+    return list(zip(*found, strict=True))
+
+
+def _certainty(decision: Decision | None, asked: float, sure: float) -> float:
+    """The probability that `confidence` is compared with in a decision."""
+    if decision is None:
+        return 0.0
+    return certainty(asked, sure, stated=decision.stated or decision.said.ruled, ruled=decision.said.ruled)

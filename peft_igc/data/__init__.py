@@ -7,7 +7,7 @@
 * `chats`, `worked_solutions`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
-It imports `numbers`, `expressions`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
+It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
 and no tokenizer. Start with `columns`.
 Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))"`.
 """

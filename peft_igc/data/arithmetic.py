@@ -18,12 +18,11 @@ from typing import Any
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
 from ..text.pieces import CONTROL
 from .bigbench import parse_question
-from .columns import EXPRESSION, EXPRESSION_COLUMN, UNRELATED_COLUMN, label
+from .columns import EXPRESSION, EXPRESSION_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
 from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
-from .wording.context import Surrounded
 from .wording.phrases import UNABLE
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
@@ -72,9 +71,6 @@ class ArithmeticRows:
             is, and all of it is labelled `"none"`.
         decimals: Whether results with decimal places are written, as in `IGCConfig`. Without it hardly any are drawn,
             and they are labelled as inexact.
-        unrelated: Whether rows have the column `igc_unrelated`: [start, end] characters of each clause of the user's
-            message that has nothing to do with its request, such as `Train 7 leaves at 9.` before `Add 3 and 4.`.
-            None of texts without a request. `demo.batches` passes it to the training.
 
     Raises:
         ValueError: Lengths that do not fit, an operation or a fraction that the wording has no texts for, an item to
@@ -97,7 +93,6 @@ class ArithmeticRows:
         distinct: bool = False,
         max_operands: int = 2,
         decimals: bool = False,
-        unrelated: bool = False,
     ) -> None:
         mixture = mixture or Mixture()
         if not 1 <= max_digits <= num_digits:
@@ -119,7 +114,7 @@ class ArithmeticRows:
                 "`peft_igc.data.wording`, or set it to 0."
             )
         self.seed, self.mixture, self.wording, self.distinct = seed, mixture, wording, distinct
-        self.conversational, self.unrelated = conversational, unrelated
+        self.conversational = conversational
         self.num_digits, self.max_operands, self.division = num_digits, max_operands, division
         self.result_digits = num_digits if result_digits is None else result_digits
         self.operations = tuple(operations)
@@ -185,17 +180,13 @@ class ArithmeticRows:
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):
-            around, completion, columns = self._expression(wording, rng)
+            prompt, completion, columns = self._expression(wording, rng)
         elif kind == "by hand" and isinstance(wording, Wording):
-            around, completion, columns = self._by_hand(wording, rng)
+            prompt, completion, columns = self._by_hand(wording, rng)
         elif kind in _SILENT:
-            around, completion, columns = self._silent(kind, wording, rng)
+            prompt, completion, columns = self._silent(kind, wording, rng)
         else:
-            around, completion, columns = self._request(kind, wording, system, rng)
-        prompt = around.text
-        if self.unrelated:
-            asks = kind not in ("none", "look-alike") and (kind != "by hand" or columns["igc_operands"] is not None)
-            columns[UNRELATED_COLUMN] = [list(span) for span in around.unrelated] if asks else None
+            prompt, completion, columns = self._request(kind, wording, system, rng)
         if self.has_expressions and columns.setdefault(EXPRESSION_COLUMN, None) is not None and system is not None:
             system = None if self._read(prompt, system) is None else system  # its numbers may refuse the expression
         if not wording.system_first:
@@ -209,7 +200,7 @@ class ArithmeticRows:
 
     def _request(
         self, kind: str, wording: Wording | Templates, system: str | None, rng: random.Random
-    ) -> tuple[Surrounded, str, Row]:
+    ) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row that asks for a calculation."""
         mixture = self.mixture
         operator, first, second = self.operands.draw(kind, rng)
@@ -223,12 +214,12 @@ class ArithmeticRows:
             completion, result = UNABLE, result.name.lower()
         else:
             completion = result
-            if wording.in_sentence(around.text, system, rng, mixture):
-                around = around._replace(text=cue(around.text, rng))
+            if wording.in_sentence(around, system, rng, mixture):
+                around = cue(around, rng)
                 completion = answer(operator, a, b, result, text.thing, rng)
         return around, completion, {"igc_operator": operator, "igc_operands": [a, b], "igc_result": result}
 
-    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[Surrounded, str, Row]:
+    def _silent(self, kind: str, wording: Wording | Templates, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row that asks for no calculation, or for an unsupported one."""
         if kind == "look-alike" and isinstance(wording, Wording):
             text = wording.look_alike(rng)
@@ -238,7 +229,7 @@ class ArithmeticRows:
         asks, typed = kind == "unsupported", text.text
         typed = typed if text.kind == "copying" else wording.typed(typed, rng, self.mixture, asks)
         around = wording.in_context(typed, rng, self.mixture)
-        return around, *self._unasked(around.text, text.completion, reads=kind == "unsupported")
+        return around, *self._unasked(around, text.completion, reads=kind == "unsupported")
 
     def _unasked(self, prompt: str, completion: str, reads: bool) -> tuple[str, Row]:
         """Completion and columns of a text that asks for no pair; `reads`: unless rules read an expression there."""
@@ -248,7 +239,7 @@ class ArithmeticRows:
                 return self._columns(*read)
         return completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
 
-    def _by_hand(self, wording: Wording, rng: random.Random) -> tuple[Surrounded, str, Row]:
+    def _by_hand(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row with a text from a file."""
         mixture = self.mixture
         forms = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
@@ -257,7 +248,7 @@ class ArithmeticRows:
             operands = text.operands
             if operands is None:
                 around = wording.in_context(text.text, rng, mixture)
-                return around, *self._unasked(around.text, UNABLE, reads=True)
+                return around, *self._unasked(around, UNABLE, reads=True)
             a, b = operands
             if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:
                 break
@@ -289,7 +280,7 @@ class ArithmeticRows:
             columns[EXPRESSION_COLUMN] = expression
         return UNABLE if worked.value is None else result, columns
 
-    def _expression(self, wording: Wording, rng: random.Random) -> tuple[Surrounded, str, Row]:
+    def _expression(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row with an expression in symbols."""
         kinds = _WITH_DECIMALS if self.limits.decimals else _KINDS
         if self.max_operands == 2:
@@ -311,8 +302,8 @@ class ArithmeticRows:
             if pair is not None and kind == "two":  # the network reads it, whatever is around it
                 return around, *self._columns(drawn.expression, worked)
             # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
-            for text in dict.fromkeys((around, Surrounded(prompt), Surrounded(drawn.text))):
-                read = self._read(text.text)
+            for text in dict.fromkeys((around, prompt, drawn.text)):
+                read = self._read(text)
                 if read is not None and (read[1].value, read[1].status) == (worked.value, worked.status):
                     return text, *self._columns(drawn.expression, worked)
 

@@ -30,7 +30,6 @@ __all__ = [
     "EXPRESSION_COLUMN",
     "REFUSALS",
     "ROW_COLUMN",
-    "UNRELATED_COLUMN",
     "UNSUPERVISED",
     "StepLabel",
     "WrongType",
@@ -45,7 +44,6 @@ __all__ = [
 COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 EXPRESSION_COLUMN = "igc_expression"
 ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)
-UNRELATED_COLUMN = "igc_unrelated"  # of generated rows, which `demo.batches` tokenizes; not read here
 ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, line 17"; made by `peft-igc sft`
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .arithmetic import ArithmeticRows, Row
-from .columns import COLUMNS, EXPRESSION_COLUMN, UNRELATED_COLUMN
+from .columns import COLUMNS, EXPRESSION_COLUMN
 
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def igc_features(
 
     Args:
         columns: The other columns: `prompt`, `completion`, `messages`, `text`, `target`, `group`; and
-            `igc_expression` and `igc_unrelated`, if the rows have them.
+            `igc_expression`, if the rows have it.
         conversational: `prompt` and `completion` are lists of messages, or else strings.
         several_anchors: Each operand column is a list with one entry per anchor.
 
@@ -67,7 +67,6 @@ def igc_features(
     known = dict.fromkeys(_TEXTS, messages if conversational else string)
     known |= {"messages": messages} | dict.fromkeys(_STRINGS, string)
     known[EXPRESSION_COLUMN] = List(string) if several_anchors else string
-    known[UNRELATED_COLUMN] = List(List(Value("int64")))
     columns = list(columns)
     if unknown := [name for name in columns if name not in known]:
         raise ValueError(
@@ -122,7 +121,7 @@ def to_iterable_dataset(rows: ArithmeticRows, n: int | None = None) -> "Iterable
     """
     from datasets import IterableDataset
 
-    more = [EXPRESSION_COLUMN] * rows.has_expressions + [UNRELATED_COLUMN] * rows.unrelated
+    more = [EXPRESSION_COLUMN] * rows.has_expressions
     features = igc_features([*_TEXTS, *more], conversational=rows.conversational)
     return IterableDataset.from_generator(_first, gen_kwargs={"rows": rows, "n": n}, features=features)
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from ..data.columns import ALL_COLUMNS, UNRELATED_COLUMN, UNSUPERVISED
-from ..trainer.collator import CUT, UNRELATED_TOKENS, WHOLE
+from ..data.columns import ALL_COLUMNS
+from ..trainer.collator import CUT, WHOLE
 
 
 __all__ = ["has_number", "tokenized", "tokenized_rows"]
@@ -112,31 +112,8 @@ def tokenized(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[st
             for place in inside:
                 labels[place] = ids[place]
         columns = {name: row.get(name) for name in ALL_COLUMNS}
-        if row.get(UNRELATED_COLUMN) is not None:
-            columns[UNRELATED_TOKENS] = _unrelated(row[UNRELATED_COLUMN], chat, text, offsets)
         made.append({"input_ids": ids, "labels": labels, CUT: WHOLE, **columns})
     return made
-
-
-def _unrelated(
-    spans: Sequence[Sequence[int]], chat: list[dict[str, str]], text: str, offsets: Sequence[tuple[int, int]]
-) -> list[int]:
-    """Of each token, whether it is in a clause without relation to the request: 1 or 0, and -100 outside of the last
-    message of the user, whose characters the spans are.
-
-    Raises:
-        ValueError: The rendered text does not have the message as it is.
-    """
-    message = next(one["content"] for one in reversed(chat) if one["role"] == "user")
-    start = text.rfind(message)
-    if start < 0:
-        raise ValueError(f"The chat template changes the message {message!r:.80}. Leave out `{UNRELATED_COLUMN}`.")
-    found = []
-    for first, end in offsets:
-        inside = start <= first and end <= start + len(message)
-        told = any(start + a < end and first < start + b for a, b in spans)
-        found.append(int(told) if inside else UNSUPERVISED)
-    return found
 
 
 def _answer(tokenizer: Any, chat: list[dict[str, str]], at: int, text: str) -> tuple[int, int]:

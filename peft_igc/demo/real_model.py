@@ -179,7 +179,7 @@ def generated_rows(
     return ArithmeticRows(
         seed, max_digits=reading.max_digits, num_digits=reading.num_digits, result_digits=reading.result_digits,
         mixture=reading.mixture, exclude=items, wording=TRAINING, distinct=True,
-        max_operands=reading.max_operands, decimals=reading.decimals, unrelated=True,
+        max_operands=reading.max_operands, decimals=reading.decimals,
     ).take(reading.distinct_rows or 0)  # fmt: skip
 
 

@@ -92,7 +92,6 @@ def training_rows(
         distinct=settings.distinct_rows is not None,
         max_operands=settings.max_operands,
         decimals=settings.decimals,
-        unrelated=settings.interface == "tokens",
     )
     return rows if settings.distinct_rows is None else Shuffled(rows.take(settings.distinct_rows), seed)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from ..mappings.readings import Choice
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, decode
 from ..text.refusals import Reason
@@ -257,39 +258,41 @@ def _read_step(
     step: Step, row: int, index: int, tokenizer: Any, ids: Sequence[int], config: IGCConfig, in_prompt: bool
 ) -> ReadStep:
     """Step `index` of a row as text and Python numbers; `ids` is the row's text with its padding."""
-    operator = int(step.choice.operator[row, index])
-    known = len(config.operations)
+    assert step.reading is not None  # observers see all readings
+    choice = step.reading.choose()
+    operator = int(choice.operator[row, index])
+    operations = len(config.operations)
     status = Status(int(step.result.status[row, index]))
     ok = status == Status.OK
-    operands = step.choice.operand_chances[row, index].prod()
+    operands = choice.operand_chances[row, index].prod()
     result = decode(step.result.digits[row, index], step.result.sign[row, index])[0] if ok else None
     said: dict[str, Any] = {}
-    if step.ruling is not None:
-        n, start = row * step.anchors.shape[1] + index, int(step.first)
-        said["reason"], culprit = Reason(int(step.ruling.reason[n])), step.ruling.culprit_of(n)
-        said["culprit"] = culprit and tokenizer.decode(ids[start + culprit[0] : start + culprit[1] + 1])
-        read = step.ruling.said_of(n)
-        if read is not None and read.ruled:
-            said["expression"] = tokenizer.decode(ids[start + read.first : start + read.last + 1]).strip()
-    if said.get("reason") == Reason.NO_EXPRESSION:
-        said["reason"], said["culprit"] = Reason.NONE, None
+    decision, start = step.decision(row, index), int(step.first)
+    if decision is not None:
+        known = {reason.name.lower(): reason for reason in Reason}
+        said["reason"] = known.get(decision.silence or "", Reason.NONE)
+        first, last = (start + at for at in decision.culprit)
+        said["culprit"] = tokenizer.decode(ids[first : last + 1]) if decision.culprit[1] >= 0 else None
+        if decision.said.ruled:
+            first, last = start + decision.said.first, start + decision.said.last
+            said["expression"] = tokenizer.decode(ids[first : last + 1]).strip()
     return ReadStep(
         in_prompt=in_prompt,
-        operands=(_operand(step, row, index, 0), _operand(step, row, index, 1)),
-        operator=config.operations[operator] if operator < known else NO_ARITHMETIC,
-        asked=int(step.reading.operator[row, index].argmax()) < known,
+        operands=(_operand(choice, row, index, 0), _operand(choice, row, index, 1)),
+        operator=config.operations[operator] if operator < operations else NO_ARITHMETIC,
+        asked=int(step.reading.operator[row, index].argmax()) < operations,
         status=status.name.lower(),
         result=result,
-        doubtful="operand" if operands < step.choice.operator_chance[row, index] else "operator",
+        doubtful="operand" if operands < choice.operator_chance[row, index] else "operator",
         **said,
     )
 
 
-def _operand(step: Step, row: int, index: int, which: int) -> str:
-    """Operand `which` (0 or 1) of a step; a final `...` means that it is longer than `num_digits`."""
-    digits = step.choice.digits[row, index, which].tolist()
+def _operand(choice: Choice, row: int, index: int, which: int) -> str:
+    """Operand `which` (0 or 1) of a choice; a final `...` means that it is longer than `num_digits`."""
+    digits = choice.digits[row, index, which].tolist()
     more = digits.pop() != PAD
     while digits and digits[-1] == PAD:
         digits.pop()
-    sign = "-" if int(step.choice.signs[row, index, which]) else ""
+    sign = "-" if int(choice.signs[row, index, which]) else ""
     return sign + "".join("_" if digit == PAD else str(digit) for digit in digits) + ("..." if more else "")

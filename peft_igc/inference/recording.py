@@ -226,7 +226,7 @@ class Recording:
         """Stores the steps of one call."""
         assert event.ids is not None
         layer, name = active_layer(self._model)
-        config, tokens = layer.igc_config[name], getattr(layer.igc_input_mapping[name], "tokens", None)
+        config = layer.igc_config[name]
         anchored = event.anchors >= 0
         if not bool(anchored.any()):
             return
@@ -234,7 +234,7 @@ class Recording:
         if call.generation is None and call.cache is None and call.input_ids is not None:
             batch.add_ids(text_ids(call, call.input_ids[..., None], torch.arange(call.input_ids.shape[1])), 0)
         for row, index in anchored.nonzero().tolist():
-            step = step_record(event, row, index, config, tokens, self._speller())
+            step = step_record(event, row, index, config, config.token_table, self._speller())
             batch.steps[row, step.position] = step
             if self._on_step is not None:
                 self._on_step(step)

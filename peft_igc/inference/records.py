@@ -16,13 +16,12 @@ from typing import Any
 
 import torch
 
-from ..mappings.readings import Choice, Pointing, Reading, two_places
-from ..mappings.symbol_steps import Ruling
+from ..mappings.decisions import Decision
+from ..mappings.readings import Choice, Pointing, Reading
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.digits import PAD, canonical
-from ..numbers.number_runs import NumberTokens, Runs, find_runs
-from ..numbers.token_table import PADDING
-from ..text.refusals import Reason
+from ..numbers.places import Run, number_runs
+from ..numbers.token_table import TokenTable
 from ..tuner.config import IGCConfig
 from ..tuner.step_log import EXPLANATIONS, number_text, reason_of
 from ..tuner.steps import Step
@@ -202,7 +201,7 @@ def token_texts(spell: Spell, ids: Sequence[int]) -> list[str]:
 
 
 def step_record(
-    step: Step, row: int, index: int, config: IGCConfig, tokens: NumberTokens | None, spell: Spell
+    step: Step, row: int, index: int, config: IGCConfig, table: TokenTable | None, spell: Spell
 ) -> TracedStep:
     """Step `index` of row `row` of an event with [B, A] steps, as texts and Python numbers.
 
@@ -210,23 +209,24 @@ def step_record(
         step: the event.
         row, index: in 0..B-1 and 0..A-1.
         config: the adapter's config.
-        tokens: its token table; None in the hidden interface.
+        table: its token table; None in the hidden interface.
         spell: decodes tokens.
     """
     assert step.ids is not None
+    assert step.reading is not None  # observers see all readings
     first, position = int(step.first), int(step.anchors[row, index])
-    window = step.ids[row].cpu()  # [n]
-    real = [token if token >= 0 else None for token in window[: position - first + 1].tolist()]
-    choice = Choice(*(x[row, index].cpu() for x in step.choice))
+    window = step.ids[row].tolist()  # [n]
+    real = [token if token >= 0 else None for token in window[: position - first + 1]]
+    choice = Choice(*(x[row, index].cpu() for x in step.reading.choose()))
     asked = step.reading.operator[row, index].float().softmax(-1).cpu()
-    ruling, flat = step.ruling, row * step.anchors.shape[1] + index
-    ruled = ruling is not None and bool(ruling.ruled[flat])
+    decision = step.decision(row, index)
+    ruled = decision is not None and decision.said.ruled
     operator = int(asked.argmax()) if ruled else int(choice.operator)  # the network decides only whether it is asked
     second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
     none, status = len(asked) - 1, Status(int(step.result.status[row, index]))
     result = (x[row, index : index + 1].cpu() for x in (step.result.digits, step.result.sign, step.result.scale))
-    runs = None if tokens is None else find_runs(tokens, window[None], window[None] != PADDING, 1)
-    by_rule = {} if ruling is None else _by_rule(ruling, flat, first, real, spell)
+    runs = None if table is None else number_runs(table, window)
+    by_rule = {} if decision is None else _by_rule(decision, first, real, spell)
     reason = reason_of(config, step, row, index)
     return TracedStep(
         position=position,
@@ -252,20 +252,18 @@ def _symbol(config: IGCConfig, operator: int) -> str:
     return config.operations[operator] if operator < len(config.operations) else NO_ARITHMETIC
 
 
-def _by_rule(
-    ruling: Ruling, index: int, start: int, window: Sequence[int | None], spell: Spell
-) -> dict[str, Any]:
-    """The fields of a `TracedStep` that the rules give; `start` is the position of the window's first token."""
-    reason, culprit, said = Reason(int(ruling.reason[index])), ruling.culprit_of(index), ruling.said_of(index)
+def _by_rule(decision: Decision, start: int, window: Sequence[int | None], spell: Spell) -> dict[str, Any]:
+    """The fields of a `TracedStep` that the text gives; `start` is the position of the window's first token."""
+    said, culprit = decision.said, decision.culprit
     found: dict[str, Any] = {}
-    if said is not None and said.ruled:
+    if said.ruled:
         first, last = said.first, said.last
         found["expression"] = spell([token for token in window[first : last + 1] if token is not None]).strip()
         found["expression_span"] = (start + first, start + last)
         found["reductions"] = tuple(
             f"{one} = refused" if one.result is None else str(one) for one in said.found.reductions
         )
-    if culprit is not None and reason not in (Reason.NONE, Reason.NO_EXPRESSION):
+    if culprit[1] >= 0:
         tokens = [token for token in window[culprit[0] : culprit[1] + 1] if token is not None]
         found["culprit"] = spell(tokens) if tokens else None
         found["culprit_position"] = start + culprit[0]
@@ -274,7 +272,7 @@ def _by_rule(
 
 def _spans(
     reading: Reading | Pointing,
-    runs: Runs | None,
+    runs: list[Run] | None,
     at: tuple[int, int],
     first: int,
     expression: Span | None,
@@ -284,7 +282,7 @@ def _spans(
 
     Args:
         reading: the distributions of [B, A] steps.
-        runs: the numbers of the row [1, n]; None in the hidden interface.
+        runs: the numbers of the row; None in the hidden interface.
         at: row and index of the step.
         first: position of the row's first token at hand.
         expression: the expression that the rules read, or None.
@@ -292,20 +290,15 @@ def _spans(
     """
     if runs is None or not isinstance(reading, Pointing):
         return ()
-    begins, inside = (runs.number | runs.broken)[0].tolist(), runs.inside[0].tolist()
     if expression is not None:
-        places = [place for place in range(expression[0] - first, expression[1] - first + 1) if begins[place]]
+        chosen = [run for run in runs if expression[0] <= first + run.first <= expression[1]]
     elif asked:
-        places = [int(reading.positions[at][place]) for place in two_places(reading.scores[at])[0].tolist()]
+        begins = {run.first: run for run in runs}
+        places = [int(reading.positions[at][place]) for place in reading.places[at].tolist()]
+        chosen = [begins[place] for place in places if place in begins]
     else:
-        places = []
-    found = []
-    for place in (place for place in places if place >= 0):
-        last = place
-        while last + 1 < len(inside) and inside[last + 1]:
-            last += 1
-        found.append((first + place, first + last))
-    return tuple(found)
+        chosen = []
+    return tuple((first + run.first, first + run.last) for run in chosen)
 
 
 def _number(reading: Reading | Pointing, choice: Choice, at: tuple[int, int], which: int) -> TracedNumber:

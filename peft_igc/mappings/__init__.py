@@ -4,11 +4,11 @@
 * `readings`: the distributions that are read, the choice that is made from them, and their loss.
 * `hidden_interface`: the paper's mappings, which learn to read and write digits.
 * `token_interface`: mappings that know the digits from the token ids, and learn which numbers are operands.
-* `symbol_reading`: what texts say in symbols, read on the host; `symbol_steps`: where it decides over what was read.
-* `requests`: what contradicts a request in words; `certain_operations`: what it states beyond doubt.
+* `places`: what the reader of the token interface reads, from the host.
+* `decisions`: what a text says and what was read in it, decided and calculated on the host.
 
 In: hidden states, and in the token interface token ids and embeddings. Out: a `Choice` for the calculator, and updates
-of the hidden states. Imports `numbers`, `expressions`, `text` and torch. Code is tagged with the equations of
+of the hidden states. Imports `numbers`, `text` and torch. Code is tagged with the equations of
 `docs/how_it_works.md`, which also has the legend of shape letters. Start with `hidden_interface`.
 Try it: `pytest tests/mappings`
 """

@@ -127,24 +127,21 @@ def one_batch(anchors: torch.Tensor) -> bool:
     return (anchors.shape[1] == 1 and torch.is_grad_enabled()) or not may_look(anchors)
 
 
-def batches(sizes: torch.Tensor, smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[torch.Tensor, int]]:
+def batches(sizes: list[int], smallest: int = 48, largest: int = 16_384) -> Iterator[tuple[list[int], int]]:
     """Groups contexts by length, to be read together with little padding and bounded memory.
 
-    Costs one synchronization.
-
     Args:
-        sizes: [N] int64, number of tokens of each context, 0 for none.
+        sizes: the lengths of N contexts, 0 for none.
         smallest: Contexts up to this length are not told apart.
         largest: Number of tokens of a batch, padding included. A longer context is a batch of its own.
 
     Yields:
-        The indices [n] of a batch, and the number of tokens of its longest context.
+        The indices of a batch, and the length of its longest context.
     """
-    order = sizes.argsort()
-    lengths, start = sizes[order].tolist(), 0
-    while start < len(lengths):
-        end, limit = start + 1, max(4 * lengths[start], smallest)
-        while end < len(lengths) and lengths[end] <= limit and (end + 1 - start) * lengths[end] <= largest:
+    order, start = sorted(range(len(sizes)), key=sizes.__getitem__), 0
+    while start < len(order):
+        end, limit = start + 1, max(4 * sizes[order[start]], smallest)
+        while end < len(order) and sizes[order[end]] <= limit and (end + 1 - start) * sizes[order[end]] <= largest:
             end += 1
-        yield order[start:end], max(lengths[end - 1], 1)
+        yield order[start:end], max(sizes[order[end - 1]], 1)
         start = end

@@ -128,10 +128,11 @@ class HiddenInputMapping(nn.Module):
             slots = self._attend(kept, valid, seen, row, anchor, first, length)
         else:
             parts, where = [], []
-            for index, longest in batches(torch.where(anchors.flatten() >= 0, anchor - since + 1, 0)):
+            sizes = torch.where(anchors.flatten() >= 0, anchor - since + 1, 0).tolist()
+            for index, longest in batches(sizes):
                 parts.append(self._attend(kept, valid, seen, row[index], anchor[index], first[index], longest))
-                where.append(index)
-            slots = torch.cat(parts)[torch.cat(where).argsort()]
+                where += index
+            slots = torch.cat(parts)[torch.tensor(where, device=kept.device).argsort()]
         slots = slots.unflatten(0, (b, a))  # [B, A, S, d]
         reading = self._classify(slots)
         return (reading, slots[:, :, -self.num_shortcuts :]) if self.num_shortcuts else reading

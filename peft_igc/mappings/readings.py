@@ -12,16 +12,14 @@ K operations, W places that are read.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
-from ..numbers.digits import PAD
-
 
 IGNORE = -100  # label of an anchor that is not supervised
+SCALE = 1 << 24  # of a probability as an integer
 NEVER = -1e4  # logit of an impossible class; finite, so that a row without possible classes has no NaN
 
 
@@ -61,8 +59,6 @@ class Targets(NamedTuple):
         result_sign: [B, A].
         result_status: [B, A], a `calculator.Status`.
         result_scale: [B, A], number of digits of the result after the point.
-        unrelated: [B, T], whether a number at a token has nothing to do with what is asked: 1, 0, or `IGNORE` where
-            that is not known. None: as `Pointing.unrelated_loss` concludes.
     """
 
     operands: torch.Tensor
@@ -72,7 +68,6 @@ class Targets(NamedTuple):
     result_sign: torch.Tensor
     result_status: torch.Tensor
     result_scale: torch.Tensor
-    unrelated: torch.Tensor | None = None
 
 
 class Reading(NamedTuple):
@@ -98,10 +93,6 @@ class Reading(NamedTuple):
         """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
         return self if temperature == 1 else Reading(*(logits / temperature for logits in self))
 
-    def leaning(self, stated: torch.Tensor, odds: float) -> Reading:
-        """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
-        return self._replace(operator=_leaning(self.operator, stated, odds))
-
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the mean cross-entropy over the digits of an operand plus that of its sign, summed over operands."""
         loss = _cross_entropy(self.digits, targets.operands).mean(-1).sum(-1)
@@ -118,33 +109,55 @@ class Pointing(NamedTuple):
     Attributes:
         scores: [B, A, 2, W, 2] float32 log-probabilities that an operand is the number at a place, with a sign.
         operator: [B, A, K + 1] float32 logits; class K is "no arithmetic".
-        digits: [B, A, W, D + 1] int64 digit classes of the number at each place, all PAD if there is none.
+        values: [B, A, W] int64, the row of `numbers` that the number at each place has; the last one if there is none.
         positions: [B, A, W] int64 position of each place in the text, -1 for none.
-        aside: [B, A] bool, a third number may be part of the calculation (`numbers_aside`), which has two operands.
-        unrelated: [B, A, W] float32 logits that the number at a place has nothing to do with the calculation that is
-            asked; -inf where there is no number, and throughout if the adapter does not judge this.
+        places, signs: [B, A, 2] int64, the most probable two places, different ones, and their signs.
+        numbers: [M + 1, D + 1] int64 digit classes of the numbers of all texts, each once; the last row is all PAD.
     """
 
     scores: torch.Tensor
     operator: torch.Tensor
-    digits: torch.Tensor
+    values: torch.Tensor
     positions: torch.Tensor
-    aside: torch.Tensor
-    unrelated: torch.Tensor
+    places: torch.Tensor
+    signs: torch.Tensor
+    numbers: torch.Tensor
+
+    @property
+    def digits(self) -> torch.Tensor:
+        """[B, A, W, D + 1] int64 digit classes of the number at each place, all PAD if there is none."""
+        return self.numbers[self.values]
 
     def choose(self) -> Choice:
-        """The most probable two numbers of the text, at different places.
-
-        The operator is "no arithmetic" if the text has fewer than two numbers or a third one may be part of it.
-        """
-        places, signs = two_places(self.scores)  # [B, A, 2] both, Eq. 8
-        digits = self.digits.gather(2, places[..., None].expand(*places.shape, self.digits.shape[-1]))
-        found = (digits[..., 0] != PAD).all(-1) & (places[..., 0] != places[..., 1]) & ~self.aside
-        # The probability of an operand is that of its value, which several places may have.
-        chances = (self._with_signs(signs).exp() * self._equal(digits)).sum(-1, keepdim=True)  # [B, A, 2, 1]
+        """The most probable two numbers of the text; "no arithmetic" if it has fewer."""
+        values = self.values.gather(-1, self.places)  # [B, A, 2]
+        found = (values < len(self.numbers) - 1).all(-1) & (self.places[..., 0] != self.places[..., 1])
         operator = self.operator.softmax(-1).max(-1)
         none = self.operator.shape[-1] - 1
-        return Choice(digits, signs, torch.where(found, operator.indices, none), operator.values, chances)
+        chances = self._operand_chances(values)[..., None]
+        indices = torch.where(found, operator.indices, none)
+        return Choice(self.numbers[values], self.signs, indices, operator.values, chances)  # Eq. 8
+
+    def chances(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """[B, A] float32, the probability that a calculation is asked; that it is the most probable one if any is;
+        [B, A] int64, the operation of this."""
+        classes = self.operator.softmax(-1)
+        asked = classes[..., :-1].sum(-1)
+        operation = classes[..., :-1].max(-1)
+        operands = self._operand_chances(self.values.gather(-1, self.places)).prod(-1)
+        return asked, operation.values / asked * operands, operation.indices
+
+    def unflattened(self, shape: torch.Size) -> Pointing:
+        """The steps [N, ..] as [B, A, ..] of a shape."""
+        return Pointing._make([*(x.unflatten(0, shape) for x in self[:-1]), self.numbers])
+
+    def summary(self) -> torch.Tensor:
+        """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
+        the operands and their signs."""
+        asked, sure, operation = self.chances()
+        chances = (torch.stack([asked, sure], -1) * SCALE).long()
+        positions = self.positions.gather(-1, self.places)
+        return torch.cat([operation[..., None], chances, positions, self.signs], -1)
 
     def cooled(self, temperature: float) -> Pointing:
         """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
@@ -153,50 +166,29 @@ class Pointing(NamedTuple):
         scores = (self.scores / temperature).flatten(-2).log_softmax(-1).view_as(self.scores)
         return self._replace(scores=scores, operator=self.operator / temperature)
 
-    def leaning(self, stated: torch.Tensor, odds: float) -> Pointing:
-        """The distributions with the odds that arithmetic is asked multiplied by `odds` at `stated` [B, A] bool."""
-        return self._replace(operator=_leaning(self.operator, stated, odds))
-
     def operand_loss(self, targets: Targets) -> torch.Tensor:
         """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.
 
         0 for an operand that is not in the text; the collator refuses such rows.
         """
-        equal = self._equal(targets.operands)
+        equal = (self.digits[:, :, None] == targets.operands[:, :, :, None]).all(-1)  # [B, A, 2, W]
+        equal &= (self.values < len(self.numbers) - 1)[:, :, None]
         loss = -self._with_signs(targets.signs).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
         return torch.where(equal.any(-1), loss, 0).sum(-1)
 
-    def unrelated_loss(self, targets: Targets) -> torch.Tensor:
-        """[B, A]: the binary cross-entropy of `unrelated`, averaged over the numbers of the text.
-
-        Where the target has arithmetic, every number but the operands is unrelated; with "no arithmetic" none is,
-        unless `targets.unrelated` tells. 0 where rules read the operands.
-        """
-        none = self.operator.shape[-1] - 1
-        number = (self.unrelated > float("-inf")) & (targets.operator <= none)[..., None]  # [B, A, W]
-        arithmetic = ((targets.operator >= 0) & (targets.operator < none))[..., None]
-        unrelated = ~self._equal(targets.operands).any(2) & arithmetic
-        if targets.unrelated is not None:
-            at = self.positions.clamp(min=0).flatten(1)  # [B, A * W]
-            told = targets.unrelated.gather(1, at).view_as(self.positions)
-            unrelated = torch.where(arithmetic, unrelated, told == 1)
-            number = number & (arithmetic | (told != IGNORE))
-        logits = torch.where(number, self.unrelated, 0)
-        loss = F.binary_cross_entropy_with_logits(logits, unrelated.to(logits.dtype), reduction="none")
-        return (loss * number).sum(-1) / number.sum(-1).clamp(min=1)
-
     def logits(self) -> tuple[torch.Tensor, ...]:
         """The tensors with a gradient."""
-        return self.scores, self.operator, torch.where(self.unrelated > float("-inf"), self.unrelated, 0)
+        return self.scores, self.operator
+
+    def _operand_chances(self, values: torch.Tensor) -> torch.Tensor:
+        """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""
+        equal = self.values.unsqueeze(-2) == values[..., None]  # [B, A, 2, W]
+        return (self._with_signs(self.signs).exp() * equal).sum(-1)
 
     def _with_signs(self, signs: torch.Tensor) -> torch.Tensor:
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""
         index = signs[..., None, None].expand(*self.scores.shape[:-1], 1)
         return self.scores.gather(-1, index).squeeze(-1)
-
-    def _equal(self, operands: torch.Tensor) -> torch.Tensor:
-        """[B, A, 2, W] bool: places whose number has the value of an operand, `operands` [B, A, 2, D + 1]."""
-        return (self.digits[:, :, None] == operands[:, :, :, None]).all(-1) & (self.digits[:, :, None, :, 0] != PAD)
 
 
 def reading_loss(
@@ -223,8 +215,6 @@ def reading_loss(
     asked = reading.operator.log_softmax(-1)[..., :-1].logsumexp(-1)  # [B, A], log-probability of any operation
     loss = torch.where(by_rule, -asked, loss)
     loss = loss + torch.where(arithmetic, reading.operand_loss(targets), 0)  # Eq. 9
-    if isinstance(reading, Pointing):
-        loss = loss + torch.where(supervised, reading.unrelated_loss(targets), 0)
     operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
     correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
     # Not `choice.operator`, which is "no arithmetic" where the text has no two integers.
@@ -233,25 +223,26 @@ def reading_loss(
 
 
 def concatenate(parts: list[Pointing]) -> Pointing:
-    """Concatenates parts with different numbers of places W along the first dimension.
+    """Concatenates parts [n, ..] of the same texts, with different numbers of places W, along the first dimension.
 
     The last place of each part is its anchor, so empty places are added in front.
     """
+    if len(parts) == 1:
+        return parts[0]
     width = max(part.scores.shape[-2] for part in parts)
     filled = []
     for part in parts:
         more = width - part.scores.shape[-2]
         filled.append(
-            Pointing(
-                F.pad(part.scores, (0, 0, more, 0), value=NEVER),
-                part.operator,
-                F.pad(part.digits, (0, 0, more, 0), value=PAD),
-                F.pad(part.positions, (more, 0), value=-1),
-                part.aside,
-                F.pad(part.unrelated, (more, 0), value=float("-inf")),
+            part._replace(
+                scores=F.pad(part.scores, (0, 0, more, 0), value=NEVER),
+                values=F.pad(part.values, (more, 0), value=len(part.numbers) - 1),
+                positions=F.pad(part.positions, (more, 0), value=-1),
+                places=part.places + more,
             )
         )
-    return Pointing(*(torch.cat(tensors) for tensors in zip(*filled, strict=True)))
+    joined = (torch.cat(tensors) for tensors in zip(*(part[:-1] for part in filled), strict=True))
+    return Pointing._make([*joined, parts[0].numbers])
 
 
 def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -269,12 +260,6 @@ def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     second = scores[..., 1, :, :].masked_fill(taken, float("-inf")).flatten(-2).argmax(-1)
     chosen = torch.stack([first, second], -1)
     return chosen // 2, chosen % 2
-
-
-def _leaning(operator: torch.Tensor, stated: torch.Tensor, odds: float) -> torch.Tensor:
-    """Operator logits [B, A, K + 1], the last one, of "no arithmetic", smaller at `stated`."""
-    none = torch.where(stated, operator[..., -1] - math.log(odds), operator[..., -1])
-    return torch.cat([operator[..., :-1], none[..., None]], -1)
 
 
 def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -7,25 +7,27 @@ the equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_tok
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, E width of the token embeddings,
 A anchors per row, N steps (B * A), S slots, W places that are read, D digits of an operand, K operations, d width of a
-mapping, N_h attention heads. `window` is the number of tokens around the contexts of N steps.
+mapping, N_h attention heads.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..expressions.symbols import SymbolTokens, symbol_tokens
-from ..numbers.digits import PAD
-from ..numbers.number_runs import NumberTokens, find_runs, numbers_aside, sentences
+from ..numbers.digits import may_look
+from ..numbers.number_runs import NumberTokens
+from ..numbers.places import LEAD
 from ..numbers.spelling import ENDS, Spelled
-from ..numbers.token_table import EMBEDDED
+from ..numbers.token_table import PADDING
 from ..text.vocabulary import Vocabulary
-from .attention import Block, batches, float_logits, one_batch, rms
+from .attention import Block, float_logits, one_batch, rms
 from .layer_mix import LayerMix
+from .places import PlaceTensors, StepTexts, place_tensors, places_in_graph
 from .readings import NEVER, Pointing, concatenate, two_places
 
 
@@ -46,18 +48,14 @@ class TokenInputMapping(nn.Module):
         ffn: Hidden width of the feed-forward layers.
         max_distance: Maximum of W; earlier places are not read.
         layers_read: Number of decoder layers whose outputs `mix` makes one.
-        excuses: Whether it judges which further numbers are unrelated to the calculation.
-        whole_sentences: Whether numbers before a context are aside if they are in its first sentence, for contexts
-            that may begin within a sentence.
 
     Attributes:
         vocabulary: The texts of the tokens; None if the network alone reads.
-        symbols: The same as symbols, for the rules.
         characters: [n] uint8, the bytes of the vocabulary, which are saved with the weights.
     """
 
     RELATIVE = 32  # places to each side with a relative position bias of their own
-    LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
+    LEAD = LEAD
 
     def __init__(
         self,
@@ -72,14 +70,11 @@ class TokenInputMapping(nn.Module):
         ffn: int,
         max_distance: int,
         layers_read: int = 1,
-        excuses: bool = False,
-        whole_sentences: bool = False,
     ) -> None:
         super().__init__()
-        self.num_digits, self.max_distance, self.whole_sentences = num_digits, max_distance, whole_sentences
+        self.num_digits, self.max_distance = num_digits, max_distance
         self._tokens = tokens
         self.vocabulary: Vocabulary | None = None
-        self.symbols: SymbolTokens | None = None
         self.characters: torch.Tensor | None
         self.register_buffer("characters", None if tokens else torch.zeros(0, dtype=torch.uint8))
         self.mix = LayerMix(layers_read) if layers_read > 1 else None
@@ -101,7 +96,6 @@ class TokenInputMapping(nn.Module):
         self.pointer = nn.Linear(dim, dim, bias=False)
         self.sign_head = nn.Linear(dim, 2)
         self.operator_head = nn.Linear(dim, num_operations + 1)
-        self.unrelated_head = nn.Linear(dim, 1) if excuses else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
@@ -111,7 +105,7 @@ class TokenInputMapping(nn.Module):
         assert self.characters is not None
         saved = torch.frombuffer(bytearray(vocabulary.to_bytes()), dtype=torch.uint8)
         self.characters = saved.to(self.characters.device)
-        self.vocabulary, self.symbols, self._tokens = vocabulary, symbol_tokens(vocabulary), tokens
+        self.vocabulary, self._tokens = vocabulary, tokens
 
     @property
     def tokens(self) -> NumberTokens:
@@ -147,6 +141,9 @@ class TokenInputMapping(nn.Module):
         anchors: torch.Tensor,
         ids: torch.Tensor,
         since: torch.Tensor | None = None,
+        *,
+        texts: StepTexts | None = None,
+        steps: Sequence[int] | None = None,
     ) -> Pointing:
         """Reads each anchor.
 
@@ -158,86 +155,36 @@ class TokenInputMapping(nn.Module):
                 that may not be an operand.
             since: [B, A] int64, the first token that each anchor reads; None is the first token of the row. Numbers
                 that begin before it are not read.
+            texts: the same texts, if they are on the host already; the other arguments but `kept` are then not read.
+            steps: n indices of steps of `texts`. Only these are read, with n in place of the dimensions B and A.
         """
-        (b, length, _), a = kept.shape, anchors.shape[1]
-        row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
-        anchor = anchors.clamp(min=0).flatten()
-        since = torch.zeros_like(anchor) if since is None else since.flatten().minimum(anchor)
-        if one_batch(anchors):
-            pointing = self._point(kept, valid, ids, row, anchor, since, length)
-        else:
-            parts, where = [], []
-            for index, longest in batches(torch.where(anchors.flatten() >= 0, anchor - since + 1, 0)):
-                parts.append(self._point(kept, valid, ids, row[index], anchor[index], since[index], longest))
-                where.append(index)
-            back = torch.cat(where).argsort()
-            pointing = Pointing(*(x[back] for x in concatenate(parts)))
-        return Pointing(*(x.unflatten(0, (b, a)) for x in pointing))
+        since, width = torch.zeros_like(anchors) if since is None else since, self.num_digits + 1
+        if texts is None and not may_look(ids):
+            ids = ids.masked_fill(~valid, PADDING)
+            places = places_in_graph(self.tokens.table, ids, anchors, since, self.max_distance, width)
+            return self._point(kept, places).unflattened(anchors.shape)
+        if texts is None:
+            ids = ids.masked_fill(~valid, PADDING)
+            texts = StepTexts.of(self.tokens.table, self.max_distance, ids, anchors, since)
+        chosen = range(len(texts.anchors)) if steps is None else steps
+        alone = one_batch(anchors) or len(chosen) == 1
+        groups = place_tensors(texts, width, steps=chosen, one_group=alone, device=kept.device)
+        pointing = concatenate([self._point(kept, group) for group in groups])
+        order = [step for group in groups for step in group.steps]
+        if order != sorted(order):
+            back = torch.tensor(order, device=kept.device).argsort()
+            pointing = Pointing._make([*(x[back] for x in pointing[:-1]), pointing.numbers])
+        return pointing.unflattened(anchors.shape) if steps is None else pointing
 
-    def _point(
-        self,
-        kept: torch.Tensor,
-        valid: torch.Tensor,
-        ids: torch.Tensor,
-        row: torch.Tensor,
-        anchor: torch.Tensor,
-        since: torch.Tensor,
-        longest: int,
-    ) -> Pointing:
-        """Reads N steps at once.
-
-        Args:
-            kept, valid, ids: As in `forward`.
-            row: [N] int64, the row of each step.
-            anchor, since: [N] int64, the last and the first token of its context.
-            longest: Number of tokens of the longest context.
-
-        Returns:
-            The pointing, with N in place of the dimensions B and A.
-        """
-        length = kept.shape[1]
-        # A number is read only if it begins in the context. The window has `LEAD` more tokens, in which the start of a
-        # number that reaches into the context is found; a longer number begins before the context anyway.
-        place = torch.arange(min(length, longest + self.LEAD), device=kept.device)  # [window]
-        row, anchor, since = row[:, None], anchor[:, None], since[:, None]  # [N, 1]
-        start = anchor - (len(place) - 1) if len(place) < length else torch.zeros_like(anchor)
-        at_text = (start + place).clamp(min=0)
-        # Tokens given as embeddings may be part of a number, so a text with any of them has no known numbers.
-        known = (ids == EMBEDDED).long().cumsum(1)[row, anchor].squeeze(1) == 0  # [N]
-        ids, real = ids[row, at_text], valid[row, at_text] & (start + place >= 0)  # [N, window]
-        anchor, since = anchor - start, since - start  # from here on relative to the window
-        text = real & (place <= anchor)
-        runs = find_runs(self.tokens, ids, text, self.num_digits + 1)
-        read = text & (place >= since)
-        text = text if self.whole_sentences else read
-        positions = self._places(read & ~runs.inside, anchor, min(self.max_distance, length, longest))  # [N, W]
-        there, at = positions >= 0, positions.clamp(min=0)
-        x = kept[row, (start + at).clamp(min=0)].to(self.compression.weight.dtype)  # [N, W, d]
-        x = torch.where((runs.number.gather(1, at) & there)[..., None], self.number.to(x.dtype), x)  # Eq. 2
-        x = torch.where((runs.broken.gather(1, at) & there)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
-        digits = runs.digits.gather(1, at[..., None].expand(-1, -1, self.num_digits + 1))  # [N, W, D + 1]
-        digits = digits.masked_fill(~(there & known[:, None])[..., None], PAD)
-        # The anchor's place is visible even if it is not valid: attention without entries would be NaN.
-        visible = (there | (torch.arange(there.shape[1], device=at.device) == there.shape[1] - 1))[:, None]
-        sentence = sentences(self.tokens, ids, text, runs)  # [N, window]
-        scores, operator, unrelated, chosen = self._read(x, visible, digits[..., 0] != PAD, sentence.gather(1, at))
-        number = (runs.number | runs.broken) & text
-        unrelated = unrelated.masked_fill(~(number.gather(1, at) & there), float("-inf"))
-        aside = numbers_aside(self.tokens, ids, text, sentence, number, at.gather(1, chosen), anchor)
-        return Pointing(scores, operator, digits, torch.where(there, positions + start, -1), aside, unrelated)
-
-    def _places(self, kept: torch.Tensor, anchor: torch.Tensor, width: int) -> torch.Tensor:
-        """Indices of the last `width` = W places up to the anchor [N, 1], as [N, W].
-
-        `kept` [N, window] bool has the tokens that are places. The anchor is the last place; unused places in front
-        are -1.
-        """
-        n, window = kept.shape
-        rank = kept.cumsum(1)
-        place = width - 1 - (rank.gather(1, anchor) - rank)
-        place = torch.where(kept & (place >= 0), place, width)  # an additional column collects the other tokens
-        position = torch.arange(window, device=kept.device).expand(n, window)
-        return position.new_full((n, width + 1), -1).scatter(1, place, position)[:, :width]
+    def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
+        """Reads n steps at once: the pointing with n in place of the dimensions B and A."""
+        there = places.positions >= 0
+        x = kept[places.row[:, None], places.positions.clamp(min=0)]  # [n, W, d]
+        x = x.to(self.compression.weight.dtype)
+        x = torch.where((places.kinds == 1)[..., None], self.number.to(x.dtype), x)  # Eq. 2
+        x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
+        scores, operator, chosen, signs = self._read(x, there[:, None], places.is_number, places.sentence)
+        return Pointing(scores, operator, places.values, places.positions, chosen, signs, places.numbers)
 
     def _read(
         self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
@@ -251,8 +198,8 @@ class TokenInputMapping(nn.Module):
             sentence: [N, W] int64, the sentence of each place.
 
         Returns:
-            log-probabilities [N, 2, W, 2] of (place, sign), logits [N, K + 1] of the operator, and logits [N, W] that
-            a place is unrelated, in float32; the most probable places [N, 2].
+            log-probabilities [N, 2, W, 2] of (place, sign) and logits [N, K + 1] of the operator, in float32; the most
+            probable places and signs, both [N, 2].
         """
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))
@@ -263,7 +210,7 @@ class TokenInputMapping(nn.Module):
         scores = scores.masked_fill(~number[:, None], NEVER).log_softmax(-1)
         sign = float_logits(self.sign_head, memory).log_softmax(-1)  # [N, W, 2]
         scores = scores[..., None] + sign[:, None]  # [N, 2, W, 2], Eq. 6
-        chosen = two_places(scores)[0]  # [N, 2]
+        chosen, signs = two_places(scores)  # [N, 2]
         theirs = sentence.gather(1, chosen)  # [N, 2]
         far = (sentence - theirs.amin(1, keepdim=True)).clamp(-2, 0)
         far = far + (sentence - theirs.amax(1, keepdim=True)).clamp(0, 2)  # [N, W] in -2..2, 0 between the two
@@ -271,11 +218,7 @@ class TokenInputMapping(nn.Module):
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
         x = self._encode(x, visible, slice(first, None))
         memory, slots = self._attend(x, visible, self.slots[2:])
-        if self.unrelated_head is None:
-            unrelated = torch.full_like(scores[:, 0, :, 0], float("-inf"))
-        else:
-            unrelated = float_logits(self.unrelated_head, memory).squeeze(-1)
-        return scores, float_logits(self.operator_head, slots[:, 0]), unrelated, chosen  # Eq. 7
+        return scores, float_logits(self.operator_head, slots[:, 0]), chosen, signs  # Eq. 7
 
     def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
         """Some of the encoder layers on the places x [N, W, d], with relative position biases (Eq. 3)."""

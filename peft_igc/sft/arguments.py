@@ -109,8 +109,6 @@ class IGCArguments:
     igc_reading_layers: int | None = _same("reading_layers")
     igc_reading_ffn: int | None = _same("reading_ffn")
     igc_confidence: float | None = _same("confidence")
-    igc_excuse_confidence: float | None = _same("excuse_confidence")
-    igc_stated_odds: float | None = _same("stated_odds")
     igc_num_heads: int | None = _same("num_heads")
     igc_max_distance: int | None = _same("max_distance")
     igc_operations: list[str] | None = _same("operations")

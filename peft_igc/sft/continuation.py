@@ -29,7 +29,7 @@ from .arguments import IGCArguments, igc_config
 __all__ = ["attach_saved", "saved_config"]
 
 # Fields that no weight depends on: they may be changed after training, or matter in training only.
-_FREE = {"confidence", "stated_odds", "teacher_forcing", "detach_reading", "write_again"}
+_FREE = {"confidence", "teacher_forcing", "detach_reading", "write_again"}
 # Fields of TRL's `ModelConfig` (1.16) by their names in `LoraConfig`.
 _LORA = {"r": "lora_r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout"}
 _LORA |= {"target_modules": "lora_target_modules", "use_rslora": "use_rslora", "use_dora": "use_dora"}

@@ -16,7 +16,7 @@ from .pieces import Pieces, Words, literal, split, words
 from .refusals import Span
 
 
-__all__ = ["Number", "numbers"]
+__all__ = ["Number", "numbers", "numbers_of"]
 
 _NUMERIC = STRANGE | {"function"}
 _COUNTED = _NUMERIC | {"number", "one"}
@@ -39,12 +39,16 @@ class Number(NamedTuple):
     Attributes:
         value: with its sign; None: it is not understood.
         span: its characters, without sign and currency.
-        may_negate: a word such as `minus` is before it that may be its sign.
+        may_negate: a word such as `minus` is before it that may be its sign, or name the operation.
+        sign: the piece that negates it, or may; 0 for none.
+        at: its own piece.
     """
 
     value: Fraction | None
     span: Span
     may_negate: bool = False
+    sign: int = 0
+    at: int = 0
 
 
 def numbers(text: str, *, known: Words | None = None) -> list[Number]:
@@ -54,13 +58,17 @@ def numbers(text: str, *, known: Words | None = None) -> list[Number]:
         text: as in `reading.read`.
         known: what words mean; by default the words of all languages.
     """
-    pieces = split(f"{text}\n", 0, words() if known is None else known)
+    return numbers_of(split(f"{text}\n", 0, words() if known is None else known))
+
+
+def numbers_of(pieces: Pieces) -> list[Number]:
+    """`numbers` of the pieces of a text, the last of which ends a line."""
     found = []
     for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
         if pieces.kinds[at] == "number":
-            found.append(_number(pieces, at))
+            found.append(_number(pieces, at)._replace(at=at))
         elif pieces.kinds[at] != "one" or _counts(pieces, at):
-            found.append(Number(None, (pieces.ends[at - 1], pieces.ends[at])))
+            found.append(Number(None, (pieces.ends[at - 1], pieces.ends[at]), at=at))
     return found
 
 
@@ -124,12 +132,12 @@ def _spaced(kinds: list[str], left: int, value: Fraction, span: Span) -> Number:
     if kinds[left] == "-":
         return _signed(kinds, left, value, span, loose=True)
     if kinds[left] == "sign":
-        return Number(-value, span)
+        return Number(-value, span, sign=left)
     if kinds[left] == "minus":
         before = kinds[_skip(kinds, left - 1)]
         if before in _BEFORE_A_SIGN:
-            return Number(-value, span)
-        return Number(value, span, may_negate=before not in _OPERANDS)
+            return Number(-value, span, sign=left)
+        return Number(value, span, before not in _OPERANDS, left * (before not in _OPERANDS))
     return Number(value, span)
 
 
@@ -142,4 +150,4 @@ def _signed(kinds: list[str], minus: int, value: Fraction, span: Span, loose: bo
     touches = not gap and (before in ALL_WORDS or before in _BREAKING)
     if before not in _OPERATORS and (loose or touches):
         return Number(None, span)
-    return Number(-value, span)
+    return Number(-value, span, sign=minus)

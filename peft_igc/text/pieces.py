@@ -48,7 +48,7 @@ _CHARACTERS: dict[str, str] = {
 _KEPT = 1 << 16  # kinds of pieces that are kept
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
-    r" |[a-zA-Z]+(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
+    r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
     r"|(?:[0-9]+|(?<![0-9.])\.[0-9]+)(?:[.,][0-9]+)*(?:/-(?=[\s=.,;:?!)]|\Z))?"  # `5,000/-` are rupees
     r"|\*\*|\r\n|(?s:.)"
 )

@@ -35,6 +35,8 @@ class Reason(enum.IntEnum):
     LOOK_ALIKE = 24
     CURRENCIES = 25
     UNITS = 26
+    OTHER_OPERATION = 27
+    DIFFERENCE_BELOW_ZERO = 28
 
 
 REASON_TEXTS: dict[Reason, str] = {
@@ -54,6 +56,8 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.LOOK_ALIKE: "two numbers that may be a date, a range, a score or a size",
     Reason.CURRENCIES: "different currencies",
     Reason.UNITS: "a sum of different units of measurement",
+    Reason.OTHER_OPERATION: "the text states another operation than the network reads",
+    Reason.DIFFERENCE_BELOW_ZERO: "a difference below zero, where the text asks how much more one number is",
 }
 
 

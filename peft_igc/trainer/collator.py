@@ -29,7 +29,6 @@ from ..data.columns import (
     ALL_COLUMNS,
     EXPRESSION_COLUMN,
     ROW_COLUMN,
-    UNSUPERVISED,
     StepLabel,
     check_columns,
     encode_steps,
@@ -38,7 +37,7 @@ from ..data.exact_values import ValueLimits
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, decode
-from ..numbers.number_runs import NumberTokens, find_runs
+from ..numbers.places import number_runs
 from ..numbers.token_table import PADDING, TokenTable
 from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
@@ -52,9 +51,7 @@ CUT = "igc_cut"  # number of supervised steps that truncation removes from the r
 WHOLE = -1
 BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there are none for anchors within texts
 UNREAD = "igc_unread"  # why expressions of the row are not read from its text, "" if all are; with `igc_expression`
-# Of each token of a tokenized row, whether a number there is unrelated to what is asked: 1, 0, or -100 for not known.
-UNRELATED_TOKENS = "igc_unrelated_tokens"
-ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, UNRELATED_TOKENS, ROW_COLUMN)
+ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, ROW_COLUMN)
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
 
@@ -65,7 +62,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
     Besides TRL's keys, the batch has (all int64) `igc_anchors` [B, A] (-1 = none) and the targets of
     `columns.encode_steps`: `igc_operands` [B, A, 2, D + 1], `igc_signs` [B, A, 2], `igc_operator` [B, A],
-    `igc_result` [B, A, R], its sign, status and scale [B, A]; `igc_unrelated` [B, T] of rows that have it.
+    `igc_result` [B, A, R], its sign, status and scale [B, A].
 
     Args:
         igc_config ([`IGCConfig`]):
@@ -101,8 +98,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                 "`padding_free=True` joins the rows of a batch, and a calculation would read across them. "
                 "Set `padding_free=False`."
             )
-        table = self.igc_config.token_table  # None with the hidden interface
-        self._tokens = None if table is None else NumberTokens(table)
+        self._table = self.igc_config.token_table  # None with the hidden interface
         self._respell = SingleDigits.of(self.igc_config, self.tokenizer)
         self._expressions = ExpressionCheck(self.igc_config)
         self._warned = False
@@ -139,9 +135,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         limits = limits_of(self.igc_config)
         sizes = {name: limits[name] for name in ("num_digits", "result_digits", "operations")}
         batch.update(encode_steps(compared.rows, **sizes))
-        if any(example.get(UNRELATED_TOKENS) is not None for example in examples):
-            batch["igc_unrelated"] = _padded([example.get(UNRELATED_TOKENS) or [] for example in examples], valid)
-        if self._tokens is not None:
+        if self._table is not None:
             self._check_operands_are_in_text(batch, examples, compared)
         return batch
 
@@ -154,21 +148,22 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         do not read is not supervised.
         """
         # Token interface only: the hidden interface can learn to read numbers written in words.
-        assert self._tokens is not None
+        assert self._table is not None
         assert self.igc_config is not None
         ids, anchors, operator = batch["input_ids"], batch["igc_anchors"], batch["igc_operator"]
         asked = (anchors >= 0) & (operator >= 0) & (operator < len(self.igc_config.operations))  # [B, A]
-        place, valid = torch.arange(ids.shape[1]), batch["attention_mask"].bool()
+        valid = batch["attention_mask"].bool()
         context = self.igc_config.reading_context
         rules, text = Rules.of(self.igc_config), ids.masked_fill(~valid, PADDING)
         since = context_starts(context, rules, anchors, kinds_of(rules, text, anchors, 0))  # [B, A]
-        for step in range(anchors.shape[1]):  # one anchor at a time, because [B, A, T, D + 1] would take much memory
-            operands = batch["igc_operands"][:, step]  # [B, 2, D + 1]
-            text = valid & (place <= anchors[:, step, None])  # [B, T]
-            digits = find_runs(self._tokens, ids, text, operands.shape[-1]).digits  # [B, T, D + 1]
-            digits = digits.masked_fill((place < since[:, step, None])[..., None], PAD)
-            found = (digits[:, None] == operands[:, :, None]).all(-1).any(-1)  # [B, 2]
-            for row, which in (~found & asked[:, step, None]).nonzero().tolist():
+        rows = text.tolist()
+        for row, step in asked.nonzero().tolist():
+            anchor, begin = int(anchors[row, step]), int(since[row, step])
+            runs = number_runs(self._table, rows[row][: anchor + 1])
+            operands = batch["igc_operands"][row, step]  # [2, D + 1]
+            known = {run.digits[: operands.shape[1]] for run in runs if run.digits and run.first >= begin}
+            written = decode(operands, operands.new_zeros(2))
+            for which in [which for which, number in enumerate(written) if number not in known]:
                 if (row, step) in compared.read | compared.left:
                     is_read = (row, step) in compared.read
                     batch["igc_operator"][row, step] = len(self.igc_config.operations) + 1 if is_read else IGNORE
@@ -176,7 +171,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                     if not is_read:
                         self._warn_of_unread("an operand that the network cannot point at")
                     continue
-                number = decode(operands[row, which], operands.new_zeros(()))[0]
+                number = written[which]
                 raise ValueError(
                     f"{self._name(examples[row])}: no number before the anchor spells the operand {number}, or it "
                     "touches a letter, a decimal point or a percent sign, or is farther back than "
@@ -208,15 +203,6 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         shown = repr(text)
         shown = shown if len(shown) <= 120 else f"{shown[:40]} ... {shown[-80:]}"
         return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
-
-
-def _padded(rows: list[list[int]], valid: torch.Tensor) -> torch.Tensor:
-    """Values of tokens as [B, T] int64, -100 on padding and in rows without any; `valid` [B, T] bool."""
-    made = torch.full(valid.shape, UNSUPERVISED)
-    for at, (row, real) in enumerate(zip(rows, valid, strict=True)):
-        if row:
-            made[at, real] = torch.tensor(row)
-    return made
 
 
 def limits_of(config: IGCConfig) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from typing import NamedTuple
 import torch
 
 from ..data.columns import EXPRESSION, EXPRESSION_COLUMN, StepLabel, label
-from ..mappings.symbol_reading import read_steps
+from ..mappings.decisions import said_at
 from ..numbers.calculator import Status
 from ..numbers.token_table import PADDING
 from ..text.refusals import REASON_TEXTS, Reason
+from ..text.values import Limits
 from ..tuner.anchors import Rules, context_starts, kinds_of
 from ..tuner.config import IGCConfig
 
@@ -116,10 +117,12 @@ class ExpressionCheck:
         """The value that the rules read at each of N steps, None without one, and the reason for none."""
         rules = Rules.of(self.config)
         since = context_starts(self.config.reading_context, rules, anchors, kinds_of(rules, ids, anchors, 0))  # [B, A]
-        row, step = torch.tensor(at).unbind(-1)  # [N] both
-        texts = ids[row].masked_fill(~valid[row], PADDING)
-        read, _ = read_steps(self.config, self.config.vocabulary, texts, anchors[row, step], since[row, step])
-        said = [one for one in read if one is not None]  # each has an anchor
+        texts, limits = ids.masked_fill(~valid, PADDING).tolist(), Limits.of(self.config)
+        assert self.config.vocabulary is not None
+        said = [
+            said_at(self.config.vocabulary, texts[row], int(anchors[row, step]), int(since[row, step]), limits)
+            for row, step in at
+        ]
         return [one.value for one in said], [one.reason for one in said]
 
     def _in_words(self, step: StepLabel) -> StepLabel:

@@ -18,7 +18,7 @@ from transformers.utils import ModelOutput
 
 from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.config_values import ONLY
-from ..tuner.hooks.calls import TARGETS, UNRELATED
+from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
@@ -162,7 +162,7 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
             '`shortcut="only"` there is none. Set `igc_writing_every=1` and `igc_reading_steps=0`.'
         )
     # No labels: there is no language-model loss, and the anchors are given.
-    names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS, UNRELATED)
+    names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
     try:
         with reading_alone():  # makes the calculator's layer raise after the reading
             model(**{name: inputs[name] for name in names if name in inputs}, use_cache=False)

@@ -43,9 +43,6 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
             None if config.has_vocabulary else NumberTokens(config.token_table),
             config.num_digits,
             len(config.operations),
-            excuses=config.excuse_confidence is not None,
-            # A context of N tokens may begin within a sentence, whose first part still matters.
-            whole_sentences=isinstance(config.reading_context, int),
             **sizes,
         )
         if config.vocabulary is not None:

@@ -34,7 +34,6 @@ from .config_values import (
     ROW,
     SHORTCUTS,
     SINCE_LAST_ANCHOR,
-    STATED_ODDS,
     TOKENS,
     settle,
 )
@@ -57,7 +56,6 @@ _abbreviated = reprlib.Repr()
 _abbreviated.maxlevel, _abbreviated.maxlist, _abbreviated.maxstring, _abbreviated.maxother = 3, 8, 100, 100
 
 NO_TEXTS = "Load the weights, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
-EXCUSE_CONFIDENCE = 0.9  # where rows of training tell which numbers are unrelated
 
 
 @dataclass
@@ -134,16 +132,6 @@ class IGCConfig(PeftConfig):
             status is `none` and nothing is written. Larger values give fewer wrong answers, but also fewer answers.
             Of an expression in symbols it is the probability that arithmetic is asked, where the network decides that.
             It can be changed after training; `peft-igc calibrate` chooses it for texts of yours.
-        excuse_confidence (`float`, *optional*):
-            Minimum probability, in 0..1 without 0, that a calculation is asked for and a further number of the request
-            has nothing to do with it, such as the year in `In 2024 I had 3 apples and ate 2`. Below it that number
-            refuses the request.
-            `None`: every further number does, and the adapter has no weights to judge it. Needs a vocabulary. A
-            probability can be changed after training.
-        stated_odds (`float`, *optional*, defaults to `20.0`):
-            Factor of the odds that arithmetic is asked, at least 1, where the text itself states one calculation of
-            its only numbers: in symbols, or as in `Good day! 5280 divided by 12, please`. Such texts seldom ask for
-            anything else. It needs a vocabulary; 1 for none. It can be changed after training.
         temperature (`float`, *optional*, defaults to `1.0`):
             Divides the logits of the reading in eval mode, so that `confidence` is compared with calibrated
             probabilities; 0.001 to 1000. Above 1 they are closer to chance. The most probable reading stays the same.
@@ -255,12 +243,6 @@ class IGCConfig(PeftConfig):
     reading_layers: int | None = field(default=None, metadata={"help": "encoder layers of the input mapping"})
     reading_ffn: int | None = field(default=None, metadata={"help": "width of its feed-forward layers"})
     confidence: float = field(default=0.0, metadata={"help": "minimum probability of a reading that is used"})
-    excuse_confidence: float | None = field(
-        default=None, metadata={"help": "minimum probability that a further number is unrelated"}
-    )
-    stated_odds: float = field(
-        default=STATED_ODDS, metadata={"help": "factor of the odds that arithmetic is asked where a text states it"}
-    )
     temperature: float = field(default=1.0, metadata={"help": "divides the logits of a reading, to calibrate them"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
     max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
@@ -425,7 +407,6 @@ class IGCConfig(PeftConfig):
             if overrides.setdefault("interface", profile.interface) == "tokens":
                 overrides |= {"number_tokens": profile.facts, "vocabulary": profile.vocabulary}
                 overrides.setdefault("decimals", profile.table.point is not None)
-                overrides.setdefault("excuse_confidence", EXCUSE_CONFIDENCE)
         return cls(layer=layer, **overrides)
 
 

@@ -7,7 +7,6 @@ Try it: `pytest tests/tuner/test_config.py`
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..numbers.token_table import TokenTable
@@ -37,7 +36,6 @@ SIZES: dict[str, dict[str, int]] = {
     },
     "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
 }
-STATED_ODDS = 20.0
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
@@ -100,18 +98,6 @@ def _check_interface(config: Any) -> None:
         raise ValueError(
             f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
         )
-    odds = config.stated_odds
-    if isinstance(odds, bool) or not isinstance(odds, (int, float)) or not 1 <= odds < math.inf:
-        raise ValueError(f"`stated_odds={odds!r}` is not a number of at least 1. Set it to 1 for none.")
-    if not config.has_vocabulary and odds not in (1, STATED_ODDS):
-        raise ValueError("`stated_odds` needs a vocabulary: without rules no text states anything. Leave it out.")
-    excuse = config.excuse_confidence
-    if excuse is None:
-        return
-    if isinstance(excuse, bool) or not isinstance(excuse, (int, float)) or not 0 < excuse <= 1:
-        raise ValueError(f"`excuse_confidence={excuse!r}` is not in 0..1 (0 excluded). Set it to a probability.")
-    if not config.has_vocabulary:
-        raise ValueError("`excuse_confidence` needs a vocabulary: without rules nothing refuses. Leave it out.")
 
 
 def _check_shortcut(config: Any) -> None:

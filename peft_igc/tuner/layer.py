@@ -305,9 +305,9 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         reading = None
         if anchors is not None and kinds is not None and features is not None:
             reader = self.igc_input_mapping[name]
-            reading, steps = read_and_calculate(config, reader, state, features, anchors, kinds, call)
+            reading, steps, speaks = read_and_calculate(config, reader, state, features, anchors, kinds, call)
             state = state.with_steps(steps)
-            write_from = None if reading is None else first_to_write(config, call, steps)
+            write_from = first_to_write(config, call, steps) if speaks else None
             if write_from is not None:
                 earlier = state.write_from
                 state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))

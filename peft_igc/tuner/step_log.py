@@ -21,7 +21,7 @@ from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
-from ..text.refusals import REASON_TEXTS, Reason
+from ..text.refusals import REASON_TEXTS
 from .config import IGCConfig
 from .state.cache import State
 from .state.text_state import StaticText, Steps
@@ -34,7 +34,6 @@ __all__ = ["EXPLANATIONS", "AnswerStep", "StepLog", "number_text", "reason_of"]
 EXPLANATIONS: dict[str, str] = {reason.name.lower(): text for reason, text in REASON_TEXTS.items()} | {
     "no_arithmetic": "no arithmetic is read",
     "unsure": "the reading is less probable than `confidence`",
-    "third_number": "a third number that may be part of the calculation",
     "few_numbers": "fewer than two numbers that can be read",
     "unseen": "a part of the text is not known to the calculator",
     "overflow": "an operand or the result has more digits than are kept",
@@ -124,7 +123,7 @@ class StepLog:
             beams: [rows, longest answer] int64 `beam_indices`, -1 after an answer's end; None without beams.
         """
         anchors = [one.steps.anchors.tolist() for one in self._passes]
-        read = [(token, event, _rows_of(event), event.anchors.tolist()) for token, event in self._events]
+        read = [(token, event, event.anchors.tolist()) for token, event in self._events]
         found = []
         for row, answer in enumerate(sequences[:, self.length - start :].tolist()):
             count = next((at + 1 for at, token in enumerate(answer) if token in ends), len(answer))
@@ -137,10 +136,10 @@ class StepLog:
                 if token < len(lineage) or not self.beams:
                     places |= {place: (steps, at, index) for index, place in enumerate(rows[at]) if 0 <= place < last}
             events: dict[int, tuple[Step, int, int]] = {}
-            for token, event, where, rows in read:
-                at = where.get(lineage[min(token, len(lineage) - 1)])
+            for token, event, rows in read:
+                at = lineage[min(token, len(lineage) - 1)]
                 # Assisted decoding reads more tokens than it keeps.
-                if at is not None and (token < len(lineage) or not self.beams):
+                if token < len(lineage) or not self.beams:
                     events |= {place: (event, at, index) for index, place in enumerate(rows[at])}
             found.append(tuple(self._step(*places[at], events.get(at), at - start, last) for at in sorted(places)))
         return tuple(found)
@@ -165,12 +164,6 @@ class StepLog:
         )
 
 
-def _rows_of(event: Step) -> dict[int, int]:
-    """The index in an event of each row of its pass that was read."""
-    rows = range(len(event.anchors)) if event.rows is None else event.rows.tolist()
-    return {row: index for index, row in enumerate(rows)}
-
-
 def _reason(config: IGCConfig, status: str, event: tuple[Step, int, int] | None) -> str:
     """Why a step is silent."""
     if event is not None:
@@ -183,21 +176,17 @@ def reason_of(config: IGCConfig, event: Step, row: int, index: int) -> str | Non
     status = Status(int(event.result.status[row, index]))
     if status == Status.OK:
         return None
-    said = Reason.NO_EXPRESSION
-    if event.ruling is not None:
-        said = Reason(int(event.ruling.reason[row * event.anchors.shape[1] + index]))
-    if said not in (Reason.NONE, Reason.NO_EXPRESSION):
-        return said.name.lower()
+    decision = event.decision(row, index)
+    if decision is not None:
+        return decision.silence
     if status != Status.NONE:
         return status.name.lower()
     if _has_unknown(config, event, row, index):
         return "unseen"
     if isinstance(event.reading, Pointing) and int((event.reading.digits[row, index, :, 0] != PAD).sum()) < 2:
         return "few_numbers"
-    if int(event.reading.operator[row, index].argmax()) == len(config.operations):
+    if event.reading is None or int(event.reading.operator[row, index].argmax()) == len(config.operations):
         return "no_arithmetic"
-    if said == Reason.NO_EXPRESSION and int(event.choice.operator[row, index]) == len(config.operations):
-        return "third_number"  # `Pointing.choose` has no other rule
     return "unsure"
 
 
@@ -211,14 +200,14 @@ def _has_unknown(config: IGCConfig, event: Step, row: int, index: int) -> bool:
 
 def _expression(config: IGCConfig, event: Step, row: int, index: int) -> str | None:
     """What a step has read as text: the expression in symbols, or two numbers and an operator."""
-    flat = row * event.anchors.shape[1] + index
-    said = None if event.ruling is None else event.ruling.said_of(flat)
-    if said is not None and said.ruled:
-        return _joined([item.plain for item in said.found.items])
-    operator = int(event.choice.operator[row, index])
-    if operator >= len(config.operations):
+    decision = event.decision(row, index)
+    if decision is not None:
+        return None if decision.found is None else _joined([item.plain for item in decision.found.items])
+    choice = event.choice
+    operator = len(config.operations) if choice is None else int(choice.operator[row, index])
+    if choice is None or operator >= len(config.operations):
         return None
-    digits, signs = event.choice.digits[row, index].tolist(), event.choice.signs[row, index].tolist()
+    digits, signs = choice.digits[row, index].tolist(), choice.signs[row, index].tolist()
     left, right = (number_text(number, sign) for number, sign in zip(digits, signs, strict=True))
     return f"{left} {config.operations[operator]} {right}"
 

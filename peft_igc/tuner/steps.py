@@ -17,12 +17,20 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from ..mappings.decisions import (
+    Decision,
+    Settings,
+    decide,
+    decided_alone,
+    decided_in_graph,
+    results_of,
+    said_of,
+)
+from ..mappings.places import StepTexts
 from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
-from ..mappings.requests import Context, signed_by_rule, wording
-from ..mappings.symbol_reading import read_steps
-from ..mappings.symbol_steps import Ruling, decided, decided_by_rule, ruling
 from ..numbers.calculator import Result, Status, calculate
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, may_look
+from ..numbers.places import LEAD
 from ..numbers.token_table import PADDING, UNSEEN
 from .anchors import FEW, Rules, context_starts
 from .call import Call, ReadingDone, thread
@@ -38,23 +46,29 @@ class Step(NamedTuple):
 
     Attributes:
         anchors: [B, A] int64 positions in the text, -1 for none.
-        reading: the distributions.
-        choice: the operands and operator chosen from them.
+        reading: the distributions; None where no network was asked, which no observer sees.
         result: the calculator's result, before any teacher forcing.
-        ruling: what the rules for symbols say of the B * A steps; None without a symbol table, and in training.
-        first: position in the text of the token with index 0 in `ruling` and `ids`.
+        decisions: what was decided on the host for the B * A steps, None for one without an anchor; empty in the
+            hidden interface, without a vocabulary, in training and in a compiled graph.
+        first: position in the text of the token with index 0 in `decisions` and `ids`.
         ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
-        rows: [B] int64, the rows of the pass that these are; None: all of them, as for every observer.
     """
 
     anchors: torch.Tensor
-    reading: Reading | Pointing
-    choice: Choice
+    reading: Reading | Pointing | None
     result: Result
-    ruling: Ruling | None = None
+    decisions: tuple[Decision | None, ...] = ()
     first: int | torch.Tensor = 0
     ids: torch.Tensor | None = None
-    rows: torch.Tensor | None = None
+
+    @property
+    def choice(self) -> Choice | None:
+        """The operands and the operator that the network alone would choose."""
+        return None if self.reading is None else self.reading.choose()
+
+    def decision(self, row: int, index: int) -> Decision | None:
+        """What was decided at one step."""
+        return self.decisions[row * self.anchors.shape[1] + index] if self.decisions else None
 
 
 class Writing(NamedTuple):
@@ -101,7 +115,7 @@ def read_and_calculate(
     anchors: torch.Tensor,
     kinds: torch.Tensor,
     call: Call,
-) -> tuple[Reading | Pointing | None, Steps]:
+) -> tuple[Reading | Pointing | None, Steps, bool]:
     """Runs the steps of this call.
 
     Args:
@@ -114,34 +128,39 @@ def read_and_calculate(
         call: receives the report if it has targets.
 
     Returns:
-        The reading, None if no text has two numbers, and the steps, with the correct results under teacher forcing.
+        The reading, None if it is not needed any more; the steps, with the correct results under teacher forcing; and
+        whether any of them may be written, as far as the host knows.
 
     Raises:
         ReadingDone: inside of `reading_alone`, if the call has targets.
     """
     since = context_starts(config.reading_context, Rules.of(config), anchors, kinds, state.earlier_anchors())
-    longest = _longest(config, reader, state, anchors, since)
-    silent = Steps.silent(anchors, kinds, config.result_digits or 0, features)
-    if _has_no_operands(config, reader, state, anchors, since, longest, call):
-        return None, silent
-    (kept, ids, first), real = state.readable(longest, features), state.real
-    rows = None if config.shortcut or not call.is_lean else _rows_with_anchors(anchors)
-    if rows is not None:  # in a batch each row has its anchors at other steps of the decoding
-        kept, ids, real, anchors, kinds, since = (x[rows] for x in (kept, ids, real, anchors, kinds, since))
-    at = torch.where(anchors >= 0, anchors - first, -1)
-    since = (since - first).clamp(min=0)
-    read = reader(kept, ids != PADDING, at, ids, since)
+    (kept, ids, first), real = state.readable(_longest(config, state, anchors, since), features), state.real
+    texts = None
+    if config.interface == "tokens" and may_look(ids):
+        texts = StepTexts.of(reader.tokens.table, reader.max_distance, ids, anchors, since, first)
+        lean = _lean_steps(config, reader, state, kept, ids, texts, anchors, kinds, features, call)
+        if lean is not None:
+            return None, *lean
+    at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
+    read = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
     reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
     if not reader.training:
         reading = reading.cooled(config.temperature)
-    legible = (anchors >= 0) & ~_any_unseen(ids, at, since) if config.interface == "hidden" else anchors >= 0
-    # In training correct results replace these, so that no rule is asked.
+    # In training correct results replace these, so that no text is asked.
     forced = call.targets is not None and reader.training and config.teacher_forcing
-    text = Context.of(ids, ids != PADDING, at, since)
-    reading, choice, result, said = result_of_step(config, reader, text, reading, legible, by_rule=not forced)
-    _tell(call, anchors, reading, choice, result, said, first, ids, rows)
+    decisions: tuple[Decision | None, ...] = ()
+    if forced or not config.has_vocabulary:
+        legible = (anchors >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else anchors >= 0
+        result = calculate_step(config, reading.choose(), legible)
+    elif texts is None:
+        result = decided_in_graph(config, reader, ids, at, begin, reading.summary())
+    else:
+        decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
+        result = results_of(decisions, at.shape, config.result_digits or 0, at.device)
+    _tell(call, anchors, reading, result, decisions, first, ids)
     if call.targets is not None:
-        correct, call.report = supervise(config, call.targets, reading, choice, result, anchors)
+        correct, call.report = supervise(config, call.targets, reading, reading.choose(), result, anchors)
         if thread.reading_alone:
             raise ReadingDone(call.report)
         # Teacher forcing. In eval mode the ground truth is used for the loss and the metrics, never as the result.
@@ -150,8 +169,68 @@ def read_and_calculate(
     rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
     ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
     never = torch.full_like(at, -1)
-    steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
-    return reading, steps if rows is None else silent.replaced(rows, steps)
+    return reading, Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype)), True
+
+
+def _decisions(
+    config: IGCConfig, reader: Any, texts: StepTexts, summary: list[list[int]]
+) -> tuple[Decision | None, ...]:
+    """What is decided of all steps, where the network has read all of them."""
+    settings = Settings.of(config)
+    said = said_of(reader.vocabulary, texts, settings.limits)
+    return tuple(
+        one and (decided_alone(one, texts, step) or decide(settings, one, texts, step, summary[step]))
+        for step, one in enumerate(said)
+    )
+
+
+def _decisions_of_asked(
+    config: IGCConfig, reader: Any, kept: torch.Tensor, texts: StepTexts, anchors: torch.Tensor
+) -> tuple[Decision | None, ...]:
+    """The same, but the network reads only where a text does not decide alone."""
+    settings = Settings.of(config)
+    said = said_of(reader.vocabulary, texts, settings.limits)
+    decisions = [one and decided_alone(one, texts, step) for step, one in enumerate(said)]
+    asked = [(step, one) for step, one in enumerate(said) if one is not None and decisions[step] is None]
+    if asked:
+        steps = [step for step, _ in asked]
+        reading = reader(kept, None, anchors, None, None, texts=texts, steps=steps).cooled(config.temperature)
+        for (step, one), integers in zip(asked, reading.summary().tolist(), strict=True):
+            decisions[step] = decide(settings, one, texts, step, integers)
+    return tuple(decisions)
+
+
+def _lean_steps(
+    config: IGCConfig,
+    reader: Any,
+    state: State,
+    kept: torch.Tensor,
+    ids: torch.Tensor,
+    texts: StepTexts,
+    anchors: torch.Tensor,
+    kinds: torch.Tensor,
+    features: torch.Tensor,
+    call: Call,
+) -> tuple[Steps, bool] | None:
+    """The steps [B, A] of a pass that nobody watches, and whether any of them is written; None if all must be read."""
+    if not call.is_lean:
+        return None
+    count, width = anchors.numel(), config.result_digits or 0
+    steps = Steps.silent(anchors, kinds, width, features)
+    if not config.has_vocabulary:
+        readable = any(texts.operands_of(step) > 1 for step in range(count) if texts.anchors[step] >= 0)
+        return None if readable else (steps, False)
+    decisions = _decisions_of_asked(config, reader, kept, texts, anchors)
+    result = Result(steps.digits, steps.signs, steps.status, steps.scale)
+    found = [one.status for one in decisions if one is not None]
+    if any(status != Status.NONE for status in found):
+        result = results_of(decisions, anchors.shape, width, anchors.device)
+        after = torch.tensor([texts.tokens_after(step) for step in range(count)], device=anchors.device)
+        ranks = state.real[:, None] - after.view(anchors.shape)
+        steps = Steps(anchors, kinds, ranks, *result, steps.completed_at, steps.ended_at, steps.shortcut)
+    if call.is_logged:
+        call.event = Step(anchors, None, result, decisions, texts.first, ids)
+    return steps, Status.OK in found
 
 
 def _tell(call: Call, *read: Any) -> None:
@@ -162,51 +241,17 @@ def _tell(call: Call, *read: Any) -> None:
             observer(call.event)
 
 
-def _has_no_operands(
-    config: IGCConfig,
-    reader: Any,
-    state: State,
-    anchors: torch.Tensor,
-    since: torch.Tensor,
-    longest: int,
-    call: Call,
-) -> bool:
-    """Whether no step of the token interface can have a result: no context has two numbers, or a function of one.
-
-    Costs a synchronization, and saves the reading of most texts without arithmetic.
-    """
-    if config.interface != "tokens" or not longest or not call.is_lean:
-        return False
-    ids, first = state.recent(longest)
-    numeric = F.pad((reader.tokens.look_up(ids, ids >= 0).size > 0).cumsum(1), (1, 0))  # [B, n + 1], before each token
-    until, begin = ((x - first).clamp(0, longest) for x in (anchors + 1, since))
-    most = int((numeric.gather(1, until) - numeric.gather(1, begin)).max())
-    if most != 1 or not config.has_vocabulary:
-        return most < 2
-    at = torch.where(anchors >= 0, anchors - first, -1)
-    said, _ = read_steps(config, reader.vocabulary, ids, at.flatten(), (since - first).clamp(min=0).flatten())
-    return not any(one.ruled for one in said if one is not None)  # `sqrt(16) =`
-
-
-def _longest(config: IGCConfig, reader: Any, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
+def _longest(config: IGCConfig, state: State, anchors: torch.Tensor, since: torch.Tensor) -> int:
     """How many of the last tokens the steps read, as far as the host knows; a synchronization in a long text."""
-    lead, context = reader.LEAD, config.reading_context
     if isinstance(state, StaticText):
         return 0  # it returns all of its memory
+    context = config.reading_context
     whole = context == ROW or (isinstance(context, str) and not Rules.of(config).sequences)
     if whole or state.embedded:
         return state.length
-    if state.length <= 2 * lead + FEW or torch.compiler.is_compiling():
+    if state.length <= 2 * LEAD + FEW or torch.compiler.is_compiling():
         return state.length
-    return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + lead
-
-
-def _rows_with_anchors(anchors: torch.Tensor) -> torch.Tensor | None:
-    """[b] int64, the rows of anchors [B, A] that have any; None if all or none have. Costs a synchronization."""
-    if len(anchors) < 2:
-        return None
-    rows = (anchors >= 0).any(1).nonzero().squeeze(1)
-    return rows if 0 < len(rows) < len(anchors) else None
+    return state.length - int(torch.where(anchors >= 0, since, state.length).min()) + LEAD
 
 
 def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
@@ -219,45 +264,6 @@ def _any_unseen(ids: torch.Tensor, anchors: torch.Tensor, since: torch.Tensor) -
     """
     unseen = F.pad((ids == UNSEEN).cumsum(1), (1, 0))  # [B, n + 1], number before each token
     return unseen.gather(1, anchors.clamp(min=-1) + 1) > unseen.gather(1, since)
-
-
-def result_of_step(
-    config: IGCConfig,
-    reader: Any,
-    text: Context,
-    reading: Reading | Pointing,
-    legible: torch.Tensor,
-    by_rule: bool,
-) -> tuple[Reading | Pointing, Choice, Result, Ruling | None]:
-    """The results of [B, A] steps, by rule where the text says it in symbols.
-
-    Args:
-        config: the adapter's config.
-        reader: its input mapping.
-        text: the text of the steps.
-        reading: what was read.
-        legible: [B, A] bool, False where there is no anchor, or where the text before it is not known.
-        by_rule: whether rules are asked, if the adapter has them.
-
-    Returns:
-        The reading, with the odds of texts that state a calculation; the operands and operator chosen from it; the
-        results; and what the rules say, None if they were not asked.
-    """
-    if not config.has_vocabulary or not by_rule or not isinstance(reading, Pointing):
-        choice = reading.choose()
-        return reading, choice, calculate_step(config, choice, legible), None
-    legible = legible & text.known.view(legible.shape)
-    said = ruling(config, reader, text)
-    ruled = reading.leaning(said.ruled.view(legible.shape), config.stated_odds)
-    if (result := decided_by_rule(config, said, ruled, legible)) is not None:
-        return ruled, ruled.choose(), result, said
-    words = wording(config, reader, text, reading)
-    said = said._replace(stated=said.stated | words.stated)
-    reading = reading.leaning(said.stated.view(legible.shape), config.stated_odds)
-    choice = reading.choose()
-    signed, around = signed_by_rule(config, reader, reading, choice, words, said.culprit)
-    result = calculate_step(config, signed, legible)
-    return reading, choice, *decided(config, said, reading, result, legible, around)
 
 
 def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> Result:
@@ -319,7 +325,7 @@ def supervise(
     Raises:
         ValueError: if a target has another shape than the tensor it is compared with.
     """
-    targets = Targets(*(t if t is None else t.to(anchors.device) for t in targets))  # type: ignore[arg-type]
+    targets = Targets(*(t.to(anchors.device) for t in targets))
     _check_targets(targets, anchors, choice, result)
     if config.shortcut == ONLY:
         targets = targets._replace(operator=torch.full_like(targets.operator, IGNORE))
@@ -342,8 +348,8 @@ def _check_targets(targets: Targets, anchors: torch.Tensor, choice: Choice, resu
             f"{tuple(anchors.shape)} (rows, anchors). Pass `igc_anchors` with one position per target."
         )
     wanted = (choice.digits.shape, choice.signs.shape, anchors.shape, *(t.shape for t in result))
-    for name, target, shape in zip(Targets._fields, targets, wanted, strict=False):  # all but the last one
-        if target is not None and target.shape != shape:
+    for name, target, shape in zip(Targets._fields, targets, wanted, strict=True):
+        if target.shape != shape:
             raise ValueError(
                 f"`igc_{name}` has shape {tuple(target.shape)}, but this adapter needs {tuple(shape)}. "
                 "Encode the targets with the adapter's own `num_digits` and `result_digits`."

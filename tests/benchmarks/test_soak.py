@@ -203,7 +203,7 @@ def test_a_reading_is_as_close_as_its_closest_slot(tied):
     reading = Reading(torch.zeros(1, 1, 2, 3, 11), torch.zeros(1, 1, 2, 2), torch.zeros(1, 1, 5))
     for slot in reading:
         slot[..., 0] = 5
-    step = Step(torch.zeros(1, 1), reading, None, None)
+    step = Step(torch.zeros(1, 1), reading, None)
     assert soak.margin(step) == pytest.approx(5)
     getattr(reading, tied)[..., 1] = 5
     assert soak.margin(step) == 0
@@ -212,7 +212,7 @@ def test_a_reading_is_as_close_as_its_closest_slot(tied):
 def test_a_pointing_is_as_close_as_its_best_places():
     scores = torch.full((1, 1, 2, 4, 2), NEVER)
     scores[0, 0, :, 0, 0], scores[0, 0, :, 1, 0], operator = -0.1, -2.0, torch.tensor([[[9.0, 0.0]]])
-    step = Step(torch.zeros(1, 1), Pointing(scores, operator, None, None, None, None), None, None)
+    step = Step(torch.zeros(1, 1), Pointing(scores, operator, *[None] * 5), None)
     assert soak.margin(step) == pytest.approx(1.9)
     scores[0, 0, 1, 2, 1] = -2.0  # as good as the second best
     assert soak.margin(step) == 0

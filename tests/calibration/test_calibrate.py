@@ -13,7 +13,8 @@ from peft_igc.calibration.run import check_items
 from peft_igc.calibration.temperature import fit_temperature
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
-from peft_igc.mappings.readings import Pointing
+from peft_igc.mappings.decisions import certainty
+from peft_igc.mappings.readings import Pointing, two_places
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 
@@ -88,10 +89,10 @@ def test_the_settings_are_as_before_afterwards(random_model):
 def test_a_temperature_flattens_and_keeps_the_choice():
     torch.manual_seed(1)
     scores = torch.randn(2, 1, 2, 6, 2).flatten(-2).log_softmax(-1).unflatten(-1, (6, 2))
-    digits = torch.full((2, 1, 6, 5), 10)
-    digits[..., 0] = torch.arange(6)
-    positions, aside = torch.arange(6).expand(2, 1, 6), torch.zeros(2, 1).bool()
-    pointing = Pointing(scores, torch.randn(2, 1, 5), digits, positions, aside, torch.zeros(2, 1, 6))
+    numbers = torch.full((7, 5), 10)
+    numbers[:6, 0] = torch.arange(6)
+    at = torch.arange(6).expand(2, 1, 6)
+    pointing = Pointing(scores, torch.randn(2, 1, 5), at, at, *two_places(scores), numbers)
     cooled = pointing.cooled(3.0)
     assert torch.allclose(cooled.scores.flatten(-2).exp().sum(-1), torch.ones(2, 1, 2))
     before, after = pointing.choose(), cooled.choose()
@@ -177,23 +178,12 @@ def test_a_faulty_temperature_is_refused(value):
         IGCConfig(temperature=value)
 
 
-@pytest.mark.parametrize("value", [0, 0.5, True, "hot", float("nan"), float("inf")])
-def test_faulty_odds_are_refused(value):
-    with pytest.raises(ValueError, match="`stated_odds="):
-        IGCConfig(stated_odds=value)
-
-
-def test_odds_without_rules_are_refused():
-    with pytest.raises(ValueError, match="`stated_odds` needs a vocabulary"):
-        IGCConfig(stated_odds=5)
-
-
 def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
     model, tokenizer = tiny_igc()
     config, prompts = model.peft_config["default"], ["Well, 5280 divided by 12", "Well, divide 5280 by 12"]
     chances = [one.probabilities for one in read_prompts(model, tokenizer, prompts)]
     for temperature in (0.5, 4.0):
-        config.temperature = temperature
+        config.temperature, config.confidence = temperature, 0.0
         for prompt, known in zip(prompts, chances, strict=True):
             steps = []
             message = [{"role": "user", "content": prompt}]
@@ -203,5 +193,6 @@ def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
             with observing(steps.append):
                 model(**inputs)
             step = next(seen for seen in steps if isinstance(seen, Step))
-            found = float(step.choice.probability[0, -1])
+            asked, sure, _ = (x[0, -1].item() for x in step.reading.chances())
+            found = certainty(asked, sure, stated=step.decision(0, 0).stated, ruled=False)
             assert found == pytest.approx(known[TEMPERATURES.index(temperature)], abs=1e-5)

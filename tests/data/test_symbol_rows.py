@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.accuracy import look_alikes as benchmark
 from peft_igc import tiny_base
-from peft_igc.data import ArithmeticRows, Mixture, to_dataset
+from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import ValueLimits, expression_in, work_out
 from peft_igc.data.mixture import TOKENS_MIXTURE
@@ -162,33 +162,3 @@ def test_the_mixture_of_the_demonstration_has_rows_of_all_kinds():
     by_rule = kinds["expression"] / len(made)
     assert by_rule == pytest.approx(0.6 * TOKENS_MIXTURE.expressions + 0.15 * TOKENS_MIXTURE.unsupported, abs=0.03)
     assert kinds["none"] / len(made) > 0.35
-
-
-def test_clauses_around_a_request_are_named_with_their_characters():
-    mixture = Mixture(**NOTHING, contexts=0.8, sentences=0.3)
-    options = {"max_digits": 4, "num_digits": 40, "mixture": mixture, "wording": TRAINING}
-    made = ArithmeticRows(0, **options, unrelated=True).take(600)
-    assert [row["prompt"] for row in made] == [row["prompt"] for row in ArithmeticRows(0, **options).take(600)]
-    named = 0
-    for row in made:
-        text, rest, at = asked(row), "", 0
-        for start, end in row["igc_unrelated"]:
-            assert at <= start < end <= len(text)
-            assert text[start:end] == text[start:end].strip()
-            rest, at, named = rest + text[at:start] + " ", end, named + 1
-        rest += text[at:]
-        # What remains is the request: it has the operands, and no other number.
-        found = sorted(number.replace(",", "") for number in re.findall("[0-9][0-9,]*[0-9]|[0-9]", rest))
-        assert found == sorted(operand.lstrip("-") for operand in row["igc_operands"]), text
-    assert named > 600
-    assert to_dataset(made)["igc_unrelated"][:] == [row["igc_unrelated"] for row in made]
-    assert "igc_unrelated" not in ArithmeticRows(0, **options).take(1)[0]
-
-
-def test_only_texts_with_a_request_name_clauses_that_are_unrelated_to_it():
-    mixture = Mixture(**{**NOTHING, "none": 0.5, "unsupported": 0.5, "contexts": 1.0})
-    options = {"max_digits": 4, "num_digits": 40, "mixture": mixture, "wording": TRAINING}
-    made = ArithmeticRows(0, **options, unrelated=True).take(200)
-    named = Counter(row["igc_unrelated"] is not None for row in made)
-    assert named[True] == pytest.approx(100, abs=30)
-    assert any(row["igc_unrelated"] for row in made)

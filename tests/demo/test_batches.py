@@ -4,16 +4,13 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-from peft import get_peft_model
 from tiny_training import tokenizer as make_tokenizer
 
-from peft_igc import IGCConfig, tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.chats import Conversations
 from peft_igc.data.columns import COLUMNS
 from peft_igc.data.mixture import Mixture
 from peft_igc.demo.batches import tokenized, tokenized_rows
-from peft_igc.trainer.collator import UNRELATED_TOKENS, IGCDataCollator
 
 
 @pytest.fixture
@@ -144,35 +141,3 @@ def test_of_a_prompt_with_earlier_answers_only_the_last_one_is_labelled(tokenize
     count = sum(label >= 0 for label in made["labels"])
     assert 0 < count < sum(label >= 0 for label in whole["labels"])
     assert made["labels"][-count:] == whole["labels"][-count:]
-
-
-def test_clauses_without_relation_to_the_request_become_labels_of_tokens():
-    base, tokenizer = tiny_base()
-    text = "I am 7. What is 12 plus 5?"
-    row = {
-        "prompt": [{"role": "system", "content": "Be brief 3."}, {"role": "user", "content": text}],
-        "completion": [{"role": "assistant", "content": "17"}],
-        "igc_operator": "+",
-        "igc_operands": ["12", "5"],
-        "igc_result": "17",
-    }
-    given, left_out, unknown = tokenized([row | {"igc_unrelated": spans} for spans in ([[0, 7]], [], None)], tokenizer)
-    labels = given[UNRELATED_TOKENS]
-
-    def told(value):
-        return tokenizer.decode([token for token, one in zip(given["input_ids"], labels, strict=True) if one == value])
-
-    assert told(1) == "I am 7."
-    assert told(0).strip() == "What is 12 plus 5?"
-    assert "3" in told(-100)
-    assert set(left_out[UNRELATED_TOKENS]) == {0, -100}
-    assert UNRELATED_TOKENS not in unknown
-    collator = IGCDataCollator(tokenizer.pad_token_id, igc_config=IGCConfig.from_tokenizer(tokenizer, layer=1))
-    short, _ = tokenized([row | {"prompt": [{"role": "user", "content": "12 plus 5"}]}] * 2, tokenizer)
-    batch = collator([given, short])
-    assert batch["igc_unrelated"].shape == batch["input_ids"].shape
-    assert batch["igc_unrelated"][0].tolist() == labels
-    assert set(batch["igc_unrelated"][1].tolist()) == {-100}
-    assert "igc_unrelated" not in collator([short])
-    with pytest.raises(ValueError, match=r"`igc_unrelated` has the shape \(2, 1\)"):
-        get_peft_model(base, collator.igc_config)(**{**batch, "igc_unrelated": batch["igc_unrelated"][:, :1]})

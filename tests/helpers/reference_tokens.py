@@ -175,27 +175,6 @@ def is_word(text: str) -> bool:
     return text.strip() not in ("x", "X") and (text[0].isalpha() or text[-1].isalpha())
 
 
-def in_symbols(texts: list[str], sentence: list[int], start: int, end: int) -> bool:
-    """Whether two tokens stand in one sentence without a word behind the first, up to the second."""
-    return sentence[start] == sentence[end] and not any(map(is_word, texts[start + 1 : end + 1]))
-
-
-def numbers_aside(texts: list[str], sentence: list[int], number: list[bool], chosen: list[int], anchor: int) -> bool:
-    """Whether a further number of the tokens `texts` belongs to a calculation with the two at `chosen`."""
-
-    first, last = sorted(chosen)
-    apart = in_symbols(texts, sentence, first, anchor)
-    for place, is_number in enumerate(number):
-        if not is_number or place in chosen:
-            continue
-        words = [text for text in texts[place:first] if text[0] in " (" and text[-1].isalpha() and is_word(text)]
-        if apart and len(words) >= 2:
-            continue
-        if first < place < last or sentence[place] in (sentence[first], sentence[last]):
-            return True
-    return False
-
-
 class Continued(NamedTuple):
     """As `spelling.Continuation`, for one position."""
 

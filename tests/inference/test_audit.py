@@ -68,7 +68,6 @@ def named(part, items):
     """Wrong answers of a damaged adapter, and how many of them have a cause whose part that is."""
     model, tokenizer = tiny_igc()
     layer, name = active_layer(model)
-    layer.igc_config[name].stated_odds = 1  # they would make up for some of the damage
     with torch.no_grad():
         DAMAGES[part][0](layer.igc_input_mapping[name], layer.igc_output_mapping[name])
     causes = audit(model, tokenizer, items, max_new_tokens=16).report["causes"]

@@ -10,7 +10,7 @@ import torch
 from peft_igc import IGCConfig
 from peft_igc.mappings.attention import Attention, Block
 from peft_igc.mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
-from peft_igc.mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
+from peft_igc.mappings.readings import Reading, Targets, reading_loss
 from peft_igc.mappings.token_interface import TokenOutputMapping
 from peft_igc.numbers.digits import PAD
 from peft_igc.numbers.spelling import ENDS, Spelled
@@ -247,53 +247,6 @@ def test_a_reading_counts_as_right_only_if_all_of_it_is(operator, spoil, right):
     )  # fmt: skip
     correct = reading_loss(reading, want, torch.zeros(1, 1, dtype=torch.int64), reading.choose())[2]
     assert correct.item() is right
-
-
-def pointing(chances):
-    """Three numbers 12, 7 and 5 at places 0, 2 and 3 of four, which are unrelated with these probabilities."""
-    digits = torch.full((1, 1, 4, D + 1), PAD)
-    digits[0, 0, 0, :2], digits[0, 0, 2, 0], digits[0, 0, 3, 0] = torch.tensor([1, 2]), 7, 5
-    unrelated = torch.full((1, 1, 4), float("-inf"))
-    unrelated[0, 0, [0, 2, 3]] = torch.tensor(chances).logit()
-    scores = torch.zeros(1, 1, 2, 4, 2)
-    return Pointing(scores, torch.zeros(1, 1, K + 1), digits, torch.arange(4).view(1, 1, 4), None, unrelated)
-
-
-@pytest.mark.parametrize(
-    ("operator", "wanted"),
-    [
-        (1, [0.9, 0.8, 0.6]),  # the operands are related, the third number is not
-        (K, [0.9, 0.8, 0.4]),  # nothing is to be excused where no arithmetic is asked
-        (K + 1, None),  # rules read the operands
-        (-100, None),
-    ],
-)
-def test_numbers_that_are_no_operands_are_learned_to_be_unrelated(operator, wanted):
-    reading = pointing([0.1, 0.2, 0.6])
-    want = targets([[operator]])
-    anchors = torch.zeros(1, 1, dtype=torch.int64)
-    silent = reading._replace(unrelated=torch.full((1, 1, 4), float("-inf")))
-    losses = []
-    for one in (reading, silent):
-        choice = Choice(*want[:3], None, None)
-        losses.append(float(reading_loss(one, want, anchors, choice)[0]))
-    expected = 0.0 if wanted is None else -sum(map(math.log, wanted)) / 3
-    assert losses[0] - losses[1] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("operator", "told", "wanted"),
-    [
-        (K, [1, 0, 0, -100], [0.1, 0.8]),  # of three numbers the first is unrelated, of the last nothing is known
-        (K, [-100, -100, -100, -100], []),  # no request: nothing is learned
-        (1, [-100, 0, 0, 0], [0.9, 0.8, 0.6]),  # the operands tell all of it
-    ],
-)
-def test_labels_of_tokens_tell_which_numbers_are_unrelated_where_nothing_is_calculated(operator, told, wanted):
-    reading = pointing([0.1, 0.2, 0.6])
-    want = targets([[operator]])._replace(unrelated=torch.tensor([told]))
-    expected = -sum(map(math.log, wanted)) / max(len(wanted), 1)
-    assert float(reading.unrelated_loss(want)) == pytest.approx(expected, abs=1e-5)
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -145,16 +145,16 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch)
     reader, batch = reader_of(model), batch_of(*["1 " * 60 + "3 + 4"] * 16)
     tokens, point = [], reader._point
 
-    def counted(*arguments):
-        tokens.append(len(arguments[3]) * (arguments[-1] + reader.LEAD))  # steps, and the tokens of their window
-        return point(*arguments)
+    def counted(kept, places):
+        tokens.append(places.positions.numel())
+        return point(kept, places)
 
     monkeypatch.setattr(reader, "_point", counted)
     width = batch["input_ids"].shape[1]
     ends = torch.tensor([[width - 1 if row == 5 else -1] for row in range(16)])
     with torch.no_grad():
         step = steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
-        assert sum(tokens) < (width + reader.LEAD) + 16 * (2 + reader.LEAD)
+        assert sum(tokens) < width + 16 * 2
         alone = steps_of(model, batch["input_ids"][:1], ends[5:6], attention_mask=batch["attention_mask"][:1])
     assert operands(step)[5] == operands(alone)[0] is not None
     close(step.reading.operator[5], alone.reading.operator[0])
@@ -173,10 +173,10 @@ def test_a_step_within_a_long_text_reads_only_the_places_of_its_context(rows, mo
         return read(x, *more)
 
     monkeypatch.setattr(reader, "_read", watched)
-    alone = reader(kept, valid, anchors, ids, since)  # with a gradient in one batch, places of the whole text
+    alone = reader(kept, valid, anchors, ids, since)  # with a gradient in one batch
     with torch.no_grad():
         found = reader(kept, valid, anchors, ids, since)
-    assert places == [ids.shape[1], 8]
+    assert places == [6, 6]  # of eight tokens, where `35` and `48` have two
     for chosen, wanted in zip(found.choose(), alone.choose(), strict=True):
         torch.testing.assert_close(chosen, wanted, atol=1e-4, rtol=0)
 

@@ -6,21 +6,19 @@ import functools
 import os
 import pickle
 import random
-import shutil
 from pathlib import Path
 
 import pytest
 import reference_tokens as naive
 import torch
-from devices import no_synchronization
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
+from runs import find_runs
 from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.number_runs import NumberTokens, find_runs
+from peft_igc.numbers.number_runs import NumberTokens
 from peft_igc.numbers.token_table import CLOSE, STOP, Edge, TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 
@@ -169,12 +167,6 @@ def test_texts_of_no_or_one_token(shape):
     assert read(runs) == ([["7"]] * 3 if shape == (3, 1) else [[]] * shape[0])
 
 
-def test_its_fields_have_the_promised_types():
-    ids, valid = batch_of([WORDS.encode("12+30")])
-    runs = find_runs(THREES, ids, valid, 4)
-    assert [field.dtype for field in runs] == [torch.bool] * 3 + [torch.int64]
-
-
 def texts(words):
     """Strategy: ids of a text that is rich in numbers and what may join or break them, with unknown ids among them."""
     numbers = list(words.digits)[:20] + list(words.digits)[-40:]
@@ -241,73 +233,12 @@ def test_copies_and_pickles_are_whole():
         assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
 
 
-def test_a_default_device_does_not_move_the_table():
-    with torch.device("meta"):
-        tokens = NumberTokens(THREES.table)
-    ids, valid = batch_of([WORDS.encode("12")])
-    assert read(find_runs(tokens, ids, valid, 5)) == [["12"]]
-    assert find_runs(tokens, ids.to("meta"), valid.to("meta"), 5).digits.shape == (1, 1, 5)
-
-
-def test_what_was_made_for_inference_serves_training():
-    with torch.inference_mode():
-        tokens = NumberTokens(THREES.table)
-    ids, valid = batch_of([WORDS.encode("12")])
-    weight = torch.ones(11, requires_grad=True)
-    weight[find_runs(tokens, ids, valid, 5).digits].sum().backward()
-    assert weight.grad.tolist() == [0, 1, 1, *[0] * 7, 3]
-
-
 def test_the_table_is_small():
     table = THREES.on(torch.device("cpu"))
     assert {tensor.dtype for tensor in table} <= {torch.int8, torch.int16, torch.int32, torch.bool}
     assert table.digits.shape == (len(WORDS.texts) + 1, 3)
     assert len(table.spelled) == 11**3
     assert THREES.on(torch.device("cpu")) is table
-
-
-def test_it_never_looks_at_a_value():
-    tokens = NumberTokens(THREES.table)
-    with FakeTensorMode():  # a read of a value, such as `.item()`, raises here
-        ids = torch.zeros(3, 9, dtype=torch.int64)
-        runs = find_runs(tokens, ids, ids == 0, 5)
-        assert [tuple(field.shape) for field in runs] == [(3, 9)] * 3 + [(3, 9, 5)]
-        NumberTokens(THREES.table)
-    ids, valid = batch_of([WORDS.encode("12")])
-    assert read(find_runs(tokens, ids, valid, 5)) == [["12"]]  # nothing fake was kept
-
-
-def compile_and_compare(backend):
-    torch._dynamo.reset()
-    compiled = torch.compile(find_runs, fullgraph=True, backend=backend)
-    for text, left in (("12.50 1,234-x 007", 0), ("x12 99 + 1234567 =", 1), ("1:2", 0), ("7", 0)):
-        ids, valid = batch_of([WORDS.encode(text), WORDS.encode("12,345")], left)
-        for one, two in zip(compiled(THREES, ids, valid, 9), find_runs(THREES, ids, valid, 9), strict=True):
-            assert torch.equal(one, two)
-
-
-@pytest.mark.slow
-def test_it_compiles_into_one_graph():
-    compile_and_compare("eager")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="Inductor needs a C++ compiler")
-def test_it_is_exact_when_compiled_with_inductor():
-    compile_and_compare("inductor")
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_on_a_gpu_it_is_the_same_and_never_synchronises():
-    arguments = batch_of([WORDS.encode("12.50 1,234-x 007"), WORDS.encode("12,345")])
-    expected = find_runs(THREES, *arguments, 9)
-    on_device = [tensor.cuda() for tensor in arguments]
-    THREES.on(on_device[0].device)
-    with no_synchronization():
-        found = find_runs(THREES, *on_device, 9)
-    for one, two in zip(found, expected, strict=True):
-        assert torch.equal(one.cpu(), two)
 
 
 def test_edges_are_numbered_as_the_twin_has_them():

@@ -7,7 +7,6 @@ their families are also built here, small, so that every promise is tested witho
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import json
 import os
@@ -17,13 +16,12 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from tiny_training import tokenizer as character_tokenizer
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
 
 import peft_igc
-from peft_igc.numbers.number_runs import NumberTokens, find_runs
+from peft_igc.numbers.places import number_runs
 from peft_igc.numbers.token_table import Edge, TokenTable, edges_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text import Vocabulary
@@ -245,15 +243,10 @@ def test_the_numeric_tokens_of_a_text_spell_its_numbers(name):
         assert "".join(profile.digits.get(token, "|") for token in ids).replace("|", "") == f"{a}{b}"
 
 
-number_tokens = functools.cache(lambda name: NumberTokens(made(name)[1].table))
-
-
 def read(name, text):
     """The operand candidates of a text, by `runs`."""
-    ids = torch.tensor([ids_of(made(name)[0], text)])
-    runs = find_runs(number_tokens(name), ids, torch.ones_like(ids, dtype=torch.bool), width=21)
-    found = runs.digits[0][runs.number[0]].tolist()
-    return ["".join(str(digit) for digit in digits if digit < 10) for digits in found]
+    runs = number_runs(made(name)[1].table, ids_of(made(name)[0], text))
+    return [run.digits for run in runs if run.digits is not None]
 
 
 @pytest.mark.parametrize("name", ALL)

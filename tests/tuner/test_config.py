@@ -174,8 +174,6 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": [], "parts": {}}
         ({**TOKENS, "number_tokens": {**FACTS, "group": True}}, "facts about numbers are damaged: .*'group'"),
         ({**TOKENS, "number_tokens": FACTS, "decimals": True}, "`decimals=True`, but the tokenizer has no token for"),
         ({**TOKENS, "decimals": True}, "`decimals=True` needs a vocabulary, .*IGCConfig.from_tokenizer"),
-        ({**TOKENS, "stated_odds": 3}, "`stated_odds` needs a vocabulary: .* Leave it out"),
-        ({**TOKENS, "excuse_confidence": 0.5}, "`excuse_confidence` needs a vocabulary: .* Leave it out"),
         ({**TOKENS, "vocabulary": VOCABULARY}, "`vocabulary` has no meaning .* with a whole table as `number_tokens`"),
         ({"vocabulary": VOCABULARY}, "`vocabulary` has no meaning for the hidden interface, .* Leave it out"),
         ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),

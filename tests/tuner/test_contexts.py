@@ -121,20 +121,6 @@ def test_a_number_that_a_context_cuts_is_not_read(several):
     assert reading.digits[numbers][:, :3].tolist() == [[4, 5, PAD]] * anchors.shape[1]
 
 
-def test_a_number_before_a_cut_within_a_sentence_is_no_operand_but_a_further_number():
-    """Of `2+3*4=` four tokens are read: two numbers, and the calculation still has three."""
-    ids = torch.tensor([[TEXTS.index(t) for t in ("2", "+", "3", "*", "4", "=")]])
-    valid, kept = torch.ones_like(ids, dtype=torch.bool), torch.zeros(1, 6, DIM)
-    torch.manual_seed(0)
-    cut = TokenInputMapping(HIDDEN, NumberTokens(TABLE), 4, 4, whole_sentences=True, **SIZES).eval()
-    with torch.no_grad():
-        reading = cut(kept, valid, torch.tensor([[5]]), ids, torch.tensor([[2]]))
-        whole = reader("tokens")(kept, valid, torch.tensor([[5]]), ids, torch.tensor([[2]]))
-    assert (reading.digits[..., 0] != PAD).sum() == 2
-    assert reading.aside.all()
-    assert not whole.aside.any()  # where a context begins at an anchor, what stands before that is over
-
-
 def test_embeddings_before_a_context_switch_a_text_off_whatever_other_steps_are_read_beside():
     tokens = [TEXTS.index(t) for t in ("12", "+", "45", "=")]
     ids = torch.tensor([[-1] * 5 + tokens + [TEXTS.index("+")] * 150 + tokens])

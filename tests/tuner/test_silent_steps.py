@@ -16,7 +16,8 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner import layer, steps
+from peft_igc.tuner import layer
+from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Writing
 
 
@@ -183,21 +184,10 @@ def test_a_point_behind_a_result_is_written_to_as_its_end(writes_once, monkeypat
     assert written.get(start + 3, False) == ends
 
 
-def test_rows_without_an_anchor_are_not_read_beside_one_that_has_one(writes_once, monkeypatch):
-    rows = []
-    reader = igc_layers(writes_once)[0].igc_input_mapping["default"]
-    reader.register_forward_pre_hook(lambda module, args: rows.append(len(args[0])))
-    out = solutions(writes_once)
-    monkeypatch.setattr(steps, "_rows_with_anchors", lambda anchors: None)
-    everything = solutions(writes_once)
-    assert rows == [1, 1, 2, 4, 4, 4]
-    torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize(
     ("text", "digits"), [("sqrt(16) =", [4]), ("So 16 =", None), ("abs(-12) =", [1, 2]), ("sqrt(16) and five =", None)]
 )
-def test_a_function_of_one_number_is_read_where_texts_of_one_number_are_not(monkeypatch, text, digits):
+def test_a_text_that_decides_alone_is_not_read_and_gives_what_a_watched_pass_gives(text, digits):
     base, tokenizer = tiny_base()
     model = get_peft_model(base, IGCConfig.from_tokenizer(tokenizer, layer=1, anchors=["="])).eval()
     ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
@@ -209,10 +199,10 @@ def test_a_function_of_one_number_is_read_where_texts_of_one_number_are_not(monk
             return state_of(model(input_ids=ids, use_cache=True).past_key_values).steps
 
     found, lean = steps_of(), len(runs)
-    monkeypatch.setattr(steps, "_has_no_operands", lambda *args: False)
-    everything = steps_of()
+    with observing(lambda event: None):
+        everything = steps_of()
     assert torch.equal(found.digits, everything.digits)
     assert torch.equal(found.status, everything.status)
-    assert (lean, len(runs) - lean) == (digits is not None, 1)
+    assert (lean, len(runs) - lean) == (0, 1)
     assert found.digits[0, 0, : len(digits or [])].tolist() == (digits or [])
     assert (found.status[0, 0] == Status.OK) == (digits is not None)

@@ -7,13 +7,12 @@ used. Out: the text with its context, or a system prompt. Try it: `pytest tests/
 
 import random
 import re
-from typing import NamedTuple
 
 from .filling import fill_context
 from .phrases import Draft, Parts, drawn, line_of, pools, words
 
 
-__all__ = ["OPEN", "Surrounded", "sentence", "surround", "system"]
+__all__ = ["OPEN", "sentence", "surround", "system"]
 
 _POOLS = pools("context")
 _OFTEN = 0.35  # probability of each kind of text around a request
@@ -24,19 +23,7 @@ _MARKS = (".",) * 6 + ("?", "!", "!", ":", ";", "\n", "\n")
 OPEN = re.compile(r"(=|:|is|are|_\.?|equals?|makes?|gives?|leaves|results in|to|together)$")
 
 
-class Surrounded(NamedTuple):
-    """A text, and what of it has nothing to do with its request.
-
-    Attributes:
-        text: The text.
-        unrelated: (start, end) characters of the clauses around the request, without white space at their ends.
-    """
-
-    text: str
-    unrelated: tuple[tuple[int, int], ...] = ()
-
-
-def surround(text: str, parts: Parts, rng: random.Random) -> Surrounded:
+def surround(text: str, parts: Parts, rng: random.Random) -> str:
     """The text with at least one of: a greeting, sentences or a list number before it, sentences after it.
 
     Args:
@@ -48,24 +35,17 @@ def surround(text: str, parts: Parts, rng: random.Random) -> Surrounded:
     if min(draws) > _OFTEN:
         draws[rng.randrange(4)] = 0.0
     greeting, before, item, after = (draw < _OFTEN for draw in draws)
-    leading, last = list[str](), ""  # drawn from the request outwards
+    pieces = [text]
     if after and not OPEN.search(text):
-        last = _gap(text, rng) + _some(parts, rng, closing=True)
-    if item and "\n" not in text + last:
-        leading.insert(0, _one_of("lists", parts, rng))
+        pieces.append(_gap(text, rng) + _some(parts, rng, closing=True))
+    if item and "\n" not in "".join(pieces):
+        pieces.insert(0, _one_of("lists", parts, rng))
     if before:
         sentences = _some(parts, rng)
-        leading.insert(0, sentences + _gap(sentences, rng))
+        pieces.insert(0, sentences + _gap(sentences, rng))
     if greeting:
-        leading.insert(0, _one_of("greetings", parts, rng))
-    made, spans = "", []
-    for at, piece in enumerate((*leading, text, last)):
-        inner = piece.strip()
-        if inner and at != len(leading):
-            start = len(made) + piece.index(inner)
-            spans.append((start, start + len(inner)))
-        made += piece
-    return Surrounded(made, tuple(spans))
+        pieces.insert(0, _one_of("greetings", parts, rng))
+    return "".join(pieces)
 
 
 def sentence(parts: Parts, rng: random.Random) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..mixture import Mixture
-from .context import Surrounded
 from .filling import derived, draw_date
 from .phrases import BIGBENCH, pools, words
 from .wording import Text
@@ -83,9 +82,9 @@ class Templates:
         """The text as it is."""
         return text
 
-    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> Surrounded:
+    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text as it is."""
-        return Surrounded(text)
+        return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
         """False: every completion is the bare number."""

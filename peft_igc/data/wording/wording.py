@@ -194,7 +194,7 @@ class Wording:
 
     def surround(self, text: str, rng: random.Random) -> str:
         """The text with a greeting, sentences or a list number before it, or with sentences after it."""
-        return context.surround(text, self.around, rng).text
+        return context.surround(text, self.around, rng)
 
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
@@ -206,11 +206,11 @@ class Wording:
             return casual.casual(text, self.around, rng, asks)
         return text
 
-    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> context.Surrounded:
-        """The text, in a fraction of the rows with other text around it, and which clauses are unrelated."""
+    def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
+        """The text, in a fraction of the rows with other text around it."""
         if rng.random() < mixture.contexts:
             return context.surround(text, self.around, rng)
-        return context.Surrounded(text)
+        return text
 
     def in_sentence(self, prompt: str, system: str | None, rng: random.Random, mixture: Mixture) -> bool:
         """Whether a row's answer is a sentence: in a fraction of the rows whose prompt ends as one and allows it."""

@@ -11,7 +11,7 @@ PEFT model. They hold no state and compute nothing: `layer` does that.
 Start with `install`. Try it: `pytest tests/tuner/test_hooks.py`
 """
 
-from .calls import TARGETS, UNRELATED
+from .calls import TARGETS
 from .generation import choose_graph
 from .install import capture, install, release, uninstall, wrapped_model
 from .wrapper import active_config, active_layer
@@ -19,7 +19,6 @@ from .wrapper import active_config, active_layer
 
 __all__ = [
     "TARGETS",
-    "UNRELATED",
     "active_config",
     "active_layer",
     "capture",

@@ -23,10 +23,9 @@ from ..state.cache import find_cache
 from .wrapper import Wrapper, active_config, active_layer
 
 
-__all__ = ["TARGETS", "UNRELATED", "CallWrapper", "Capture", "CaptureOutput", "ReplicateWrapper"]
+__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput", "ReplicateWrapper"]
 
-UNRELATED = "igc_unrelated"  # the only target that may be left out  # the only target that may be left out
-TARGETS = tuple(name for name in (f"igc_{field}" for field in Targets._fields) if name != UNRELATED)
+TARGETS = tuple(f"igc_{field}" for field in Targets._fields)
 
 
 class CallWrapper(Wrapper):
@@ -74,7 +73,7 @@ def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     call.labels, call.use_cache = kwargs.get("labels"), kwargs.get("use_cache")
     call.cache = find_cache(args, kwargs)
     call.anchors = kwargs.pop("igc_anchors", None)
-    call.targets = _take_targets(kwargs, ids)
+    call.targets = _take_targets(kwargs)
     call.add_to_loss = kwargs.pop("igc_add_loss", True)
     _check_arguments(call, kwargs)
     tokens = kwargs.get("inputs_embeds") if ids is None else ids
@@ -85,18 +84,12 @@ def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         call.generation = generation
 
 
-def _take_targets(kwargs: dict[str, Any], ids: torch.Tensor | None) -> Targets | None:
+def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
     """Removes the targets from `kwargs`; None if there are none.
 
     Raises:
-        ValueError: if only some of them are given, or `igc_unrelated` has not the shape of the token `ids`.
+        ValueError: if only some of them are given.
     """
-    unrelated = kwargs.pop(UNRELATED, None)
-    if unrelated is not None and (ids is None or unrelated.shape != ids.shape):
-        wanted = "there are no `input_ids`" if ids is None else f"`input_ids` has {tuple(ids.shape)}"
-        raise ValueError(
-            f"`{UNRELATED}` has the shape {tuple(unrelated.shape)}, but {wanted}. Pass one value per token."
-        )
     given = {name: kwargs.pop(name) for name in TARGETS if kwargs.get(name) is not None}
     for name in TARGETS:
         kwargs.pop(name, None)
@@ -110,7 +103,7 @@ def _take_targets(kwargs: dict[str, Any], ids: torch.Tensor | None) -> Targets |
             f"`{'`, `'.join(missing)}` is missing beside `{'`, `'.join(given)}`: targets must be passed together. "
             "Use the collator of `IGCTrainer`, or `columns.encode_steps`."
         )
-    return Targets(**{name.removeprefix("igc_"): given[name] for name in TARGETS}, unrelated=unrelated)
+    return Targets(**{name.removeprefix("igc_"): given[name] for name in TARGETS})
 
 
 def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:

@@ -1,0 +1,343 @@
+"""Decides each step on the host: what its text says in symbols, what the network reads in it, and what that is worth.
+
+In: the texts of the steps and, where the network is asked, seven integers of its reading. Out: a `Decision` for each
+step, and results as tensors. In a compiled graph the host is called by one operator, `peft_igc::decide`.
+
+* An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
+* If it is among words, the network decides whether it is asked for.
+* Everything else is the network's: two numbers and an operation. `text.requests` calculates, and has the only vetoes.
+
+Try it: `pytest tests/mappings/test_decisions.py`
+
+Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits of a result.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..numbers.calculator import OPERATIONS, Result, Status
+from ..numbers.digits import PAD
+from ..numbers.places import Run
+from ..numbers.token_table import UNSEEN
+from ..text.operations import OPERATORS
+from ..text.pieces import CONTROL
+from ..text.reading import read
+from ..text.refusals import Reason, Refused
+from ..text.requests import Apply, Meant, answer
+from ..text.values import Limits, Refusal, Value
+from ..text.vocabulary import EMBEDDED, Vocabulary
+from .places import ON_HOST, StepTexts, key_of, table_of
+from .readings import SCALE
+
+
+__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "results_of", "said_at", "said_of"]
+
+STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
+DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
+_DASHES = ("-", "\u2212", "－")
+FIELDS = 3  # integers of a result before its digits: status, sign and scale
+_STATUSES = {
+    Reason.TOO_LONG: Status.OVERFLOW,
+    Reason.OVERFLOW: Status.OVERFLOW,
+    Reason.INEXACT: Status.INEXACT,
+    Reason.UNDEFINED: Status.UNDEFINED,
+}
+_REASONS = {Status.OVERFLOW: Reason.OVERFLOW, Status.UNDEFINED: Reason.UNDEFINED, Status.INEXACT: Reason.INEXACT}
+
+
+class Said(NamedTuple):
+    """What one text says in symbols, and where: indices of tokens, -1 for none.
+
+    Attributes:
+        found: of `text.read`.
+        first, last: of the expression.
+        culprit: the first and the last token of what caused a refusal of the text; not of a refused value.
+        text: the characters that were read.
+        begin, start: the token before which they begin, and how many characters of it come before them.
+        ends: characters up to the end of each token from `begin` on, as in `text.Spelled`.
+    """
+
+    found: Value | Refusal
+    first: int
+    last: int
+    culprit: tuple[int, int]
+    text: str
+    begin: int
+    start: int
+    ends: list[int]
+
+    @property
+    def ruled(self) -> bool:
+        """Whether the text says one expression, so that its value, or the refusal of it, is the result."""
+        return isinstance(self.found, Value) or self.found.ruled
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no network is asked: an expression ends at an equals sign, or the message is nothing else."""
+        found = self.found
+        if found.reaches:
+            return True
+        if isinstance(found, Value):
+            return found.alone and not found.alike
+        return found.reason is not Reason.NO_EXPRESSION and not found.ruled and self._has_no_words()
+
+    @property
+    def value(self) -> str | None:
+        """The value in canonical form, None if there is none."""
+        return self.found.text if isinstance(self.found, Value) else None
+
+    @property
+    def reason(self) -> Reason:
+        """Why there is no value; `NONE` if there is one."""
+        return Reason.NONE if isinstance(self.found, Value) else self.found.reason
+
+    def span_of(self, run: Run) -> tuple[int, int]:
+        """The characters of some tokens."""
+        first, last = run.first - self.begin, run.last - self.begin
+        return (self.ends[first - 1] if first else 0) - self.start, self.ends[last] - self.start
+
+    def tokens_of(self, span: tuple[int, int]) -> tuple[int, int]:
+        """The first and the last token of some characters."""
+        return (
+            self.begin + bisect_right(self.ends, self.start + span[0]),
+            self.begin + bisect_left(self.ends, self.start + span[1]),
+        )
+
+    def refuses_between(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
+        """Whether the refusal of an expression in symbols is final, because nothing but symbols joins two numbers.
+
+        What may be a date or a size is the network's, unless a dash joins it, and so are further numbers.
+        """
+        between = self.text[first[1] : second[0]]
+        if any(map(str.isalpha, between)) or self.reason in (Reason.NONE, Reason.NO_EXPRESSION, Reason.OTHER_NUMBER):
+            return False
+        # `747-400`, `1914-18`, but `7000 - 350` and `3600/60` may be asked for.
+        tight = self.text[first[1] : second[0] + 1].startswith(_DASHES)
+        return self.reason is not Reason.LOOK_ALIKE or (tight and not self.text[second[0] : second[0] + 1].isspace())
+
+    def _has_no_words(self) -> bool:
+        """Whether the message has numbers and signs only."""
+        last = max((self.text.rfind(digit) for digit in "0123456789"), default=-1)
+        begin = self.text.rfind(CONTROL, 0, max(last, 0)) + 1
+        end = self.text.find(CONTROL, begin)
+        return not any(map(str.isalpha, self.text[begin : None if end < 0 else end]))
+
+
+class Decision(NamedTuple):
+    """What becomes of one step.
+
+    Attributes:
+        said: what its text says in symbols.
+        found: the value that is written, or why there is none; None where the network asks for nothing.
+        silence: why a step without a value is silent, a key of `step_log.EXPLANATIONS`; None with one.
+        by_rule: whether the text says what is calculated, and the network no more than that it is asked for.
+        stated: whether the text states the operation that is calculated.
+        culprit: the first and the last token of what refuses, -1 for none.
+    """
+
+    said: Said
+    found: Value | Refusal | None
+    silence: str | None
+    by_rule: bool
+    stated: bool
+    culprit: tuple[int, int] = (-1, -1)
+
+    @property
+    def status(self) -> Status:
+        """The status of the step."""
+        if isinstance(self.found, Value):
+            return Status.OK
+        if self.found is None or (self.found is self.said.found and not self.found.ruled):
+            return Status.NONE
+        return _STATUSES.get(self.found.reason, Status.NONE)
+
+
+class Settings(NamedTuple):
+    """What a decision needs of an `IGCConfig`, in a form that operators of graphs take as JSON."""
+
+    operations: tuple[str, ...]
+    confidence: float
+    limits: Limits
+
+    @classmethod
+    def of(cls, config: Any) -> Settings:
+        """Those of a config."""
+        return cls(tuple(config.operations), config.confidence, Limits.of(config))
+
+
+def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int, limits: Limits) -> Said:
+    """What the tokens of a row from `since` to `anchor` say."""
+    begin = max(since - len(vocabulary.header), 0)  # the name of a role belongs to the control token before it
+    text, ends = vocabulary.spell(ids[begin : anchor + 1])
+    start = ends[since - begin - 1] if since > begin else 0
+    found = read(text[start:], limits)
+    said = Said(found, -1, -1, (-1, -1), text[start:], begin, start, ends)
+    if found.span is not None:
+        first, last = said.tokens_of(found.span)
+        said = said._replace(first=first, last=last)
+    if isinstance(found, Refusal) and found.culprit is not None and not found.ruled:
+        said = said._replace(culprit=said.tokens_of(found.culprit))
+    return said
+
+
+def said_of(vocabulary: Vocabulary, texts: StepTexts, limits: Limits) -> list[Said | None]:
+    """What the text of each step says; None without an anchor."""
+    read_one = functools.partial(said_at, vocabulary, limits=limits)
+    steps = enumerate(zip(texts.anchors, texts.since, strict=True))
+    return [read_one(texts.ids_of(step), at, since) if at >= 0 else None for step, (at, since) in steps]
+
+
+def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
+    """The probability that `confidence` is compared with.
+
+    Args:
+        asked: that a calculation is asked for.
+        sure: that it is the one that is read, if any is.
+        stated: whether the text states its operation: such texts seldom ask for anything else.
+        ruled: whether the text says what is calculated, so that the network is asked nothing else.
+    """
+    odds = STATED_ODDS if stated else 1.0
+    asked = odds * asked / (odds * asked + 1 - asked)
+    return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
+
+
+def decided_alone(said: Said, texts: StepTexts, step: int) -> Decision | None:
+    """The decision that needs no network, None if there is none."""
+    if EMBEDDED in texts.ids_of(step):
+        known = len(texts.places[step].numbers) > 1
+        return Decision(said, None, "unseen" if known else "few_numbers", by_rule=False, stated=False)
+    if said.is_final:
+        return _by_rule(said)
+    if texts.operands_of(step) < 2 and not said.ruled:
+        return _silent(said, "few_numbers")
+    return None
+
+
+def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading: Sequence[int]) -> Decision:
+    """The decision of a step that a network has read; `reading` as of `Pointing.summary`."""
+    operation, asked, sure = reading[0], reading[1] / SCALE, reading[2] / SCALE
+    least = max(settings.confidence, 0.5)
+    if said.ruled:
+        if certainty(asked, sure, stated=True, ruled=True) >= least:
+            return _by_rule(said)
+        return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
+    begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}
+    runs = [begins.get(at) for at in reading[3:5]]
+    if None in runs or runs[0] == runs[1]:
+        return _silent(said, "few_numbers")
+    if certainty(asked, 1.0, stated=True, ruled=False) < least:
+        return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
+    if UNSEEN in texts.ids_of(step)[texts.since[step] :]:
+        return _silent(said, "unseen")
+    symbol = settings.operations[operation]
+    spans = tuple(said.span_of(run) for run in runs if run is not None)
+    if said.refuses_between(*sorted(spans)):
+        return _silent(said, "unsure")
+    meant = Meant(symbol, spans, tuple(map(bool, reading[5:7])))  # type: ignore[arg-type]
+    found, stated = answer(said.text, meant, settings.limits, apply=_oracle(symbol, settings.limits))
+    if certainty(asked, sure, stated=stated, ruled=False) < least:
+        return _silent(said, "unsure")._replace(stated=stated)
+    if isinstance(found, Value):
+        return Decision(said, found, None, by_rule=False, stated=stated)
+    culprit = (-1, -1) if found.culprit is None else said.tokens_of(found.culprit)
+    return Decision(said, found, found.id, by_rule=False, stated=stated, culprit=culprit)
+
+
+def _by_rule(said: Said) -> Decision:
+    """The value of an expression, or its refusal."""
+    silence = None if isinstance(said.found, Value) else said.found.id
+    return Decision(said, said.found, silence, by_rule=True, stated=True, culprit=said.culprit)
+
+
+def _silent(said: Said, why: str) -> Decision:
+    """A step without a value; a refusal of the symbols that its text has says more than that nothing is asked."""
+    refused = isinstance(said.found, Refusal) and not said.found.ruled and said.reason is not Reason.NO_EXPRESSION
+    culprit = said.culprit if refused else (-1, -1)
+    return Decision(said, None, said.found.id if refused else why, by_rule=False, stated=False, culprit=culprit)  # type: ignore[union-attr]
+
+
+def _oracle(symbol: str, limits: Limits) -> Apply | None:
+    """An operation that only the calculator has."""
+    if symbol in OPERATORS:
+        return None
+
+    def apply(a: Fraction, b: Fraction) -> Fraction:
+        found = OPERATIONS[symbol].oracle(int(a), int(b), limits.division)
+        if isinstance(found, Status):
+            raise Refused(_REASONS[found])
+        return Fraction(found)
+
+    return apply
+
+
+def _packed(decision: Decision | None, width: int) -> list[int]:
+    """The integers of a result of `width` digits."""
+    if decision is None:
+        return [int(Status.NONE), 0, 0, *[PAD] * width]
+    text = decision.found.text if isinstance(decision.found, Value) else ""
+    digits = text.replace(".", "").lstrip("-0") or "0" * bool(text)
+    scale = len(text.partition(".")[2])
+    return [int(decision.status), text[:1] == "-", scale, *map(int, digits), *[PAD] * (width - len(digits))]
+
+
+def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
+    """The results of [B, A] steps, None for one without an anchor."""
+    packed = torch.tensor([_packed(one, width) for one in decisions], dtype=torch.int64, device=device)
+    return _result(packed.view(*shape, FIELDS + width))
+
+
+def _result(packed: Tensor) -> Result:
+    """The parts of packed results [..., `FIELDS` + R]."""
+    return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
+
+
+def decided_in_graph(
+    config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor
+) -> Result:
+    """The results of [B, A] steps in a compiled graph.
+
+    Args:
+        config: an `IGCConfig`.
+        reader: the input mapping.
+        ids: [B, n] int64.
+        anchors, since: [B, A] int64.
+        summary: of the pointing.
+    """
+    settings = Settings.of(config)
+    limits = {**vars(settings.limits), "operations": "".join(sorted(settings.limits.operations))}
+    known = json.dumps([settings.operations, settings.confidence, limits])
+    keys = reader.vocabulary.key, key_of(reader.tokens.table)
+    packed = _decide_in_graph(ids, anchors, since, summary, *keys, known, settings.limits.result_digits)
+    return _result(packed.unflatten(0, anchors.shape))
+
+
+@torch.library.custom_op("peft_igc::decide", mutates_args=(), **ON_HOST)
+def _decide_in_graph(
+    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, vocabulary: str, table: str, known: str, width: int
+) -> Tensor:
+    """The packed results [N, `FIELDS` + R]."""
+    operations, confidence, fields = json.loads(known)
+    limits = Limits(**fields | {"operations": frozenset(fields["operations"])})
+    settings = Settings(tuple(operations), confidence, limits)
+    texts = StepTexts.of(table_of(table), ids.shape[1], ids, anchors, since)
+    said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
+    found = []
+    for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
+        alone = None if one is None else decided_alone(one, texts, step) or decide(settings, one, texts, step, reading)
+        found.append(_packed(alone, width))
+    return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + width)
+
+
+@_decide_in_graph.register_fake
+def _(ids: Tensor, anchors: Tensor, *rest: Any) -> Tensor:
+    """The form of the result, for graphs that are not run."""
+    return ids.new_empty(anchors.numel(), FIELDS + rest[-1])

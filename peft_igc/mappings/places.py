@@ -1,0 +1,223 @@
+"""The places of a batch as tensors, for the reader of the token interface; `numbers.places` finds them on the host.
+
+In: token ids with the anchors of the steps, which come to the host in one copy (`StepTexts`). Out: `PlaceTensors`, in
+groups of contexts of like length. In a compiled graph the host is called by one operator, `peft_igc::places`.
+Try it: `pytest tests/mappings/test_token_interface.py`
+
+Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), W places, D digits of an operand, M numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+from ..numbers.digits import PAD
+from ..numbers.places import Places, places_of
+from ..numbers.token_table import EMBEDDED, PADDING, TokenTable
+from .attention import batches
+
+
+__all__ = ["ON_HOST", "PlaceTensors", "StepTexts", "place_tensors"]
+
+# The host is waited for, so no CUDA graph may hold such an operator. Since torch 2.9 a graph of
+# `mode="reduce-overhead"` is split there; before, such graphs are for silent passes only.
+ON_HOST: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= "2.9" else {}
+
+_WORD, _NUMBER, _BROKEN = range(3)
+_FIELDS = 4  # of a place: position, sentence, value, kind
+_tables: WeakValueDictionary[str, TokenTable] = WeakValueDictionary()
+
+
+class StepTexts(NamedTuple):
+    """The texts of N steps on the host.
+
+    Attributes:
+        rows: the ids of B rows, or `EMBEDDED`, `UNSEEN` or `PADDING`. Each row has N / B steps.
+        anchors, since: for each step the indices of the last and the first token that it reads; an anchor of -1 reads
+            nothing.
+        places: for each step what the reader reads.
+        first: the position in the text of the tokens with index 0.
+    """
+
+    rows: list[list[int]]
+    anchors: list[int]
+    since: list[int]
+    places: list[Places]
+    first: int
+
+    @classmethod
+    def of(
+        cls, table: TokenTable, most: int, ids: Tensor, anchors: Tensor, since: Tensor, first: int | Tensor = 0
+    ) -> StepTexts:
+        """From the ids [B, n] of all rows, in one synchronisation.
+
+        Args:
+            table: the token table.
+            most: the largest number of places of a step.
+            ids: [B, n] int64.
+            anchors, since: [B, A] int64 positions in the text.
+            first: the position of the first of the ids.
+        """
+        width, count, n = ids.shape[1], ids.numel(), anchors.numel()
+        values = torch.cat([ids.flatten(), anchors.flatten(), since.flatten()]).tolist()
+        rows = [values[at : at + width] for at in range(0, count, width)]
+        skipped = int(first)
+        last = [one - skipped if one >= 0 else -1 for one in values[count : count + n]]
+        begin = [max(one - skipped, 0) for one in values[count + n :]]
+        places = []
+        for step, (anchor, start) in enumerate(zip(last, begin, strict=True)):
+            end = max(anchor, 0)
+            places.append(places_of(table, rows[step * len(rows) // n], min(start, end), end, most))
+        return cls(rows, last, begin, places, skipped)
+
+    def row_of(self, step: int) -> int:
+        """The row of a step."""
+        return step * len(self.rows) // len(self.anchors)
+
+    def ids_of(self, step: int) -> list[int]:
+        """The ids of a step's row up to its anchor."""
+        return self.rows[self.row_of(step)][: self.anchors[step] + 1]
+
+    def operands_of(self, step: int) -> int:
+        """How many numbers a step may point at."""
+        if EMBEDDED in self.ids_of(step):  # a token given as an embedding may be a part of any number
+            return 0
+        return sum(run.digits is not None for run in self.places[step].numbers.values())
+
+    def tokens_after(self, step: int) -> int:
+        """How many tokens of a row are after a step's anchor, without padding."""
+        row = self.rows[self.row_of(step)]
+        return sum(one != PADDING for one in row[max(self.anchors[step], 0) + 1 :])
+
+
+class PlaceTensors(NamedTuple):
+    """The places of n steps.
+
+    Attributes:
+        steps: their indices among those that are read.
+        row: [n] int64, their rows.
+        positions: [n, W] int64, the first token of each place, -1 for no place; the last one is the anchor.
+        sentence: [n, W] int64, the index of its sentence.
+        values: [n, W] int64, the row of `numbers` that a number has; the last one if there is none.
+        kinds: [n, W] int64, 0 for a token, 1 for a number, 2 for one that may be no operand.
+        numbers: [M + 1, D + 1] int64 digit classes of the numbers of all steps, each once; the last row is all PAD.
+    """
+
+    steps: list[int]
+    row: Tensor
+    positions: Tensor
+    sentence: Tensor
+    values: Tensor
+    kinds: Tensor
+    numbers: Tensor
+
+    @property
+    def is_number(self) -> Tensor:
+        """[n, W] bool, places with a number that may be an operand."""
+        return self.values < len(self.numbers) - 1
+
+
+def place_tensors(
+    texts: StepTexts, width: int, *, steps: Sequence[int], one_group: bool, device: Any
+) -> list[PlaceTensors]:
+    """The places of some steps, in groups that are read together.
+
+    Args:
+        texts: the texts.
+        width: D + 1.
+        steps: which steps.
+        one_group: whether all of them are one group.
+        device: of the tensors.
+    """
+    known: dict[str, int] = {}
+    values = {step: _values(texts, step, known) for step in steps}
+    numbers = torch.tensor([_digits(text, width) for text in known] + [[PAD] * width], device=device)
+    sizes = [len(texts.places[step].at) for step in steps]
+    groups = [(list(range(len(steps))), max(sizes, default=1))] if one_group else batches(sizes)
+    made = []
+    for group, longest in groups:
+        chosen = [steps[one] for one in group]
+        packed = [_packed(texts.places[step], values[step], longest, len(known)) for step in chosen]
+        positions, sentence, value, kind = torch.tensor(packed, device=device).unbind(-1)
+        row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
+        made.append(PlaceTensors(group, row, positions, sentence, value, kind, numbers))
+    return made
+
+
+def _values(texts: StepTexts, step: int, known: dict[str, int]) -> dict[int, int]:
+    """The index of the value of each number that may be an operand, by place; `known` grows."""
+    if not texts.operands_of(step):
+        return {}
+    runs = texts.places[step].numbers.items()
+    return {place: known.setdefault(run.digits, len(known)) for place, run in runs if run.digits is not None}
+
+
+def _packed(places: Places, values: dict[int, int], width: int, no_value: int) -> list[tuple[int, ...]]:
+    """The fields of `width` places; unused ones are in front."""
+    lines: list[tuple[int, ...]] = [(-1, 0, no_value, _WORD)] * (width - len(places.at))
+    for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
+        run = places.numbers.get(place)
+        kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
+        lines.append((at, sentence, values.get(place, no_value), kind))
+    return lines
+
+
+def _digits(text: str, width: int) -> list[int]:
+    """The first `width` digit classes of a number, left-aligned."""
+    return [*map(int, text[:width]), *[PAD] * (width - len(text))]
+
+
+def key_of(table: TokenTable) -> str:
+    """A name of a table in this process, for operators of graphs, which take no objects."""
+    key = str(id(table))
+    _tables[key] = table
+    return key
+
+
+def table_of(key: str) -> TokenTable:
+    """The table with a key."""
+    return _tables[key]
+
+
+def places_in_graph(
+    table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
+) -> PlaceTensors:
+    """The places of ids [B, n], anchors and since [B, A] in a compiled graph: one group, of a fixed W."""
+    most = min(most, ids.shape[1])
+    packed = _in_graph(ids, anchors, since, key_of(table), most, width)
+    positions, sentence, value, kind = packed[..., :_FIELDS].unbind(-1)
+    numbers = packed[..., _FIELDS:].flatten(0, 1)  # [N * W, D + 1], a row for each place
+    numbers = torch.nn.functional.pad(numbers, (0, 0, 0, 1), value=PAD)
+    row = torch.arange(len(ids), device=ids.device).repeat_interleave(anchors.shape[1])
+    return PlaceTensors([], row, positions, sentence, value, kind, numbers)
+
+
+@torch.library.custom_op("peft_igc::places", mutates_args=(), **ON_HOST)
+def _in_graph(
+    ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int
+) -> Tensor:
+    """The fields and digits of the places [N, most, 4 + width]; equal numbers have the value of the first of them."""
+    texts = StepTexts.of(table_of(table), most, ids, anchors, since)
+    lines: list[list[int]] = []
+    first: dict[str, int] = {}
+    for step, one in enumerate(texts.places):
+        known: dict[str, int] = {}
+        values, none = _values(texts, step, known), len(texts.anchors) * most
+        names = list(known)
+        for place, fields in enumerate(_packed(one, values, most, -1)):
+            here = step * most + place
+            name = names[fields[2]] if fields[2] >= 0 else ""
+            value = first.setdefault(name, here) if name else none
+            lines.append([*fields[:2], value, fields[3], *_digits(name, width)])
+    return torch.tensor(lines, device=ids.device).view(len(texts.anchors), most, _FIELDS + width)
+
+
+@_in_graph.register_fake
+def _(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> Tensor:
+    """The form of the result, for graphs that are not run."""
+    return ids.new_empty(anchors.numel(), most, _FIELDS + width)

@@ -1,0 +1,199 @@
+"""Requests in words: what a network meant by two numbers and an operation, and whether the text contradicts it.
+
+In: a text, and what was `Meant`: two numbers, an operation, and which numbers are negated. Out: the `Value`, exact, or
+a `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
+three ways only: an operand is not understood, or something numeric that is not understood touches it; the text states
+one operation, in words or symbols, and another one is meant; or an entry of `languages/refusals.toml`.
+Try it: `pytest tests/text/test_requests.py`
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Callable
+from fractions import Fraction
+from typing import NamedTuple
+
+from .expressions import ALL_WORDS, STRANGE
+from .literals import Number, numbers_of
+from .operations import OPERATORS
+from .pieces import CONTROL, FOLDER, Pieces, Words, split, words
+from .refusals import Reason, Refused, Span
+from .values import Item, Limits, Reduction, Refusal, Value, finished
+
+
+__all__ = ["Answer", "Meant", "answer", "rules"]
+
+Apply = Callable[[Fraction, Fraction], Fraction]
+_SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
+_NO_NAME = "any"  # of words such as `total`
+_INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
+_SENTENCE_ENDS = frozenset({"edge", "line", "control", ".", "?", "!", ";"})
+
+
+class Meant(NamedTuple):
+    """What a network reads in a text.
+
+    Attributes:
+        operation: its symbol.
+        spans: characters of the two operands, or more of the text around them, in the order of the operation.
+        negated: whether each operand has a minus sign; asked only where a word may be one.
+    """
+
+    operation: str
+    spans: tuple[Span, Span]
+    negated: tuple[bool, bool]
+
+
+class Answer(NamedTuple):
+    """The answer to a request, and whether the text states the operation that is meant."""
+
+    found: Value | Refusal
+    stated: bool
+
+
+class Rule(NamedTuple):
+    """An entry of `languages/refusals.toml`."""
+
+    reason: Reason
+    operation: str
+    result: str
+    pattern: re.Pattern[str]
+    refused: tuple[str, ...]
+    answered: tuple[str, ...]
+
+
+@functools.cache
+def rules() -> tuple[Rule, ...]:
+    """The refusals of requests in words."""
+    listed = tomllib.loads((FOLDER / "refusals.toml").read_text(encoding="utf-8"))["refusals"]
+    return tuple(
+        Rule(
+            Reason[one["id"].upper()],
+            one["operation"],
+            one["result"],
+            re.compile(one["pattern"], re.IGNORECASE),
+            tuple(one["refused"]),
+            tuple(one["answered"]),
+        )
+        for one in listed
+    )
+
+
+def answer(
+    text: str, meant: Meant, limits: Limits, *, apply: Apply | None = None, known: Words | None = None
+) -> Answer:
+    """What a request in words is worth.
+
+    Args:
+        text: ends where a result is due, as in `reading.read`.
+        meant: what is read in it.
+        limits: of numbers and values. Decimals are of expressions in symbols only.
+        apply: the operation, of one that `operations` does not have. It may raise `Refused`.
+        known: what words mean; by default the words of all languages.
+    """
+    known = words() if known is None else known
+    begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans)) + 1
+    pieces = split(f"{text[begin:]}\n", 0, known)
+    listed = numbers_of(pieces)
+    operands: list[Number] = []
+    items: tuple[Item, ...] = ()
+    stated = False
+    found: Value | Refusal
+    try:
+        for span, negated in zip(meant.spans, meant.negated, strict=True):
+            operands.append(_operand(pieces, listed, (span[0] - begin, span[1] - begin), negated))
+        said, named = stated_operations(pieces, operands, known)
+        stated = said | named == {meant.operation}
+        if meant.operation in OPERATORS and vetoes(said, named, meant.operation):
+            raise Refused(Reason.OTHER_OPERATION)
+        items = _items(operands, meant.operation, begin)
+        found = _value(operands, meant.operation, limits, apply, items)
+        for rule in rules():
+            below = rule.result == "below zero" and isinstance(found, Value) and found.value < 0
+            if below and rule.operation == meant.operation and rule.pattern.search(text, begin):
+                raise Refused(rule.reason)
+    except Refused as refused:
+        culprit = refused.culprit and (refused.culprit[0] + begin, refused.culprit[1] + begin)
+        found = Refusal(refused.reason, culprit, items, None, False, None, False, ())
+    return Answer(found, stated)
+
+
+def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool) -> Number:
+    """The number at some characters, with its sign."""
+    number = next((one for one in listed if one.span[0] < span[1] and span[0] < one.span[1]), None)
+    if number is None or number.value is None or number.value.denominator > 1:
+        raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else number.span)
+    for step in (-1, 1):
+        at = number.at + step
+        while pieces.kinds[at] in ("space", "currency"):
+            at += step
+        if pieces.kinds[at] in STRANGE:
+            raise Refused(Reason.NOT_UNDERSTOOD, (pieces.ends[at - 1], pieces.ends[at]))
+    if not number.may_negate:
+        return number
+    return number._replace(value=-number.value) if negated else number._replace(sign=0)
+
+
+def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> tuple[set[str], set[str]]:
+    """The operations that a text states between its operands, and those that it only names.
+
+    A word in the sentence before them names its operation, but the inverse may be meant: `What must I add to 3 to get
+    8?`, `How many times does 3 go into 12?`. So does one after `be`: `By what must 3 be multiplied to get 12?`. A sign
+    does neither.
+    """
+    first, second = sorted(one.at for one in operands)
+    signs = {one.sign for one in operands}
+    between = [at for at in range(first + 1, second) if at not in signs]
+    stated: set[str] = set()
+    named: set[str] = set()
+    for at in between:
+        if (operation := known.operations.get(pieces.said[at].casefold(), _NO_NAME)) != _NO_NAME:
+            (named if pieces.kinds[at - 2] == "glue" else stated).add(operation)
+    if not any(pieces.kinds[at] in ALL_WORDS - {"x"} for at in between):
+        stated |= {_SYMBOLS[pieces.kinds[at]] for at in between if pieces.kinds[at] in _SYMBOLS}
+    at = first - 1
+    while pieces.kinds[at] not in _SENTENCE_ENDS:
+        if at not in signs:
+            named.add(known.operations.get(pieces.said[at].casefold(), _NO_NAME))
+        at -= 1
+    return stated, named - {_NO_NAME}
+
+
+def vetoes(stated: set[str], named: set[str], operation: str) -> bool:
+    """Whether a text states or names one operation, and it is not the one that is meant."""
+    return len(stated | named) == 1 and operation not in stated | named | {_INVERSE[one] for one in named}
+
+
+def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ...]:
+    """The calculation as items, in the order of the operation."""
+    made: list[Item] = []
+    for number in operands:
+        assert number.value is not None
+        span = number.span[0] + begin, number.span[1] + begin
+        made.append(Item("number", span, number.value, str(number.value)))
+    return made[0], Item(operation, made[0].span), made[1]
+
+
+def _value(
+    operands: list[Number], operation: str, limits: Limits, apply: Apply | None, items: tuple[Item, ...]
+) -> Value:
+    """The value of the operation, an integer."""
+    left, right = (one.value or Fraction(0) for one in operands)
+    for number in operands:
+        if abs(number.value or 0) >= 10**limits.digits:
+            raise Refused(Reason.TOO_LONG, number.span)
+    if operation in OPERATORS:
+        value = OPERATORS[operation].apply(left, right, limits)
+    elif apply is not None:
+        value = apply(left, right)
+    else:
+        raise Refused(Reason.MALFORMED)
+    if value.denominator > 1:
+        raise Refused(Reason.INEXACT)
+    value, written = finished(value, limits)
+    span = min(items[0].span[0], items[2].span[0]), max(items[0].span[1], items[2].span[1])
+    step = Reduction(operation, (left, right), value, span)
+    return Value(value, written, items, span, False, False, False, (step,))

@@ -1,0 +1,121 @@
+"""Decisions: what a text says by itself is final, and the network decides the rest.
+
+Try it: `pytest tests/mappings/test_decisions.py`
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from peft_igc import tiny_igc
+from peft_igc.calibration.prompt_readings import read_results
+from peft_igc.mappings.decisions import Settings, certainty, decide, decided_alone, said_of
+from peft_igc.mappings.places import StepTexts
+from peft_igc.mappings.readings import SCALE
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.places import places_of
+from peft_igc.text import Limits
+
+
+GOLDEN = Path(__file__).parents[1] / "text" / "golden.jsonl"
+SURE = (SCALE, SCALE)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The adapter of the package, its tokenizer and its config."""
+    model, tokenizer = tiny_igc()
+    return model, tokenizer, model.peft_config["default"]
+
+
+def texts_of(shipped, text, chat=True):
+    """One step at the end of a text, on the host."""
+    _, tokenizer, config = shipped
+    if chat:
+        message = [{"role": "user", "content": text}]
+        ids = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_dict=True)["input_ids"]
+    else:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    last = len(ids) - 1
+    return StepTexts([ids], [last], [0], [places_of(config.token_table, ids, 0, last, 512)], 0)
+
+
+def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, swapped=False):
+    """What becomes of a text where the network reads its first and its last number; None of it if it is not asked."""
+    config = shipped[2]
+    texts = texts_of(shipped, text, chat)
+    (said,) = said_of(config.vocabulary, texts, Limits.of(config))
+    alone = decided_alone(said, texts, 0)
+    if alone is not None:
+        return alone
+    runs = list(texts.places[0].numbers.values())
+    at = [runs[0].first, runs[-1].first][:: -1 if swapped else 1]
+    reading = [config.operations.index(operation), asked, sure, *at, 0, 0]
+    return decide(Settings.of(config), said, texts, 0, reading)
+
+
+@pytest.mark.parametrize("text", ["58*36=", "2+3*4", "(1+2)*3 ="])
+def test_an_expression_that_is_the_whole_message_or_ends_at_an_equals_sign_needs_no_network(shipped, text):
+    found = decision(shipped, text, asked=0)
+    assert found.by_rule
+    assert found.status == Status.OK
+
+
+def test_an_expression_among_words_is_calculated_if_the_network_finds_it_asked(shipped):
+    assert decision(shipped, "What is 3 * 4 + 5?").found.text == "17"
+    assert decision(shipped, "What is 3 * 4 + 5?", asked=SCALE // 4).silence == "no_arithmetic"
+
+
+def test_a_request_in_words_is_the_network_s(shipped):
+    assert decision(shipped, "What is 9 less than 12?", "-", swapped=True).found.text == "3"
+    assert decision(shipped, "What is 9 less than 12?", "-", asked=SCALE // 4).silence == "no_arithmetic"
+    assert decision(shipped, "What is 9 less than 12?", "-", sure=int(0.9 * SCALE)).silence == "unsure"
+    assert decision(shipped, "What is the sum of 9 and it?").silence == "few_numbers"
+
+
+def test_the_refusal_of_symbols_that_join_two_numbers_is_final(shipped):
+    assert decision(shipped, "What is negative 12 + 5?").silence == "not_understood"
+    assert decision(shipped, "add 3 + 4 to that").silence == "not_understood"
+    assert decision(shipped, "sin(30) + 1 =").silence == "not_understood"
+    assert decision(shipped, "avg 3 + 4 + 5 =").silence == "not_understood"
+
+
+def test_another_operation_than_the_text_states_is_refused_with_its_reason(shipped):
+    found = decision(shipped, "hey whats 62 MINUS 35", "+")
+    assert (found.silence, found.status) == ("other_operation", Status.NONE)
+
+
+def test_the_certainty_grows_where_the_operation_is_stated_and_counts_doubt_about_operands():
+    assert certainty(0.9, 1.0, stated=False, ruled=False) == pytest.approx(0.9)
+    assert certainty(0.9, 1.0, stated=True, ruled=False) > 0.9
+    assert certainty(0.99, 0.9, stated=False, ruled=False) == pytest.approx(0.6)
+    assert certainty(0.99, 0.0, stated=False, ruled=True) == pytest.approx(0.99)
+
+
+def lines():
+    """The texts of the golden file that are refused with the default limits, with their reasons."""
+    read = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]
+    return [(line["text"], line["refused"]) for line in read if "refused" in line and not line.get("limits")]
+
+
+def test_no_refused_text_that_ends_with_an_equals_sign_is_answered_by_the_network(shipped):
+    closed = [text for text, reason in lines() if text.rstrip().endswith("=") and reason != "no_expression"]
+    assert len(closed) > 300
+    model, tokenizer, _ = shipped
+    plain = read_results(model, tokenizer, closed, raw=True)
+    assert not [pair for pair in zip(closed, plain, strict=True) if pair[1] is not None]
+    chats = read_results(model, tokenizer, closed)
+    answered = [text for text, result in zip(closed, chats, strict=True) if result is not None]
+    assert set(answered) <= WORDED, answered
+
+
+def test_few_refused_texts_are_answered_as_requests(shipped):
+    model, tokenizer, _ = shipped
+    answered = sum(one is not None for one in read_results(model, tokenizer, [text for text, _ in lines()]))
+    assert answered <= MOST
+
+
+# Answered as messages, because two numbers and the name of an operation are all that they say.
+WORDED = {"Half of it is done. 350 divided by 14 =", "5 times 3 =", "88 times 4 =", "3 minus 9 ="}
+MOST = 55

@@ -1,0 +1,130 @@
+"""Requests in words: exact values, and the few contradictions that refuse.
+
+Try it: `pytest tests/text/test_requests.py`
+"""
+
+import re
+from fractions import Fraction
+
+import pytest
+
+from peft_igc.text import CONTROL, Limits, Value
+from peft_igc.text.refusals import Reason, Refused
+from peft_igc.text.requests import Meant, answer, rules
+
+
+def answered(text, operation, *, swapped=False, negated=(False, False), **limits):
+    """What the first and the last number of a text are worth."""
+    spans = [match.span() for match in re.finditer(r"[0-9][0-9,.]*[0-9]|[0-9]", text)]
+    pair = (spans[-1], spans[0]) if swapped else (spans[0], spans[-1])
+    return answer(text, Meant(operation, pair, negated), Limits(**limits))
+
+
+def outcome(*args, **kwargs):
+    """The value as text, or the reason of the refusal."""
+    found = answered(*args, **kwargs).found
+    return found.text if isinstance(found, Value) else found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "value"),
+    [
+        ("What is 58 times 36?", "*", "2088"),
+        ("Take 1,250 and add 875 to it.", "+", "2125"),
+        ("the sum of -12 and 5", "+", "-7"),
+        ("What is negative 12 plus $5?", "+", "-7"),
+        ("How many are 12 boxes of 7 pens each?", "*", "84"),
+        ("What must I add to 3 to get 8?", "-", "-5"),
+        ("How many times does 3 go into 12?", "/", Reason.INEXACT),
+    ],
+)
+def test_a_request_in_words_has_an_exact_value(text, operation, value):
+    assert outcome(text, operation) == value
+
+
+def test_the_order_of_the_operands_is_the_network_s():
+    assert outcome("Subtract 9 from 12", "-", swapped=True) == "3"
+
+
+def test_a_word_is_a_sign_or_the_operation_and_never_both():
+    text = "five cats, 8, minus 5"
+    assert outcome(text, "-") == "3"
+    assert outcome(text, "+", negated=(False, True)) == "3"
+    assert outcome(text, "+") is Reason.OTHER_OPERATION
+    assert outcome(text, "-", negated=(False, True)) == "13"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("25000 g minus 6400 g. How many grams?", "+"),
+        ("42 per row times 58 rows. Total?", "+"),
+        ("hey whats 62 MINUS 35", "+"),
+        ("What do you get if 12 is divided by 4?", "*"),
+        ("Was macht 62 mal 35?", "+"),
+        ("12 × 4 please", "+"),
+        ("the product of 12 and 4", "+"),
+        ("Add 12 and 4", "*"),
+    ],
+)
+def test_a_text_that_states_one_operation_is_not_answered_with_another_one(text, meant):
+    assert outcome(text, meant) is Reason.OTHER_OPERATION
+
+
+@pytest.mark.parametrize(
+    "text", ["By what must 3 be multiplied to get 12?", "How many times does 3 go into 12?", "What times 3 makes 12?"]
+)
+def test_a_text_may_mean_the_inverse_of_what_it_names(text):
+    assert outcome(text, "/", swapped=True) == "4"
+    assert outcome(text, "+") is Reason.OTHER_OPERATION
+
+
+def test_a_text_that_names_two_operations_states_none():
+    assert outcome("Add 12 minus 4", "*") == "48"
+    assert outcome("I added a sum. What is 12 minus 4?", "-") == "8"
+
+
+def test_the_stated_operation_is_told():
+    assert answered("What is 12 times 4?", "*").stated
+    assert not answered("12 boxes of 4", "*").stated
+
+
+@pytest.mark.parametrize(
+    "text", ["12.5 plus 3", "3 million plus 4", "twice 3 plus 4", "½ 3 plus 4", "10:30 plus 4"]
+)
+def test_an_operand_that_is_not_understood_or_touched_by_what_is_not_refuses(text):
+    assert outcome(text, "+") is Reason.NOT_UNDERSTOOD
+
+
+def test_only_the_turn_of_the_operands_counts():
+    assert outcome(f"Multiply them.{CONTROL}What is 12 plus 4{CONTROL}", "+") == "16"
+
+
+def test_limits_refuse():
+    assert outcome("12 boxes of 4", "*", digits=1) is Reason.TOO_LONG
+    assert outcome("12 boxes of 9", "*", result_digits=2) is Reason.OVERFLOW
+    assert outcome("12 shared by 0", "/") is Reason.UNDEFINED
+    assert outcome("13 shared by 4", "/") is Reason.INEXACT
+    assert outcome("13 shared by 4", "/", division="floor") == "3"
+
+
+def test_an_operation_that_users_add_is_applied():
+    meant = Meant("max", ((0, 2), (8, 9)), (False, False))
+    assert answer("12 over 4", meant, Limits(), apply=lambda a, b: max(a, b)).found.value == Fraction(12)
+
+    def refused(a, b):
+        raise Refused(Reason.UNDEFINED)
+
+    assert answer("12 over 4", meant, Limits(), apply=refused).found.reason is Reason.UNDEFINED
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.reason.name)
+def test_every_entry_of_the_refusals_refuses_its_examples_alone(rule):
+    assert rule.refused
+    assert rule.answered
+    assert all(outcome(text, rule.operation) is rule.reason for text in rule.refused)
+    assert all(isinstance(outcome(text, rule.operation), str) for text in rule.answered)
+
+
+def test_a_word_before_a_control_token_is_read_whole():
+    assert outcome(f"what would 12 minus 4 be{CONTROL}", "-") == "8"
