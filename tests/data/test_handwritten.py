@@ -78,8 +78,8 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
     wording = replace(TRAINING, by_hand=read_texts([file, file]))
     mixture = Mixture(none=0, overflow=0, undefined=0, inexact=0, by_hand=0.6, contexts=0.3, casual=0.3)
     options = {"max_digits": 2, "num_digits": 40, "mixture": mixture, "wording": wording}
-    rows = ArithmeticRows(1, **options, unrelated=True).take(800)
-    assert rows == ArithmeticRows(1, **options, unrelated=True).take(800)
+    rows = ArithmeticRows(1, **options).take(800)
+    assert rows == ArithmeticRows(1, **options).take(800)
     assert {check_columns(row, 40, 40)[0].operator for row in rows} == {*"+-*/", "none"}
     by_hand = [row for row in rows if "till" in row["prompt"][-1]["content"].lower()]
     assert len(by_hand) > 30

@@ -104,7 +104,7 @@ def test_rows_are_those_that_the_recorded_runs_trained_on(name):
     settings = {
         "few": {"wording": FEW, "mixture": Mixture(bigbench=0.2, negative=0.1), "exclude": bigbench_test_set(200, 0)},
         "trained": {}, "held out": {"wording": HELD_OUT}, "new": {"wording": NEW},
-        "casual": {"mixture": CASUAL, "unrelated": True},
+        "casual": {"mixture": CASUAL},
     }[name]  # fmt: skip
     limits = {"max_digits": 5, "num_digits": 5, "result_digits": 10} if name == "few" else LIMITS
     rows = ArithmeticRows(0, **limits, **{"mixture": TOKENS_MIXTURE, "wording": TRAINING} | settings).take(500)
