@@ -103,7 +103,7 @@ def public_definitions(tree: ast.Module, prefix: str = "") -> Iterator[tuple[str
 
 
 def test_the_walk_sees_the_package():
-    assert {"", "cli", "numbers", "numbers.digits", "data.wording.grammar"} <= set(SOURCES)
+    assert {"", "cli", "numbers", "numbers.digits", "data.wording.phrases"} <= set(SOURCES)
     found = list(imports_of(TREES["numbers.calculator"], "numbers.calculator"))
     assert ("torch", False) in found
     assert ("numbers.digits", True) in found

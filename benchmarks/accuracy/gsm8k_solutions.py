@@ -53,8 +53,7 @@ from benchmarks.common.written_calculations import calculations, final_answer, f
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows
-from peft_igc.data.worked_calculations import WorkedCalculations
-from peft_igc.data.worked_solutions import WorkedSolutions
+from peft_igc.data.worked_solutions import WorkedCalculations, WorkedSolutions
 from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_token
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.inference.loading import load_adapter, load_base

@@ -27,8 +27,7 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
 from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording import plain_texts
-from peft_igc.data.wording.unsupported import KINDS, OTHER
+from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS
 from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Text, Wording
 from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from peft_igc.text import Value, read
@@ -68,8 +67,8 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         negative: One operand or both negative, in figures, brackets or words, in trained phrasings.
         separators: At least one operand written `1,234,567`, in trained phrasings.
         distractors: Numbers that are no operands around a request, trained or not, in texts that are not trained.
-        silent: Copying, counting words, dates, questions, talk, prose, stories (`plain_texts.KINDS`), as many of each.
-        unsupported: Three operands and more, decimals, brackets, exponents, percent (`unsupported.KINDS`), as many of
+        silent: Copying, counting words, dates, questions, talk, prose, stories (`SILENT_KINDS`), as many of each.
+        unsupported: Three operands and more, decimals, brackets, exponents, percent (`drawing.KINDS`), as many of
             each, without those that are covered, or whose symbols have a value by themselves.
         expressions: The others of these: expressions in symbols, with their values. Those with decimal places are
             right answers, too, where decimals are written.
@@ -184,7 +183,7 @@ def _numbers(rng: random.Random) -> list[str]:
 
 def _silent(rng: random.Random) -> Iterator[Item]:
     """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
-    for kind in itertools.cycle(plain_texts.KINDS):
+    for kind in itertools.cycle(SILENT_KINDS):
         yield _refused(HELD_OUT, HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
 
 

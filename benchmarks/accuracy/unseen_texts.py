@@ -22,7 +22,7 @@ import torch
 from peft_igc import tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording.requests import BIGBENCH
+from peft_igc.data.wording.phrases import BIGBENCH
 from peft_igc.data.wording.templates import Templates
 from peft_igc.inference.evaluation import versions
 from peft_igc.inference.loading import load_adapter

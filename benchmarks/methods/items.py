@@ -17,7 +17,7 @@ from typing import Any
 
 from peft_igc.data.bigbench import OPERATION_NAMES, bigbench_items, bigbench_size, draw_operands
 from peft_igc.data.mixture import Mixture
-from peft_igc.data.wording.requests import BIGBENCH
+from peft_igc.data.wording.phrases import BIGBENCH
 from peft_igc.data.wording.wording import HELD_OUT
 from peft_igc.numbers.calculator import evaluate_exactly
 

@@ -2,10 +2,10 @@
 
 * `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
-* `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
+* `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `writing_rows`: rows that train the writing alone.
-* `chats`, `worked_solutions`, `worked_calculations`: rows with several calculations.
+* `chats`, `worked_solutions`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
 It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
@@ -16,7 +16,7 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 from .arithmetic import ArithmeticRows, Row
 from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
 from .dataset import Shuffled, igc_features, to_dataset, to_iterable_dataset
-from .files import read_items, read_jsonl, read_rows
+from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
 
 
@@ -34,7 +34,6 @@ __all__ = [
     "load_bigbench",
     "parse_question",
     "read_items",
-    "read_jsonl",
     "read_rows",
     "to_dataset",
     "to_iterable_dataset",

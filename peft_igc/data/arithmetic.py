@@ -2,8 +2,8 @@
 
 `ArithmeticRows` yields rows `{"prompt", "completion", "igc_operator", "igc_operands", "igc_result"}`: calculations,
 texts that ask for none (`"none"`), and calculations that must be refused, in the fractions of a `Mixture`. Expressions
-of more than two numbers have `igc_expression` instead of operands. The numbers and the labels are made here; the texts
-come from a wording, either the few templates of `templates.FEW` or the hundreds of `wording.TRAINING`. No tokenizer,
+of more than two numbers have `igc_expression` instead of operands. Operands come from `operands`, the texts
+from a wording, either the few templates of `templates.FEW` or the hundreds of `wording.TRAINING`. No tokenizer,
 no dataset library (`dataset`), no row with several anchors (`chats`).
 Try it: `python -c "from peft_igc.data import ArithmeticRows; print(ArithmeticRows().take(3))"`.
 """
@@ -17,14 +17,15 @@ from typing import Any
 
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status
 from ..text.pieces import CONTROL
-from .bigbench import parse_question, random_divisor
+from .bigbench import parse_question
 from .columns import EXPRESSION, EXPRESSION_COLUMN, label
 from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
 from .mixture import Mixture
-from .wording import symbol_expressions
+from .operands import Operands
+from .wording import handwritten, symbol_expressions
+from .wording.phrases import UNABLE
 from .wording.templates import FEW, Templates
 from .wording.wording import Wording, answer, cue
-from .wording.words import UNABLE
 
 
 __all__ = ["ArithmeticRows", "Row"]
@@ -44,10 +45,6 @@ _REPEATS = 10_000  # consecutive repeated rows after which a stream of distinct 
 
 class ArithmeticRows:
     """An endless stream of training rows; equal arguments give equal rows, on every machine and in every iteration.
-
-    Operand lengths are equal in half of the rows and drawn independently in the others. Half of the divisions draw a
-    dividend and one of its divisors, as BIG-bench does; the other half draw a divisor and a quotient. (The paper
-    attributes its weaker division to a training distribution that differs from the benchmark's.)
 
     Rows whose status is not ok have a fixed sentence as their completion. It trains nothing of the adapter: for such
     a row the write is exactly zero, so no gradient of the language-model loss reaches the adapter. The same holds for
@@ -111,36 +108,35 @@ class ArithmeticRows:
                 f"`wording=Templates({{{missing[0]!r}: [...], ...}})` of `peft_igc.data.wording`."
             )
         if unused := [name for name in wording.lacks if getattr(mixture, name)]:
+            cure = "replace(TRAINING, by_hand=read_texts(files))" if unused[0] == "by_hand" else "TRAINING"
             raise ValueError(
-                f"`Mixture({unused[0]}=...)` has no effect on this wording: pass "
-                "`wording=peft_igc.data.wording.TRAINING`, or set it to 0."
+                f"`Mixture({unused[0]}=...)` has no effect on this wording: pass `wording={cure}` of "
+                "`peft_igc.data.wording`, or set it to 0."
             )
-        self.seed = seed
-        self.max_digits = max_digits
-        self.num_digits = num_digits
+        self.seed, self.mixture, self.wording, self.distinct = seed, mixture, wording, distinct
+        self.conversational = conversational
+        self.num_digits, self.max_operands, self.division = num_digits, max_operands, division
         self.result_digits = num_digits if result_digits is None else result_digits
         self.operations = tuple(operations)
-        self.division = division
-        self.mixture = mixture
-        self.conversational = conversational
-        self.wording = wording
-        self.distinct = distinct
-        self.max_operands = max_operands
         self.limits = ValueLimits(
             num_digits, self.result_digits, max_operands, self.operations, division, decimals=decimals
         )
         self.excluded = _calculations(exclude)
+        self.operands = Operands(
+            max_digits, num_digits, self.result_digits, self.operations, division, mixture, self.excluded
+        )
         self._kinds = self._thresholds(result_digits is not None)
 
     @property
     def has_expressions(self) -> bool:
         """Whether rows have the column `igc_expression`."""
-        return self.max_operands > 2 and self.mixture.expressions + self.mixture.unsupported > 0
+        mixture = self.mixture
+        return self.max_operands > 2 and mixture.expressions + mixture.unsupported + mixture.by_hand > 0
 
     def _thresholds(self, refuse_results: bool) -> list[tuple[float, str]]:
         """Cumulative fractions of the kinds of rows that are not ordinary arithmetic."""
         mixture, divides = self.mixture, "/" in self.operations
-        long_results = mixture.overflow / 2 if refuse_results and self._overflowing_operations() else 0.0
+        long_results = mixture.overflow / 2 if refuse_results and self.operands.overflowing() else 0.0
         parts = {
             "none": mixture.none,
             "long result": long_results,
@@ -150,6 +146,7 @@ class ArithmeticRows:
             "unsupported": mixture.unsupported,
             "expression": mixture.expressions if set("+-*/") <= set(self.operations) else 0.0,
             "look-alike": mixture.look_alikes,
+            "by hand": mixture.by_hand,
         }
         return list(zip(itertools.accumulate(parts.values()), parts, strict=True))
 
@@ -184,6 +181,8 @@ class ArithmeticRows:
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):
             prompt, completion, columns = self._expression(wording, rng)
+        elif kind == "by hand" and isinstance(wording, Wording):
+            prompt, completion, columns = self._by_hand(wording, rng)
         elif kind in _SILENT:
             prompt, completion, columns = self._silent(kind, wording, rng)
         else:
@@ -204,7 +203,7 @@ class ArithmeticRows:
     ) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row that asks for a calculation."""
         mixture = self.mixture
-        operator, first, second = self._allowed(kind, rng)
+        operator, first, second = self.operands.draw(kind, rng)
         a, b = str(first), str(second)
         result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
@@ -225,16 +224,39 @@ class ArithmeticRows:
         if kind == "look-alike" and isinstance(wording, Wording):
             text = wording.look_alike(rng)
         else:
-            text = wording.without_calculation(kind, lambda: str(self._short(rng)), rng, self.mixture)
+            text = wording.without_calculation(kind, lambda: str(self.operands.short(rng)), rng, self.mixture)
         # What is to be copied stays as it is.
         asks, typed = kind == "unsupported", text.text
         typed = typed if text.kind == "copying" else wording.typed(typed, rng, self.mixture, asks)
         around = wording.in_context(typed, rng, self.mixture)
-        if kind == "unsupported" and self.max_operands > 2:
-            read = self._read(around)
+        return around, *self._unasked(around, text.completion, reads=kind == "unsupported")
+
+    def _unasked(self, prompt: str, completion: str, reads: bool) -> tuple[str, Row]:
+        """Completion and columns of a text that asks for no pair; `reads`: unless rules read an expression there."""
+        if reads and self.max_operands > 2:
+            read = self._read(prompt)
             if read is not None and read[1].pair is None:  # of a pair, the network decides whether it is asked for
-                return around, *self._columns(*read)
-        return around, text.completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+                return self._columns(*read)
+        return completion, {"igc_operator": NO_ARITHMETIC, "igc_operands": None, "igc_result": None}
+
+    def _by_hand(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
+        """Prompt, completion and columns of a row with a text from a file."""
+        mixture = self.mixture
+        forms = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
+        while True:
+            text = handwritten.draw(wording.by_hand, rng, max_digits=self.operands.max_digits, **forms)
+            operands = text.operands
+            if operands is None:
+                around = wording.in_context(text.text, rng, mixture)
+                return around, *self._unasked(around, UNABLE, reads=True)
+            a, b = operands
+            if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:
+                break
+        result = label(text.operator, a, b, self.num_digits, self.result_digits, self.division)
+        shown = result.name.lower() if isinstance(result, Status) else result
+        around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
+        columns = {"igc_operator": text.operator, "igc_operands": [a, b], "igc_result": shown}
+        return around, UNABLE if isinstance(result, Status) else result, columns
 
     def _read(self, prompt: str, system: str = "") -> tuple[str, Worked] | None:
         """The expression that rules read in a prompt, and what it gives; None without one."""
@@ -265,7 +287,7 @@ class ArithmeticRows:
             kinds = {"two": 1.0}
         while True:
             kind = rng.choices(tuple(kinds), tuple(kinds.values()))[0]
-            drawn = symbol_expressions.draw(kind, self.max_digits, rng)
+            drawn = symbol_expressions.draw(kind, self.operands.max_digits, rng)
             try:
                 worked = work_out(drawn.expression, self.limits)
             except NotAnExpression:  # too many numbers
@@ -275,7 +297,7 @@ class ArithmeticRows:
             pair = worked.pair
             if pair is not None and (int(pair[1]), pair[0], int(pair[2])) in self.excluded:
                 continue
-            prompt = wording.typed(wording.expression(drawn.text, rng).text, rng, self.mixture)
+            prompt = wording.typed(wording.expression(drawn.text, rng), rng, self.mixture)
             around = wording.in_context(prompt, rng, self.mixture)
             if pair is not None and kind == "two":  # the network reads it, whatever is around it
                 return around, *self._columns(drawn.expression, worked)
@@ -288,99 +310,6 @@ class ArithmeticRows:
     def _system(self, wording: Wording | Templates, rng: random.Random) -> str | None:
         """A system prompt, in a fraction of the conversational rows."""
         return wording.system(rng) if self.conversational and rng.random() < self.mixture.system else None
-
-    def _allowed(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
-        """A calculation that is not excluded."""
-        while True:
-            operator, a, b = self._calculation(kind, rng)
-            if (a, operator, b) not in self.excluded:
-                return operator, a, b
-
-    def _calculation(self, kind: str, rng: random.Random) -> tuple[str, int, int]:
-        """Operator and operands for a row of this kind."""
-        if kind == "undefined":
-            return "/", self._short(rng), 0
-        if kind == "inexact":
-            return "/", *self._with_remainder(rng)
-        if kind == "long result":
-            return self._long_result(rng)
-        operator = rng.choice(self.operations)
-        if kind == "long operand":
-            pair = [self._short(rng), self._long(rng)]
-            if rng.random() < 0.25:
-                pair[0] = self._long(rng)
-            rng.shuffle(pair)
-            return operator, pair[0], pair[1]
-        a, b = self._exact_division(rng) if operator == "/" else self._pair(rng)
-        if self.mixture.special and rng.random() < self.mixture.special:
-            small = rng.randrange(2)
-            pairs = ((b, b), (0, b), (a, 1)) if operator == "/" else ((a, a), (small, b), (a, small))
-            a, b = rng.choice(pairs)
-        if rng.random() < self.mixture.negative:
-            a, b = rng.choice(((-a, b), (a, -b), (-a, -b)))
-        return operator, a, b
-
-    def _pair(self, rng: random.Random) -> tuple[int, int]:
-        """Operands of equal length in half of the cases, of independent lengths in the others."""
-        digits = rng.randint(1, self.max_digits)
-        other = digits if rng.random() < 0.5 else rng.randint(1, self.max_digits)
-        return _number(digits, rng), _number(other, rng)
-
-    def _exact_division(self, rng: random.Random) -> tuple[int, int]:
-        """An exact division from one of two distributions; with a rounding `division`, one in five has a remainder."""
-        draw = rng.random()
-        if self.division != "exact" and draw < 0.2:
-            return self._with_remainder(rng)
-        digits = rng.randint(1, self.max_digits)
-        low, high = 10 ** (digits - 1), 10**digits  # the dividend is in low..high-1
-        if rng.random() < 0.5:
-            dividend = rng.randrange(low, high)
-            return dividend, random_divisor(dividend, rng)
-        divisor = _positive(rng.randint(1, digits), rng)
-        if draw > 0.96:  # 0 is in none of the ranges of dividends
-            return 0, divisor
-        return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
-
-    def _with_remainder(self, rng: random.Random) -> tuple[int, int]:
-        """A division that leaves a remainder; its quotient may be below one."""
-        while True:
-            a, b = self._pair(rng)
-            if b and a % b:
-                return a, b
-
-    def _short(self, rng: random.Random) -> int:
-        """A number of at most `max_digits` digits."""
-        return _number(rng.randint(1, self.max_digits), rng)
-
-    def _long(self, rng: random.Random) -> int:
-        """A number that has too many digits to be read."""
-        return _number(self.num_digits + rng.randint(1, 3), rng)
-
-    def _overflowing_operations(self) -> list[str]:
-        """Operations in which operands that can be read may give a result of more than R digits."""
-        possible = {"+": self.num_digits >= self.result_digits, "*": 2 * self.num_digits >= self.result_digits + 2}
-        return [symbol for symbol in self.operations if possible.get(symbol)]
-
-    def _long_result(self, rng: random.Random) -> tuple[str, int, int]:
-        """Operands that can be read, with a result of more than R digits."""
-        longest, result = self.num_digits, self.result_digits
-        operator = rng.choice(self._overflowing_operations())
-        if operator == "+":  # both at least half of 10^D, so the sum has D + 1 digits
-            half = 5 * 10 ** (longest - 1)
-            return operator, rng.randrange(half, 2 * half), rng.randrange(half, 2 * half)
-        first = rng.randint(max(1, result + 2 - longest), longest)
-        second = rng.randint(max(1, result + 2 - first), longest)  # R + 2 digits in all give R + 1 in the product
-        return operator, _positive(first, rng), _positive(second, rng)
-
-
-def _number(digits: int, rng: random.Random) -> int:
-    """A number with exactly `digits` digits; a number of one digit may be zero."""
-    return rng.randrange(10) if digits == 1 else _positive(digits, rng)
-
-
-def _positive(digits: int, rng: random.Random) -> int:
-    """A positive number with exactly `digits` digits."""
-    return rng.randrange(10 ** (digits - 1), 10**digits)
 
 
 def _calculations(items: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, str, int]]:

@@ -4,7 +4,7 @@ Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with
 `bigbench_items` and `bigbench_test_set` generate items, `load_bigbench` reads them from files or a hub. An item is a
 row `{"prompt", "target", "group", "igc_operator", "igc_operands", "igc_result"}`; the operand columns serve to leave
 its calculation out of training, and no evaluation shows them to a model. Nothing is evaluated here.
-Try it: `pytest tests/data/test_data.py -k bigbench`.
+Try it: `pytest tests/data/test_bigbench.py`.
 
 The real task has exact divisions, with a dividend of n digits and any of its divisors; differences may be negative;
 one-digit addition, subtraction and multiplication are all 100 pairs, one-digit division the 23 exact ones with a
@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..numbers.calculator import evaluate_exactly
-from .wording.requests import BIGBENCH
-from .wording.words import OPERATOR_WORDS
+from .wording.phrases import BIGBENCH, OPERATOR_WORDS
 
 
 __all__ = [

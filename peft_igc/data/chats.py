@@ -16,18 +16,11 @@ from ..numbers.calculator import Status, evaluate_exactly
 from .arithmetic import ArithmeticRows, Row
 from .columns import ALL_COLUMNS, COLUMNS
 from .mixture import TOKENS_MIXTURE, Mixture
+from .wording.phrases import pools
 from .wording.wording import TRAINING
 
 
 __all__ = ["Conversations", "arithmetic_chats"]
-
-# Requests that continue from a result; {n} is a new number, and the result is the first operand.
-_ONWARDS = {
-    "+": ("Add {n} to that.", "Plus {n}?", "And {n} more?", "Now add {n}.", "What is that plus {n}?"),
-    "-": ("Subtract {n} from that.", "Minus {n}?", "And {n} less?", "Now subtract {n}.", "What is that minus {n}?"),
-    "*": ("Multiply that by {n}.", "Times {n}?", "And {n} times as much?", "What is that times {n}?"),
-    "/": ("Divide that by {n}.", "Divided by {n}?", "Now divide by {n}.", "What is that divided by {n}?"),
-}
 
 
 def arithmetic_chats(
@@ -101,7 +94,7 @@ def _onward(result: str, rng: random.Random) -> Row:
         exact = evaluate_exactly(operator, result, n)
         if not isinstance(exact, Status) and len(exact.lstrip("-")) <= 40:
             break
-    request = rng.choice(_ONWARDS[operator]).format(n=n)
+    request = rng.choice(pools("context")["onwards"][operator]).format(n=n)
     columns = dict(zip(COLUMNS, (operator, [result, n], exact), strict=True))
     return {"prompt": [_message("user", request)], "completion": [_message("assistant", exact)], **columns}
 

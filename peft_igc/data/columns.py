@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,16 +73,6 @@ class StepLabel:
     result: str | None
     status: Status
     expression: str | None = None
-
-
-class _Limits(NamedTuple):
-    """The limits of the configuration; fields as in `check_columns`."""
-
-    num_digits: int
-    result_digits: int
-    operations: Sequence[str]
-    division: Division
-    of_values: ValueLimits
 
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
@@ -167,10 +157,9 @@ def check_columns(
         ValueError: An unknown operator, an operand that does not fit, a result that contradicts its operands, or
             columns that contradict each other.
     """
-    of_values = ValueLimits(
+    limits = ValueLimits(
         num_digits, result_digits, max_operands, tuple(operations), division, rounding, decimal_places, decimals
     )
-    limits = _Limits(num_digits, result_digits, operations, division, of_values)
     entries = [row.get(name) for name in ALL_COLUMNS]
     first = 0 if entries[0] is not None else len(COLUMNS)  # the column that says how many anchors there are
     leading = entries[first]
@@ -192,7 +181,7 @@ def check_columns(
     ]
 
 
-def _check_step(entry: Sequence[Any], limits: _Limits, where: str) -> StepLabel:
+def _check_step(entry: Sequence[Any], limits: ValueLimits, where: str) -> StepLabel:
     """One anchor's entries, in the order of `ALL_COLUMNS`, as a `StepLabel`."""
     operator, operands, result, expression = entry
     if expression is not None:
@@ -229,13 +218,13 @@ def _check_step(entry: Sequence[Any], limits: _Limits, where: str) -> StepLabel:
 
 
 def _check_expression(
-    operator: Any, operands: Any, result: Any, expression: Any, limits: _Limits, where: str
+    operator: Any, operands: Any, result: Any, expression: Any, limits: ValueLimits, where: str
 ) -> StepLabel:
     """The label of a step that is given as an expression; other columns must say the same or nothing."""
     if not isinstance(expression, str):
         raise WrongType(f"{where}: `{EXPRESSION_COLUMN}` must be a string or None, got {expression!r}.")
     try:
-        found = label_expression(expression, limits.of_values)
+        found = label_expression(expression, limits)
     except NotAnExpression as error:
         raise ValueError(
             f"{where}: `{EXPRESSION_COLUMN}` {expression!r} is no expression that can be calculated: {error}. Write "

@@ -171,7 +171,7 @@ def _why(refused: Refused, text: str, items: Sequence[Item], limits: Limits) -> 
         return "a number is missing at its end"
     before = [item for item in items if item.span[1] <= refused.culprit[0]]
     if at == "of":
-        return "`of` stands after no per cent sign"
+        return "`of` does not come after a per cent sign"
     if not before or before[-1].kind not in ("number", "%", ")", "]", "}"):
         return f"a number is missing before `{at}`"
     return f"`{at}` is not expected after `{text[: before[-1].span[1]][-20:].strip()}`"

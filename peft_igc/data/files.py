@@ -17,34 +17,23 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = ["read_items", "read_jsonl", "read_prompts", "read_rows"]
+__all__ = ["read_items", "read_prompts", "read_rows"]
 
 _FIELDS = ("prompt", "target", "group")
 
 
 def read_items(path: str | Path) -> list[dict[str, Any]]:
-    """Evaluation items from a file: CSV if its name ends in `.csv` or `.csv.gz`, else JSON lines as in `read_jsonl`.
+    """Evaluation items from a file: CSV if its name ends in `.csv` or `.csv.gz`, else JSON lines.
 
-    A CSV file begins with a line of names: `prompt`, `target`, and optionally `group` and others, which are kept.
+    The fields `prompt` and `target` are required, `group` is optional; other fields are kept. A `target` in JSON may
+    be an integer. A CSV file begins with a line of names.
 
     Raises:
         FileNotFoundError: No such file.
         ValueError: An empty file, or a line that is no item; the message names file and line.
     """
-    name = str(path).lower()
-    return _read_csv(Path(path)) if name.removesuffix(".gz").endswith(".csv") else read_jsonl(path)
-
-
-def read_jsonl(path: str | Path) -> list[dict[str, Any]]:
-    """Evaluation items from a file with one JSON object per line.
-
-    The fields `prompt` and `target` are required, `group` is optional; other fields are kept. A `target` may be an
-    integer.
-
-    Raises:
-        FileNotFoundError: No such file.
-        ValueError: An empty file, or a line that is not such an object; the message names file and line.
-    """
+    if str(path).lower().removesuffix(".gz").endswith(".csv"):
+        return _read_csv(Path(path))
     items = read_rows(path, wanted='with "prompt" and "target"')
     return [_checked(item, f"`{path}`, line {number}") for number, item in enumerate(items, start=1)]
 

@@ -3,7 +3,7 @@
 In: a dataset, or another source of rows with `column_names`. Out: the number of steps per label, and warnings in
 words about rows that would train without an error and teach too little: no refusals, an operation that never occurs, a
 column whose name is almost right. Values are counted as they are; `columns` checks them.
-Try it: `pytest tests/data/test_label_summary.py`
+Try it: `pytest tests/data/test_dataset.py`
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Mixture`, the fractions of the kinds of training rows, and `TOKENS_MIXTURE`, that of the token interface.
 
-Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_data.py -k mixture`.
+Only numbers: `arithmetic` makes the rows. Try it: `pytest tests/data/test_arithmetic.py -k mixture`.
 """
 
 from dataclasses import dataclass, fields
@@ -8,15 +8,16 @@ from dataclasses import dataclass, fields
 
 __all__ = ["TOKENS_MIXTURE", "Mixture"]
 
-_OF_ALL = ("none", "overflow", "undefined", "inexact", "unsupported", "expressions", "look_alikes")  # of all rows
+# Fractions of all rows.
+_OF_ALL = ("none", "overflow", "undefined", "inexact", "unsupported", "expressions", "look_alikes", "by_hand")
 
 
 @dataclass(frozen=True)
 class Mixture:
     """Fractions (0..1) of the kinds of rows.
 
-    `none`, `overflow`, `undefined`, `inexact`, `unsupported`, `expressions` and `look_alikes` are fractions of all
-    rows; the rest of the rows is ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts`,
+    `none`, `overflow`, `undefined`, `inexact`, `unsupported`, `expressions`, `look_alikes` and `by_hand` are fractions
+    of all rows; the rest of the rows is ordinary arithmetic. `unsupported`, `spelled_signs`, `separators`, `contexts`,
     `sentences`, `expressions`, `look_alikes` and `casual` need the wording `wording.TRAINING`.
 
     Args:
@@ -44,6 +45,7 @@ class Mixture:
         casual: Fraction of the requests in everyday words (`wording.everyday`), and of all texts that are typed
             casually (`wording.casual`), but for those in the form of BIG-bench. Above 0, whatever it is, a fifth of
             the texts without a calculation are stories besides, most of which only look like a calculation.
+        by_hand: Texts with slots from files, calculations and others, as in `Wording.by_hand`.
     """
 
     none: float = 0.10
@@ -62,6 +64,7 @@ class Mixture:
     expressions: float = 0.0
     look_alikes: float = 0.0
     casual: float = 0.0
+    by_hand: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,139 +1,42 @@
-"""Word problems of one to six steps with worked solutions, in the format of GSM8K.
+"""Worked solutions in the format of GSM8K: word problems of one to six steps, and lines of single calculations.
 
 `WorkedSolutions` yields rows `{"question", "answer", "steps"}`. The question is a story with drawn numbers; the answer
 has one line per step with a calculator annotation (`48+24=<<48+24=72>>72`) and the result at the end (`#### 72`). Each
-line is determined by the story, so a whole solution can be compared. Stories consist of an opening, moves and a final
-question; their sentences are fixed, their numbers drawn. `annotation.gsm8k` converts the rows to training data;
-nothing is tokenized here.
+line is determined by the story, so a whole solution can be compared. `WorkedCalculations` yields rows `{"question",
+"answer"}` with results that people's solutions seldom have and a model that plans badly writes: zero, below zero,
+fractions. Sentences are in `wording/texts/worked.txt`. `annotation.gsm8k` converts the rows to training data; nothing
+is tokenized here.
 Try it: `python -c "from peft_igc.data.worked_solutions import *; print(WorkedSolutions().take(1)[0])"`.
 """
 
 import itertools
 import random
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
 from ..numbers.calculator import evaluate_exactly
-from .wording.words import OBJECTS, PEOPLE
+from .exact_values import written
+from .wording.phrases import pools
+from .wording.phrases import words as words_of
 
 
-__all__ = ["CUES", "MOST_STEPS", "WorkedSolutions"]
+__all__ = ["CUES", "MOST_STEPS", "WorkedCalculations", "WorkedSolutions"]
 
 MOST_STEPS = 6
-CUES = ("Solve it step by step.", "Show every step.", "Write down all steps.", "Work it out step by step.")
+CUES = tuple(pools("worked")["cues"])
+_PLACES = 4  # decimals of the result of a single calculation
+_MOST_CALCULATIONS = 5  # in a row of them
+_OPERATIONS = {"+": Fraction.__add__, "-": Fraction.__sub__, "*": Fraction.__mul__, "/": Fraction.__truediv__}
+_Steps = tuple[tuple[str, str, str, str], ...]  # first operand, operator, second operand, line
+_Part = tuple[str, _Steps]  # a sentence of a question, and its calculations
 
 
-class _Step(NamedTuple):
-    """One line of a solution.
-
-    Attributes:
-        operator: A symbol.
-        line: The line; `{x}` is the calculation, the other fields are those of the story.
-        first, second: The operands: letters of drawn numbers, `t` for the result of the previous step, or `u` for
-            that of the step before it.
-    """
-
-    operator: str
-    line: str
-    first: str = "t"
-    second: str = "n"
-
-
-class _Part(NamedTuple):
-    """An opening or a move: a sentence of the question, and its calculations."""
-
-    sentence: str
-    steps: tuple[_Step, ...] = ()
-
-
-class _Theme(NamedTuple):
-    """Stories of one kind.
-
-    Attributes:
-        form: How a calculation is written; `{m}` is the annotation.
-        openings, moves: The first parts of stories, and those that may follow.
-        question: The last sentence of each story.
-    """
-
-    form: str
-    openings: tuple[_Part, ...]
-    moves: tuple[_Part, ...]
-    question: str
-
-
-# fmt: off
-_THEMES = (
-    _Theme(
-        "{a}{o}{b}={m}{r}",
-        (
-            _Part("{name} has {t} {thing}."),
-            _Part("{name} has {p} red and {q} blue {thing}.",
-                  (_Step("+", "{name} has {x} {thing}.", "p", "q"),)),
-            _Part("{name} has {p} boxes with {q} {thing} each.",
-                  (_Step("*", "The boxes hold {x} {thing}.", "p", "q"),)),
-            _Part("{name} has {p} {thing}, and {other} has {q} times as many. They put them together.",
-                  (_Step("*", "{other} has {x} {thing}.", "p", "q"), _Step("+", "Together they have {x}.", "p", "t"))),
-            _Part("{name} has {p} boxes with {q} {thing} each and {k} bags with {l} {thing} each.",
-                  (_Step("*", "The boxes hold {x} {thing}.", "p", "q"), _Step("*", "The bags hold {x}.", "k", "l"),
-                   _Step("+", "That makes {x} {thing}.", "u", "t"))),
-        ),
-        (
-            _Part("{friend} gives {name} {n} more.", (_Step("+", "With the {n} of {friend} there are {x} {thing}."),)),
-            _Part("Then {name} buys {n} {thing}.", (_Step("+", "After buying there are {x} {thing}."),)),
-            _Part("{name} sells {n} of them.", (_Step("-", "When {n} are sold, {x} are left."),)),
-            _Part("On the way {n} get lost.", (_Step("-", "After the loss {name} has {x}."),)),
-            _Part("A machine makes {n} of each.", (_Step("*", "The machine makes {x} {thing}."),)),
-            _Part("They are shared among {n} friends, and one of them is {name}.",
-                  (_Step("/", "Each of the {n} friends gets {x} {thing}."),)),
-        ),
-        "How many {thing} does {name} have in the end?",
-    ),
-    _Theme(
-        "{a} {o} {b} = ${m}{r}",
-        (
-            _Part("{name} has ${t}."),
-            _Part("{name} buys {p} {thing} at ${q} each.", (_Step("*", "The {thing} cost {x}.", "p", "q"),)),
-            _Part("{name} earned ${p} and spent ${q} of it.", (_Step("-", "{name} keeps {x}.", "p", "q"),)),
-            _Part("{name} works {p} hours for ${q} an hour and {k} hours for ${l} an hour.",
-                  (_Step("*", "The first job brings {x}.", "p", "q"),
-                   _Step("*", "The second one brings {x}.", "k", "l"),
-                   _Step("+", "In all {name} earns {x}.", "u", "t"))),
-        ),
-        (
-            _Part("{friend} adds ${n}.", (_Step("+", "With the money of {friend} it is {x}."),)),
-            _Part("A fee of ${n} comes on top.", (_Step("+", "With the fee of ${n} it is {x}."),)),
-            _Part("A coupon takes ${n} off.", (_Step("-", "The coupon leaves {x}."),)),
-            _Part("{friend} pays ${n} of it.", (_Step("-", "Without what {friend} pays it is {x}."),)),
-            _Part("That happens {n} times.", (_Step("*", "For all {n} times it is {x}."),)),
-            _Part("It is split among {n} people.", (_Step("/", "The share of each is {x}."),)),
-        ),
-        "How many dollars is that for {name}?",
-    ),
-    _Theme(
-        "{a} {o} {b} = {m}{r}",
-        (
-            _Part("A train leaves {city} with {t} people."),
-            _Part("A train leaves {city} with {p} coaches of {q} people each.",
-                  (_Step("*", "In {city} {x} people are on the train.", "p", "q"),)),
-            _Part("A train leaves {city} with {p} women and {q} men.",
-                  (_Step("+", "It leaves with {x} people.", "p", "q"),)),
-            _Part("Of {p} people in {city}, {q} miss the train.",
-                  (_Step("-", "So {x} people are on it.", "p", "q"),)),
-        ),
-        (
-            _Part("At the next stop {n} people get on.", (_Step("+", "Then {n} get on, which makes {x} people."),)),
-            _Part("A school class of {n} comes in.", (_Step("+", "With the class there are {x} people."),)),
-            _Part("Then {n} people get off.", (_Step("-", "When they are off, {x} people stay."),)),
-            _Part("In the night {n} go to bed.", (_Step("-", "In the night {x} people are up."),)),
-            _Part("Everybody calls {n} others, who are now counted in their place.",
-                  (_Step("*", "The {n} calls of each make {x} people."),)),
-            _Part("They form {n} groups, and only one stays.", (_Step("/", "In one of {n} groups are {x} people."),)),
-        ),
-        "How many people are there at last?",
-    ),
-)
-_CITIES = ("Rome", "Paris", "Vienna", "Berlin", "Madrid", "Oslo", "Dublin", "Athens")
-# fmt: on
+def _parsed(line: str) -> _Part:
+    """An opening or a move, such as `Then {n} leave. => t - n: Now there are {x}.`."""
+    sentence, *steps = line.split(" => ")
+    calculations = (step.split(": ", 1) for step in steps)
+    return sentence, tuple((*calculation.split(), text) for calculation, text in calculations)  # type: ignore[misc]
 
 
 class WorkedSolutions:
@@ -164,50 +67,53 @@ class WorkedSolutions:
 
     def _row(self, count: int, rng: random.Random) -> dict[str, Any] | None:
         """A story of `count` steps; None if no move is possible with the drawn numbers, such as sharing one coin."""
-        theme = rng.choice(_THEMES)
-        opening = rng.choice([part for part in theme.openings if len(part.steps) <= count])
-        name, other, *friends = rng.sample(PEOPLE, 3 + MOST_STEPS)
-        words = {"name": name, "other": other, "thing": rng.choice(OBJECTS), "city": rng.choice(_CITIES)}
+        theme = rng.choice(list(pools("worked")["themes"].values()))
+        opening = rng.choice([part for part in map(_parsed, theme["openings"]) if len(part[1]) <= count])
+        name, other, *friends = rng.sample(words_of("people"), 3 + MOST_STEPS)
+        thing, city = rng.choice(words_of("objects")), rng.choice(words_of("worked cities"))
+        words = {"name": name, "other": other, "thing": thing, "city": city}
         sentence, lines, total = self._opened(theme, opening, words, rng)
         sentences = [sentence]
-        moves = list(theme.moves)  # each occurs at most once, so that a line identifies its move
+        moves = list(map(_parsed, theme["moves"]))  # each occurs at most once, so that a line identifies its move
         while len(lines) < count:
             words["friend"] = friends[len(lines)]
             move, n = self._move(moves, total, rng)
             if not n:
                 return None
             moves.remove(move)
-            sentences.append(move.sentence.format(n=n, **words))
-            line, total = _worked(theme, move.steps[0], total, n, words | {"n": n})
+            told, ((_, operator, _, text),) = move
+            sentences.append(told.format(n=n, **words))
+            line, total = _worked(theme, operator, (total, n), text.replace("{n}", str(n)), words)
             lines.append(line)
-        question = " ".join([*sentences, theme.question.format(**words), rng.choice(CUES)])
+        question = " ".join([*sentences, theme["question"][0].format(**words), rng.choice(CUES)])
         return {"question": question, "answer": "\n".join([*lines, f"#### {total}"]), "steps": count}
 
     def _opened(
-        self, theme: _Theme, opening: _Part, words: dict[str, Any], rng: random.Random
+        self, theme: Mapping[str, Any], opening: _Part, words: dict[str, Any], rng: random.Random
     ) -> tuple[str, list[str], int]:
         """The sentence of an opening, the lines of its steps, and its result."""
-        drawn = {letter: self._number(rng) for letter in "tpqkl"}
-        if any(step.operator == "*" for step in opening.steps):  # factors have at most three digits
-            drawn = {letter: self._number(rng, 3) for letter in "tpqkl"}
-        if opening.steps and opening.steps[0].operator == "-":
-            drawn["p"], drawn["q"] = drawn["p"] + drawn["q"] + 1, drawn["q"]
-        known, lines = dict(drawn), []
-        for step in opening.steps:
-            line, result = _worked(theme, step, known[step.first], known[step.second], words | drawn)
+        sentence, steps = opening
+        known = {letter: self._number(rng) for letter in "tpqkl"}
+        if any(operator == "*" for _, operator, _, _ in steps):  # factors have at most three digits
+            known = {letter: self._number(rng, 3) for letter in "tpqkl"}
+        if steps and steps[0][1] == "-":
+            known["p"] += known["q"] + 1
+        told, lines = sentence.format(**known, **words), []
+        for first, operator, second, text in steps:
+            line, result = _worked(theme, operator, (known[first], known[second]), text, words)
             lines.append(line)
             known["u"], known["t"] = known["t"], result
-        return opening.sentence.format(**drawn, **words), lines, known["t"]
+        return told, lines, known["t"]
 
     def _number(self, rng: random.Random, digits: int | None = None) -> int:
         """A number of at least 2 with a drawn length."""
         length = rng.randint(1, min(self.max_digits, digits or self.max_digits))
         return max(rng.randrange(10 ** (length - 1), 10**length), 2)
 
-    def _move(self, moves: list[_Part], total: int, rng: random.Random) -> tuple[_Part, int]:
+    def _move(self, moves: Sequence[_Part], total: int, rng: random.Random) -> tuple[_Part, int]:
         """A move that is possible with this total, and its number; the number is 0 if there is none."""
         for move in rng.sample(moves, len(moves)):
-            operator = move.steps[0].operator
+            operator = move[1][0][1]
             n = self._number(rng, 3 if operator in "*/" else None)
             if operator == "-":
                 n = min(n, total - 1)
@@ -218,10 +124,84 @@ class WorkedSolutions:
         return moves[0], 0
 
 
-def _worked(theme: _Theme, step: _Step, a: int, b: int, words: dict[str, Any]) -> tuple[str, int]:
+def _worked(
+    theme: Mapping[str, Any], operator: str, operands: tuple[int, int], line: str, words: Mapping[str, Any]
+) -> tuple[str, int]:
     """A line of a solution, and its result."""
-    result = evaluate_exactly(step.operator, str(a), str(b))
-    assert isinstance(result, str), (step, a, b)
-    mark = f"<<{a}{step.operator}{b}={result}>>"
-    written = theme.form.format(a=a, o=step.operator, b=b, m=mark, r=result)
-    return step.line.format(x=written, **words), int(result)
+    a, b = operands
+    result = evaluate_exactly(operator, str(a), str(b))
+    assert isinstance(result, str), (line, operands)
+    mark = f"<<{a}{operator}{b}={result}>>"
+    shown = theme["form"][0].format(a=a, o=operator, b=b, m=mark, r=result)
+    return line.format(x=shown, **words), int(result)
+
+
+class WorkedCalculations:
+    """An endless, seeded stream of rows with several single calculations; each iteration begins anew."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        rng = random.Random(f"calculations {self.seed}")
+        while True:
+            drawn = [_calculation_line(rng) for _ in range(rng.randint(2, _MOST_CALCULATIONS))]
+            asked = rng.choice(pools("worked")["asked"]).format(all=", ".join(text for text, _, _ in drawn))
+            answer = [*(line for _, line, _ in drawn), f"#### {drawn[-1][2]}"]
+            yield {"question": asked, "answer": "\n".join(answer)}
+
+    def take(self, n: int) -> list[dict[str, str]]:
+        """The first `n` rows."""
+        return list(itertools.islice(self, n))
+
+
+def _calculation_line(rng: random.Random) -> tuple[str, str, str]:
+    """A calculation, its line, and its result."""
+    money = rng.random() < 0.3
+    numbers, operators, value = _calculation(rng)
+    gap, sign = " " if rng.random() < 0.5 else "", "$" if money else ""
+    text = f"{sign}{numbers[0]}"
+    for operator, number in zip(operators, numbers[1:], strict=True):
+        # Money is neither multiplied nor divided by money.
+        text += f"{gap}{operator}{gap}{sign if operator in '+-' else ''}{number}"
+    plain, result = text.replace(" ", "").replace("$", ""), written(value)
+    line = rng.choice(pools("worked")["money" if money else "lines"])
+    shown = f"{text}{gap}={gap}{sign}<<{plain}={result}>>{result}"
+    filled = line.format(x=shown, thing=rng.choice(words_of("objects")), name=rng.choice(words_of("people")))
+    return text, filled, result
+
+
+def _calculation(rng: random.Random) -> tuple[list[str], list[str], Fraction]:
+    """Numbers and operators, and a value with at most `_PLACES` decimals."""
+    while True:
+        kind = rng.choice(("zero", "negative", "negative", "decimal", "decimal", "three", "any"))
+        first, second, third = (_number(rng, kind == "decimal") for _ in range(3))
+        if kind == "zero":
+            pair = rng.choice(((first, "-", first), ("0", "*", first), (first, "*", "0"), ("0", "/", first)))
+        elif kind == "negative":
+            low, high = sorted((first, second), key=Fraction)
+            pair = (low, "-", high)
+        else:
+            pair = (first, rng.choice("+-*/"), second)
+        numbers, operators = [pair[0], pair[2]], [pair[1]]
+        if kind == "three":
+            operators.append(rng.choice("*/" if operators[0] in "*/" else "+-"))
+            numbers.append(third)
+        value, *others = map(Fraction, numbers)
+        if any(operator == "/" and other == 0 for operator, other in zip(operators, others, strict=True)):
+            continue
+        for operator, other in zip(operators, others, strict=True):
+            value = _OPERATIONS[operator](value, other)
+        if (value * 10**_PLACES).denominator == 1:
+            return numbers, operators, value
+
+
+def _number(rng: random.Random, decimal: bool) -> str:
+    """A number of one to five digits, many of them round, some with one or two decimals."""
+    size = rng.choice((1, 1, 2, 2, 3, 4, 5))
+    number = rng.randrange(1, 10**size)
+    if size > 1 and rng.random() < 0.4:
+        number = max(number // 10, 1) * 10
+    if decimal and rng.random() < 0.7:
+        return written(Fraction(rng.randrange(1, 10 ** (size + 1)), rng.choice((10, 100))))
+    return str(number)

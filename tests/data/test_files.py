@@ -62,6 +62,29 @@ def test_a_malformed_csv_file_is_named_with_its_line(tmp_path, text, message):
         read_items(path)
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"prompt": "a", "target": ', "line 2: not valid JSON: .*Write one object per line"),
+        (b'{"prompt": "\xff", "target": "b"}', "line 2: not valid JSON: "),
+        (b"", "line 2: the line is empty"),
+        (b"  ", "line 2: the line is empty"),
+        (b'["a", "b"]', 'line 2: expected an object with "prompt" and "target", got'),
+        (b'{"prompt": "a"}', r'line 2: the field "target" is missing; there are \[\'prompt\'\]'),
+        (b'{"target": "a"}', 'line 2: the field "prompt" is missing'),
+        (b'{"prompt": "a", "target": 2.5}', 'line 2: "target" must be a string, got 2.5. Put it in quotation marks'),
+        (b'{"prompt": ["a"], "target": "2"}', 'line 2: "prompt" must be a string'),
+        (b'{"prompt": "a", "target": "2", "group": null}', 'line 2: "group" must be a string, got None'),
+        (b'{"prompt": " ", "target": "2"}', 'line 2: "prompt" is empty'),
+    ],
+)
+def test_a_malformed_json_line_is_named_with_its_file(tmp_path, line, message):
+    good = b'{"prompt": "a", "target": "b"}'
+    (tmp_path / "data.jsonl").write_bytes(b"\n".join([good, line, good]))
+    with pytest.raises(ValueError, match=f"data.jsonl`, {message}"):
+        read_items(tmp_path / "data.jsonl")
+
+
 def test_a_broken_gzip_file_and_another_encoding_are_named(tmp_path):
     whole = gzip.compress(b'{"prompt": "a", "target": "b"}\n')
     for content in (whole[:-5], b"no gzip", whole[:12] + b"\xff" * 8 + whole[20:]):

@@ -13,10 +13,10 @@ from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import ValueLimits, expression_in, work_out
 from peft_igc.data.mixture import TOKENS_MIXTURE
-from peft_igc.data.wording.grammar import Part, expand, part_of
-from peft_igc.data.wording.look_alikes import LOOK_ALIKES, fill
-from peft_igc.data.wording.symbol_expressions import BARE, KINDS, draw
-from peft_igc.data.wording.wording import HELD_OUT, TRAINING
+from peft_igc.data.wording.drawing import BARE
+from peft_igc.data.wording.phrases import expand, pools
+from peft_igc.data.wording.symbol_expressions import KINDS, draw
+from peft_igc.data.wording.wording import TRAINING
 from peft_igc.text import CONTROL, Limits, Reason, Refusal, Value, Vocabulary, read
 
 
@@ -122,17 +122,6 @@ def test_unsupported_texts_that_rules_read_have_their_value():
     assert differ < 0.2 * len(by_rule)
 
 
-def test_held_out_frames_are_not_trained_with_an_expression():
-    text = "5 + 3"
-    rng = random.Random(0)
-    trained = {TRAINING.expression(text, rng).text for _ in range(3000)}
-    held_out = {HELD_OUT.expression(text, rng).text for _ in range(300)}
-    assert len(trained) > 60
-    assert len(held_out) > 8
-    assert not trained & held_out
-    assert all(part_of(one.replace(text, "{a} + {b}")) != Part.TRAINED for one in held_out)
-
-
 def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
     mixture = Mixture(**NOTHING, look_alikes=1.0)
     made = ArithmeticRows(0, num_digits=40, max_operands=8, mixture=mixture, wording=TRAINING).take(600)
@@ -142,7 +131,7 @@ def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
     def words(line):
         return re.sub(r"\{\w+\}|[0-9]+", "0", line).lower().strip(" .?!")
 
-    ours = {words(text) for lines in LOOK_ALIKES.values() for line in lines for text in expand(line)}
+    ours = {words(text) for lines in pools("look_alikes").values() for line in lines for text in expand(line)}
     theirs = {
         words(line) for texts in (benchmark.TEXTS, benchmark.HELD_OUT) for lines in texts.values() for line in lines
     }
@@ -151,15 +140,6 @@ def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
     # The rules refuse most of them; the network has to learn the others.
     read = [expression_in(f"{CONTROL}{asked(row)}{CONTROL}{CONTROL}", LIMITS) for row in made]
     assert sum(one is not None for one in read) < 0.05 * len(made)
-
-
-def test_fields_of_look_alikes_are_filled_with_fitting_numbers():
-    rng = random.Random(0)
-    for _ in range(50):
-        year, month, day = re.fullmatch(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})", fill("{y}-{mo}-{da}", rng)).groups()
-        assert 1900 <= int(year) <= 2099
-        assert 1 <= int(month) <= 12
-        assert 1 <= int(day) <= 28
 
 
 def test_calculations_of_test_items_are_not_trained():

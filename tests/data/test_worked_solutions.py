@@ -1,73 +1,51 @@
-"""Promises of `worked_solutions`: stories and worked solutions are right, seeded, and follow from the question."""
+"""Promises of `worked_solutions`: stories and solutions are right, seeded, and follow from the question."""
 
 import itertools
 import re
+from fractions import Fraction
 
 import pytest
 
-from peft_igc.data.worked_solutions import CUES, MOST_STEPS, WorkedSolutions
+from peft_igc.data.worked_solutions import CUES, MOST_STEPS, WorkedCalculations, WorkedSolutions
 
 
 MARK = re.compile(r"<<(\d+)([-+*/])(\d+)=(\d+)>>(\d+)")
+CALCULATION = re.compile(r"= ?(\$?)<<(.+?)=(.+?)>>(-?\d+(?:\.\d+)?)")
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return WorkedSolutions(seed=3).take(1200)
+    return WorkedSolutions(seed=3).take(600)
 
 
-def test_every_annotation_is_true_and_its_result_stands_behind_it(rows):
+def test_every_annotation_is_true_after_its_calculation_of_numbers_known_before(rows):
     for row in rows:
-        marks = MARK.findall(row["answer"])
+        marks, known = MARK.findall(row["answer"]), set(re.findall(r"\d+", row["question"]))
         assert len(marks) == row["answer"].count("<<") == row["steps"]
-        for a, operator, b, result, written in marks:
-            a, b, result = int(a), int(b), int(result)
-            expected = {"+": a + b, "-": a - b, "*": a * b, "/": a // b}[operator]
-            assert result == expected
-            assert operator != "/" or a % b == 0
-            assert result == int(written) > 0
-
-
-def test_every_number_of_a_calculation_was_said_or_calculated_before(rows):
-    for row in rows:
-        known = set(re.findall(r"\d+", row["question"]))
-        for a, _, b, result, _ in MARK.findall(row["answer"]):
+        assert row["answer"].splitlines()[-1] == f"#### {marks[-1][3]}"
+        for line, (a, operator, b, result, written) in zip(row["answer"].splitlines(), marks, strict=False):
+            assert operator != "/" or int(a) % int(b) == 0
+            exact = {"+": int(a) + int(b), "-": int(a) - int(b), "*": int(a) * int(b), "/": int(a) // int(b)}[operator]
+            assert int(result) == int(written) == exact > 0
             assert {a, b} <= known
             known.add(result)
+            assert re.sub(r"[ $]", "", line.partition("<<")[0]).endswith(f"{a}{operator}{b}=")
 
 
-def test_the_last_line_is_the_last_result(rows):
-    for row in rows:
-        assert row["answer"].splitlines()[-1] == f"#### {MARK.findall(row['answer'])[-1][3]}"
-
-
-def test_calculations_stand_directly_before_their_marks(rows):
-    for row in rows:
-        for before, mark in zip(row["answer"].split("<<"), row["answer"].split("<<")[1:], strict=False):
-            expression = mark.split("=")[0]
-            assert re.sub(r"[ $]", "", before.splitlines()[-1]).endswith(f"{expression}=")
-
-
-def test_there_are_as_many_of_each_number_of_steps_and_all_operations(rows):
-    assert {row["steps"] for row in rows} == set(range(1, MOST_STEPS + 1))
-    assert all(sum(row["steps"] == count for row in rows) == 200 for count in range(1, MOST_STEPS + 1))
+def test_there_are_as_many_of_each_number_of_steps_all_operations_and_no_move_twice(rows):
+    assert all(sum(row["steps"] == count for row in rows) == 100 for count in range(1, MOST_STEPS + 1))
     used = [operator for row in rows for _, operator, *_ in MARK.findall(row["answer"])]
     assert all(used.count(symbol) > len(used) / 10 for symbol in "+-*/")
-
-
-def test_a_line_names_its_move_so_no_move_comes_twice(rows):
-    for row in rows:
+    for row in rows:  # a line names its move
         lines = [re.sub(r"\d+|\$|[-+*/=<>]", "", line) for line in row["answer"].splitlines()]
         assert len(set(lines)) == len(lines), row
 
 
-def test_equal_seeds_give_equal_rows_and_others_do_not():
+def test_rows_depend_on_the_seed_only_and_excluded_questions_are_left_out():
     assert WorkedSolutions(1).take(20) == list(itertools.islice(WorkedSolutions(1), 20))
+    assert WorkedCalculations(1).take(5) == WorkedCalculations(1).take(5) != WorkedCalculations(2).take(5)
     first, second = ({row["question"] for row in WorkedSolutions(seed).take(20)} for seed in (1, 2))
     assert not first & second
-
-
-def test_every_question_asks_for_steps_and_excluded_ones_are_left_out():
     some = WorkedSolutions(5, max_digits=1).take(300)
     assert all(row["question"].endswith(CUES) for row in some)
     excluded = frozenset(row["question"] for row in some)
@@ -82,3 +60,22 @@ def test_numbers_are_no_longer_than_asked():
             assert all(len(number) <= 2 for s in sentences for number in re.findall(r"\d+", s))
     with pytest.raises(ValueError, match="`max_digits=0` is not at least 1"):
         WorkedSolutions(max_digits=0)
+
+
+def test_single_calculations_have_their_value_in_the_order_of_the_question_and_are_unusual():
+    results = []
+    for row in WorkedCalculations(seed=3).take(300):
+        (*lines, last), place = row["answer"].splitlines(), -1
+        for line in lines:
+            ((sign, calculation, result, written),) = CALCULATION.findall(line)
+            place = re.sub(r"[ $]", "", row["question"]).index(calculation, place + 1)
+            numbers = re.sub(r"\d+(\.\d+)?", lambda found: f"Fraction('{found[0]}')", calculation)
+            assert eval(numbers) == Fraction(result), line  # noqa: S307 - generated above
+            assert written == result
+            assert not re.search(r"\.\d*0$|\.$|^0\d", result)  # canonical
+            assert ("$" in line[: line.index("=")]) == bool(sign)
+            results.append(Fraction(result))
+        assert last == f"#### {written}"
+    unusual = [value for value in results if value <= 0 or value.denominator > 1]
+    assert 0.4 < len(unusual) / len(results) < 0.8
+    assert min(sum(v == 0 for v in results), sum(v < 0 for v in results)) > len(results) / 8

@@ -1,10 +1,9 @@
 """Expressions in symbols for training rows: two to eight numbers, brackets, powers, decimals, per cent, money.
 
 `draw` makes one of a kind, in one of many spellings (gaps, glyphs, brackets, separators), together with the same
-expression in plain symbols for `igc_expression`. `BARE` has the forms of a whole message without words; frames with
-words are those of `requests`. Values are not looked at here: who wants an integer draws again (`arithmetic`). Kinds
-whose values would seldom be integers are built so that they often are. No templates, so nothing is held out but the
-frames. Try it: `pytest tests/data/test_symbol_rows.py`.
+expression in plain symbols for `igc_expression`. Values are not looked at here: who wants an integer draws again
+(`arithmetic`). Kinds whose values would seldom be integers are built so that they often are. There are no templates,
+so nothing is held out but the frames. Try it: `pytest tests/data/test_symbol_rows.py`.
 """
 
 import random
@@ -12,11 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 
-__all__ = ["BARE", "KINDS", "Drawn", "draw"]
+__all__ = ["KINDS", "Drawn", "draw"]
 
 MOST_NUMBERS = 8
-# Whole messages; one in three has no sign of what is asked but the expression.
-BARE = ("{x}", "{x}", "{x}=", "{x}=", "{x} =", "{x}?", "{x} = ?", "{x}=?")
 
 _TIMES, _DIVIDE, _MINUS = ("*", "*", "*", "×", "·"), ("/", "/", "÷"), ("-", "-", "-", "\u2212")
 _BRACKETS = (("(", ")"),) * 6 + (("[", "]"), ("{", "}"))

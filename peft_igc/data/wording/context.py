@@ -1,21 +1,20 @@
-"""Texts drawn from `context_texts`, and sentences without sense: greetings, list numbers, sentences, system prompts.
+"""Texts around a request: greetings, list numbers, sentences with sense or without, and system prompts.
 
 Sentences without sense are made of common words, words of operations and at most two numbers, with any punctuation.
-Everything added to a request is a sentence of its own. In: a request and the parts (`grammar`) whose templates may be
-used. Out: the text with its context, or a system prompt. It draws no requests (`draw_templates`).
-Try it: `pytest tests/data/test_wording.py -k around`.
+Everything added to a request is a sentence of its own. In: a request and the parts (`phrases`) whose templates may be
+used. Out: the text with its context, or a system prompt. Try it: `pytest tests/data/test_wording.py`.
 """
 
 import random
 import re
 
-from . import context_texts
-from .grammar import Draft, Parts, drawn, line_of
-from .words import CITIES, COMMON, MONTHS, OBJECTS, OPERATING, PEOPLE
+from .filling import fill_context
+from .phrases import Draft, Parts, drawn, line_of, pools, words
 
 
 __all__ = ["OPEN", "sentence", "surround", "system"]
 
+_POOLS = pools("context")
 _OFTEN = 0.35  # probability of each kind of text around a request
 _TWICE = 0.25  # probability of a second sentence
 _NONSENSE = 0.3  # fraction of the sentences that make no sense
@@ -40,20 +39,20 @@ def surround(text: str, parts: Parts, rng: random.Random) -> str:
     if after and not OPEN.search(text):
         pieces.append(_gap(text, rng) + _some(parts, rng, closing=True))
     if item and "\n" not in "".join(pieces):
-        pieces.insert(0, _one_of(context_texts.LISTS, parts, rng))
+        pieces.insert(0, _one_of("lists", parts, rng))
     if before:
         sentences = _some(parts, rng)
         pieces.insert(0, sentences + _gap(sentences, rng))
     if greeting:
-        pieces.insert(0, _one_of(context_texts.GREETINGS, parts, rng))
+        pieces.insert(0, _one_of("greetings", parts, rng))
     return "".join(pieces)
 
 
 def sentence(parts: Parts, rng: random.Random) -> str:
     """A sentence, with sense or without; it may end in any punctuation mark or in a new line."""
     if rng.random() < _NONSENSE:
-        return _fill(drawn(lambda: _nonsense(rng), parts).template, rng)
-    text = _one_of(context_texts.SENTENCES, parts, rng)
+        return fill_context(drawn(lambda: _nonsense(rng), parts).template, rng)
+    text = _one_of("sentences", parts, rng)
     if text.endswith(".") and rng.random() < 0.2:
         text = text[:-1] + rng.choice(_MARKS)
     return text
@@ -61,26 +60,12 @@ def sentence(parts: Parts, rng: random.Random) -> str:
 
 def system(parts: Parts, rng: random.Random) -> str:
     """A system prompt."""
-    return _one_of(context_texts.SYSTEMS, parts, rng)
+    return _one_of("systems", parts, rng)
 
 
-def _fill(template: str, rng: random.Random) -> str:
-    """Fills the fields of a template of `context_texts`."""
-    day, month, year = rng.randint(1, 28), rng.randrange(12), rng.randint(1900, 2099)
-    named = MONTHS[month][:3] if rng.random() < 0.5 else MONTHS[month]
-    long = rng.randint(1, 10 ** rng.randint(1, 6))
-    return template.format(
-        n=rng.randint(1, 10 ** rng.randint(1, 3)), m=f"{long:,}" if rng.random() < 0.3 else long,
-        k=rng.randint(2, 30), j=rng.randint(2, 12), jj=f"{rng.randrange(100):02}", mm=f"{month + 1:02}",
-        dd=f"{day:02}", month=MONTHS[month], year=year, date=f"{day} {named} {year}",
-        clock=f"{rng.randrange(24)}:{rng.randrange(60):02}", name=rng.choice(PEOPLE),
-        city=rng.choice(CITIES), thing=rng.choice(OBJECTS),
-    )  # fmt: skip
-
-
-def _one_of(pool: tuple[str, ...], parts: Parts, rng: random.Random) -> str:
+def _one_of(pool: str, parts: Parts, rng: random.Random) -> str:
     """A text of one pool."""
-    return _fill(drawn(lambda: line_of(pool, rng), parts).template, rng)
+    return fill_context(drawn(lambda: line_of(_POOLS[pool], rng), parts).template, rng)
 
 
 def _some(parts: Parts, rng: random.Random, closing: bool = False) -> str:
@@ -88,7 +73,7 @@ def _some(parts: Parts, rng: random.Random, closing: bool = False) -> str:
     sentences = []
     for _ in range(1 + (rng.random() < _TWICE)):
         if closing and rng.random() < 0.4:
-            sentences.append(_one_of(context_texts.CLOSINGS, parts, rng))
+            sentences.append(_one_of("closings", parts, rng))
         else:
             sentences.append(sentence(parts, rng))
     gap = _gap(sentences[0], rng) if len(sentences) > 1 else ""
@@ -104,12 +89,12 @@ def _gap(text: str, rng: random.Random) -> str:
 
 def _nonsense(rng: random.Random) -> Draft:
     """Three to nine words without sense; two numbers never have only an operation between them."""
-    words = [rng.choice(OPERATING if rng.random() < 0.3 else COMMON) for _ in range(rng.randint(3, 9))]
+    said = [rng.choice(words("operating" if rng.random() < 0.3 else "common")) for _ in range(rng.randint(3, 9))]
     for _ in range(rng.choice((0, 1, 1, 2))):
-        free = [at for at in range(len(words) + 1) if not any("{" in word for word in words[max(at - 3, 0) : at + 3])]
+        free = [at for at in range(len(said) + 1) if not any("{" in word for word in said[max(at - 3, 0) : at + 3])]
         if free:
-            words.insert(rng.choice(free), rng.choice(("{n}", "{k}", "{m}")))
-    if len(words) > 5 and rng.random() < 0.3:
-        words[len(words) // 2] += ","
-    text = " ".join(words)
+            said.insert(rng.choice(free), rng.choice(("{n}", "{k}", "{m}")))
+    if len(said) > 5 and rng.random() < 0.3:
+        said[len(said) // 2] += ","
+    text = " ".join(said)
     return Draft((text[0].upper() + text[1:] if rng.random() < 0.7 else text) + rng.choice(_MARKS))

@@ -1,45 +1,70 @@
-"""Drafts of texts: requests, arithmetic that is not supported, and texts without arithmetic.
+"""Random drafts from the text files: requests, unsupported arithmetic, texts that ask for nothing.
 
-Each function draws a `grammar.Draft`, a template whose fields are still open. It neither decides which drafts are used
-nor fills them: see `wording`. Try it: `pytest tests/data/test_wording.py -k phrasing`.
+Each function draws a `phrases.Draft`, a template whose fields are still open. Which drafts are used is decided in
+`phrases.drawn`, and how their fields are filled in `filling`. Try it: `pytest tests/data/test_wording.py`.
 """
 
 import functools
 import itertools
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from . import everyday, plain_texts, requests
-from .grammar import Draft, Part, choose, expand, line_of, part_of
-from .look_alikes import LOOK_ALIKES
-from .stories import CROSSED, STORIES, TRICKS
-from .symbol_expressions import BARE
-from .unsupported import (
-    ENTRIES,
-    FURTHER,
-    OTHER,
-    REQUESTS_OF_LISTS,
-    SEPARATORS,
-    TAILS,
-    THREE,
-    TOUCHED,
-    UNSUPPORTED,
-)
-from .words import OBJECTS
+from .phrases import UNABLE, Draft, choose, line_of, pools, words
 
 
-__all__ = ["all_phrasings", "everyday_request", "frame", "look_alike", "silent", "supported", "unsupported"]
+__all__ = [
+    "KINDS",
+    "OTHER",
+    "SILENT_KINDS",
+    "STORIES",
+    "THREE",
+    "frame",
+    "look_alike",
+    "silent",
+    "supported",
+    "unsupported",
+]
 
-Texts = tuple[str, ...]
+Texts = Sequence[str]
+
+THREE, OTHER = "three operands", "other operations"
+KINDS = (THREE, "decimals", "brackets", "exponents", "percent")  # that must never be answered; `OTHER` is the rest
+SILENT_KINDS = ("copying", "counting", "dates", "questions", "talk", "prose", "stories")
+# Whole messages in symbols; one in three has no sign of what is asked but the expression.
+BARE = ("{x}", "{x}", "{x}=", "{x}=", "{x} =", "{x}?", "{x} = ?", "{x}=?")
+
+
+class Story(NamedTuple):
+    """One family of word problems, as `stories.txt` has it."""
+
+    setup: str
+    question: str
+    third: str
+    other: str
+
+
+_REQUESTS, _EVERYDAY, _SILENT, _UNSUPPORTED = map(pools, ("requests", "everyday", "silent", "unsupported"))
+STORIES: dict[str, list[Story]] = {
+    operator: [Story(*lines[at : at + 4]) for at in range(0, len(lines), 4)]
+    for operator, lines in pools("stories")["stories"].items()
+}
+# By the operation of a setup, those of questions that it leaves open, or answers with a number that it has. Sums and
+# differences may ask about the setups of each other, and `How many is that in all?` about products, too.
+CROSSED = {"+": "/", "-": "/", "*": "-/", "/": "*+-"}
 
 _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0.2}
-_FRAMES = {form: tuple(f for key, fs in requests.FRAMES.items() if form in key.split() for f in fs) for form in _FORMS}
-_EVERYDAY = {
-    form: fs + tuple(f for key, more in everyday.FRAMES.items() if form in key.split() for f in more)
-    for form, fs in _FRAMES.items()
-}
-_MENTIONS = [(forms, frame) for forms, frames in plain_texts.MENTIONS.items() for frame in frames]
+
+
+def _frames(*files: Mapping[str, Any]) -> dict[str, Texts]:
+    """Frames by the form of the expressions that fit them."""
+    pairs = [pair for file in files for pair in file["frames"].items()]
+    return {form: [frame for forms, lines in pairs if form in forms.split() for frame in lines] for form in _FORMS}
+
+
+_FRAMES, _MORE_FRAMES = _frames(_REQUESTS), _frames(_REQUESTS, _EVERYDAY)
+_MENTIONS = [(forms, frame) for forms, frames in _SILENT["mentions"].items() for frame in frames]
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
 # Questions that a hasty person may mean for another story, too: `20 players form groups of 4. How many is that?`
 _VAGUE = re.compile(
@@ -49,33 +74,31 @@ _VAGUE = re.compile(
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
 
 
-def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
+def supported(operator: str, countable: bool, rng: random.Random, everyday: bool = False) -> Draft:
     """A request for one of the four operations.
 
     Args:
         operator: Its symbol.
         countable: Whether the operands may be counts, as in stories.
         rng: The row's generator.
+        everyday: Whether it is in everyday words; its operands are counts.
     """
+    if everyday:
+        return _framed(_EVERYDAY["expressions"][operator], rng, _MORE_FRAMES)
     kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
     if kind == "story" and countable:
         return _told("question", rng, operator)
     if kind == "frame":
-        return _framed(requests.EXPRESSIONS[operator], rng)
-    return line_of(requests.REQUESTS[operator] + requests.COUNTED[operator] * countable, rng)
-
-
-def everyday_request(operator: str, rng: random.Random) -> Draft:
-    """A request in everyday words for one of the four operations; the operands are counts."""
-    return _framed(everyday.EXPRESSIONS[operator], rng, _EVERYDAY)
+        return _framed(_REQUESTS["expressions"][operator], rng)
+    return line_of(_REQUESTS["requests"][operator] + (_REQUESTS["counted"][operator] if countable else []), rng)
 
 
 def unsupported(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
-    """Arithmetic that the calculator does not support; `kind` is a key of `unsupported.UNSUPPORTED`.
+    """Arithmetic that the calculator does not support; `kind` is one of `KINDS` or `OTHER`.
 
-    With `everyday` its frames are also those of `everyday`, so that no frame tells what is supported.
+    With `everyday` its frames are also those of everyday requests, so that no frame tells what is supported.
     """
-    draw, frames = rng.random(), _EVERYDAY if everyday else _FRAMES
+    draw, frames = rng.random(), _MORE_FRAMES if everyday else _FRAMES
     if kind == THREE and rng.random() < 0.6:
         return _listed(rng) if draw < 0.4 else _further(rng)
     if kind == THREE and draw < 0.2:
@@ -84,76 +107,54 @@ def unsupported(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
         return _framed(_chains()[kind], rng, frames)
     if kind != OTHER and draw < 0.7:
         return _touched(kind, rng, frames)
-    return _framed(UNSUPPORTED[kind], rng, frames)
+    return _framed(_UNSUPPORTED["expressions"][kind], rng, frames)
 
 
 def frame(rng: random.Random) -> Draft:
     """A frame, or a bare form, for an expression in symbols, at `{x}`."""
-    if rng.random() < 0.45:
-        return Draft(rng.choice(BARE))
-    line = rng.choice(_FRAMES["symbols"])
-    return Draft(choose(line, rng), (line,))
+    return Draft(rng.choice(BARE)) if rng.random() < 0.45 else line_of(_FRAMES["symbols"], rng)
 
 
 def look_alike(rng: random.Random) -> Draft:
     """A text with signs between numbers that asks for nothing; `kind` says what it looks like."""
-    kind = rng.choice(tuple(LOOK_ALIKES))
-    return line_of(LOOK_ALIKES[kind], rng)._replace(kind=kind)
+    kind = rng.choice(tuple(pools("look_alikes")))
+    return line_of(pools("look_alikes")[kind], rng)._replace(kind=kind)
 
 
 def silent(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
-    """A text that asks for no calculation, with its completion; `kind` is one of `plain_texts.KINDS` or "mentions".
+    """A text that asks for no calculation, with its completion; `kind` is one of `SILENT_KINDS` or "mentions".
 
-    With `everyday` most stories look as if they asked for a calculation: `stories.CROSSED`, `stories.TRICKS`.
+    With `everyday` most stories look as if they asked for a calculation.
     """
     if kind == "mentions":
-        return _mentioned(rng)
+        forms, quoting = rng.choice(_MENTIONS)
+        pool = rng.choice((_REQUESTS, _EVERYDAY))["expressions"][rng.choice(tuple(STORIES))]
+        return _put(quoting, rng.choice(pool[rng.choice(forms.split())]), rng)
     if kind == "stories":
         draw = rng.random() if everyday else 1.0
-        return _crossed(rng) if draw < 0.3 else line_of(TRICKS, rng) if draw < 0.65 else _told("other", rng)
+        if draw < 0.65:
+            return _crossed(rng) if draw < 0.3 else line_of(pools("stories")["tricks"], rng)
+        return _told("other", rng)
     if kind == "copying" and rng.random() < 0.75:
-        instruction = rng.choice(plain_texts.COPY)
-        copied = _quoted(rng) if rng.random() < 0.35 else line_of(plain_texts.CONTENT, rng)
+        instruction = rng.choice(_SILENT["copy"])
+        copied = _quoted(rng) if rng.random() < 0.35 else line_of(_SILENT["content"], rng)
         template = choose(instruction, rng).replace("{x}", copied.template)
         return Draft(template, (instruction, *copied.families), copied.template)
     if kind == "questions" and rng.random() < 0.6:
-        operator = rng.choice(tuple(requests.EXPRESSIONS))
+        operator = rng.choice(tuple(STORIES))
         form = rng.choice(("symbols", "words", "nouns"))
-        return _put(rng.choice(plain_texts.ABOUT), rng.choice(requests.EXPRESSIONS[operator][form]), rng)
-    pool = plain_texts.PLAIN[kind]
+        return _put(rng.choice(_SILENT["about"]), rng.choice(_REQUESTS["expressions"][operator][form]), rng)
+    pool = _SILENT["texts"][kind]
     completion = rng.choices(tuple(pool), [len(lines) for lines in pool.values()])[0]
-    return line_of(pool[completion], rng)._replace(completion=completion)
-
-
-def _mentioned(rng: random.Random) -> Draft:
-    """A text that names a calculation and asks for something else."""
-    forms, frame = rng.choice(_MENTIONS)
-    expressions = rng.choice((requests.EXPRESSIONS, everyday.EXPRESSIONS))[rng.choice(tuple(requests.EXPRESSIONS))]
-    return _put(frame, rng.choice(expressions[rng.choice(forms.split())]), rng)
+    return line_of(pool[completion], rng)._replace(completion=UNABLE if completion == "unable" else completion)
 
 
 def _quoted(rng: random.Random) -> Draft:
     """A request that is to be copied, not answered."""
-    operator = rng.choice(tuple(requests.REQUESTS))
+    operator = rng.choice(tuple(STORIES))
     if rng.random() < 0.3:
-        return line_of(requests.REQUESTS[operator], rng)
-    return _framed(requests.EXPRESSIONS[operator], rng)
-
-
-@functools.cache
-def all_phrasings(operator: str) -> Mapping[str, Part]:
-    """The part of each template that asks for one operation, but for those in everyday words."""
-    made: list[tuple[str, ...]] = [(requests.BIGBENCH[operator],)]
-    for form, expressions in requests.EXPRESSIONS[operator].items():
-        for frame, expression in itertools.product(_FRAMES[form], expressions):
-            pairs = itertools.product(expand(frame), expand(expression))
-            made += [(_inserted(*pair), frame, expression) for pair in pairs]
-    for line in requests.REQUESTS[operator] + requests.COUNTED[operator]:
-        made += [(text, line) for text in expand(line)]
-    for story in STORIES[operator]:
-        pairs = itertools.product(expand(story.setup), expand(story.question))
-        made += [(" ".join(pair), story.setup) for pair in pairs]
-    return {template: part_of(template, *families) for template, *families in made}
+        return line_of(_REQUESTS["requests"][operator], rng)
+    return _framed(_REQUESTS["expressions"][operator], rng)
 
 
 def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
@@ -183,18 +184,17 @@ def _framed(expressions: Mapping[str, Texts], rng: random.Random, frames: Mappin
 def _touched(kind: str, rng: random.Random, frames: Mapping[str, Texts]) -> Draft:
     """A supported request with one or both operands replaced by something else, or with a third operand."""
     operator = rng.choice(tuple(STORIES))
+    expressions = _REQUESTS["expressions"][operator]
     if kind == THREE and rng.random() < 0.5:
-        verbs = requests.EXPRESSIONS[operator]["verbs"]
-        frame, expression, tail = rng.choice(frames["verbs"]), rng.choice(verbs), rng.choice(TAILS)
-        return _put(frame, expression, rng, tail)
+        return _put(rng.choice(frames["verbs"]), rng.choice(expressions["verbs"]), rng, _UNSUPPORTED["tails"])
     if kind == "decimals" and rng.random() < 0.25:
         draft = _told("question", rng, operator)
     elif rng.random() < 0.7:
-        draft = _framed(requests.EXPRESSIONS[operator], rng, frames)
+        draft = _framed(expressions, rng, frames)
     else:
-        draft = line_of(requests.REQUESTS[operator], rng)
+        draft = line_of(_REQUESTS["requests"][operator], rng)
     template = draft.template
-    ways = TOUCHED[kind]["symbols" if _SYMBOLS.search(template) else "words"]
+    ways = _UNSUPPORTED["touched"][kind]["symbols" if _SYMBOLS.search(template) else "words"]
     for field in rng.choice((("{a}",), ("{b}",), ("{a}", "{b}"))):
         template = template.replace(field, rng.choice(ways).replace("{n}", field), 1)
     return draft._replace(template=template)
@@ -202,13 +202,13 @@ def _touched(kind: str, rng: random.Random, frames: Mapping[str, Texts]) -> Draf
 
 def _listed(rng: random.Random) -> Draft:
     """Three to five numbers in entries of one form, with a request before or after them."""
-    entry, request = rng.choice(ENTRIES), rng.choice(REQUESTS_OF_LISTS)
-    chosen, separator = choose(entry, rng), rng.choice(SEPARATORS)
+    entry, request = rng.choice(_UNSUPPORTED["entries"]), rng.choice(_UNSUPPORTED["requests of lists"])
+    chosen, separator = choose(entry, rng), rng.choice(_UNSUPPORTED["separators"])
     fields = ("{a}", "{b}", "{c}", "{f}", "{g}")[: rng.choice((3, 3, 3, 4, 5))]
     names = ("{name}", "{other}", "Mia", "Omar", "My aunt")
     entries = [
         chosen.replace("{n}", field).replace("{thing}", thing).replace("{name}", name)
-        for field, thing, name in zip(fields, rng.sample(OBJECTS, len(fields)), names, strict=False)
+        for field, thing, name in zip(fields, rng.sample(words("objects"), len(fields)), names, strict=False)
     ]
     listed, asked = separator.join(entries), choose(request, rng)
     end = "" if listed.endswith(")") else rng.choice(("", "."))
@@ -224,31 +224,29 @@ def _further(rng: random.Random) -> Draft:
     if draw < 0.35:
         draft = _told("question", rng, operator)
     elif draw < 0.7:
-        draft = line_of(requests.REQUESTS[operator], rng)
+        draft = line_of(_REQUESTS["requests"][operator], rng)
     else:
-        draft = _framed(requests.EXPRESSIONS[operator], rng)
+        draft = _framed(_REQUESTS["expressions"][operator], rng)
     before = not draft.template.endswith((".", "?", "!")) or rng.random() < 0.3
-    line = rng.choice(FURTHER["before" if before else "after"])
+    line = rng.choice(_UNSUPPORTED["further"]["before" if before else "after"])
     sentence, gap = choose(line, rng), rng.choice((" ", " ", " ", "\n"))
     parts = (sentence, draft.template) if before else (draft.template, sentence)
     return Draft(gap.join(parts), (line, *draft.families))
 
 
-def _put(frame: str, expression: str, rng: random.Random, tail: str = "") -> Draft:
-    """A template of the frame with one of the expression (and its tail) in it."""
-    return Draft(_inserted(choose(frame, rng), choose(expression + tail, rng)), (frame, expression))
-
-
-def _inserted(frame: str, expression: str) -> str:
-    """The frame with the expression in it, at `{X}` with a capital letter."""
-    return frame.replace("{x}", expression).replace("{X}", expression[:1].upper() + expression[1:])
+def _put(frame: str, expression: str, rng: random.Random, tails: Texts = ("",)) -> Draft:
+    """A template of the frame with one of the expression in it, and a tail after that; `{X}` has a capital letter."""
+    tail = rng.choice(tails) if len(tails) > 1 else tails[0]  # without a draw where there is no choice
+    frame_text, text = choose(frame, rng), choose(expression + tail, rng)
+    template = frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:])
+    return Draft(template, (frame, expression))
 
 
 @functools.cache
 def _chains() -> Mapping[str, Mapping[str, Texts]]:
     """Expressions of three to five operands by kind: without brackets (symbols, words) and with them (symbols)."""
     a, b, c, f, g = ("{a}", "{b}", "{c}", "{f}", "{g}")
-    symbols, words, brackets = [], [], []
+    symbols, spoken, brackets = [], [], []
     for signs in ("+-*/", "+-×÷", "+-x/"):
         for gap in (" ", "") if signs == "+-*/" else (" ",):
             for p, q in itertools.product((f"{gap}{sign}{gap}" for sign in signs), repeat=2):
@@ -256,6 +254,6 @@ def _chains() -> Mapping[str, Mapping[str, Texts]]:
                 brackets += [f"({a}{p}{b}){q}{c}", f"{a}{p}({b}{q}{c})", f"({a}{p}{b}){q}({c}{p}{f})"]
                 brackets += [f"{a}{p}({b}{q}{c}){p}{f}"]
     for p, q in itertools.product(("plus", "minus", "times", "divided by"), repeat=2):
-        words += [f"{a} {p} {b} {q} {c}", f"{a} {p} {b}, {q} {c}", f"{a} {p} {b} and then {q} {c}"]
-        words += [f"{a} {p} {b} {q} {c} {p} {f}", f"{a} {p} {b} {p} {c} {q} {f} {q} {g}"]
-    return {THREE: {"symbols": tuple(symbols), "words": tuple(words)}, "brackets": {"symbols": tuple(brackets)}}
+        spoken += [f"{a} {p} {b} {q} {c}", f"{a} {p} {b}, {q} {c}", f"{a} {p} {b} and then {q} {c}"]
+        spoken += [f"{a} {p} {b} {q} {c} {p} {f}", f"{a} {p} {b} {p} {c} {q} {f} {q} {g}"]
+    return {THREE: {"symbols": symbols, "words": spoken}, "brackets": {"symbols": brackets}}

@@ -1,11 +1,12 @@
-"""Texts with alternatives, and which of them are trained, held out, or of a family that is never trained.
+"""The phrase system: text files with alternatives, and which of their texts are trained, held out, or never trained.
 
-A line such as `"(Add|Sum up) {a} and {b}(.|, please.)"` is a *family*; each choice among its alternatives is a
-*template*; `{a}` is a field that other modules fill. A fixed hash of the complete template decides which part it
-belongs to, so the split is the same on every machine and nobody selects it. The hash ignores capitals, punctuation,
-spaces and the choice of the sign for "times": no held-out template is a trained one with another full stop.
-Plain brackets must not contain alternatives. Try it:
-`python -c "from peft_igc.data.wording.grammar import expand; print(*expand('(Add|Sum up) {a} and {b}.'), sep='\\n')"`.
+A file in `texts` has pools of lines under headings such as `== expressions > + > words ==`; `pools` reads it. A
+line such as `(Add|Sum up) {a} and {b}(.|, please.)` is a *family*; each choice among its alternatives is a *template*;
+`{a}` is a field that is filled later. A fixed hash of the complete template decides which part it belongs to, so the
+split is the same on every machine and nobody selects it. The hash ignores capitals, punctuation, spaces and the choice
+of the sign for "times": no held-out template is a trained one with another full stop. Plain brackets must not contain
+alternatives. Try it:
+`python -c "from peft_igc.data.wording.phrases import expand; print(*expand('(Add|Sum up) {a} and {b}.'), sep='\\n')"`.
 """
 
 import enum
@@ -15,13 +16,15 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
-
-from .requests import BIGBENCH
-from .words import OPERATOR_WORDS
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 __all__ = [
+    "BIGBENCH",
+    "OPERATOR_WORDS",
+    "TEXTS",
+    "UNABLE",
     "Draft",
     "Part",
     "Parts",
@@ -32,8 +35,19 @@ __all__ = [
     "is_new",
     "line_of",
     "part_of",
+    "pools",
+    "words",
 ]
 
+# The completion of every row in which the calculator gives no number.
+UNABLE = "I cannot compute that."
+OPERATOR_WORDS = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}
+# The one form of the BIG-bench arithmetic task, by operator.
+BIGBENCH = {symbol: f"What is {{a}} {word} {{b}}?" for symbol, word in OPERATOR_WORDS.items()}
+
+TEXTS = Path(__file__).parent / "texts"
+_HEADING = re.compile(r"== (.+) ==")
+_ESCAPE, _ESCAPED = re.compile(r"\\(.)"), {"n": "\n", "s": " ", "\\": "\\"}
 _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 _IGNORED = re.compile(r"[\s.?:!,;'\"_]")
@@ -47,13 +61,13 @@ class Draft(NamedTuple):
     Attributes:
         template: The text.
         families: The lines that it was made from.
-        completion: A template of an answer, for a text that asks for no calculation. "": the fixed sentence `UNABLE`.
-        kind: The kind of such a text, one of `plain_texts.KINDS`.
+        completion: A template of an answer, for a text that asks for no calculation.
+        kind: The kind of such a text.
     """
 
     template: str
     families: tuple[str, ...] = ()
-    completion: str = ""
+    completion: str = UNABLE
     kind: str = ""
 
 
@@ -66,6 +80,32 @@ class Part(enum.Enum):
 
 
 Parts = frozenset[Part]
+
+
+@functools.cache
+def pools(file: str) -> dict[str, Any]:
+    """The pools of `texts/file.txt`: lists of lines, in dictionaries by the parts of their headings.
+
+    Comments begin with `# `. A new line is written `\\n`, a space at an end `\\s`, a backslash `\\\\`.
+    """
+    found: dict[str, Any] = {}
+    pool: list[str] = []
+    for line in (TEXTS / f"{file}.txt").read_text(encoding="utf-8").split("\n"):
+        if heading := _HEADING.fullmatch(line):
+            *path, last = heading[1].split(" > ")
+            level = found
+            for name in path:
+                level = level.setdefault(name, {})
+            pool = level.setdefault(last, [])
+        elif line and not line.startswith("# "):
+            pool.append(_ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], line))
+    return found
+
+
+@functools.cache
+def words(name: str) -> list[str]:
+    """One of the lists of `words.txt`."""
+    return ", ".join(line.rstrip(",") for line in pools("words")[name]).split(", ")
 
 
 def _normalized(text: str) -> str:
@@ -84,6 +124,7 @@ def is_held_out(template: str) -> bool:
     return text not in _ALWAYS_TRAINED and _hashed(text) % _HELD_OUT == 0
 
 
+@functools.cache
 def is_new(family: str) -> bool:
     """Whether a family is never trained: one in twenty."""
     text = _normalized(family)

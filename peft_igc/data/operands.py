@@ -1,0 +1,130 @@
+"""Operators and operands of generated rows, by the kind of a row: ordinary, too long, undefined, inexact.
+
+Operand lengths are equal in half of the calculations and drawn independently in the others. Half of the divisions draw
+a dividend and one of its divisors, as BIG-bench does; the other half draw a divisor and a quotient. (The paper
+attributes its weaker division to a training distribution that differs from the benchmark's.) Numbers only: the texts
+are made by `arithmetic`. Try it: `pytest tests/data/test_arithmetic.py`.
+"""
+
+import random
+from dataclasses import dataclass
+
+from ..numbers.calculator import Division
+from .bigbench import random_divisor
+from .mixture import Mixture
+
+
+__all__ = ["Calculation", "Operands"]
+
+Calculation = tuple[str, int, int]  # operator, first operand, second operand
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Draws calculations; arguments as of `ArithmeticRows`.
+
+    Args:
+        max_digits, num_digits, result_digits, operations, division, mixture: The same.
+        excluded: (First operand, operator, second operand) of calculations that are never drawn.
+    """
+
+    max_digits: int
+    num_digits: int
+    result_digits: int
+    operations: tuple[str, ...]
+    division: Division
+    mixture: Mixture
+    excluded: frozenset[tuple[int, str, int]]
+
+    def draw(self, kind: str, rng: random.Random) -> Calculation:
+        """A calculation for a row of this kind that is not excluded."""
+        while True:
+            operator, a, b = self._calculation(kind, rng)
+            if (a, operator, b) not in self.excluded:
+                return operator, a, b
+
+    def short(self, rng: random.Random) -> int:
+        """A number of at most `max_digits` digits."""
+        return _number(rng.randint(1, self.max_digits), rng)
+
+    def overflowing(self) -> list[str]:
+        """Operations in which operands that can be read may give a result of more than R digits."""
+        possible = {"+": self.num_digits >= self.result_digits, "*": 2 * self.num_digits >= self.result_digits + 2}
+        return [symbol for symbol in self.operations if possible.get(symbol)]
+
+    def _calculation(self, kind: str, rng: random.Random) -> Calculation:
+        """Operator and operands for a row of this kind."""
+        if kind == "undefined":
+            return "/", self.short(rng), 0
+        if kind == "inexact":
+            return "/", *self._with_remainder(rng)
+        if kind == "long result":
+            return self._long_result(rng)
+        operator = rng.choice(self.operations)
+        if kind == "long operand":
+            pair = [self.short(rng), self._long(rng)]
+            if rng.random() < 0.25:
+                pair[0] = self._long(rng)
+            rng.shuffle(pair)
+            return operator, pair[0], pair[1]
+        a, b = self._exact_division(rng) if operator == "/" else self._pair(rng)
+        if self.mixture.special and rng.random() < self.mixture.special:
+            small = rng.randrange(2)
+            pairs = ((b, b), (0, b), (a, 1)) if operator == "/" else ((a, a), (small, b), (a, small))
+            a, b = rng.choice(pairs)
+        if rng.random() < self.mixture.negative:
+            a, b = rng.choice(((-a, b), (a, -b), (-a, -b)))
+        return operator, a, b
+
+    def _pair(self, rng: random.Random) -> tuple[int, int]:
+        """Operands of equal length in half of the cases, of independent lengths in the others."""
+        digits = rng.randint(1, self.max_digits)
+        other = digits if rng.random() < 0.5 else rng.randint(1, self.max_digits)
+        return _number(digits, rng), _number(other, rng)
+
+    def _exact_division(self, rng: random.Random) -> tuple[int, int]:
+        """An exact division from one of two distributions; with a rounding `division`, one in five has a remainder."""
+        draw = rng.random()
+        if self.division != "exact" and draw < 0.2:
+            return self._with_remainder(rng)
+        digits = rng.randint(1, self.max_digits)
+        low, high = 10 ** (digits - 1), 10**digits  # the dividend is in low..high-1
+        if rng.random() < 0.5:
+            dividend = rng.randrange(low, high)
+            return dividend, random_divisor(dividend, rng)
+        divisor = _positive(rng.randint(1, digits), rng)
+        if draw > 0.96:  # 0 is in none of the ranges of dividends
+            return 0, divisor
+        return divisor * rng.randint(-(-low // divisor), (high - 1) // divisor), divisor
+
+    def _with_remainder(self, rng: random.Random) -> tuple[int, int]:
+        """A division that leaves a remainder; its quotient may be below one."""
+        while True:
+            a, b = self._pair(rng)
+            if b and a % b:
+                return a, b
+
+    def _long(self, rng: random.Random) -> int:
+        """A number that has too many digits to be read."""
+        return _number(self.num_digits + rng.randint(1, 3), rng)
+
+    def _long_result(self, rng: random.Random) -> Calculation:
+        """Operands that can be read, with a result of more than R digits."""
+        longest, result = self.num_digits, self.result_digits
+        operator = rng.choice(self.overflowing())
+        if operator == "+":  # both at least half of 10^D, so the sum has D + 1 digits
+            half = 5 * 10 ** (longest - 1)
+            return operator, rng.randrange(half, 2 * half), rng.randrange(half, 2 * half)
+        first = rng.randint(max(1, result + 2 - longest), longest)
+        second = rng.randint(max(1, result + 2 - first), longest)  # R + 2 digits in all give R + 1 in the product
+        return operator, _positive(first, rng), _positive(second, rng)
+
+
+def _number(digits: int, rng: random.Random) -> int:
+    """A number with exactly `digits` digits; a number of one digit may be zero."""
+    return rng.randrange(10) if digits == 1 else _positive(digits, rng)
+
+
+def _positive(digits: int, rng: random.Random) -> int:
+    """A positive number with exactly `digits` digits."""
+    return rng.randrange(10 ** (digits - 1), 10**digits)

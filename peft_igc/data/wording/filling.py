@@ -1,0 +1,139 @@
+"""The fields of templates, filled: numbers in all the ways in which people write them, names, dates, small things.
+
+In: a template and canonical numbers. Out: the text, with the place of each number in it, so that labels are exact by
+construction. Templates are drawn in `drawing` and `context`. Try it: `pytest tests/data/test_wording.py -k written`.
+"""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .phrases import words
+
+
+__all__ = ["NUMBERS", "Filled", "Style", "draw_date", "fill", "fill_context", "fill_look_alike", "values_of"]
+
+NUMBERS = ("a", "b", "c", "f", "g")
+_FIELD = re.compile(r"\{(\w+)\}")
+_SYMBOL = re.compile(r"[+*/×÷·=−^]| - ")  # in such texts a negative number is not spelled "negative 5"
+# Of the fields of `look_alikes.txt`: the least and the largest number.
+_RANGES = {
+    "i": (1, 9), "n": (1, 99), "p": (100, 999), "q": (1000, 9999), "y": (1900, 2099), "yy": (10, 99),
+    "mo": (1, 12), "da": (1, 28), "h": (0, 23), "mi": (0, 59),
+}  # fmt: skip
+_OF_LOOK_ALIKES = re.compile(rf"\{{({'|'.join(_RANGES)})\}}")
+
+
+class Style(NamedTuple):
+    """How the numbers of one text are written.
+
+    Attributes:
+        separated: `1,234,567`.
+        spelled: Negative numbers in brackets or in words where they are alone.
+        in_words: Rather in words, `negative 58`.
+    """
+
+    separated: bool = False
+    spelled: bool = False
+    in_words: bool = False
+
+    @classmethod
+    def drawn(cls, template: str, separators: float, spelled_signs: float, rng: random.Random) -> "Style":
+        """A style for a template; each of the two with its probability."""
+        separated, spelled = rng.random() < separators, rng.random() < spelled_signs
+        return cls(separated, spelled, spelled and rng.random() < 0.6 and not _SYMBOL.search(template))
+
+    def written(self, number: str, before: str, after: str, rng: random.Random) -> str:
+        """A canonical number between two pieces of a template."""
+        digits = number.lstrip("-")
+        shown = f"{int(digits):,}" if self.separated else digits
+        if digits == number:
+            return shown
+        alone = before[-1:] in ("", " ", "\n") and re.match(r"[)?:;]|[.,]?(\s|$)", after)
+        if self.in_words and alone:
+            return f"{'negative' if before.endswith('minus ') else rng.choice(('negative', 'minus'))} {shown}"
+        touched = re.match(r"\.[0-9{]|[%²³^!(]|\*\*|\{", after) and not alone
+        if (before[-1:] in "+-*/×÷·−" and before and not touched) or (self.spelled and alone):
+            return f"(-{shown})"
+        return f"-{shown}"
+
+
+class Filled(NamedTuple):
+    """A filled template.
+
+    Attributes:
+        text: The text.
+        spans: (start, end) characters of each number, by its field; of a field that occurs twice, the last ones.
+    """
+
+    text: str
+    spans: dict[str, tuple[int, int]]
+
+
+def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> Filled:
+    """Fills the fields of a template that have a value; those of `NUMBERS` in a style."""
+    text, end, spans = "", 0, {}
+    for match in _FIELD.finditer(template):
+        if match[1] not in values:
+            continue
+        text, end, value = text + template[end : match.start()], match.end(), values[match[1]]
+        if match[1] in NUMBERS:
+            value = style.written(value, template[: match.start()], template[match.end() :], rng)
+            spans[match[1]] = (len(text), len(text) + len(value))
+        text += value
+    return Filled(text + template[end:], spans)
+
+
+def draw_date(rng: random.Random) -> tuple[str, str, str]:
+    """A day, a month and a year."""
+    return str(rng.randint(1, 28)), rng.choice(words("months")), str(rng.randint(1900, 2099))
+
+
+def derived(numbers: Sequence[str], said: Sequence[str], date: tuple[str, str, str]) -> dict[str, str]:
+    """The fields that follow from the drawn numbers, words and date."""
+    first, second = numbers[:2]
+    return {
+        "low": min(first, second, key=int), "high": max(first, second, key=int),
+        "spaced": " ".join(first), "joined": first, "first": first[0], "last": first[-1],
+        "words": " ".join(said), "word": said[0], "count": str(len(said)),
+        "date": " ".join(date), "day": date[0], "month": date[1], "year": date[2],
+    }  # fmt: skip
+
+
+def values_of(numbers: Sequence[str], rng: random.Random) -> dict[str, str]:
+    """Values of all fields of `silent.txt` and `unsupported.txt`, with five numbers."""
+    said = rng.choices(words("words"), k=rng.randint(2, 6))
+    name, other = rng.sample(words("people"), 2)
+    spelled = rng.choices(words("number words"), k=2)
+    values = dict(zip(NUMBERS, numbers, strict=True)) | derived(numbers, said, draw_date(rng))
+    return values | {
+        "d": str(rng.randrange(1, 10)), "e": str(rng.randrange(10)), "w": spelled[0], "u": spelled[1],
+        "name": name, "other": other, "thing": rng.choice(words("objects")), "city": rng.choice(words("cities")),
+    }  # fmt: skip
+
+
+def fill_look_alike(line: str, rng: random.Random) -> str:
+    """Fills a line of `look_alikes.txt`; days, months and hours sometimes have a leading zero."""
+
+    def number(match: re.Match[str]) -> str:
+        value = rng.randint(*_RANGES[match[1]])
+        padded = match[1] in ("mi", "yy") or (match[1] in ("mo", "da") and rng.random() < 0.5)
+        return f"{value:02}" if padded else str(value)
+
+    return _OF_LOOK_ALIKES.sub(number, line)
+
+
+def fill_context(template: str, rng: random.Random) -> str:
+    """Fills a template of `context.txt`, whose numbers are no operands."""
+    months = words("months")
+    day, month, year = rng.randint(1, 28), rng.randrange(12), rng.randint(1900, 2099)
+    named = months[month][:3] if rng.random() < 0.5 else months[month]
+    long = rng.randint(1, 10 ** rng.randint(1, 6))
+    return template.format(
+        n=rng.randint(1, 10 ** rng.randint(1, 3)), m=f"{long:,}" if rng.random() < 0.3 else long,
+        k=rng.randint(2, 30), j=rng.randint(2, 12), jj=f"{rng.randrange(100):02}", mm=f"{month + 1:02}",
+        dd=f"{day:02}", month=months[month], year=year, date=f"{day} {named} {year}",
+        clock=f"{rng.randrange(24)}:{rng.randrange(60):02}", name=rng.choice(words("people")),
+        city=rng.choice(words("cities")), thing=rng.choice(words("objects")),
+    )  # fmt: skip

@@ -1,0 +1,177 @@
+"""Texts with slots by many hands, in JSON lines: read from files, and filled with numbers that satisfy them.
+
+A line has `text` with the slots `{a}` `{b}` `{c}` `{d}`; `operator` (`+ - * /` or `none`); `order` (`ab` or `ba`: the
+calculator's operands; `{a}` comes first in the text); `constraints` among `a>b`, `b>a`, `b|a` (a is a multiple of b),
+`a|b`, `small` (up to 100), `year` and `distinct`; and `kind`. In: such texts and a generator. Out: a text with its
+operator, its operands and their places, which are right by construction. Texts are held out by file, not by hash.
+Try it: `pytest tests/data/test_handwritten.py`.
+"""
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..files import read_rows
+from .filling import Style, fill
+
+
+__all__ = ["Drawn", "Handwritten", "draw", "read_texts"]
+
+_OPERATORS = (*"+-*/", "none")
+_CONSTRAINTS = {"a>b", "b>a", "b|a", "a|b", "small", "year", "distinct"}
+_SLOT = re.compile(r"\{([abcd])\}")
+# A number that counts nothing: only such a one may be negative, or an amount of money, or have a unit.
+_BARE = (
+    r"(?<![\w$€£#.,:=/\"'-])\{%s\}(?=[.?!]*$|[.?!,;:]+\s|\s*[-+*/×÷=)]|\s+(?:and|plus|minus|times|by|from|to|over)\b)"
+)
+_MEASURED = re.compile(
+    r"[$€£%°]|\b(?:dollars?|euros?|pounds?|cents?|bucks?|price|cost|kg|grams?|km|m|cm|mm|miles?|hours?|minutes?)\b",
+    re.IGNORECASE,
+)
+_CURRENCIES, _UNITS = ("$", "$", "€", "£"), ("kg", "km", "m", "cm", "g", "l", "miles", "hours", "euros", "dollars")
+_NEGATIVE, _MONEY, _UNIT = 0.15, 0.06, 0.06  # shares of the texts that may have them
+
+
+class Handwritten(NamedTuple):
+    """A text with slots, as its line has it; `bare`: whether its numbers count nothing."""
+
+    text: str
+    operator: str
+    order: str
+    constraints: frozenset[str]
+    kind: str
+    bare: bool
+
+
+class Drawn(NamedTuple):
+    """A filled text.
+
+    Attributes:
+        text: The text.
+        operator: A symbol, or "none".
+        operands: Canonical numbers in the calculator's order; None without an operator.
+        spans: (start, end) characters of each operand in the text, in the same order.
+        kind: The kind of the text.
+    """
+
+    text: str
+    operator: str
+    operands: tuple[str, str] | None
+    spans: tuple[tuple[int, int], ...]
+    kind: str
+
+
+def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, ...]:
+    """The texts of one file or several.
+
+    Raises:
+        FileNotFoundError: No such file.
+        ValueError: A line that is no such text; the message names file and line.
+    """
+    paths = [files] if isinstance(files, str | Path) else files
+    return tuple(
+        _checked(row, f"`{path}`, line {number}")
+        for path in paths
+        for number, row in enumerate(read_rows(path, wanted="that is a text with slots"), start=1)
+    )
+
+
+def _checked(row: dict[str, object], where: str) -> Handwritten:
+    """A line of a file as a text."""
+    text, operator, order, constraints = (row.get(name) for name in ("text", "operator", "order", "constraints"))
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f'{where}: "text" must be a text, got {text!r}.')
+    if operator not in _OPERATORS:
+        raise ValueError(f'{where}: "operator" must be one of {", ".join(_OPERATORS)}, got {operator!r}.')
+    if operator != "none" and (order not in ("ab", "ba") or not {"a", "b"} <= set(_SLOT.findall(text))):
+        raise ValueError(f'{where}: a calculation needs the slots {{a}} and {{b}} and "order" `ab` or `ba`: {text!r}.')
+    if not isinstance(constraints, list) or not _CONSTRAINTS.issuperset(constraints):
+        known = ", ".join(sorted(_CONSTRAINTS))
+        raise ValueError(f'{where}: "constraints" must be a list of {known}, got {constraints!r}.')
+    exact = {"ab": "b|a", "ba": "a|b"}[str(order)] if operator == "/" else None
+    if exact and exact not in constraints:
+        raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
+    limited = not {"small", "year"}.isdisjoint(constraints)
+    bare = not limited and not _MEASURED.search(text) and all(re.search(_BARE % slot, text) for slot in "ab")
+    return Handwritten(text, str(operator), str(order), frozenset(constraints), str(row.get("kind", "")), bare)
+
+
+def draw(
+    texts: Sequence[Handwritten],
+    rng: random.Random,
+    *,
+    max_digits: int = 6,
+    separators: float = 0.2,
+    spelled_signs: float = 0.5,
+) -> Drawn:
+    """One of the texts, filled.
+
+    Args:
+        texts: The texts, each drawn equally often; see `read_texts`.
+        rng: The row's generator.
+        max_digits: Length of the longest number, where a text does not want small ones.
+        separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
+        spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
+    """
+    chosen = rng.choice(texts)
+    numbers, template = _numbers(chosen.constraints, max_digits, rng), chosen.text
+    decoration = rng.random() if chosen.bare else 1.0
+    if decoration < _NEGATIVE:
+        numbers = _signed(numbers, chosen.constraints, rng)
+    elif decoration < _NEGATIVE + _MONEY:
+        template = _measured(chosen, f"{rng.choice(_CURRENCIES)}{{}}")
+    elif decoration < _NEGATIVE + _MONEY + _UNIT:
+        template = _measured(chosen, f"{{}} {rng.choice(_UNITS)}")
+    values = {slot: str(number) for slot, number in numbers.items()}
+    style = Style.drawn(template, 0.0 if "year" in chosen.constraints else separators, spelled_signs, rng)
+    filled = fill(template, values, style, rng)
+    if chosen.operator == "none":
+        return Drawn(filled.text, "none", None, (), chosen.kind)
+    first, second = chosen.order[0], chosen.order[1]
+    spans = (filled.spans[first], filled.spans[second])
+    return Drawn(filled.text, chosen.operator, (values[first], values[second]), spans, chosen.kind)
+
+
+def _numbers(constraints: frozenset[str], max_digits: int, rng: random.Random) -> dict[str, int]:
+    """Positive numbers for all slots that satisfy the constraints; lengths of two are equal in half of the cases."""
+    while True:
+        if constraints & {"small", "year"}:
+            drawn = [rng.randint(*((1900, 2099) if "year" in constraints else (1, 100))) for _ in range(4)]
+        else:
+            length = rng.randint(1, max_digits)
+            lengths = [length] * 4 if rng.random() < 0.5 else [rng.randint(1, max_digits) for _ in range(4)]
+            drawn = [_of_length(digits, rng) for digits in lengths]
+        b, a = sorted(drawn[:2]) if constraints & {"a>b", "b>a"} else (drawn[1], drawn[0])
+        if constraints & {"b|a", "a|b"}:  # a becomes a multiple of b, which has any length up to that of a
+            b = min(_of_length(rng.randint(1, len(str(a))), rng), a)
+            a -= a % b
+        if constraints & {"b>a", "a|b"}:
+            a, b = b, a
+        if ("distinct" not in constraints or len({a, b, *drawn[2:]}) == 4) and (
+            a != b or not constraints & {"a>b", "b>a"}
+        ):
+            return dict(zip("abcd", (a, b, *drawn[2:]), strict=True))
+
+
+def _of_length(digits: int, rng: random.Random) -> int:
+    """A positive number of so many digits."""
+    return rng.randrange(10 ** (digits - 1), 10**digits)
+
+
+def _signed(numbers: dict[str, int], constraints: frozenset[str], rng: random.Random) -> dict[str, int]:
+    """The numbers with one or both of the first two negative, so that the constraints still hold."""
+    a, b = rng.choice(((-1, 1), (1, -1), (-1, -1)))
+    a, b = a * numbers["a"], b * numbers["b"]
+    if ("a>b" in constraints and a < b) or ("b>a" in constraints and b < a):  # 5 > -8, and -5 > -8
+        a, b = (b, a) if a < 0 and b < 0 else (-a, -b)
+    return numbers | {"a": a, "b": b}
+
+
+def _measured(chosen: Handwritten, form: str) -> str:
+    """The text with its numbers in a form such as `${}`: in sums both, of factors and in divisions only the first."""
+    template = chosen.text
+    for slot in chosen.order[:1] if chosen.operator in "*/" else "ab":
+        template = template.replace(f"{{{slot}}}", form.format(f"{{{slot}}}"))
+    return template

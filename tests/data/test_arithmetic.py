@@ -1,0 +1,205 @@
+"""Promises of `arithmetic` and `operands`: true, reproducible rows of the mixture, none of them a test item."""
+
+import collections
+import itertools
+import pickle
+import re
+
+import pytest
+
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
+from peft_igc.data.columns import check_columns
+from peft_igc.data.mixture import Mixture
+from peft_igc.data.wording.phrases import UNABLE
+from peft_igc.data.wording.templates import Templates
+
+
+ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
+
+
+def triple(row):
+    (a, b) = row["igc_operands"]
+    return int(a), row["igc_operator"], int(b)
+
+
+def exact(a, operator, b):
+    """Python's own arithmetic, without the package."""
+    assert operator != "/" or a % b == 0
+    return {"+": a + b, "-": a - b, "*": a * b, "/": a // b if b else None}[operator]
+
+
+def by_result(rows):
+    """Rows by status name; "ok" for a number, "none" for no arithmetic."""
+    found = collections.defaultdict(list)
+    for row in rows:
+        result = row["igc_result"]
+        found["none" if result is None else result if result.isalpha() else "ok"].append(row)
+    return found
+
+
+def digits(number):
+    return len(str(abs(int(number))))
+
+
+def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only():
+    refusals = Mixture(undefined=0.4, inexact=0.4)
+    for settings in (
+        {},
+        {"max_digits": 1, "num_digits": 1},
+        {"max_digits": 12, "num_digits": 12, "result_digits": 20},
+        {"max_digits": 5, "num_digits": 5, "result_digits": 6},
+        {"max_digits": 40, "num_digits": 40, "result_digits": 80},
+        {"division": "floor", "mixture": Mixture(negative=0.5)},
+        {"division": "trunc", "mixture": Mixture(negative=0.5)},
+        {
+            "operations": ("*", "+"),
+            "mixture": Mixture(none=0, overflow=1, undefined=0, inexact=0),
+            "result_digits": 10,
+        },
+        {"operations": ("/",), "mixture": refusals},
+        {"operations": ("-",), "mixture": refusals},
+    ):
+        rows = ArithmeticRows(seed=1, **settings)
+        made = rows.take(1000)
+        for row in made:
+            limits = (rows.num_digits, rows.result_digits, rows.operations, rows.division)
+            (step,) = check_columns(row, *limits, where=f"{settings}")
+            completion = row["completion"][0]["content"]
+            assert completion == (step.result or UNABLE) or step.operator == "none"
+            if step.operands is not None:
+                numbers = re.findall("[0-9]+", row["prompt"][-1]["content"])
+                assert sorted(numbers) == sorted(number.lstrip("-") for number in row["igc_operands"])
+            if step.result is not None and rows.division == "exact":
+                assert step.result == str(exact(*triple(row)))
+        assert pickle.loads(pickle.dumps(rows)).take(50) == made[:50] == list(itertools.islice(rows, 50))
+        assert made != ArithmeticRows(seed=2, **settings).take(1000)
+
+
+def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
+    n = 10_000
+    mixture = Mixture(none=0.2, overflow=0.1, undefined=0.05, inexact=0.03, negative=0.25, bigbench=0.5, system=0.4)
+    rows = ArithmeticRows(mixture=mixture).take(n)
+    found = by_result(rows)
+    for name in ("none", "overflow", "undefined", "inexact"):
+        assert len(found[name]) / n == pytest.approx(getattr(mixture, name), abs=0.015)
+    ordinary = found["ok"]
+    negative = sum(any(number.startswith("-") for number in row["igc_operands"]) for row in ordinary)
+    assert negative / len(ordinary) == pytest.approx(0.25, abs=0.02)
+    form = re.compile(r"What is -?\d+ [a-z ]+ -?\d+\?")
+    asked = sum(form.fullmatch(row["prompt"][-1]["content"]) is not None for row in ordinary)
+    assert asked / len(ordinary) == pytest.approx(0.5 + 0.5 / 40, abs=0.03)
+    assert sum(row["prompt"][0]["role"] == "system" for row in rows) / n == pytest.approx(0.4, abs=0.02)
+    operators = collections.Counter(row["igc_operator"] for row in ordinary)
+    assert max(operators.values()) < 1.15 * min(operators.values())
+    rows = ArithmeticRows(mixture=ORDINARY).take(3000)
+    assert set(by_result(rows)) == {"ok"}
+    assert not [row for row in rows if any(number.startswith("-") for number in row["igc_operands"])]
+
+
+def test_lengths_are_equal_and_mixed_and_zeros_and_negative_results_occur():
+    rows = [row for row in ArithmeticRows(mixture=ORDINARY).take(10_000) if row["igc_operator"] != "/"]
+    lengths = collections.Counter(tuple(map(digits, row["igc_operands"])) for row in rows)
+    assert set(lengths) == set(itertools.product(range(1, 6), repeat=2))
+    equal = sum(count for (a, b), count in lengths.items() if a == b)
+    assert equal / len(rows) == pytest.approx(0.6, abs=0.03)  # half, and a fifth of the others
+    for operator, side in itertools.product("+-*", (0, 1)):
+        operands = [row["igc_operands"] for row in rows if row["igc_operator"] == operator]
+        assert any(pair[side] == "0" and digits(pair[1 - side]) > 1 for pair in operands)
+    assert any(row["igc_result"].startswith("-") for row in rows)
+
+
+def test_divisions_come_from_two_distributions_and_rounding_ones_have_a_result():
+    pairs = [(a, b) for a, _, b in map(triple, ArithmeticRows(operations=("/",), mixture=ORDINARY).take(10_000))]
+    assert {digits(a) for a, _ in pairs} == {1, 2, 3, 4, 5}
+    # Divisors of large dividends are small or large; quotient times divisor has all lengths of divisors alike.
+    five = [(a, b) for a, b in pairs if digits(a) == 5]
+    lengths = collections.Counter(digits(b) for _, b in five)
+    assert min(lengths.values()) > len(five) / 10
+    assert any(a == 0 for a, _ in pairs)
+    assert sum(b == 1 for _, b in five) > len(five) / 50  # a prime has no other divisor but itself
+    found = by_result(ArithmeticRows(operations=("/",), division="floor", mixture=Mixture(inexact=0.3)).take(3000))
+    assert not found["inexact"]
+    remainders = [row for row in found["ok"] if triple(row)[0] % triple(row)[2]]
+    assert 0.1 < len(remainders) / len(found["ok"]) < 0.3
+    assert all(row["igc_result"] == str(triple(row)[0] // triple(row)[2]) for row in remainders)
+
+
+def test_overflow_is_in_operands_and_where_result_digits_is_given_in_results():
+    found = by_result(ArithmeticRows(max_digits=4, num_digits=8, mixture=Mixture(overflow=0.3)).take(5000))
+    for side in (0, 1):
+        assert {digits(row["igc_operands"][side]) for row in found["overflow"]} == {1, 2, 3, 4, 9, 10, 11}
+    assert all(max(map(digits, row["igc_operands"])) >= 9 for row in found["overflow"])
+    assert max(digits(number) for row in found["ok"] for number in row["igc_operands"]) == 4
+    settings = {"max_digits": 3, "num_digits": 6, "result_digits": 6, "mixture": Mixture(overflow=0.3)}
+    found = by_result(ArithmeticRows(**settings).take(5000))["overflow"]
+    readable = [row for row in found if max(map(digits, row["igc_operands"])) <= 6]
+    assert len(readable) / len(found) == pytest.approx(0.5, abs=0.05)
+    assert {row["igc_operator"] for row in readable} == {"+", "*"}
+    assert all(digits(exact(*triple(row))) > 6 for row in readable)
+
+
+def test_undefined_divides_by_zero_and_inexact_leaves_a_remainder():
+    found = by_result(ArithmeticRows(mixture=Mixture(undefined=0.3, inexact=0.3)).take(3000))
+    assert all(row["igc_operator"] == "/" and row["igc_operands"][1] == "0" for row in found["undefined"])
+    assert all(row["igc_operator"] == "/" and triple(row)[0] % triple(row)[2] for row in found["inexact"])
+
+
+def test_stories_of_the_few_templates_are_told_of_counts_and_silent_texts_have_no_operands():
+    for row in ArithmeticRows(mixture=Mixture(negative=0.5)).take(5000):
+        if row["igc_operator"] == "-" and "How many" in row["prompt"][0]["content"]:
+            a, _, b = triple(row)
+            assert a >= b >= 0
+    rows = by_result(ArithmeticRows(mixture=Mixture(none=0.9)).take(1000))["none"]
+    assert all(row["igc_operator"] == "none" and row["igc_operands"] is None for row in rows)
+    assert any(re.fullmatch(r"Repeat [0-9]+\.?", row["prompt"][0]["content"]) for row in rows)
+
+
+def test_plain_rows_are_strings_whose_completion_starts_with_a_space():
+    chats = ArithmeticRows(seed=2).take(100)
+    for row, chat in zip(ArithmeticRows(seed=2, conversational=False).take(100), chats, strict=True):
+        assert isinstance(row["prompt"], str)
+        assert re.match(r" [^ ]", row["completion"])
+        assert set(row) == set(chat)
+    assert (chats[0]["prompt"][-1]["role"], chats[0]["completion"][0]["role"]) == ("user", "assistant")
+
+
+def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
+    items = bigbench_test_set(per_group=400, seed=0)
+    assert len([item for item in items if item["group"] == "2_digit_division"]) == 400  # of 450: hard to avoid
+    held_out = {triple(item) for item in items if not item["group"].startswith("1_digit")}
+    one_digit = {triple(item) for item in items} - held_out
+    settings = {"max_digits": 2, "mixture": Mixture(none=0)}
+    careless = {triple(row) for row in ArithmeticRows(**settings).take(10_000)}
+    assert len(careless & held_out) > 200
+    careful = {triple(row) for row in ArithmeticRows(exclude=items, **settings).take(20_000)}
+    assert not careful & held_out
+    assert len(careful & one_digit) > 200
+
+
+def test_items_to_exclude_may_be_questions_without_columns_but_need_a_calculation():
+    items = bigbench_items("2_digit_addition", 50)
+    bare = [{"prompt": item["prompt"], "target": item["target"]} for item in items]
+    mixed = [*bare, {"prompt": "Hello", "igc_operator": "none"}, {"prompt": "What is 2 plus 2?"}]
+    assert ArithmeticRows(exclude=mixed).excluded == ArithmeticRows(exclude=items).excluded
+    assert len(ArithmeticRows(exclude=items).excluded) == 50
+    with pytest.raises(ValueError, match="`exclude`, item 1: no calculation found in 'Add 3 to 4'"):
+        ArithmeticRows(exclude=[{"prompt": "What is 1 plus 1?"}, {"prompt": "Add 3 to 4"}])
+
+
+def test_own_operations_need_phrasings_and_settings_must_fit():
+    wording = Templates({"+": ["{a} und {b}"], "^": []})
+    only = ArithmeticRows(operations=("+",), wording=wording, mixture=Mixture(none=0, bigbench=0))
+    assert all(" und " in row["prompt"][0]["content"] for row in only.take(100))
+    for make, message in (
+        (
+            lambda: ArithmeticRows(operations=("+", "^")),
+            r"no phrasings for \['\^'\]: pass `wording=Templates\(\{'\^': ",
+        ),
+        (lambda: ArithmeticRows(max_digits=6, num_digits=5), "`max_digits=6` must be in 1..`num_digits=5`"),
+        (lambda: ArithmeticRows(operations=()), "`operations` is empty"),
+        (lambda: Mixture(none=1.5), "`none=1.5` is no fraction"),
+        (lambda: Mixture(none=0.7, overflow=0.7, undefined=0, inexact=0), "add up to 1.4, which leaves no room"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()

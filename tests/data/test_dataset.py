@@ -1,0 +1,146 @@
+"""Promises of `dataset` and `label_summary`: rows are kept exactly, and what a dataset does not teach is named."""
+
+import itertools
+import subprocess
+import sys
+
+import pytest
+from datasets import Dataset
+
+from peft_igc.data.arithmetic import ArithmeticRows
+from peft_igc.data.bigbench import bigbench_test_set
+from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.data.dataset import igc_features, to_dataset, to_iterable_dataset
+from peft_igc.data.label_summary import similar_columns, summarize
+from peft_igc.data.mixture import Mixture
+
+
+ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
+OPERATIONS = ("+", "-", "*", "/")
+
+
+def row(operator=None, operands=None, result=None):
+    return {"prompt": "a", "completion": "b", **dict(zip(COLUMNS, (operator, operands, result), strict=True))}
+
+
+def summed(*rows):
+    return summarize(to_dataset(rows))
+
+
+def test_a_first_row_without_supervision_does_not_drop_the_columns_of_the_others():
+    rows = [{"prompt": "Hello", "completion": "Hi"}, *ArithmeticRows(conversational=False, mixture=ORDINARY).take(3)]
+    dataset = to_dataset(rows)
+    assert dataset[0]["igc_operator"] is None
+    assert dataset[0]["igc_operands"] is None
+    assert [dataset[i] for i in (1, 2, 3)] == rows[1:]
+
+
+def test_datasets_keep_rows_exactly_whatever_the_length_of_their_numbers():
+    rows = ArithmeticRows(max_digits=40, num_digits=40, result_digits=80, mixture=Mixture(system=0.5)).take(500)
+    assert list(to_dataset(rows)) == rows
+    assert to_dataset(rows).features == igc_features()
+    items = bigbench_test_set(2)
+    assert list(to_dataset(items)) == items
+
+
+def test_datasets_take_rows_with_several_anchors():
+    rows = [
+        {
+            "text": "1+2=3 and 4*5=20",
+            "igc_operator": ["+", "*"],
+            "igc_operands": [["1", "2"], ["4", "5"]],
+            "igc_result": ["3", "20"],
+        },
+        {"text": "none here", "igc_operator": [None], "igc_operands": [None], "igc_result": [None]},
+        {"text": "no columns", "igc_operator": None, "igc_operands": None, "igc_result": None},
+    ]
+    dataset = to_dataset(rows)
+    assert list(dataset) == rows
+    assert dataset.features == igc_features(["text"], several_anchors=True)
+    assert [len(check_columns(row, 5, 5)) for row in dataset] == [2, 1, 1]
+
+
+def test_rows_of_different_formats_are_refused():
+    plain, chat = (ArithmeticRows(conversational=c, mixture=ORDINARY).take(1)[0] for c in (False, True))
+    with pytest.raises(ValueError, match=r"must all hold messages or strings: row 1 has `prompt` = .*, but row 0 has"):
+        to_dataset([plain, chat])
+    several = {**plain, "igc_operator": ["+"], "igc_operands": [["1", "2"]], "igc_result": ["3"]}
+    with pytest.raises(
+        ValueError, match=r"lists with one entry per anchor or single entries: row 1 has `igc_operator`"
+    ):
+        to_dataset([plain, several])
+    with pytest.raises(ValueError, match="no rows to make a dataset of"):
+        to_dataset([])
+    with pytest.raises(ValueError, match="The type of the column `weight` is not known: known are prompt, completion"):
+        to_dataset([{**plain, "weight": 1.0}])
+
+
+def test_a_streaming_dataset_gives_the_rows_of_the_stream():
+    rows = ArithmeticRows(exclude=bigbench_test_set(5))
+    assert list(to_iterable_dataset(rows, 50)) == rows.take(50)
+    assert list(itertools.islice(to_iterable_dataset(rows), 60)) == rows.take(60)
+
+
+@pytest.mark.slow
+def test_the_data_modules_do_not_import_datasets():
+    code = "import sys, peft_igc.data, peft_igc.data.columns; sys.exit('datasets' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# ---- labels counted ----
+
+
+def test_rows_are_counted_by_operator_refusal_none_and_unknown():
+    found = summed(
+        row("+", ["1", "2"], "3"), row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"), row()
+    )
+    assert (found.rows, found.annotated) == (5, 4)
+    assert found.labels == {"+": 2, "undefined": 1, "none": 1}
+    assert found.format() == "Labels of 5 rows: + 2, none 1, undefined 1; 1 rows not supervised."
+
+
+def test_rows_with_several_anchors_count_each_of_them_and_the_row_once():
+    rows = [row(["+", None, "none"], [["1", "2"], None, None], ["3", None, None]), row([None], [None], [None])]
+    found = summed(*rows)
+    assert (found.rows, found.annotated, found.labels) == (2, 1, {"+": 1, "none": 1})
+
+
+def test_generated_rows_lack_nothing():
+    found = summarize(to_dataset(ArithmeticRows(seed=0).take(200)))
+    assert found.annotated == found.rows == 200
+    assert found.warnings(OPERATIONS) == []
+
+
+def test_an_operation_that_never_occurs_and_missing_refusals_are_warned_of():
+    found = summed(row("+", ["1", "2"]), row("*", ["1", "2"]))
+    assert [text.partition(",")[0] for text in found.warnings(("+", "*", "/"))] == [
+        "No row asks for `/`",
+        'No row has the operator "none": the calculator does not learn when to be silent',
+    ]
+    refused = summed(row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"))
+    assert [text.partition(",")[0] for text in refused.warnings(("+", "/"))] == ["No row asks for `/`"]
+
+
+def test_rows_without_any_operator_are_warned_of():
+    plain = Dataset.from_list([{"prompt": "a", "completion": "b", "igc_operand": ["1", "2"]}])
+    first, second = summarize(plain).warnings(OPERATIONS)
+    assert first.startswith("The column `igc_operand` is not read; the name of an operand column is `igc_operands`")
+    assert second.startswith("No row has an operator: the reading learns nothing")
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["prompt", "igc_operand"], {"igc_operand": "igc_operands"}),
+        (["operands", "operator"], {"operands": "igc_operands", "operator": "igc_operator"}),
+        (["igc-results", "IGC_Operation"], {"igc-results": "igc_result", "IGC_Operation": "igc_operator"}),
+        (["igcoperands", *COLUMNS], {}),  # the right one is there
+        (["result", "answer", "messages", "igc_cut", "opera", "text", "operand_count_of_words"], {}),
+    ],
+)
+def test_columns_that_are_named_almost_right_are_found_and_ordinary_ones_are_not(names, found):
+    assert similar_columns(names) == found
+
+
+def test_a_stream_is_not_counted():
+    assert summarize(to_iterable_dataset(ArithmeticRows(), 4)) is None

@@ -1,0 +1,116 @@
+"""Promises of texts by many hands: they are filled as they say, with right labels, and they make training rows."""
+
+import json
+import random
+import re
+from dataclasses import replace
+
+import pytest
+
+from peft_igc.data import ArithmeticRows, Mixture
+from peft_igc.data.columns import check_columns
+from peft_igc.data.wording.handwritten import draw, read_texts
+from peft_igc.data.wording.wording import TRAINING
+
+
+LINES = (
+    ("whats {a} plus {b}", "+", "ab", []),
+    ("take {a} from {b}", "-", "ba", ["b>a"]),
+    ("{a} pens for {b} kids, how many each?", "/", "ab", ["b|a", "small"]),
+    ("from {a} till {b}?", "-", "ba", ["b>a", "year"]),
+    ("what must I multiply {a} by to get {b}?", "/", "ba", ["a|b"]),
+    ("which of {a}, {b}, {c} is odd? {x}", "none", "", ["distinct"]),
+    ("{a} * {b} =", "*", "ab", []),
+    ("{a} + {b} + {c} =", "none", "", []),
+)
+HOLDS = {
+    "b>a": lambda a, b: b > a,
+    "b|a": lambda a, b: a % b == 0,
+    "a|b": lambda a, b: b % a == 0,
+    "small": lambda a, b: 1 <= min(a, b) <= max(a, b) <= 100,
+    "year": lambda a, b: 1900 <= min(a, b) <= max(a, b) <= 2099,
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    names = ("text", "operator", "order", "constraints")
+    path.write_text("".join(json.dumps(dict(zip(names, line, strict=True)) | {"kind": "k"}) + "\n" for line in LINES))
+    return path
+
+
+def canonical(written):
+    return re.sub(r"negative |minus ", "-", written.replace(",", "")).strip("()")
+
+
+def test_texts_have_the_numbers_of_their_labels_at_their_spans_and_satisfy_their_constraints(file):
+    rng, forms, lengths = random.Random(0), set(), set()
+    for (text, operator, order, constraints), one in zip(LINES, read_texts(file), strict=True):
+        for _ in range(400):
+            drawn = draw([one], rng, max_digits=8)
+            assert drawn.operator == operator
+            assert not re.search(r"\{[abcd]\}", drawn.text), drawn
+            if operator == "none":
+                assert drawn.operands is None
+                continue
+            shown = tuple(drawn.text[start:end] for start, end in drawn.spans)
+            assert tuple(map(canonical, shown)) == drawn.operands
+            a, b = map(int, drawn.operands if order == "ab" else drawn.operands[::-1])
+            assert all(HOLDS[name](a, b) for name in constraints), drawn
+            lengths |= {len(number.lstrip("-")) for number in drawn.operands}
+            forms |= {form for form in ("(-", "negative", ",", "$", "€", "£", " kg", "-") if form in drawn.text}
+            if "small" in constraints or "year" in constraints or "pens" in text:
+                assert not re.search(r"-|negative|[$€£,]\d", drawn.text), drawn  # it counts things
+    assert lengths == set(range(1, 9))
+    assert len(forms) == 8
+
+
+def test_factors_and_divisions_have_a_unit_at_their_first_number_only(file):
+    rng = random.Random(0)
+    times = [text for text in read_texts(file) if text.operator == "*"]
+    texts = [draw(times, rng).text for _ in range(600)]
+    assert any("$" in text for text in texts)
+    assert not [text for text in texts if len(re.findall(r"[$€£]|kg", text)) > 1]
+
+
+def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
+    wording = replace(TRAINING, by_hand=read_texts([file, file]))
+    mixture = Mixture(none=0, overflow=0, undefined=0, inexact=0, by_hand=0.6, contexts=0.3, casual=0.3)
+    options = {"max_digits": 2, "num_digits": 40, "mixture": mixture, "wording": wording}
+    rows = ArithmeticRows(1, **options).take(800)
+    assert rows == ArithmeticRows(1, **options).take(800)
+    assert {check_columns(row, 40, 40)[0].operator for row in rows} == {*"+-*/", "none"}
+    by_hand = [row for row in rows if "till" in row["prompt"][-1]["content"].lower()]
+    assert len(by_hand) > 30
+    asked = next(row for row in rows if row["igc_operator"] == "*" and min(map(int, row["igc_operands"])) > 9)
+    triple = (asked["igc_operator"], asked["igc_operands"])
+    others = ArithmeticRows(1, **options, exclude=[asked]).take(3000)
+    assert triple not in [(row["igc_operator"], row["igc_operands"]) for row in others]
+    read = ArithmeticRows(1, **options, max_operands=8).take(800)
+    sums = [row["igc_expression"] for row in read if row["igc_expression"] is not None]
+    assert len(sums) > 10  # what rules read has its value
+    assert all(expression.count("+") == 2 for expression in sums)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"text": " "}, '"text" must be a text'),
+        ({"operator": "^"}, r'"operator" must be one of \+, -, \*, /, none'),
+        ({"order": ""}, r'a calculation needs the slots \{a\} and \{b\} and "order"'),
+        ({"text": "{a} alone"}, "a calculation needs the slots"),
+        ({"constraints": ["prime"]}, r'"constraints" must be a list of .*, got \[\'prime\'\]'),
+        ({"operator": "/"}, 'a division in the order `ab` needs the constraint "b|a". Add it'),
+    ],
+)
+def test_a_line_that_is_no_text_is_refused_with_its_file_and_line(tmp_path, line, message):
+    good = {"text": "{a}+{b}", "operator": "+", "order": "ab", "constraints": [], "kind": "k"}
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, (good, good | line))))
+    with pytest.raises(ValueError, match=f"t.jsonl`, line 2: {message}"):
+        read_texts(tmp_path / "t.jsonl")
+
+
+def test_a_mixture_with_such_texts_needs_a_wording_that_has_them():
+    with pytest.raises(ValueError, match=r"`Mixture\(by_hand=...\)` has no effect on this wording"):
+        ArithmeticRows(mixture=Mixture(by_hand=0.5), wording=TRAINING)
