@@ -5,11 +5,13 @@
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may be around it.
 * `literals`: all numbers of a text, for requests in words.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
+* `checking`: the calculations that a finished text states.
 * `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
 """
 
+from .checking import Claim, Verdict, check
 from .literals import Number, numbers
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
@@ -25,6 +27,7 @@ __all__ = [
     "OPERATORS",
     "REASON_TEXTS",
     "UNKNOWN",
+    "Claim",
     "Function",
     "Item",
     "Limits",
@@ -35,8 +38,10 @@ __all__ = [
     "Refusal",
     "Spelled",
     "Value",
+    "Verdict",
     "Vocabulary",
     "Words",
+    "check",
     "numbers",
     "read",
     "words",

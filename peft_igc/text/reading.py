@@ -22,9 +22,9 @@ from .surroundings import BAD_WORDS, after, before_equals, before_request
 from .values import Limits, Reduction, Refusal, Value, finished
 
 
-__all__ = ["read"]
+__all__ = ["MOST_READ", "read"]
 
-_FIRST, _MORE, _MOST = 128, 512, 4096  # characters that are read; what needs more is refused
+_FIRST, _MORE, MOST_READ = 128, 512, 4096  # characters that are read; what needs more is refused
 _EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
 _EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
@@ -56,7 +56,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
 
 def _starts(text: str) -> Iterator[int]:
     """The characters from which on a text is read, until nothing before them matters."""
-    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, _MOST))
+    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, MOST_READ))
     if _EQUALS.search(text, first):
         yield from (first, more)
     else:  # a request does not reach over an empty line or a control token

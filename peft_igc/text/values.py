@@ -15,7 +15,18 @@ from typing import Any, Literal, NamedTuple, get_args
 from .refusals import Reason, Refused, Span
 
 
-__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
+__all__ = [
+    "Item",
+    "Limits",
+    "Reduction",
+    "Refusal",
+    "Value",
+    "finished",
+    "places_of",
+    "rounded",
+    "spelled",
+    "written",
+]
 
 Division = Literal["exact", "floor", "trunc"]
 Rounding = Literal["refuse", "half_up", "half_even"]
@@ -145,10 +156,10 @@ def _shown(value: Fraction) -> str:
     """A number of a step, for people."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _SHOWN_BITS:
         return "..."
-    return written(value) if _places(value) is not None else str(value)
+    return written(value) if places_of(value) is not None else str(value)
 
 
-def _places(value: Fraction) -> int | None:
+def places_of(value: Fraction) -> int | None:
     """The digits after the point of a fraction, None if they do not end."""
     rest, twos, fives = value.denominator, 0, 0
     while rest % 2 == 0:
@@ -160,7 +171,7 @@ def _places(value: Fraction) -> int | None:
 
 def written(value: Fraction) -> str:
     """A terminating decimal in canonical form: `-12.5`, no zeros at its end."""
-    places = _places(value)
+    places = places_of(value)
     if places is None:
         raise ValueError(f"{value} has no end as a decimal. Round it first.")
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
@@ -174,12 +185,12 @@ def finished(value: Fraction, limits: Limits) -> tuple[Fraction, str]:
     Raises:
         Refused: It has no end, or too many digits.
     """
-    places = _places(value)
+    places = places_of(value)
     if places is None or places >= limits.result_digits:
         if places is None and limits.rounding == "refuse":
             raise Refused(Reason.INEXACT)
         value = _rounded(value, limits) if limits.rounding != "refuse" else value
-        places = _places(value) or 0
+        places = places_of(value) or 0
     if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
         raise Refused(Reason.OVERFLOW)
     if places and not limits.decimals:
@@ -192,10 +203,16 @@ def finished(value: Fraction, limits: Limits) -> tuple[Fraction, str]:
 
 def _rounded(value: Fraction, limits: Limits) -> Fraction:
     """Rounds a value that has no end; one that would become zero says nothing of it and is refused."""
-    unit = 10 ** (limits.decimal_places or 0)
-    whole, rest = divmod(abs(value) * unit, 1)
-    half = rest == Fraction(1, 2) and (limits.rounding == "half_up" or whole % 2 == 1)
-    found = Fraction(int(whole) + (rest > Fraction(1, 2) or half), unit)
+    found = rounded(value, limits.decimal_places or 0, limits.rounding)
     if found == 0:
         raise Refused(Reason.INEXACT)
+    return found
+
+
+def rounded(value: Fraction, places: int, rounding: Rounding = "half_even") -> Fraction:
+    """A value rounded to places after the point; a half goes to the even digit, or away from zero (`"half_up"`)."""
+    unit = 10**places
+    whole, rest = divmod(abs(value) * unit, 1)
+    half = rest == Fraction(1, 2) and (rounding == "half_up" or whole % 2 == 1)
+    found = Fraction(int(whole) + (rest > Fraction(1, 2) or half), unit)
     return found if value > 0 else -found
