@@ -21,6 +21,7 @@ from ..numbers.calculator import Status
 from ..numbers.digits import PAD, may_look
 from ..text.reading import read
 from ..text.refusals import Reason
+from ..text.rounding import Rounding
 from ..text.values import Item, Limits, Refusal, Value, written
 from ..text.vocabulary import Vocabulary
 
@@ -118,7 +119,9 @@ def _read(
     vocabulary: Vocabulary, ids: Tensor, anchor: Tensor, since: Tensor, limits: dict[str, Any]
 ) -> tuple[tuple[Said | None, ...], Tensor]:
     """`read_steps` on the host."""
-    count, width, given = len(anchor), ids.shape[1], Limits(**limits | {"operations": frozenset(limits["operations"])})
+    rounding = Rounding.of_fields(*map(limits.pop, ("division", "rounding", "decimal_places")))
+    given = Limits(**limits | {"operations": frozenset(limits["operations"])}, rounding=rounding)
+    count, width = len(anchor), ids.shape[1]
     values = torch.cat([ids.flatten(), anchor, since]).tolist()  # the one synchronisation
     at, begin = values[ids.numel() : ids.numel() + count], values[ids.numel() + count :]
     said: list[Said | None] = []

@@ -19,13 +19,14 @@ from .expressions import WORDS
 from .pieces import Pieces, Words, literal, split, words
 from .reading import MOST_READ, read
 from .refusals import Reason, Span
-from .values import Limits, Refusal, Value, places_of, rounded, written
+from .rounding import Rounding, places_of
+from .values import Limits, Refusal, Value, written
 
 
 __all__ = ["Claim", "Verdict", "check"]
 
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
-_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding="half_even", decimal_places=60)
+_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
@@ -163,7 +164,8 @@ def _written(value: Fraction, number: _Number) -> str:
     """A right value as text, rounded if it has no end."""
     needed = places_of(value)
     exact = needed is not None and needed <= _MOST_PLACES
-    return written(value if exact else rounded(value, min(number.places, _MOST_PLACES) + 4)) + "%" * number.percent
+    rounding = Rounding("half_even", min(number.places, _MOST_PLACES) + 4)
+    return written(value if exact else rounding.apply(value)) + "%" * number.percent
 
 
 def _number(pieces: Pieces, at: int) -> _Number | None:

@@ -40,9 +40,10 @@ class Function(NamedTuple):
 def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
     if b == 0:
         raise Refused(Reason.UNDEFINED)
-    if limits.division == "exact":
-        return a / b
-    return Fraction(math.floor(a / b) if limits.division == "floor" else math.trunc(a / b))
+    mode, quotient = limits.rounding.mode, a / b
+    if mode in ("floor", "trunc"):
+        return Fraction(math.floor(quotient) if mode == "floor" else math.trunc(quotient))
+    return quotient
 
 
 def _power(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
