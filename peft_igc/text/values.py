@@ -40,7 +40,7 @@ class Limits:
         operands: the most numbers of an expression.
         operations: of the four, those that may be used; a power counts as `*`, a per cent sign as `/`.
         decimals: whether a result may have places.
-        rounding: what becomes of a value that does not end.
+        rounding: what becomes of a value that does not end, as a `Rounding` or its setting, such as `"half_up:2"`.
     """
 
     digits: int = 40
@@ -49,6 +49,10 @@ class Limits:
     operations: frozenset[str] = frozenset("+-*/")
     decimals: bool = True
     rounding: Rounding = EXACT
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rounding, str):
+            object.__setattr__(self, "rounding", Rounding.of(self.rounding))
 
     @classmethod
     def of(cls, config: Any) -> Limits:

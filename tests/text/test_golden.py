@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 
 from peft_igc.text import Limits, Value, read
-from peft_igc.text.rounding import Rounding
 
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("golden.jsonl").read_text("utf-8").splitlines()]
@@ -16,10 +15,7 @@ LINES = [json.loads(line) for line in Path(__file__).with_name("golden.jsonl").r
 
 def outcome(line):
     """What is read of a line's text, in the form of the file."""
-    limits = dict(line.get("limits", {}))
-    if "rounding" in limits:
-        limits["rounding"] = Rounding.of(limits["rounding"])
-    found = read(line["text"], Limits(**limits))
+    found = read(line["text"], Limits(**line.get("limits", {})))
     return {"value": found.text} if isinstance(found, Value) else {"refused": found.id}
 
 
