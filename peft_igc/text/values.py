@@ -51,8 +51,9 @@ class Limits:
     rounding: Rounding = EXACT
 
     def __post_init__(self) -> None:
-        if isinstance(self.rounding, str):
-            object.__setattr__(self, "rounding", Rounding.of(self.rounding))
+        given: Any = self.rounding
+        if not isinstance(given, Rounding):
+            object.__setattr__(self, "rounding", Rounding.of(given))
 
     @classmethod
     def of(cls, config: Any) -> Limits:
