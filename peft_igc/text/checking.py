@@ -26,7 +26,7 @@ from .values import Limits, Refusal, Value, written
 __all__ = ["Claim", "Verdict", "check"]
 
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
-_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
+_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60), percent_sums=True)
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
@@ -152,7 +152,7 @@ def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, abo
     places, given = number.places, number.value
     assert given is not None
     claim = claim._replace(reason=Reason.NONE)
-    rounds = places >= (0 if about else _FEWEST_PLACES)
+    rounds = about or number.percent or places >= _FEWEST_PLACES
     for meant in (value, value * 100) if percent else (value,):
         if meant == given or (rounds and abs(meant - given) * 2 * 10**places <= 1):
             return claim._replace(verdict=Verdict.TRUE, value=_written(meant, number), rounded=meant != given)

@@ -41,6 +41,7 @@ class Limits:
         operations: of the four, those that may be used; a power counts as `*`, a per cent sign as `/`.
         decimals: whether a result may have places.
         rounding: what becomes of a value that does not end, as a `Rounding` or its setting, such as `"half_up:2"`.
+        percent_sums: whether `12% + 5%` has a value. It is written without its sign, as 0.17.
     """
 
     digits: int = 40
@@ -49,6 +50,7 @@ class Limits:
     operations: frozenset[str] = frozenset("+-*/")
     decimals: bool = True
     rounding: Rounding = EXACT
+    percent_sums: bool = False
 
     def __post_init__(self) -> None:
         given: Any = self.rounding
