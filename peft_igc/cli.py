@@ -1,11 +1,11 @@
 """The command line: `peft-igc demo`, `sft`, `eval`, `audit`, `trace`, `chat`, `calibrate`, `profile`, `annotate`,
-`convert`, `autoload`.
+`check`, `convert`, `autoload`.
 
 The program is `peft-igc`, or `python -m peft_igc`.
 
-In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, or if `sft`
-taught nothing; 2 with one line on stderr for an error that the user can correct (a missing folder, a malformed line);
-130 after an interrupt. A defect of the package keeps its traceback.
+In: arguments. Out: text on the terminal, files, and the exit code: 0; 1 if the demo missed a target, if `sft` taught
+nothing, or if `check` found an untrue calculation; 2 with one line on stderr for an error that the user can correct (a
+missing folder, a malformed line); 130 after an interrupt. A defect of the package keeps its traceback.
 
 Parsing only: `commands` has what runs. It imports torch when a command runs, so `--help`, `--version` and errors in
 arguments take a fraction of a second (except in `sft`, whose arguments TRL parses).
@@ -46,6 +46,7 @@ examples:
   peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
   peft-igc calibrate --base tiny --adapter demo-output/adapter --data items.jsonl
   peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
+  peft-igc check report.md invoices.csv answers.jsonl                  # untrue calculations; exit code 1
   peft-igc convert old-adapter --tokenizer tiny                        # an adapter of version 0.1 or 0.2
   peft-igc autoload on                                                 # PEFT finds the method without an import
 """
@@ -90,6 +91,11 @@ def build_parser() -> argparse.ArgumentParser:
     profile.set_defaults(run=commands.profile)
     _add_calibrate(subparsers.add_parser("calibrate", help="fit the confidence of an adapter to texts of yours"))
     _add_annotate(subparsers.add_parser("annotate", help="add operand columns to training rows, using a model"))
+    check = subparsers.add_parser("check", help="find untrue calculations in finished texts; needs no model")
+    check.add_argument("files", nargs="+", metavar="FILE", help="text, Markdown, JSONL or CSV, also with .gz")
+    check.add_argument("--all", action="store_true", help="show true calculations and those not understood, too")
+    check.add_argument("--json", action="store_true", help="print every calculation as a JSON line")
+    check.set_defaults(run=commands.check)
     convert = subparsers.add_parser("convert", help="change saved adapters of earlier versions to the present format")
     convert.add_argument("adapters", nargs="+", metavar="DIR", help="folder of an adapter, which is changed in place")
     convert.add_argument("--tokenizer", metavar="NAME", help='its tokenizer: folder, hub id, or "tiny"')

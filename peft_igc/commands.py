@@ -8,6 +8,7 @@ Try it: `pytest tests/test_cli.py`
 from __future__ import annotations
 
 import argparse
+import collections
 import dataclasses
 import json
 import sys
@@ -17,7 +18,19 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = ["annotate", "audit", "autoload", "calibrate", "chat", "demo", "evaluate", "profile", "sft", "trace"]
+__all__ = [
+    "annotate",
+    "audit",
+    "autoload",
+    "calibrate",
+    "chat",
+    "check",
+    "demo",
+    "evaluate",
+    "profile",
+    "sft",
+    "trace",
+]
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -221,6 +234,29 @@ def profile(arguments: argparse.Namespace) -> int:
     else:
         _say("\n".join([profile.report(), *(rule.report() for rule in rules)]))
     return 0
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """`peft-igc check`: 1 if a claim is untrue."""
+    from .text import REASON_TEXTS, Verdict
+    from .text.checked_files import check_file
+
+    counts: collections.Counter[str] = collections.Counter()
+    for name in arguments.files:
+        for found in check_file(Path(name).expanduser()):
+            claim = found.claim
+            counts[claim.verdict] += 1
+            if arguments.json:
+                _say(json.dumps({"file": name} | found.as_dict(), ensure_ascii=False))
+            elif arguments.all or claim.verdict is Verdict.UNTRUE:
+                place = ":".join(
+                    [name, str(found.line.line), *filter(None, [found.line.field]), str(claim.span[0] + 1)]
+                )
+                said = REASON_TEXTS[claim.reason] if claim.value is None else f"the value is {claim.value}"
+                _say(f"{place}: {claim.verdict.value}: {found.line.text[slice(*claim.span)]} ({said})")
+    total = ", ".join(f"{counts[verdict]} {verdict.replace('_', ' ')}" for verdict in Verdict)
+    print(f"{sum(counts.values())} calculations: {total}", file=sys.stderr)
+    return 1 if counts[Verdict.UNTRUE] else 0
 
 
 def convert(arguments: argparse.Namespace) -> int:

@@ -72,13 +72,13 @@ def _values(annotation: str) -> frozenset[Fraction]:
     values = set()
     for text in (expression, stated):
         try:
-            values.add(_value(text))
+            values.add(value_of(text))
         except (SyntaxError, ValueError, ZeroDivisionError):
             continue
     return frozenset(values)
 
 
-def _value(text: str) -> Fraction:
+def value_of(text: str) -> Fraction:
     """The value of numbers, `+ - * /`, brackets and per cent signs. Raises ValueError or SyntaxError for others."""
     numbers: list[Fraction] = []
 

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from ..numbers.calculator import NO_ARITHMETIC, Division, Status, evaluate_exactly
 from ..numbers.digits import PAD, encode, parse_number
-from ..text.values import Rounding
 from .exact_values import NotAnExpression, ValueLimits, work_out, written
 
 
@@ -128,7 +127,7 @@ def check_columns(
     division: Division = "exact",
     *,
     max_operands: int = 8,
-    rounding: Rounding = "refuse",
+    rounding: str = "refuse",
     decimal_places: int | None = None,
     decimals: bool = False,
     where: str = "row",

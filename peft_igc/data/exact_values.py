@@ -16,7 +16,8 @@ from ..text.grammar import ITEMS_PER_OPERAND, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
 from ..text.refusals import Reason, Refused
-from ..text.values import Division, Item, Limits, Rounding, Value, finished, spelled, written
+from ..text.rounding import Division
+from ..text.values import Item, Limits, Value, finished, spelled, written
 
 
 __all__ = ["NotAnExpression", "ValueLimits", "Worked", "expression_in", "work_out", "written"]
@@ -64,7 +65,7 @@ class ValueLimits:
     max_operands: int = 8
     operations: tuple[str, ...] = ("+", "-", "*", "/")
     division: Division = "exact"
-    rounding: Rounding = "refuse"
+    rounding: str = "refuse"
     decimal_places: int | None = None
     decimals: bool = False
 

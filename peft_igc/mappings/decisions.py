@@ -271,7 +271,7 @@ def _oracle(symbol: str, limits: Limits) -> Apply | None:
         return None
 
     def apply(a: Fraction, b: Fraction) -> Fraction:
-        found = OPERATIONS[symbol].oracle(int(a), int(b), limits.division)
+        found = OPERATIONS[symbol].oracle(int(a), int(b), limits.rounding.division)
         if isinstance(found, Status):
             raise Refused(_REASONS[found])
         return Fraction(found)

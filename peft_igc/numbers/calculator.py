@@ -20,7 +20,7 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from ..text.values import Division
+from ..text.rounding import Division
 from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
 
 

@@ -6,11 +6,13 @@
 * `literals`: all numbers of a text.
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
+* `checking`: the calculations that a finished text states.
 * `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
 """
 
+from .checking import Claim, Verdict, check
 from .literals import Number, numbers
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words
@@ -26,6 +28,7 @@ __all__ = [
     "OPERATORS",
     "REASON_TEXTS",
     "UNKNOWN",
+    "Claim",
     "Function",
     "Item",
     "Limits",
@@ -36,8 +39,10 @@ __all__ = [
     "Refusal",
     "Spelled",
     "Value",
+    "Verdict",
     "Vocabulary",
     "Words",
+    "check",
     "numbers",
     "read",
     "words",

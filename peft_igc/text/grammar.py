@@ -159,11 +159,13 @@ class _Machine:
                 continue
             left = self.operands.pop()
             span = (left.span[0], right.span[1])
-            if waiting.kind in ("+", "-") and (left.percent or right.percent):
+            percents = left.percent + right.percent
+            added = waiting.kind in ("+", "-")
+            if added and percents and not (percents == 2 and self.limits.percent_sums):
                 raise Refused(Reason.PERCENT_SUM, span)
             self._refuse_absent(waiting.kind, span)
             value = self._operated(waiting.kind, left.value, right.value, span)
-            self.operands.append(_Operand(value, False, span))
+            self.operands.append(_Operand(value, added and percents == 2, span))
 
     def _refuse_absent(self, kind: str, span: Span) -> None:
         """Refuses an operation that the limits do not have."""

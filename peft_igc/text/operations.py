@@ -8,6 +8,7 @@ Try it: `pytest tests/text/test_grammar.py`
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from .values import Limits
 
 __all__ = ["FUNCTIONS", "OPERATORS", "Function", "Operator"]
 
+_MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits
 MOST_BITS = 4096  # of a numerator or denominator; some thirty times those of the longest operands
 
 
@@ -40,9 +42,10 @@ class Function(NamedTuple):
 def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
     if b == 0:
         raise Refused(Reason.UNDEFINED)
-    if limits.division == "exact":
-        return a / b
-    return Fraction(math.floor(a / b) if limits.division == "floor" else math.trunc(a / b))
+    mode, quotient = limits.rounding.mode, a / b
+    if mode in ("floor", "trunc"):
+        return Fraction(math.floor(quotient) if mode == "floor" else math.trunc(quotient))
+    return quotient
 
 
 def _power(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
@@ -64,6 +67,39 @@ def _root(arguments: list[Fraction]) -> Fraction | None:
         return None
     root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
     return root if root * root == value else None
+
+
+def _cube_root(arguments: list[Fraction]) -> Fraction | None:
+    """The cube root, if it is rational."""
+    value = arguments[0]
+    root = Fraction(_whole_root(abs(value.numerator), 3), _whole_root(value.denominator, 3))
+    root = root if value >= 0 else -root
+    return root if root**3 == value else None
+
+
+def _whole_root(value: int, degree: int) -> int:
+    """The largest integer whose power is at most a value, by Newton's method."""
+    root = 1 << -(-value.bit_length() // degree)
+    while value and (smaller := ((degree - 1) * root + value // root ** (degree - 1)) // degree) < root:
+        root = smaller
+    return root if value else 0
+
+
+def _factorial(arguments: list[Fraction]) -> Fraction | None:
+    """The product of the integers up to one."""
+    value = arguments[0]
+    return Fraction(math.factorial(int(value))) if value.denominator == 1 and 0 <= value <= _MOST_FACTORIAL else None
+
+
+def _of_integers(function: Callable[..., int]) -> Callable[[list[Fraction]], Fraction | None]:
+    """A function of integers, which has no value for other numbers."""
+
+    def applied(arguments: list[Fraction]) -> Fraction | None:
+        if any(one.denominator != 1 for one in arguments):
+            return None
+        return Fraction(function(*map(int, arguments)))
+
+    return applied
 
 
 SIGN = 3
@@ -89,4 +125,12 @@ FUNCTIONS: dict[str, Function] = {
     "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
+    "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
+    "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY),
+    "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
+    "gcd": Function(_of_integers(math.gcd), 2, MANY),
+    "lcm": Function(_of_integers(math.lcm), 2, MANY),
+    "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2),
+    "factorial": Function(_factorial),
+    "cbrt": Function(_cube_root),
 }

@@ -9,6 +9,7 @@ something before them matters, so that the length of a text costs nothing. Try i
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,13 +19,14 @@ from .grammar import evaluate
 from .look_alikes import look_alike
 from .pieces import CONTROL, Words, split, words
 from .refusals import Reason, Refused, Span
+from .rounding import asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request
 from .values import Limits, Reduction, Refusal, Value, finished
 
 
-__all__ = ["read"]
+__all__ = ["MOST_READ", "read"]
 
-_FIRST, _MORE, _MOST = 128, 512, 4096  # characters that are read; what needs more is refused
+_FIRST, _MORE, MOST_READ = 128, 512, 4096  # characters that are read; what needs more is refused
 _EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
 _EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
@@ -46,6 +48,28 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
         strict = read(text[: closed.start() + 1], limits, known=known)
         if isinstance(strict, Refusal) and strict.reaches and sum(item.kind == "number" for item in strict.items) > 1:
             return strict._replace(value=None)
+    wish = asked_rounding(text, _wish_from(text), limits.rounding.mode)
+    if wish is not None:
+        rounding, plain = wish
+        found = _read_back(plain, dataclasses.replace(limits, rounding=rounding), known)
+        if isinstance(found, Value) or found.ruled:
+            return found
+    return _read_back(text, limits, known)
+
+
+def _wish_from(text: str) -> int:
+    """The first character that may ask for a rounding: of the line of an anchor `=` or of its expression after an
+    earlier `=`, and of the message of a request."""
+    first = max(len(text) - _MORE, 0)
+    if _EQUALS.search(text, first):
+        end = max(text.rfind("=", first), text.rfind("＝", first))
+        return max(first, *(text.rfind(char, first, end) for char in "\n=＝" + CONTROL))
+    end = len(text.rstrip(f"\n\t {CONTROL}"))
+    return max(first, text.rfind(CONTROL, first, end))
+
+
+def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
+    """Reads from the end, in windows that grow."""
     for start in _starts(text):
         try:
             return _read(text, start, limits, known)
@@ -56,7 +80,7 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
 
 def _starts(text: str) -> Iterator[int]:
     """The characters from which on a text is read, until nothing before them matters."""
-    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, _MOST))
+    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, MOST_READ))
     if _EQUALS.search(text, first):
         yield from (first, more)
     else:  # a request does not reach over an empty line or a control token
@@ -82,13 +106,15 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
         ruled = True
         if found.too_long is not None:
             raise Refused(Reason.TOO_LONG, found.too_long)
-        value, written = finished(evaluate(found.items[::-1], limits, steps), limits)
+        exact = evaluate(found.items[::-1], limits, steps)
+        value, written = finished(exact, limits)
     except Refused as refused:
         if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
         return _refusal(found, refused, reaches, limits, steps, ruled)
     span = found.items[-1].span[0], found.items[0].span[1]
-    return Value(value, written, tuple(found.items[::-1]), span, reaches, alone, not found.sure, tuple(steps))
+    items = tuple(found.items[::-1])
+    return Value(value, written, items, span, reaches, alone, not found.sure, tuple(steps), rounded=value != exact)
 
 
 def _at_equals(found: Expression, at: int) -> bool:

@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from .refusals import Reason, Refused, Span
+from .rounding import EXACT, Rounding, places_of
 
 
-__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
+__all__ = [
+    "Item",
+    "Limits",
+    "Reduction",
+    "Refusal",
+    "Value",
+    "finished",
+    "spelled",
+    "written",
+]
 
-Division = Literal["exact", "floor", "trunc"]
-Rounding = Literal["refuse", "half_up", "half_even"]
 _SHOWN_BITS = 1024  # of numbers that are written out in a step
 
 
@@ -32,12 +40,8 @@ class Limits:
         operands: the most numbers of an expression.
         operations: of the four, those that may be used; a power counts as `*`, a per cent sign as `/`.
         decimals: whether a result may have places.
-        division: `"exact"`, or `"floor"` or `"trunc"` for integer quotients.
-        rounding: what becomes of a value that does not end: `"refuse"`, `"half_up"` or `"half_even"`.
-        decimal_places: the places to which `rounding` rounds.
-
-    Raises:
-        ValueError: `rounding` is unknown, or `decimal_places` are absent or negative.
+        rounding: what becomes of a value that does not end, as a `Rounding` or its setting, such as `"half_up:2"`.
+        percent_sums: whether `12% + 5%` has a value. It is written without its sign, as 0.17.
     """
 
     digits: int = 40
@@ -45,17 +49,14 @@ class Limits:
     operands: int = 8
     operations: frozenset[str] = frozenset("+-*/")
     decimals: bool = True
-    division: Division = "exact"
-    rounding: Rounding = "refuse"
-    decimal_places: int | None = None
+    rounding: Rounding = EXACT
+    percent_sums: bool = False
 
     def __post_init__(self) -> None:
-        if self.rounding not in get_args(Rounding):
-            raise ValueError(f"`rounding={self.rounding!r}` is unknown: choose {', '.join(get_args(Rounding))}.")
-        if self.rounding != "refuse" and self.decimal_places is None:
-            raise ValueError(f'`rounding="{self.rounding}"` needs `decimal_places`, the places to round to.')
-        if self.decimal_places is not None and self.decimal_places < 0:
-            raise ValueError(f"`decimal_places={self.decimal_places}` must be at least 0.")
+        given: Any = self.rounding
+        if not isinstance(given, Rounding):
+            found = Rounding.of(given) if isinstance(given, str) else Rounding(*given)
+            object.__setattr__(self, "rounding", found)
 
     @classmethod
     def of(cls, config: Any) -> Limits:
@@ -66,9 +67,7 @@ class Limits:
             config.max_operands,
             frozenset("+-*/").intersection(config.operations),
             config.decimals,
-            config.division,
-            config.rounding,
-            config.decimal_places,
+            Rounding.of_fields(config.division, config.rounding, config.decimal_places),
         )
 
 
@@ -109,13 +108,14 @@ class Value(NamedTuple):
     """What the expression at the end of a text is worth."""
 
     value: Fraction  # after rounding
-    text: str  # in canonical form: `-12.5`
+    text: str  # in canonical form: `-12.5`, with zeros at its end where the text asks for places
     items: tuple[Item, ...]
     span: Span  # of the expression, without the equals sign after it
     reaches: bool  # it ends at an anchor `=`
     alone: bool  # nothing but marks and list numbers around it in its message
     alike: bool  # `24/8`, which may also be a date, a range, a score or a size
     reductions: tuple[Reduction, ...]
+    rounded: bool = False  # the exact value is another one
 
 
 class Refusal(NamedTuple):
@@ -145,24 +145,15 @@ def _shown(value: Fraction) -> str:
     """A number of a step, for people."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _SHOWN_BITS:
         return "..."
-    return written(value) if _places(value) is not None else str(value)
+    return written(value) if places_of(value) is not None else str(value)
 
 
-def _places(value: Fraction) -> int | None:
-    """The digits after the point of a fraction, None if they do not end."""
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives) if rest == 1 else None
-
-
-def written(value: Fraction) -> str:
-    """A terminating decimal in canonical form: `-12.5`, no zeros at its end."""
-    places = _places(value)
+def written(value: Fraction, fewest: int = 0) -> str:
+    """A terminating decimal in canonical form: `-12.5`, no zeros at its end except for the `fewest` places."""
+    places = places_of(value)
     if places is None:
         raise ValueError(f"{value} has no end as a decimal. Round it first.")
+    places = max(places, fewest)
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     point = len(digits) - places
     return "-" * (value < 0) + digits[:point] + ("." + digits[point:] if places else "")
@@ -174,28 +165,21 @@ def finished(value: Fraction, limits: Limits) -> tuple[Fraction, str]:
     Raises:
         Refused: It has no end, or too many digits.
     """
-    places = _places(value)
-    if places is None or places >= limits.result_digits:
-        if places is None and limits.rounding == "refuse":
+    rounding = limits.rounding
+    places, shown = places_of(value), 0
+    if places is None or places >= limits.result_digits or rounding.always:
+        if places is None and not rounding.rounds:
             raise Refused(Reason.INEXACT)
-        value = _rounded(value, limits) if limits.rounding != "refuse" else value
-        places = _places(value) or 0
+        exact, value = value, rounding.apply(value)
+        if value == 0 != exact and not rounding.always:  # it would say nothing of the value
+            raise Refused(Reason.INEXACT)
+        shown = max(rounding.shown_places(exact), 0) if rounding.always else 0
+        places = max(places_of(value) or 0, shown)
     if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
         raise Refused(Reason.OVERFLOW)
     if places and not limits.decimals:
         raise Refused(Reason.INEXACT)
-    text = written(value)
+    text = written(value, shown)
     if len(text.lstrip("-").replace(".", "")) > limits.result_digits:
         raise Refused(Reason.OVERFLOW)
     return value, text
-
-
-def _rounded(value: Fraction, limits: Limits) -> Fraction:
-    """Rounds a value that has no end; one that would become zero says nothing of it and is refused."""
-    unit = 10 ** (limits.decimal_places or 0)
-    whole, rest = divmod(abs(value) * unit, 1)
-    half = rest == Fraction(1, 2) and (limits.rounding == "half_up" or whole % 2 == 1)
-    found = Fraction(int(whole) + (rest > Fraction(1, 2) or half), unit)
-    if found == 0:
-        raise Refused(Reason.INEXACT)
-    return found if value > 0 else -found

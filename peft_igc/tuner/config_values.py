@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..numbers.token_table import TokenTable
-from ..text.values import Limits
+from ..text.rounding import Rounding
 
 
 __all__ = ["settle"]
@@ -162,7 +162,7 @@ def _check_choices(config: Any) -> None:
     """Validates `division` and `operations`; unknown operations are refused at injection."""
     if config.division not in DIVISIONS:
         raise ValueError(f"`division={config.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
-    Limits(division=config.division, rounding=config.rounding, decimal_places=config.decimal_places)  # checks them
+    Rounding.of_fields(config.division, config.rounding, config.decimal_places)  # checks them
     if config.rounding != "refuse" and config.division != "exact":
         raise ValueError(
             f"`rounding={config.rounding!r}` has no effect with `division={config.division!r}`, which gives integers. "

@@ -8,6 +8,7 @@ import pytest
 from peft_igc.text import FUNCTIONS, Function, Limits, Reason, read
 from peft_igc.text.grammar import evaluate
 from peft_igc.text.refusals import Refused
+from peft_igc.text.rounding import Rounding
 from peft_igc.text.values import Item, finished, written
 
 
@@ -37,10 +38,10 @@ def test_values_are_exact_to_the_end():
 
 
 def test_a_value_is_rounded_once_and_at_the_end():
-    limits = Limits(rounding="half_up", decimal_places=2)
+    limits = Limits(rounding=Rounding.of("half_up:2"))
     assert finished(Fraction(1, 3) + 1, limits)[1] == "1.33"
     assert finished(Fraction(1, 8), limits)[1] == "0.125"  # it has an end
-    long = Limits(result_digits=10, rounding="half_up", decimal_places=2)
+    long = Limits(result_digits=10, rounding=Rounding.of("half_up:2"))
     assert finished(5 + Fraction(1, 2**45), long)[1] == "5"  # its end has more places than a result may have
     with pytest.raises(Refused, match="INEXACT"):
         finished(Fraction(1, 999), limits)

@@ -105,7 +105,7 @@ def test_limits_refuse():
     assert outcome("12 boxes of 9", "*", result_digits=2) is Reason.OVERFLOW
     assert outcome("12 shared by 0", "/") is Reason.UNDEFINED
     assert outcome("13 shared by 4", "/") is Reason.INEXACT
-    assert outcome("13 shared by 4", "/", division="floor") == "3"
+    assert outcome("13 shared by 4", "/", rounding="floor") == "3"
 
 
 def test_an_operation_that_users_add_is_applied():

@@ -1,0 +1,232 @@
+"""Checks the calculations that a text already states: `check`.
+
+In: a finished text, such as an invoice or the solution of a model. Out: a `Claim` for each `expression = number` in it
+(also `is`, `equals`, `≈`), with a verdict. A number that is shown with fewer places than the value has is true if it
+is the value rounded to its places. Where a text may mean something else the verdict is `NOT_UNDERSTOOD`, never untrue.
+Try it: `python -c "from peft_igc.text import check; print(check('So 3 * 4 = 13, and 10 / 3 is 3.33.'))"`
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+from .expressions import WORDS
+from .pieces import Pieces, Words, literal, split, words
+from .reading import MOST_READ, read
+from .refusals import Reason, Span
+from .rounding import Rounding, places_of
+from .values import Limits, Refusal, Value, written
+
+
+__all__ = ["Claim", "Verdict", "check"]
+
+# As many digits as a person may write; a value that does not end is kept to more places than any text shows.
+_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60), percent_sums=True)
+_MOST_PLACES = 40  # of a number that is compared
+_EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
+_ABOUT = frozenset("≈≃≅")
+_DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `<=`, `:=` and `!=` state no result
+_GOES_ON = frozenset({"+", "*", "^", "x", "scale", "letter", "ordinal", "strange", "!", "(", "number", "number_word"})
+_SIGNS = frozenset({"+", "-"})
+_REMAINDER = frozenset({"remainder", "remainders", "rem"})
+_PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
+_WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
+_SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
+_FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
+_MARKS = frozenset({".", ",", ":", "'"})
+_FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
+
+
+class Verdict(enum.StrEnum):
+    """What a claim is."""
+
+    TRUE = "true"
+    UNTRUE = "untrue"
+    NOT_UNDERSTOOD = "not_understood"
+
+
+class Claim(NamedTuple):
+    """An expression that a text gives a result for.
+
+    Attributes:
+        verdict: whether the result is right.
+        span: the characters from the first of the expression to the last of the number.
+        number: the number as the text has it.
+        value: the right value in canonical form, rounded to the places of `number` and four more if it does not end;
+            None if the claim is not understood.
+        reason: why the claim is not understood; `NONE` if it is.
+        rounded: whether `number` is true as a rounded value only.
+    """
+
+    verdict: Verdict
+    span: Span
+    number: str
+    value: str | None = None
+    reason: Reason = Reason.NONE
+    rounded: bool = False
+
+
+class _Number(NamedTuple):
+    """A number after an equals sign."""
+
+    value: Fraction | None  # None: it is not understood
+    span: Span
+    places: int
+    percent: bool
+
+
+def check(text: str, *, known: Words | None = None) -> list[Claim]:
+    """The claims of a text, in order.
+
+    Args:
+        text: any finished text. Lines that have no number after an equals sign cost next to nothing.
+        known: what words mean; by default the words of all languages.
+    """
+    known = words() if known is None else known
+    text = _SPACED_DASH.sub("-", text)  # between numbers and before `=` no range is meant
+    return list(_claims(text, split(f"{text}\n", 0, known), known))
+
+
+def _claims(text: str, pieces: Pieces, known: Words) -> Iterator[Claim]:
+    """The claims of the pieces of a text."""
+    kinds, said, ends = pieces
+    for at, kind in enumerate(kinds):
+        about = said[at] in _ABOUT
+        if kind not in ("=", "equal") and not about:
+            continue
+        if kinds[at - 1] in _DOUBLED or kinds[at + 1] in ("=", "relation"):
+            continue
+        number = _number(pieces, at + 1)
+        if number is None:
+            continue
+        found, shift = _read(text, ends[at - 1], known)
+        if found.span is None or not found.reaches:
+            continue
+        first, last = shift + found.span[0], shift + found.span[1]
+        # `the price of 3 + 4 apples is 20` says nothing of 3 + 4.
+        if kind == "equal" and text[last : ends[at - 1]].strip():
+            continue
+        span, shown = (first, number.span[1]), text[slice(*number.span)]
+        claim = Claim(Verdict.NOT_UNDERSTOOD, span, shown, reason=_reason(found))
+        if isinstance(found, Value) and number.value is not None:
+            percent = number.percent or any(item.kind == "%" for item in found.items)
+            compared = _compared(claim, found.value, number, percent, about)
+            doubtful = _measures_differ(pieces, claim.span, number.span, known) or _FRACTION.search(text, first, last)
+            if compared.verdict is not Verdict.UNTRUE or not doubtful:
+                claim = compared
+        yield claim
+
+
+def _read(text: str, end: int, known: Words) -> tuple[Value | Refusal, int]:
+    """What the expression before a place is worth, and by how much its characters are shifted.
+
+    A sentence may well have numbers before a calculation, `45, because 90 / 2 = 45`: the expression counts if nothing
+    but a plain word or a mark is next to it.
+    """
+    shift = max(end - MOST_READ - 1, 0)
+    found = read(f"{text[shift:end]}=", _LIMITS, known=known)
+    if isinstance(found, Value) or found.span is None or found.culprit is None or found.culprit[1] > found.span[0]:
+        return found, shift
+    before = split(text[shift : shift + found.span[0]], 0, known).kinds
+    while before[-1] in ("space", "currency"):
+        del before[-1]
+    mixed = before[-1] == "and" and any(item.kind == "/" for item in found.items[:2])  # `12 x 1 and 1/4`
+    if before[-1] not in _PLAIN_BEFORE or mixed:
+        return found, shift
+    start = shift + found.span[0]
+    return read(f"{text[start:end]}=", _LIMITS, known=known), start
+
+
+def _reason(found: Value | Refusal) -> Reason:
+    """Why a claim about it is not understood."""
+    return Reason.NOT_UNDERSTOOD if isinstance(found, Value) else found.reason
+
+
+def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, about: bool) -> Claim:
+    """The claim that a number is a value. With a per cent sign on a side, both `0.4` and `40` may be meant by 40%."""
+    places, given = number.places, number.value
+    assert given is not None
+    claim = claim._replace(reason=Reason.NONE)
+    rounds = about or number.percent or places >= _FEWEST_PLACES
+    for meant in (value, value * 100) if percent else (value,):
+        if meant == given or (rounds and abs(meant - given) * 2 * 10**places <= 1):
+            return claim._replace(verdict=Verdict.TRUE, value=_written(meant, number), rounded=meant != given)
+    right = value * 100 if number.percent else value
+    return claim._replace(verdict=Verdict.UNTRUE, value=_written(right, number))
+
+
+def _written(value: Fraction, number: _Number) -> str:
+    """A right value as text, rounded if it has no end."""
+    needed = places_of(value)
+    exact = needed is not None and needed <= _MOST_PLACES
+    rounding = Rounding("half_even", min(number.places, _MOST_PLACES) + 4)
+    return written(value if exact else rounding.apply(value)) + "%" * number.percent
+
+
+def _number(pieces: Pieces, at: int) -> _Number | None:
+    """The number that begins at a piece, after spaces, a sign and a currency; None if there is none."""
+    kinds, said, ends = pieces
+    while kinds[at] == "space":
+        at += 1
+    begin, negative = ends[at - 1], False
+    while kinds[at] in _SIGNS or kinds[at] == "currency":
+        negative = negative or kinds[at] == "-"
+        at += 1 + (kinds[at + 1] == "space" and kinds[at] == "currency")
+    if kinds[at] != "number":
+        return None
+    value, end = literal(said[at]), at + 1
+    percent = kinds[end + (kinds[end] == "space")] == "%"
+    if percent:
+        end += 1 + (kinds[end] == "space")
+    places = len(said[at].partition(".")[2])
+    if kinds[end : end + 2] == ["/", "number"]:  # `= 8/3`
+        below = literal(said[end + 1])
+        value, end, places = value / below if value is not None and below else None, end + 2, _EXACT
+    clock = said[at][0] == "0" and said[at][1:2].isdigit()  # `0900 - 0130 = 0730`
+    if clock or places > _EXACT or _goes_on(pieces, end):
+        value = None
+    span = begin, ends[end - 1]
+    return _Number(-value if value is not None and negative else value, span, places, percent)
+
+
+def _goes_on(pieces: Pieces, at: int) -> bool:
+    """Whether the text after a number changes it: `= 24 * 3`, `= 5 million`, `= 3 1/2`, `= 3 remainder 1`, `= 3,5`."""
+    kinds, said, _ = pieces
+    if kinds[at] in _MARKS:  # a mark ends the number, unless digits or letters touch it: `16.66...`
+        return kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
+    spaced = kinds[at] == "space"
+    while kinds[at] == "space":
+        at += 1
+    kind, after = kinds[at], at + 1 + (kinds[at + 1 : at + 2] == ["space"])
+    if kind == "/":  # `$15/hr`
+        return spaced or kinds[after] not in ("letters", "unit")
+    if kind == "-":  # `= 24 - 3` goes on; `= 24 - so there are 24` and `25-foot` do not
+        return kinds[after] not in _WORDS
+    if kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
+        return kinds[after : after + 2] == ["number", "/"]
+    if kind in ("unit", "letters"):  # `5 hours 30 minutes`
+        return kinds[after] == "number"
+    variable = not spaced and len(said[at]) == 1 and said[at].isalpha()
+    return kind in _GOES_ON or variable or said[at].casefold() in _REMAINDER
+
+
+def _measures_differ(pieces: Pieces, span: Span, number: Span, known: Words) -> bool:
+    """Whether a result has another unit than its operands: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`."""
+    kinds, said, ends = pieces
+    before: set[tuple[str, str]] = set()
+    after: set[tuple[str, str]] = set()
+    begin = bisect_right(ends, span[0])
+    for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
+        inside, kind = (before if ends[at] <= number[0] else after), kinds[at]
+        if kind == "currency":
+            inside.add(("money", "main"))
+        elif kind == "unit":
+            inside.add(known.units[said[at].casefold()])
+        if ends[at - 1] >= number[1] and kind != "space":
+            break
+    return any(quantity == other for quantity, _ in before for other, _ in after - before)

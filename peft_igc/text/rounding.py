@@ -1,0 +1,170 @@
+"""Rounding: how a value is rounded, by the setting of an adapter or by the wish of a text.
+
+In: a setting such as `"half_up:2"`, or a text such as `What is 10 / 3 to 2 decimal places?`. Out: a `Rounding`, which
+turns an exact rational into a decimal. Nothing is rounded before the last step of a calculation.
+Try it: `python -c "from peft_igc.text import read; print(read('10 / 3 to 2 decimal places ='))"`
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Literal, NamedTuple, cast, get_args
+
+
+__all__ = ["EXACT", "Division", "Mode", "Rounding", "asked_rounding", "places_of"]
+
+Division = Literal["exact", "floor", "trunc"]  # of a quotient with a remainder, as `calculator.calculate` has it
+Mode = Literal["refuse", "floor", "trunc", "half_even", "half_up", "down", "up"]
+_INTEGERS = ("floor", "trunc")
+_SETTING = re.compile(r"([a-z_]+)(?::([0-9]+)(s?))?")
+_MOST = 1000  # places of a setting
+
+
+class Rounding(NamedTuple):
+    """How a value becomes a decimal.
+
+    Attributes:
+        mode: `"refuse"` gives no result where a value does not end. `"floor"` and `"trunc"` make an integer of every
+            quotient, as Python's `//` and C's `/` do. The others round the last value: `"half_even"` and `"half_up"`
+            to the nearest one, a half to the even digit or away from zero; `"down"` towards zero, `"up"` away from it.
+        places: after the point; below 0 in front of it; or significant digits.
+        significant: `places` counts significant digits.
+        always: also a value that ends is rounded to `places`, and written with as many.
+    """
+
+    mode: Mode = "refuse"
+    places: int = 0
+    significant: bool = False
+    always: bool = False
+
+    @classmethod
+    def of(cls, setting: str) -> Rounding:
+        """The rounding of a setting: a mode alone (`"refuse"`, `"floor"`, `"trunc"`), or a mode with the places after
+        the point (`"half_up:2"`) or with significant digits (`"half_even:3s"`).
+
+        Raises:
+            ValueError: It is none of these.
+        """
+        match = _SETTING.fullmatch(setting) if isinstance(setting, str) else None
+        mode = match[1] if match else ""
+        alone = mode == "refuse" or mode in _INTEGERS
+        if (
+            match is None
+            or mode not in get_args(Mode)
+            or alone != (match[2] is None)
+            or match.group(2, 3) == ("0", "s")
+        ):
+            raise ValueError(
+                f'`rounding={setting!r}` is unknown. Choose "refuse", "floor" or "trunc"; or "half_up", "half_even", '
+                '"down" or "up" with the places after the point ("half_up:2") or significant digits ("half_even:3s").'
+            )
+        places = int(match[2] or 0)
+        if places > _MOST:
+            raise ValueError(f"`rounding={setting!r}` has more than {_MOST} places.")
+        return cls(cast(Mode, mode), places, bool(match[3]))
+
+    @classmethod
+    def of_fields(cls, division: str, rounding: str, decimal_places: int | None) -> Rounding:
+        """The rounding of the three fields of an `IGCConfig`; errors as of `of`."""
+        if rounding == "refuse":
+            return cls.of("refuse" if division == "exact" else division)
+        return cls.of(rounding if decimal_places is None else f"{rounding}:{decimal_places}")
+
+    @property
+    def division(self) -> Division:
+        """Treatment of a remainder by `calculator.calculate`."""
+        return cast(Division, self.mode) if self.mode in _INTEGERS else "exact"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the last value is rounded."""
+        return self.mode != "refuse" and self.mode not in _INTEGERS
+
+    def apply(self, value: Fraction) -> Fraction:
+        """A value rounded; one with another mode as it is."""
+        if not self.rounds:
+            return value
+        unit = Fraction(10) ** self.shown_places(value)
+        whole, rest = divmod(abs(value) * unit, 1)
+        up = {
+            "half_even": rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2 == 1),
+            "half_up": rest >= Fraction(1, 2),
+            "down": False,
+            "up": rest > 0,
+        }[self.mode]
+        found = Fraction(int(whole) + up) / unit
+        return found if value > 0 else -found
+
+    def shown_places(self, value: Fraction) -> int:
+        """The places after the point to which a value is rounded."""
+        return self.places - 1 - _magnitude(value) if self.significant and value else self.places
+
+
+EXACT = Rounding()
+
+
+def _magnitude(value: Fraction) -> int:
+    """The power of ten of the first digit of a value other than 0."""
+    value = abs(value)
+    guess = len(str(value.numerator)) - len(str(value.denominator))  # right, or one too many
+    return guess - (value < Fraction(10) ** guess)
+
+
+def places_of(value: Fraction) -> int | None:
+    """The digits after the point of a fraction, None if they do not end."""
+    rest, twos, fives = value.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives) if rest == 1 else None
+
+
+_COUNTS = {word: count for count, word in enumerate("zero one two three four five six seven eight nine ten".split())}
+_NEAREST = {
+    **dict.fromkeys(("integer", "whole number", "whole", "unit"), 0),
+    **dict.fromkeys(("cent", "penny", "hundredth"), 2),
+    **{"tenth": 1, "thousandth": 3, "ten": -1, "hundred": -2, "thousand": -3, "million": -6},
+}
+_HINT = re.compile(r"nearest|place|decimal|d\.?p\b|sig|s\.?f\b", re.IGNORECASE)
+_ROUND = re.compile(r"\bround\b(?! of)", re.IGNORECASE)
+_ROUNDED = re.compile(r"\brounded\b", re.IGNORECASE)
+_WISH = re.compile(
+    r"(?:[,;(]\s*)?(?:\b(?:rounded|rounding|round(?: (?:it|this|the (?:answer|result)))?|correct|accurate)(?: off)? )?"
+    r"\b(?:to|with|at)\s(?:"
+    rf"(?P<count>[0-9]{{1,2}}|{'|'.join(_COUNTS)})[\s-](?:(?P<places>decimals?(?:[\s-]places?)?|d\.?p\b\.?|places?\b)"
+    r"|(?:significant[\s-](?:figure|digit)s?|sig(?:\.|nificant)? ?figs?|s\.?f\b\.?))"
+    rf"|the\snearest\s(?P<nearest>{'|'.join(sorted(_NEAREST, key=len, reverse=True))})\b)\)?",
+    re.IGNORECASE,
+)
+
+
+def asked_rounding(text: str, start: int, mode: Mode) -> tuple[Rounding, str] | None:
+    """The rounding that a text asks for after a character, and the text without the words that ask, in its length.
+
+    None where the text asks for none, or for more than one.
+
+    Args:
+        text: any text.
+        start: the first character that counts.
+        mode: of a setting; a half is rounded up where the setting does not round.
+    """
+    if not _HINT.search(text, start):
+        return None
+    found = list(_WISH.finditer(text, start))
+    if len(found) != 1:
+        return None
+    match = found[0]
+    nearest, count = match["nearest"], match["count"]
+    if nearest is not None:
+        places = _NEAREST[nearest.lower()]
+    else:
+        places = int(count) if count.isdigit() else _COUNTS[count.lower()]
+    significant = nearest is None and match["places"] is None
+    if significant and not places:
+        return None
+    rounding = Rounding(mode if Rounding(mode).rounds else "half_up", places, significant, always=True)
+    plain = text[: match.start()] + " " * len(match[0]) + text[match.end() :]
+    # `Round` also asks for the calculation, as `Solve` does.
+    return rounding, plain[:start] + _ROUND.sub("Solve", _ROUNDED.sub(" " * len("rounded"), plain[start:]))

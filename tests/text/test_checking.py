@@ -1,0 +1,188 @@
+"""Promises of `check`: what is true, what is untrue with which value, and what is left alone."""
+
+import gzip
+import json
+import random
+import time
+from fractions import Fraction
+
+import pytest
+
+from peft_igc import cli
+from peft_igc.text import Reason, Verdict, check
+from peft_igc.text.checked_files import check_file
+
+
+TRUE = """
+2 * 3 = 6
+So 3 * 4 = 12, and 12 - 5 = 7.
+$5 * 3 = $15.00
+she paid 1,200 + 34.50 = 1,234.50 in all
+20/50 = 40%
+15 / 90 * 100% = 16.67
+10 / 3 = 3.33
+2/3 = .667
+10/3 ≈ 3
+1/2 * 1/2 = 1/4
+The sum 3 + 4 is 7.
+3 + 4 equals 7
+48/2=<<48/2=24>>24 clips
+-5 + 3 = -2
+We have 45, because 90 / 2 = 45
+60 – 15 = 45 flowers
+$45/3 = $15/hr
+60*12 = $720 of books
+he cuts 50/2 = 25-foot sections
+2 days * 24 hours = 48 hours
+4080 / 2 = 2040 - so that is it
+max(3, 4) + 1 = 5
+34% + 11% = 45%
+(2.9% + 3.8%)/2 = 3.35%
+$29,816/$48,881 = 61%
+"""
+UNTRUE = {
+    "34% + 11% = 46%": "45%",
+    "So 3 * 4 = 13.": "12",
+    "$5 * 3 = $16": "15",
+    "20/50 = 41%": "40%",
+    "10 / 3 = 3.34": "3.333333",
+    "7 / 2 = 4": "3.5",
+    "1/2 * 1/2 = 1/5": "0.25",
+    "3 + 4 is 8": "7",
+    "-5 + 3 = 2": "-2",
+    "10/3 ≈ 4": "3.3333",
+    "We have 46, because 90 / 2 = 46": "45",
+    "15 + 2 = 17 and 2 * 17 = 35": "34",
+    "1,000,000 * 1,000 = 1,000,000,00": None,  # not a number in any writing
+}
+NOT_UNDERSTOOD = """
+10/3 = 3 remainder 1
+60 minutes / 2 = 0.5 hours
+$1 / 2 = 50 cents
+5*3=15+2
+4 / 3 = 1 and 1/3
+2 * 3.5 = 7 million
+2 * 3 = 6,5
+25 / 1/3 = 75
+12 x 1 and 1/4 = 15
+100/5 = 5a
+0900 - 0130 = 0730
+15 / 90 = 16.66...%
+200 + 10% = 220
+1,234,5 + 1 = 1235
+"""
+NO_CLAIM = """
+x = 5
+3 + 4 == 8
+if a <= 3 + 4 >= 9
+n := 3 + 4
+The price of 3 + 4 apples is 20.
+In 2019 = 2020
+3 + 4 =
+3 + 4 = x
+"""
+
+
+def lines(text):
+    return text.strip().splitlines()
+
+
+def verdicts(text):
+    return [claim.verdict for claim in check(text)]
+
+
+@pytest.mark.parametrize("text", lines(TRUE))
+def test_true_calculations_are_true(text):
+    assert set(verdicts(text)) == {Verdict.TRUE}, check(text)
+
+
+@pytest.mark.parametrize(("text", "value"), UNTRUE.items())
+def test_untrue_calculations_come_with_the_right_value(text, value):
+    *before, last = check(text)
+    assert all(claim.verdict is Verdict.TRUE for claim in before)
+    assert (last.verdict, last.value) == (Verdict.NOT_UNDERSTOOD if value is None else Verdict.UNTRUE, value)
+
+
+@pytest.mark.parametrize("text", lines(NOT_UNDERSTOOD))
+def test_what_may_mean_something_else_is_never_untrue(text):
+    assert set(verdicts(text)) == {Verdict.NOT_UNDERSTOOD}, check(text)
+
+
+@pytest.mark.parametrize("text", lines(NO_CLAIM))
+def test_a_text_without_expression_and_result_claims_nothing(text):
+    assert check(text) == []
+
+
+def test_a_claim_has_its_place_and_says_whether_it_is_rounded():
+    text = "Each pays 10 / 3 = $3.33 now."
+    (claim,) = check(text)
+    assert text[slice(*claim.span)] == "10 / 3 = $3.33"
+    assert (claim.number, claim.value, claim.rounded, claim.reason) == ("$3.33", "3.333333", True, Reason.NONE)
+    (other,) = check("200 + 10% = 220")
+    assert (other.value, other.reason) == (None, Reason.PERCENT_SUM)
+
+
+def test_every_changed_digit_of_a_result_is_found():
+    rng = random.Random(3)
+    for _ in range(300):
+        a, b, symbol = rng.randint(2, 9999), rng.randint(2, 9999), rng.choice("+-*")
+        result = str(eval(f"{a} {symbol} {b}"))
+        at = rng.choice([i for i, char in enumerate(result) if char.isdigit()])
+        wrong = result[:at] + rng.choice([d for d in "123456789" if d != result[at]]) + result[at + 1 :]
+        assert verdicts(f"There are {a} {symbol} {b} = {result} of them") == [Verdict.TRUE]
+        (claim,) = check(f"There are {a} {symbol} {b} = {wrong} of them")
+        assert (claim.verdict, Fraction(claim.value)) == (Verdict.UNTRUE, Fraction(result))
+
+
+def test_a_long_text_costs_time_in_proportion_to_its_length():
+    text = "word 3 + 4 = 7. " * 3_000
+    spent = time.process_time()
+    check(text[: len(text) // 8])
+    least = time.process_time() - spent
+    assert len(check(text)) == 3_000
+    assert time.process_time() - spent < 40 * least  # eight times as long, and once more
+
+
+def test_files_of_every_kind_are_read_with_their_places(tmp_path):
+    (tmp_path / "a.md").write_text("# Sum\n\nSo 3 * 4 = 13.\n")
+    rows = [{"id": 1}, {"messages": [{"content": "hi\nSo 3 * 4 = 13."}]}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "a.csv").write_text('id,note\n1,ok\n2,"So 3 * 4 = 13."\n')
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write("So 3 * 4 = 13.")
+    expected = {"a.md": (3, ""), "a.jsonl": (2, "messages.0.content"), "a.csv": (3, "note"), "a.txt.gz": (1, "")}
+    for name, place in expected.items():
+        (found,) = check_file(tmp_path / name)
+        assert ((found.line.line, found.line.field), found.claim.span) == (place, (3, 13))
+
+
+def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys):
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text("3 * 4 = 12\nx = 5\n")
+    bad.write_text("3 * 4 = 13\n5 + 200 + 10% = 220\n")
+    assert cli.main(["check", str(good)]) == 0
+    assert capsys.readouterr() == ("", "1 calculations: 1 true, 0 untrue, 0 not understood\n")
+    assert cli.main(["check", str(good), str(bad)]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == f"{bad}:1:1: untrue: 3 * 4 = 13 (the value is 12)\n"
+    assert shown.err == "3 calculations: 1 true, 1 untrue, 1 not understood\n"
+    assert cli.main(["check", "--json", str(bad)]) == 1
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["verdict"], first["value"], first["line"], first["column"]) == ("untrue", "12", 1, 1)
+    assert (second["verdict"], second["reason"]) == ("not_understood", "percent_sum")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.txt", None, "does not exist"),
+        ("bad.jsonl", b'{"a": "3 + 4 = 8"}\n{"a": \n', "line 2: not valid JSON"),
+        ("latin.txt", "3 + 4 = 8 für".encode("latin-1"), "not in UTF-8"),
+        ("cut.txt.gz", gzip.compress(b"3 + 4 = 8" * 1000)[:40], "not a complete gzip file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, capsys, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert cli.main(["check", str(tmp_path / name)]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""Promises of roundings: every mode against Python's `decimal`, and what a text may ask for."""
+
+import decimal
+import random
+from fractions import Fraction
+
+import pytest
+
+from peft_igc.text import Limits, Reason, Value, read
+from peft_igc.text.rounding import Rounding, asked_rounding
+
+
+MODES = {"half_even": "ROUND_HALF_EVEN", "half_up": "ROUND_HALF_UP", "down": "ROUND_DOWN", "up": "ROUND_UP"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("significant", [False, True])
+def test_quotients_of_seven_digits_are_rounded_as_decimals_are(mode, significant):
+    rng = random.Random(f"{mode}{significant}")
+    for _ in range(400):
+        a, b, places = rng.randint(-9_999_999, 9_999_999), rng.randint(1, 9_999_999), rng.randint(1, 12)
+        context = decimal.Context(prec=places if significant else 60, rounding=MODES[mode])
+        if significant:
+            due = context.divide(decimal.Decimal(a), decimal.Decimal(b))
+        else:
+            exact = decimal.Context(prec=200).divide(decimal.Decimal(a), decimal.Decimal(b))
+            due = exact.quantize(decimal.Decimal(1).scaleb(-places), context=context)
+        limits = Limits(rounding=Rounding.of(f"{mode}:{places}{'s' * significant}"))
+        found = read(f"{a} / {b} =", limits)
+        exact_value = Fraction(a, b)
+        if isinstance(found, Value):
+            assert found.value in (Fraction(due), exact_value)  # a value that ends is not rounded
+            assert found.rounded == (found.value != exact_value)
+        else:
+            assert found.reason is Reason.INEXACT  # rounded to zero
+            assert due == 0
+
+
+@pytest.mark.parametrize("setting", ["", "half_up", "refuse:2", "half_up:-1", "half_up:2x", "half_up:0s", "near:2", 2])
+def test_a_setting_that_is_none_is_an_error_that_names_the_choice(setting):
+    with pytest.raises(ValueError, match="half_up:2"):
+        Rounding.of(setting)
+
+
+def test_nothing_is_rounded_on_the_way_to_the_result():
+    limits = Limits(rounding=Rounding.of("half_up:2"))
+    assert read("10 / 3 * 3 =", limits).text == "10"
+    assert read("126 / 67 - 1 =", limits).text == "0.88"
+
+
+def test_a_wish_counts_for_its_own_line_and_message_only():
+    assert read("To 2 decimal places please.\n10 / 3 =").reason is Reason.INEXACT
+    assert read("1 / 3 to 2 decimal places = 0.33. So 10 / 3 =").reason is Reason.INEXACT
+    assert read("10 / 3 to 2 decimal places =").text == "3.33"
+
+
+def test_two_wishes_of_one_text_are_none():
+    assert asked_rounding("to 2 decimal places, or to 3 decimal places", 0, "refuse") is None
+
+
+def test_the_words_of_a_wish_leave_the_places_of_a_text_as_they_are():
+    text = "Round 10 / 3 to 2 decimal places, please"
+    rounding, plain = asked_rounding(text, 0, "refuse")
+    assert rounding == Rounding("half_up", 2, always=True)
+    assert (len(plain), plain.split()) == (len(text), ["Solve", "10", "/", "3", ",", "please"])
+    assert text[slice(*read(text).span)] == "10 / 3"
