@@ -48,7 +48,6 @@ def _patched(target: Any, name: str, value: Any) -> Iterator[None]:
 RULES: dict[str, Any] = {
     "all rules": lambda: _patched(requests, "_NO_NAME", requests._NO_NAME),
     "without the stated operation's veto": lambda: _patched(requests, "vetoes", lambda *_: False),
-    "without the refusals of the file": lambda: _patched(requests, "rules", lambda: ()),
     "without what touches an operand": lambda: _patched(requests, "STRANGE", frozenset()),
     "without the refusal of symbols": lambda: _patched(decisions.Said, "refuses_between", lambda *_: False),
     "without the odds of a stated operation": lambda: _patched(decisions, "STATED_ODDS", 1.0),

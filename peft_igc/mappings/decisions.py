@@ -15,7 +15,6 @@ Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits o
 from __future__ import annotations
 
 import functools
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
@@ -26,6 +25,7 @@ from torch import Tensor
 
 from ..numbers.calculator import OPERATIONS, Result, Status
 from ..numbers.digits import PAD
+from ..numbers.number_runs import NumberTokens
 from ..numbers.places import Run
 from ..numbers.token_table import UNSEEN
 from ..text.operations import OPERATORS
@@ -35,7 +35,7 @@ from ..text.refusals import Reason, Refused
 from ..text.requests import Apply, Meant, answer
 from ..text.values import Limits, Refusal, Value
 from ..text.vocabulary import EMBEDDED, Vocabulary
-from .places import ON_HOST, StepTexts, key_of, table_of
+from .places import ON_HOST, StepTexts
 from .readings import SCALE
 
 
@@ -162,7 +162,7 @@ class Decision(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a decision needs of an `IGCConfig`, in a form that operators of graphs take as JSON."""
+    """What a decision needs of an `IGCConfig`."""
 
     operations: tuple[str, ...]
     confidence: float
@@ -312,23 +312,41 @@ def decided_in_graph(
         anchors, since: [B, A] int64.
         summary: of the pointing.
     """
-    settings = Settings.of(config)
-    limits = {**vars(settings.limits), "operations": "".join(sorted(settings.limits.operations))}
-    known = json.dumps([settings.operations, settings.confidence, limits])
-    keys = reader.vocabulary.key, key_of(reader.tokens.table)
-    packed = _decide_in_graph(ids, anchors, since, summary, *keys, known, settings.limits.result_digits)
+    values = (config.num_digits, config.result_digits, config.max_operands, config.decimals)
+    names = (config.division, config.rounding)
+    packed = _decide_in_graph(
+        ids, anchors, since, summary, reader.vocabulary.key, reader.tokens.key, " ".join(config.operations),
+        config.confidence, *values, *names, config.decimal_places,
+    )  # fmt: skip
     return _result(packed.unflatten(0, anchors.shape))
 
 
 @torch.library.custom_op("peft_igc::decide", mutates_args=(), **ON_HOST)
 def _decide_in_graph(
-    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, vocabulary: str, table: str, known: str, width: int
+    ids: Tensor,
+    anchors: Tensor,
+    since: Tensor,
+    summary: Tensor,
+    vocabulary: str,
+    table: str,
+    operations: str,
+    confidence: float,
+    digits: int,
+    result_digits: int,
+    operands: int,
+    decimals: bool,
+    division: str,
+    rounding: str,
+    decimal_places: int | None,
 ) -> Tensor:
     """The packed results [N, `FIELDS` + R]."""
-    operations, confidence, fields = json.loads(known)
-    limits = Limits(**fields | {"operations": frozenset(fields["operations"])})
-    settings = Settings(tuple(operations), confidence, limits)
-    texts = StepTexts.of(table_of(table), ids.shape[1], ids, anchors, since)
+    known, width = operations.split(" "), result_digits
+    limits = Limits(
+        digits, width, operands, frozenset("+-*/").intersection(known), decimals,
+        division, rounding, decimal_places,  # type: ignore[arg-type]
+    )  # fmt: skip
+    settings = Settings(tuple(known), confidence, limits)
+    texts = StepTexts.of(NumberTokens.of_key(table).table, ids.shape[1], ids, anchors, since)
     said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
     found = []
     for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
@@ -340,4 +358,4 @@ def _decide_in_graph(
 @_decide_in_graph.register_fake
 def _(ids: Tensor, anchors: Tensor, *rest: Any) -> Tensor:
     """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), FIELDS + rest[-1])
+    return ids.new_empty(anchors.numel(), FIELDS + rest[7])

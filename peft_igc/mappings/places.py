@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
 from ..numbers.digits import PAD
+from ..numbers.number_runs import NumberTokens
 from ..numbers.places import Places, places_of
 from ..numbers.token_table import EMBEDDED, PADDING, TokenTable
 from .attention import batches
@@ -30,7 +30,6 @@ ON_HOST: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__ver
 
 _WORD, _NUMBER, _BROKEN = range(3)
 _FIELDS = 4  # of a place: position, sentence, value, kind
-_tables: WeakValueDictionary[str, TokenTable] = WeakValueDictionary()
 
 
 class StepTexts(NamedTuple):
@@ -172,24 +171,12 @@ def _digits(text: str, width: int) -> list[int]:
     return [*map(int, text[:width]), *[PAD] * (width - len(text))]
 
 
-def key_of(table: TokenTable) -> str:
-    """A name of a table in this process, for operators of graphs, which take no objects."""
-    key = str(id(table))
-    _tables[key] = table
-    return key
-
-
-def table_of(key: str) -> TokenTable:
-    """The table with a key."""
-    return _tables[key]
-
-
 def places_in_graph(
-    table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
+    tokens: NumberTokens, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
 ) -> PlaceTensors:
     """The places of ids [B, n], anchors and since [B, A] in a compiled graph: one group, of a fixed W."""
     most = min(most, ids.shape[1])
-    packed = _in_graph(ids, anchors, since, key_of(table), most, width)
+    packed = _in_graph(ids, anchors, since, tokens.key, most, width)
     positions, sentence, value, kind = packed[..., :_FIELDS].unbind(-1)
     numbers = packed[..., _FIELDS:].flatten(0, 1)  # [N * W, D + 1], a row for each place
     numbers = torch.nn.functional.pad(numbers, (0, 0, 0, 1), value=PAD)
@@ -202,7 +189,7 @@ def _in_graph(
     ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int
 ) -> Tensor:
     """The fields and digits of the places [N, most, 4 + width]; equal numbers have the value of the first of them."""
-    texts = StepTexts.of(table_of(table), most, ids, anchors, since)
+    texts = StepTexts.of(NumberTokens.of_key(table).table, most, ids, anchors, since)
     lines: list[list[int]] = []
     first: dict[str, int] = {}
     for step, one in enumerate(texts.places):

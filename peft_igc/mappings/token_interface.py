@@ -161,7 +161,7 @@ class TokenInputMapping(nn.Module):
         since, width = torch.zeros_like(anchors) if since is None else since, self.num_digits + 1
         if texts is None and not may_look(ids):
             ids = ids.masked_fill(~valid, PADDING)
-            places = places_in_graph(self.tokens.table, ids, anchors, since, self.max_distance, width)
+            places = places_in_graph(self.tokens, ids, anchors, since, self.max_distance, width)
             return self._point(kept, places).unflattened(anchors.shape)
         if texts is None:
             ids = ids.masked_fill(~valid, PADDING)

@@ -9,7 +9,9 @@ Shapes: N texts, L tokens of a text, V ids of the table, G digits of the longest
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +63,10 @@ class SeenTokens(NamedTuple):
     begins_word: Tensor  # [N, L] bool
 
 
+_keys = itertools.count()
+_made: WeakValueDictionary[str, NumberTokens] = WeakValueDictionary()
+
+
 class NumberTokens:
     """A `TokenTable` as tensors, one copy per device.
 
@@ -74,6 +80,8 @@ class NumberTokens:
 
     def __init__(self, table: TokenTable) -> None:
         self.table = table
+        self.key = str(next(_keys))  # for operators of graphs, which take no objects
+        _made[self.key] = self
         self.size = len(table.edges)  # V
         self.group = table.group
         self.minus = table.minus
@@ -83,6 +91,11 @@ class NumberTokens:
 
     def __reduce__(self) -> tuple[type[NumberTokens], tuple[TokenTable]]:
         return NumberTokens, (self.table,)
+
+    @staticmethod
+    def of_key(key: str) -> NumberTokens:
+        """The object with a `key`, in this process."""
+        return _made[key]
 
     def on(self, device: torch.device) -> TableTensors:
         """The table's tensors on a device.

@@ -36,7 +36,6 @@ class Reason(enum.IntEnum):
     CURRENCIES = 25
     UNITS = 26
     OTHER_OPERATION = 27
-    DIFFERENCE_BELOW_ZERO = 28
 
 
 REASON_TEXTS: dict[Reason, str] = {
@@ -57,7 +56,6 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CURRENCIES: "different currencies",
     Reason.UNITS: "a sum of different units of measurement",
     Reason.OTHER_OPERATION: "the text states another operation than the network reads",
-    Reason.DIFFERENCE_BELOW_ZERO: "a difference below zero, where the text asks how much more one number is",
 }
 
 

@@ -2,16 +2,13 @@
 
 In: a text, and what was `Meant`: two numbers, an operation, and which numbers are negated. Out: the `Value`, exact, or
 a `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
-three ways only: an operand is not understood, or something numeric that is not understood touches it; the text states
-one operation, in words or symbols, and another one is meant; or an entry of `languages/refusals.toml`.
+two ways only: an operand is not understood, or something numeric that is not understood touches it; or the text states
+one operation, in words or symbols, and another one is meant.
 Try it: `pytest tests/text/test_requests.py`
 """
 
 from __future__ import annotations
 
-import functools
-import re
-import tomllib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
@@ -19,12 +16,12 @@ from typing import NamedTuple
 from .expressions import ALL_WORDS, STRANGE
 from .literals import Number, numbers_of
 from .operations import OPERATORS
-from .pieces import CONTROL, FOLDER, Pieces, Words, split, words
+from .pieces import CONTROL, Pieces, Words, split, words
 from .refusals import Reason, Refused, Span
 from .values import Item, Limits, Reduction, Refusal, Value, finished
 
 
-__all__ = ["Answer", "Meant", "answer", "rules"]
+__all__ = ["Answer", "Meant", "answer"]
 
 Apply = Callable[[Fraction, Fraction], Fraction]
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
@@ -52,34 +49,6 @@ class Answer(NamedTuple):
 
     found: Value | Refusal
     stated: bool
-
-
-class Rule(NamedTuple):
-    """An entry of `languages/refusals.toml`."""
-
-    reason: Reason
-    operation: str
-    result: str
-    pattern: re.Pattern[str]
-    refused: tuple[str, ...]
-    answered: tuple[str, ...]
-
-
-@functools.cache
-def rules() -> tuple[Rule, ...]:
-    """The refusals of requests in words."""
-    listed = tomllib.loads((FOLDER / "refusals.toml").read_text(encoding="utf-8"))["refusals"]
-    return tuple(
-        Rule(
-            Reason[one["id"].upper()],
-            one["operation"],
-            one["result"],
-            re.compile(one["pattern"], re.IGNORECASE),
-            tuple(one["refused"]),
-            tuple(one["answered"]),
-        )
-        for one in listed
-    )
 
 
 def answer(
@@ -111,10 +80,6 @@ def answer(
             raise Refused(Reason.OTHER_OPERATION)
         items = _items(operands, meant.operation, begin)
         found = _value(operands, meant.operation, limits, apply, items)
-        for rule in rules():
-            below = rule.result == "below zero" and isinstance(found, Value) and found.value < 0
-            if below and rule.operation == meant.operation and rule.pattern.search(text, begin):
-                raise Refused(rule.reason)
     except Refused as refused:
         culprit = refused.culprit and (refused.culprit[0] + begin, refused.culprit[1] + begin)
         found = Refusal(refused.reason, culprit, items, None, False, None, False, ())
