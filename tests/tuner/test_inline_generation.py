@@ -56,24 +56,25 @@ PLAIN = [encode(text) for text in ("[ (A", "<;A", " what? sumA", "*)A")]
 NUMBERS = ["12", "34", "7", "90", "45", "19", "5", "8"]
 SCRIPT = [None, "=", ";", NUMBERS, " *", NUMBERS, "=", None, None]
 SCRIPT += ["=", ";", NUMBERS, " +", NUMBERS, " is", "\n", None, None]
-NEW = len(SCRIPT)
+LATER, NEW = 3, len(SCRIPT)
 
 
 class Script(LogitsProcessor):
-    """Makes a `generate` follow `SCRIPT` after its prompt of that width, whatever its rows are."""
+    """Makes a `generate` follow `SCRIPT` after prompts of that width; each row begins `LATER` steps after the last."""
 
-    def __init__(self, width, script=SCRIPT):
-        self.width, self.script = width, script
+    def __init__(self, width, rows=1):
+        self.width, self.rows = width, rows
 
     def __call__(self, input_ids, scores):
-        step = input_ids.shape[1] - self.width
-        wanted = self.script[step] if step < len(self.script) else None
-        if wanted is None:
-            return scores
-        texts = wanted if isinstance(wanted, list) else [wanted]
-        tokens = torch.tensor([TEXTS.index(text) for text in texts])
-        chosen = tokens[(input_ids.sum(1) * 7 + step) % len(tokens)]  # padding has id 0
-        return scores + torch.full_like(scores, -1e4).scatter(1, chosen[:, None], 0.0)
+        scores, copies = scores.clone(), len(input_ids) // self.rows  # copies: beams and samples of a prompt
+        for row, ids in enumerate(input_ids):
+            step = len(ids) - self.width - LATER * (row // copies)
+            wanted = SCRIPT[step] if 0 <= step < len(SCRIPT) else None
+            if wanted is not None:
+                texts = wanted if isinstance(wanted, list) else [wanted]
+                chosen = texts[int(ids.sum() * 7 + step) % len(texts)]  # padding has id 0
+                scores[row, TEXTS.index(chosen)] += 1e4
+        return scores
 
 
 @functools.cache
@@ -84,11 +85,11 @@ def made(arch, interface, anchor="tokens", context="since_last_anchor"):
     return adapted(arch, overrides=WINDOW if window else None, interface=interface, **rules)
 
 
-def written(model, rows=None, new=NEW, script=SCRIPT, **options):
+def written(model, rows=None, new=NEW, **options):
     """`generate` with the script, from one-dimensional prompts (left-padded) or from what else is given."""
     given = left_padded(rows) if rows is not None else {}
-    width = {**given, **options}["input_ids"].shape[1]
-    processors = LogitsProcessorList([Script(width, script)])
+    count, width = {**given, **options}["input_ids"].shape
+    processors = LogitsProcessorList([Script(width, count)])
     return generated(model, new=new, **{**given, "logits_processor": processors, **options})
 
 

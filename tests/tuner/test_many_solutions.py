@@ -1,20 +1,17 @@
 """Promises of generating many solutions at once: 64 texts with `=` at different places equal one by one.
 
-Each row follows a solution of its own up to an `=`, and chooses by itself what it writes there; sampled rows and beams
-choose differently. The yardstick is one uncached pass over each final text alone, without padding: logits within 1e-4
-in float32 (2e-3 on the embedded base, whose logits are a hundred times larger), steps exactly equal. Sampled texts
-cannot be drawn again one by one with the same seed, so logits are compared, not draws.
-Try it: `pytest tests/tuner/test_many_solutions.py`
+Each row follows a worked solution up to an `=`, and chooses by itself what it writes there; sampled rows and beams
+choose differently. The yardstick is one uncached pass over each final text alone, without padding: logits within 2e-3
+in float32 (those of the embedded base are large), steps exactly equal. `tests/tuner/test_inline_generation.py` has the
+same for few rows of random models. Try it: `pytest tests/tuner/test_many_solutions.py`
 """
 
-import random
 import re
 
 import pytest
 import torch
-from checks import adapted, generated, igc_layers, left_padded, margin, watching
+from checks import generated, igc_layers, left_padded, watching
 from peft import get_peft_model
-from tiny_vocabulary import TEXTS, encode
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from peft_igc import IGCConfig, tiny_base
@@ -27,7 +24,6 @@ from peft_igc.tuner.steps import Step
 ROWS = 64
 FEW = 12  # prompts where there are several texts of each
 FREE = -1
-TIE = 1e-3  # ten times what another order of sums may move
 MODES = {
     "greedy": {},
     "samples": {"do_sample": True, "num_return_sequences": 2},
@@ -63,9 +59,9 @@ def written(model, prompts, texts, **options):
 
 
 def steps_of(seen):
-    """The steps of one text alone, and the event itself."""
+    """The steps of one text alone."""
     step = next((one for one in seen if isinstance(one, Step)), None)
-    return ([] if step is None else of_row(step, 0)), step
+    return [] if step is None else of_row(step, 0)
 
 
 def of_row(step, index, padding=0):
@@ -85,73 +81,29 @@ def steps_in_generation(seen, width, prompts, repeats):
     return [sorted(one) for one in found]
 
 
-def assert_one_by_one(model, prompts, texts, tolerance, learned, **options):
-    """Each text has the logits and the steps of a pass over it alone. Returns the ok steps and their places.
-
-    Args:
-        learned: whether a network reads, so that a row may be a tie, of which few are left out.
-    """
+def assert_one_by_one(model, prompts, texts, **options):
+    """Each text has the logits and the steps of a pass over it alone. Returns the ok steps and their places."""
     with watching() as seen:
         out = written(model, prompts, texts, **options)
     repeats, new = len(out.sequences) // len(prompts), len(out.logits)
     beams = getattr(out, "beam_indices", None)
     at_once = steps_in_generation(seen, out.sequences.shape[1] - new, prompts, repeats)
-    ok, places, ties = 0, set(), 0
+    ok, places = 0, set()
     for i, sequence in enumerate(out.sequences):
         prompt = prompts[i // repeats]
         text = torch.cat([prompt, sequence[-new:]])[:-1]
         with watching() as seen, torch.no_grad():
             logits = model(input_ids=text[None], use_cache=False).logits[0]
-        steps, step = steps_of(seen)
-        if learned and step is not None and margin(step) <= TIE:
-            ties += 1
-            continue
+        steps = steps_of(seen)
         got = out.stacked[i] if beams is None else out.stacked[beams[i, :new], torch.arange(new)]
-        torch.testing.assert_close(got, logits[len(prompt) - 1 :], atol=tolerance, rtol=0)
+        torch.testing.assert_close(got, logits[len(prompt) - 1 :], atol=2e-3, rtol=0)
         if beams is None:  # steps of beams that were given up are among those seen
             assert at_once[i] == steps
         good = [at for at, _, _, status, _ in steps if status == int(Status.OK) and at >= len(prompt)]
         ok, places = ok + len(good), places | {at - len(prompt) for at in good}
-    assert 10 * ties <= len(out.sequences)
     return ok, places
 
 
-# ------------------------------------------------------------------------------------------ small random models
-@pytest.fixture(scope="module", params=["hidden", "tokens"])
-def small(request):
-    fields = {"anchor": "tokens", "inline_token_ids": [encode("=").tolist()], "result_digits": 8}
-    return adapted(interface=request.param, **fields)
-
-
-def small_texts():
-    """Prompts of 3 to 12 tokens; texts with an `=` at another place in each row, and after it freedom."""
-    drawn = random.Random(0)
-    prompts, texts = [], []
-    for _ in range(ROWS):
-        words = [drawn.choice([" what", "the", " sum", "A", ";", "th"]) for _ in range(drawn.randint(3, 12))]
-        prompts.append(encode("".join(words)))
-        text = []
-        while len(text) < 24:
-            text += [TEXTS.index(drawn.choice(["the", ";", " is", "A"])) for _ in range(drawn.randint(0, 5))]
-            numbers = [drawn.choice(["12", "34", "7", "90", "45", "5"]) for _ in range(2)]
-            text += encode(f";{numbers[0]}{drawn.choice(['+', ' *'])}{numbers[1]}=").tolist() + [FREE, FREE]
-        texts.append(text)
-    return prompts, texts
-
-
-@pytest.mark.parametrize(
-    "mode", ["greedy", *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode != "greedy")]
-)
-def test_64_texts_with_calculations_at_different_places_equal_one_by_one(small, mode):
-    prompts, texts = small_texts()
-    if mode != "greedy":
-        prompts, texts = prompts[:FEW], texts[:FEW]
-    ok, places = assert_one_by_one(small, prompts, texts, 1e-4, True, **MODES[mode])
-    assert ok > len(prompts)
-    assert len(places) > FEW // 2
-
-
-# ------------------------------------------------------------------------------------------ worked solutions
 @pytest.fixture(scope="module")
 def embedded():
     """The embedded base with a calculator that visibly writes; the rules read, and all counts as asked."""
@@ -194,6 +146,6 @@ def test_64_worked_solutions_at_once_equal_one_by_one(embedded, mode):
     if mode != "greedy":
         prompts, texts = prompts[:FEW], texts[:FEW]
     assert len(set(map(len, prompts))) > FEW // 2
-    ok, places = assert_one_by_one(model, prompts, texts, 2e-3, False, **MODES[mode])
+    ok, places = assert_one_by_one(model, prompts, texts, **MODES[mode])
     assert ok >= len(prompts)
     assert len(places) > FEW // 2

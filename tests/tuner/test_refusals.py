@@ -1,16 +1,40 @@
 """What PEFT and transformers offer on a model with a calculator and cannot work is refused with the line that does."""
 
 import re
+import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
-from checks import IDS, adapted, logits, lora, nesting
-from peft import IA3Config, PeftModel, get_peft_model
+from checks import adapted
+from peft import IA3Config, LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
 from transformers import GenerationConfig
 
 
+IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
 REQUESTS = [[5, 6, 7], [5, 6, 7, 8]]
+
+
+def logits(model):
+    """Logits of a pass in eval mode."""
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS).logits
+
+
+def lora():
+    """A LoRA that changes outputs."""
+    return LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
+
+
+@contextmanager
+def nesting():
+    """Around what nests adapters by hand, of which PEFT warns."""
+    with warnings.catch_warnings():
+        for warning in NESTED:
+            warnings.filterwarnings("ignore", warning.split(":")[1])
+        yield
 
 
 # --------------------------------------------------------------------------------------- an adapter of another method

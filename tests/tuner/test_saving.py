@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from checks import logits, lora
-from peft import PeftModel, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file
 from tiny_models import small_config, tiny_model
 from tiny_training import NESTED, WARNINGS, trainer
@@ -13,8 +12,21 @@ from peft_igc.inference.loading import load_adapter
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
 
+IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
+
 # Every kind of component in the path of a calculator's weights: of PEFT, of the base, of the layer, of the mappings.
 PARTS = ["base_model", "model", "layers", "1", "igc", "igc_input_mapping", "encoder", "0", "attention", "weight"]
+
+
+def logits(model):
+    """Logits of a pass in eval mode."""
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS).logits
+
+
+def lora(**fields):
+    """A LoRA that changes outputs."""
+    return LoraConfig(**{"r": 4, "target_modules": "all-linear", "init_lora_weights": False, **fields})
 
 
 def both(calculator, other, order="calculator first"):

@@ -141,22 +141,6 @@ def test_each_anchor_has_a_shortcut_of_its_own_that_a_crop_brings_back(shortcut)
 
 
 @shortcuts
-def test_each_position_is_given_the_shortcut_of_the_latest_anchor_alone(shortcut):
-    model, ids, seen = adapted(shortcut=shortcut), texts(2, 12), []
-    with torch.no_grad():
-        mappings_of(model)[1].shortcut.weight.mul_(20)  # so that another step's would show
-    layer = igc_layers(model)[0].get_base_layer()
-    layer.register_forward_hook(lambda module, args, output: seen.append(output))
-    for anchors in ([[3, 8], [9, 4]], [[3], [4]], [[8], [9]]):
-        scored(model, ids, torch.tensor(anchors))
-    both, early, late = seen
-    for row, second in ((0, 8), (1, 9)):
-        close(both[row, :second], early[row, :second])
-        close(both[row, second:], late[row, second:])
-        assert (early - late).abs()[row, second:].max() > 0.01
-
-
-@shortcuts
 def test_with_a_shortcut_text_behind_an_anchor_is_written_whatever_the_status(shortcut):
     model, ids = adapted(shortcut=shortcut), texts(2, 9)
     reader, _ = mappings_of(model)
@@ -232,18 +216,6 @@ def test_only_a_shortcut_never_calculates_and_has_no_reading_loss():
         with_targets.igc_loss.backward()
         assert not any(gradients(model).values())
         assert mappings_of(model)[0].operator_head.weight.grad is not None
-
-
-def test_beside_a_shortcut_the_reading_is_supervised_and_forced_as_ever():
-    model, ids = adapted(shortcut="beside"), texts(1, 9)
-    given = targets(("+", "12", "34"))
-    out = model(input_ids=ids, **given)
-    assert out.igc_count == 1
-    assert out.igc_loss > 0
-    free = scored(model, ids, None)
-    assert torch.equal(out.logits, free)
-    forced = model.train()(input_ids=ids, **given).logits
-    assert (forced - free)[0, -1].abs().max() > 1e-3
 
 
 def test_the_reading_alone_is_not_trained_where_it_learns_from_the_shortcut_only(tmp_path):
