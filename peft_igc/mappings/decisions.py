@@ -33,6 +33,7 @@ from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason, Refused
 from ..text.requests import Apply, Meant, answer
+from ..text.rounding import Rounding
 from ..text.values import Limits, Refusal, Value
 from ..text.vocabulary import EMBEDDED, Vocabulary
 from .places import ON_HOST, StepTexts
@@ -341,10 +342,8 @@ def _decide_in_graph(
 ) -> Tensor:
     """The packed results [N, `FIELDS` + R]."""
     known, width = operations.split(" "), result_digits
-    limits = Limits(
-        digits, width, operands, frozenset("+-*/").intersection(known), decimals,
-        division, rounding, decimal_places,  # type: ignore[arg-type]
-    )  # fmt: skip
+    rounds = Rounding.of_fields(division, rounding, decimal_places)
+    limits = Limits(digits, width, operands, frozenset("+-*/").intersection(known), decimals, rounds)
     settings = Settings(tuple(known), confidence, limits)
     texts = StepTexts.of(NumberTokens.of_key(table).table, ids.shape[1], ids, anchors, since)
     said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
