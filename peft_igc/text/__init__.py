@@ -5,6 +5,7 @@
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may be around it.
 * `literals`: all numbers of a text, for requests in words.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
+* `spelling`, `row`: what continues a result, and how far a text has come with its results.
 * `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`

@@ -150,7 +150,7 @@ def read_and_calculate(
     rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
     ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
     never = torch.full_like(at, -1)
-    steps = Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype))
+    steps = Steps(anchors, kinds, ranks, *result, never, shortcut.to(features.dtype))
     return reading, steps if rows is None else silent.replaced(rows, steps)
 
 

@@ -96,12 +96,9 @@ def alone(model, ids, by):
 
 def told(state):
     """Where the result of each step of each row has been told, in real tokens from the text's start; -1: not yet."""
-    rows = []
-    steps, valid = state.steps, all_ids(state) > UNSEEN
-    for at, told, real in zip(steps.anchors.tolist(), steps.completed_at.tolist(), valid.cumsum(1) - 1, strict=True):
-        steps = sorted((a, t) for a, t in zip(at, told, strict=True) if a >= 0)
-        rows.append([int(real[t]) if t >= 0 else -1 for _, t in steps])
-    return rows
+    real = (all_ids(state) > UNSEEN).cumsum(1) - 1
+    found = [[known.completed if known else -1 for _, known in row.steps] for row in state.rows]
+    return [[int(real[row, t]) if t >= 0 else -1 for t in told] for row, told in enumerate(found)]
 
 
 class Schedule:
@@ -200,7 +197,8 @@ class Schedule:
         if before is not None:  # at the text's end it may not have seen the tokens
             length, steps = self.cache.get_seq_length() - count, before.steps
             self.seen["crop"] += int(((steps.anchors >= length) & (steps.status == int(Status.OK))).sum())
-            self.seen["untold"] += int(((steps.completed_at >= length) & (steps.anchors < length)).sum())
+            progress = [known for row in before.rows for at, known in row.steps if at < length and known]
+            self.seen["untold"] += sum(known.completed >= length for known in progress)
         self.seen["cut"] += sum(row.ids[-count - 1 : len(row.ids) - count + 1] == INLINE[1] for row in self.rows)
         self.cache.crop(-count)
         self.fresh = 0
