@@ -25,11 +25,18 @@ class Row(NamedTuple):
 
     steps: tuple[tuple[int, Progress | None], ...] = ()
 
-    @property
-    def needs(self) -> int | None:
-        """Position of the first token that `continued` needs; None if no later token can be written to."""
-        progress = self.steps[-1][1] if self.steps else None
-        return None if progress is None or progress.is_over else progress.position
+    def needs(self, start: int | None = None) -> int | None:
+        """Position of the first token that `continued` needs for what continues the results from `start` on.
+
+        None if nothing can be written there. Without a `start`, of tokens after those that are known.
+        """
+        first = None
+        for anchor, progress in reversed(self.steps):
+            if progress is not None and not progress.is_over:
+                first = progress.position
+            if start is None or anchor < start:
+                break
+        return first
 
     def completed(self, anchor: int) -> int:
         """`Progress.completed` of the step at an anchor, -1 if there is none."""

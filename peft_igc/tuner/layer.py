@@ -289,9 +289,8 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         new, kept = h.shape[1], _is_kept(call, rules)
         # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where
         # no later call reads them, only those are compressed that this call reads.
-        positions = state.positions(new) if isinstance(state, StaticText) else state.next_positions(new)
-        start = positions[0] if isinstance(state, StaticText) else state.length
-        ids = text_ids(call, h, positions)  # [B, T]
+        start = state.positions(new)[0] if isinstance(state, StaticText) else state.length
+        ids = text_ids(call, h, start)  # [B, T]
         features = self._compress(name, h, call) if kept else None  # [B, T, d]
         if call.input_ids is None:
             state = state.changed(embedded=True)
@@ -348,8 +347,6 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """
         if isinstance(state, StaticText):
             return state, told_of_static(style, state, new)
-        if call.is_lean and all(row.needs is None for row in state.rows):
-            return state, None
         state, found = state.continued(state.length - new)
         if call.is_lean and not any(one is not None for row in found for one in row):
             return state, None
@@ -363,13 +360,14 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """
         rows, new = h.shape[:2]
         config = self.igc_config[name]
-        vectors = shortcut_vectors(config)
-        none = Steps.empty(rows, config.result_digits or 0, h, (vectors, config.reading_dim) if vectors else (0, 0))
-        if states is None:
-            return TextState.empty(none)
-        state = states.get(name)
+        state = None if states is None else states.get(name)
         if state is None:
-            state = states.empty(none).changed(reader=self._readers[name])
+            vectors = shortcut_vectors(config)
+            shortcut = (vectors, config.reading_dim) if vectors else (0, 0)
+            none = Steps.empty(rows, config.result_digits or 0, h, shortcut)
+            state = (TextState if states is None else states).empty(none).changed(reader=self._readers[name])
+        if states is None:
+            return state
         _check_state(name, state, self._readers[name], rows)
         before = states.length(new)
         if isinstance(state, StaticText):
@@ -383,7 +381,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 before,
                 state.length,
             )
-            state = TextState.empty(none).changed(reader=self._readers[name])
+            state = TextState.empty(state.steps.cropped(0)).changed(reader=self._readers[name])
         # The cache may hold tokens from before the adapter was active, or from while it was off.
         state = state.passed_by(before - state.length)
         if torch.is_grad_enabled():
@@ -429,13 +427,15 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if chosen is False and call.anchors is None:
             return None, None
         window, first = ids, start
-        if rules.sequences:
-            window, first = state.recent(new + max([len(sequence) for sequence in rules.sequences]) - 1)
+        longest = max([len(sequence) for sequence in rules.sequences], default=1)
+        if longest > 1:
+            window, first = state.recent(new + longest - 1)
         ask = chosen is None and not torch.compiler.is_compiling()
         anchors = anchors_of_call(call, rules, window, start, new, ask)
         if anchors is None:
             anchors = self._absent_anchors(ids, call)
-        return anchors, None if anchors is None else kinds_of(rules, window, anchors, first)
+        named = call.anchors is None and not rules.prompt_end and call.generation is None
+        return anchors, None if anchors is None else kinds_of(rules, window, anchors, first, named)
 
     def choose_graph(self, name: str, input_ids: torch.Tensor, cache: Cache) -> None:
         """See `hooks.choose_graph`; `name` is the active adapter."""

@@ -27,6 +27,7 @@ from transformers import DynamicCache, StaticCache
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.numbers.token_table import UNSEEN
+from peft_igc.text import row as results
 from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
 
@@ -96,9 +97,11 @@ def alone(model, ids, by):
 
 def told(state):
     """Where the result of each step of each row has been told, in real tokens from the text's start; -1: not yet."""
-    real = (all_ids(state) > UNSEEN).cumsum(1) - 1
-    found = [[known.completed if known else -1 for _, known in row.steps] for row in state.rows]
-    return [[int(real[row, t]) if t >= 0 else -1 for t in told] for row, told in enumerate(found)]
+    found, anchors, real = [], state.steps.anchors.tolist(), (all_ids(state) > UNSEEN).cumsum(1) - 1
+    for row, at, places in zip(state.rows or [results.Row()] * len(anchors), anchors, real, strict=True):
+        completed = [row.completed(anchor) for anchor in sorted(at) if anchor >= 0]
+        found.append([int(places[t]) if t >= 0 else -1 for t in completed])
+    return found
 
 
 class Schedule:

@@ -98,6 +98,8 @@ class Steps(NamedTuple):
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
+        if not self.anchors.shape[1]:
+            return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
     def replaced(self, rows: torch.Tensor, other: Steps) -> Steps:
@@ -176,10 +178,6 @@ class TextState:
         """The state of a text that no further step will read."""
         return replace(self, blocks=tuple(block._replace(features=None) for block in self.blocks))
 
-    def next_positions(self, count: int) -> torch.Tensor:
-        """[count] int64, the positions of the `count` tokens after this text."""
-        return torch.arange(self.length, self.length + count, device=self.real.device)
-
     def positions(self, count: int) -> torch.Tensor:
         """[count] int64, the positions of the last `count` tokens in the text."""
         return torch.arange(self.length - count, self.length, device=self.real.device)
@@ -238,7 +236,10 @@ class TextState:
 
         Costs a synchronization, if anything can be written.
         """
-        first = min([start, *(row.needs for row in self.rows if row.needs is not None)])
+        needs = [need for row in self.rows if (need := row.needs(start)) is not None]
+        if not needs:
+            return self, [[None] * (self.length - start)] * len(self.rows)
+        first = min(start, *needs)
         ids = self.recent(self.length - first)[0].tolist()
         found = [row.continued(tokens, first, start) for row, tokens in zip(self.rows, ids, strict=True)]
         return replace(self, rows=tuple(row for row, _ in found)), [more for _, more in found]
@@ -296,8 +297,8 @@ class StaticText:
         speaks: whether the next pass looks for anchors, if `choose_graph` has decided it; None if not.
         writes: whether any of the latest steps writes, as far as the host knows; None if it does not.
         rows: [B], how far each text has come with its latest result, as far as the host knows; None if it does not.
-        counted: whether `rows` counts the token of the next pass, by `choose_graph`.
-        told: [3, B, 1] int64, `told.as_tensor` for that token; None if it was not counted.
+        coming: the same after the next pass, if `choose_graph` knows its token; else None.
+        told: [3, B, 1] int64, `told.as_tensor` for that token; None if it is not known, or nothing is written.
         open: the latest step and those of the call in progress; None between calls.
     """
 
@@ -313,7 +314,7 @@ class StaticText:
     speaks: bool | None = None
     writes: bool | None = None
     rows: tuple[Row, ...] | None = None
-    counted: bool = False
+    coming: tuple[Row, ...] | None = None
     told: torch.Tensor | None = None
     open: Steps | None = None
 
@@ -407,9 +408,9 @@ class StaticText:
             for column, kind in enumerate((INLINE, TURN)):
                 named = torch.where(self.open.kinds == kind, self.open.anchors, -1).amax(1)
                 self.marks[:, column] = torch.maximum(self.marks[:, column], named)
-            self.open = self.writes = self.rows = None
-        self.rows = self.rows if self.counted else None
-        self.speaks, self.told, self.counted = None, None, False
+            self.open = self.writes = self.coming = None
+        self.rows = self.coming
+        self.speaks = self.coming = self.told = None
         return self
 
     # ------------------------------------------------------------------------------------------ rows and length
@@ -423,7 +424,7 @@ class StaticText:
             ids=select(self.ids),
             features=None if self.features is None else select(self.features),
             rows=None,
-            counted=False,
+            coming=None,
         )
 
     def cropped(self, length: int) -> StaticText:
@@ -436,7 +437,7 @@ class StaticText:
             x.fill_(value)
         self.latest.ended_at.fill_(-1)
         self.write_from, self.embedded, self.speaks, self.writes, self.open = None, False, None, None, None
-        self.rows, self.counted, self.told = None, False, None
+        self.rows = self.coming = self.told = None
 
 
 def _map(block: Block, change: Select) -> Block:

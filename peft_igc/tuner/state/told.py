@@ -86,13 +86,13 @@ def count(style: Style, state: StaticText, ids: Sequence[Sequence[int]], length:
     """
     if state.rows is None:
         state.rows = rows_of(style, state, length)
-    state.counted = True
-    needs = [row.needs for row in state.rows if row.needs is not None]
-    if not needs:
+    state.coming, state.told = state.rows, None
+    at = next((need for row in state.rows if (need := row.needs()) is not None), None)
+    if at is None:
         return False
-    at = needs[0]  # all of them: the rows have come equally far
+    # All open rows have come as far, up to the token of the next pass.
     rows = [row.continued(tokens, at, at) for row, tokens in zip(state.rows, ids, strict=True)]
-    state.rows = tuple(row for row, _ in rows)
+    state.coming = tuple(row for row, _ in rows)
     state.told = as_tensor([found for _, found in rows], state.ids.device)
     return True
 
