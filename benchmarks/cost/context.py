@@ -34,9 +34,11 @@ from benchmarks.common.shapes import DEMO_SIZES, made_base, twin
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
+from peft_igc.text.row import Row
 from peft_igc.tuner.call import Generation, generating
 from peft_igc.tuner.state.cache import states_of
 from peft_igc.tuner.state.text_state import StaticText, TextState
+from peft_igc.tuner.state.told import begun
 
 
 CASES = ("prompt_end", "tokens", "result")
@@ -89,14 +91,15 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
             signs=torch.zeros_like(ones),
             status=torch.full_like(ones, int(Status.OK)),
             scale=torch.zeros_like(ones),
-            completed_at=torch.full_like(ones, -1),
             ended_at=torch.full_like(ones, -1),
             shortcut=steps.shortcut[:, :1] if steps.shortcut.shape[1] else steps.shortcut.new_empty(rows, 1, 0, 0),
         )
         if isinstance(state, StaticText):
             state.latest, state.write_from = made, 0
         else:
-            states.set("default", state.with_steps(made).changed(write_from=length - 1))
+            style = layer.style_of("default")
+            progress = () if style is None else begun((Row(),) * rows, style, made)
+            states.set("default", state.with_steps(made).changed(write_from=length - 1, rows=progress))
 
 
 def step_of(model: Any, cache: Any, back: Callable[[], None]) -> Callable[[], float]:

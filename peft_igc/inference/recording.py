@@ -199,9 +199,8 @@ class Recording:
         if isinstance(event, Step):
             self._add_steps(batch, event, call)
             return
-        where = torch.arange(event.start, event.start + event.active.shape[1], device=event.active.device)
         if call.generation is None:
-            batch.add_ids(text_ids(call, event.gate[..., None], where), event.start)
+            batch.add_ids(text_ids(call, event.gate[..., None], event.start), event.start)
         assert event.size is not None
         for row, place in event.active.nonzero().tolist():
             values = float(event.gate[row, place]), float(event.size[row, place])
@@ -232,7 +231,7 @@ class Recording:
             return
         batch.add_ids(event.ids, int(event.first))
         if call.generation is None and call.cache is None and call.input_ids is not None:
-            batch.add_ids(text_ids(call, call.input_ids[..., None], torch.arange(call.input_ids.shape[1])), 0)
+            batch.add_ids(text_ids(call, call.input_ids[..., None], 0), 0)
         for row, index in anchored.nonzero().tolist():
             step = step_record(event, row, index, config, config.token_table, self._speller())
             batch.steps[row, step.position] = step

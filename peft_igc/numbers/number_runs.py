@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .digits import NUM_CLASSES, PAD
+from .digits import PAD
+from .spelling import speller_of
 from .token_table import CLOSE, STOP, Edge, TokenTable
 
 
@@ -43,10 +44,6 @@ class TableTensors(NamedTuple):
     close: Tensor  # [V + 1] bool, a closing bracket
     word: Tensor  # [V + 1] bool, begins or ends with a letter
     begins_word: Tensor  # [V + 1] bool, letters after a space or bracket
-    point: Tensor  # [V + 1] int8, digits before the point of a token of `TokenTable.points`; -1 for other tokens
-    beside: Tensor  # [V + 1] int8, digits of such a token, whose `size` is 0
-    apart: Tensor  # [V + 1] bool, such a token with a leading space
-    spelled: Tensor  # [11**group] int32, token of a group of digits; see `NumberTokens.on`
 
 
 class SeenTokens(NamedTuple):
@@ -83,9 +80,7 @@ class NumberTokens:
         self.key = str(next(_keys))  # for operators of graphs, which take no objects
         _made[self.key] = self
         self.size = len(table.edges)  # V
-        self.group = table.group
-        self.minus = table.minus
-        self.point = table.point
+        self.speller = speller_of(table)
         self._made: dict[torch.device, TableTensors] = {}
         self.on(torch.device("cpu"))
 
@@ -98,12 +93,7 @@ class NumberTokens:
         return _made[key]
 
     def on(self, device: torch.device) -> TableTensors:
-        """The table's tensors on a device.
-
-        `spelled` has an entry for each group of digits, at the sum of class * 11**place over its places, where places
-        after the last digit have the class `PAD`. If the vocabulary has no token for a group, the entry is the token
-        of its longest prefix that has one; it is -1 for no digits.
-        """
+        """The table's tensors on a device."""
         # A `FakeTensorMode` allows no real tensors, and a fake tensor must not be kept after it.
         fake = type(torch.empty(0, device="cpu")) is not Tensor
         if not fake and device in self._made:
@@ -145,15 +135,14 @@ def _moved(tensors: TableTensors, device: torch.device) -> TableTensors:
 def _tensors_of(table: TokenTable) -> TableTensors:
     """The table's tensors on the CPU, also under another default device."""
     rows = len(table.edges) + 1
-    texts = {token: text.strip(" .").replace(".", "") for token, text in table.points.items()} | table.digits
-    longest = max(map(len, texts.values()))
+    longest = max(map(len, table.digits.values()))
     digits = torch.full((rows, longest), PAD, dtype=torch.int8, device="cpu")
     size = torch.zeros(rows, dtype=torch.int16, device="cpu")
     spaced = torch.zeros(rows, dtype=torch.bool, device="cpu")
     edges = torch.tensor([*table.edges, Edge.BREAK | Edge.BREAK << 4], dtype=torch.uint8, device="cpu")
-    lines = [[int(digit) for digit in text] + [PAD] * (longest - len(text)) for text in texts.values()]
-    digits[torch.tensor(list(texts), device="cpu")] = torch.tensor(lines, dtype=torch.int8, device="cpu")
+    lines = [[int(digit) for digit in text] + [PAD] * (longest - len(text)) for text in table.digits.values()]
     ids = torch.tensor(list(table.digits), device="cpu")
+    digits[ids] = torch.tensor(lines, dtype=torch.int8, device="cpu")
     size[ids] = torch.tensor([len(text) for text in table.digits.values()], dtype=torch.int16, device="cpu")
     if table.spaced:
         spaced[torch.tensor(list(table.spaced), device="cpu")] = True
@@ -169,46 +158,12 @@ def _tensors_of(table: TokenTable) -> TableTensors:
         close=(edges & CLOSE) > 0,
         word=letter_first | letter_last,
         begins_word=letter_last & shows(first, Edge.BOUNDARY),
-        **_points(table, rows),
-        spelled=_spelled(table),
     )
-
-
-def _points(table: TokenTable, rows: int) -> dict[str, Tensor]:
-    """The tensors of tokens with a point, for `rows` = V + 1 rows."""
-    point = torch.full((rows,), -1, dtype=torch.int8, device="cpu")
-    beside = torch.zeros(rows, dtype=torch.int8, device="cpu")
-    apart = torch.zeros(rows, dtype=torch.bool, device="cpu")
-    if table.points:
-        ids, texts = torch.tensor(list(table.points), device="cpu"), table.points.values()
-        before = [len(text.partition(".")[0].strip()) for text in texts]
-        point[ids] = torch.tensor(before, dtype=torch.int8, device="cpu")
-        beside[ids] = torch.tensor([len(text.strip()) - 1 for text in texts], dtype=torch.int8, device="cpu")
-        apart[ids] = torch.tensor([text[0] == " " for text in texts], device="cpu")
-    return {"point": point, "beside": beside, "apart": apart}
-
-
-def _spelled(table: TokenTable) -> Tensor:
-    """The tensor `spelled` of `NumberTokens.on`, for groups of 1..`group` digits."""
-    ids = {text: token for token, text in table.digits.items() if token not in table.spaced}
-    entries = [-1] * NUM_CLASSES**table.group
-    for length in range(1, table.group + 1):
-        for value in range(10**length):
-            text = f"{value:0{length}}"
-            classes = [*map(int, text), *[PAD] * (table.group - length)]
-            at = sum(digit * NUM_CLASSES**place for place, digit in enumerate(classes))
-            entries[at] = next(ids[text[:n]] for n in range(length, 0, -1) if text[:n] in ids)
-    return torch.tensor(entries, dtype=torch.int32, device="cpu")
 
 
 def shows(edges: Tensor, edge: Edge) -> Tensor:
     """Where `edges` equals `edge`, as bool of the same shape."""
     return edges == int(edge)  # compiled comparisons of a tensor with an enum are always False (torch 2.13.0)
-
-
-def is_mark(seen: SeenTokens) -> Tensor:
-    """Where a token is a point or a comma, and nothing else: with more text it has another first edge."""
-    return shows(seen.first, Edge.DOT) | shows(seen.first, Edge.COMMA)
 
 
 def shifted(x: Tensor, by: int) -> Tensor:

@@ -7,6 +7,7 @@
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
 * `checking`: the calculations that a finished text states.
+* `spelling`, `row`: what continues a result, and how far a text has come with its results.
 * `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`

@@ -137,7 +137,21 @@ def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torc
     return hits[:, hits.shape[1] - new :]
 
 
-def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: Position) -> torch.Tensor:
+def _found(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
+    """Of each row, which of the last T tokens end one of the token sequences; arguments as of `ends_of_sequences`."""
+    lasts = {sequence[-1] for sequence in sequences}
+    found = []
+    for row in ids:
+        before = len(row) - new
+        ends = [at + 1 for at in range(before, len(row)) if row[at] in lasts]
+        ended = [at for at in ends if any(row[max(at - len(one), 0) : at] == one for one in sequences)]
+        found.append([at - 1 - before for at in ended])
+    return found
+
+
+def kinds_of(
+    rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: Position, named: bool = False
+) -> torch.Tensor:
     """The kind of each anchor: `INLINE` or `TURN` if a token sequence ends there, whoever named it; else 0.
 
     Args:
@@ -145,9 +159,12 @@ def kinds_of(rules: Rules, ids: torch.Tensor, anchors: torch.Tensor, start: Posi
         ids: [B, n] int64, tokens of the text with at least the longest sequence up to each anchor.
         anchors: [B, A] int64 positions in the text, -1 for none.
         start: position of the first of these tokens.
+        named: whether token sequences named all of the anchors.
     """
     if not rules.sequences:
         return torch.zeros_like(anchors)
+    if named and not (rules.turns and rules.inline):
+        return torch.where(anchors >= 0, INLINE if rules.inline else TURN, 0)
     place = (anchors - start).clamp(min=0)
     inline, turn = (
         ends_of_sequences(ids, kind, ids.shape[1]).gather(1, place) & (anchors >= 0)
@@ -194,11 +211,13 @@ def anchors_in_text(
     """
     if not rules.sequences:
         return prompt_ends
-    if ask and prompt_ends is None and new * len(ids) <= FEW:
-        # A decoded token rarely ends a sequence. Copying the few new ids to the host shows it in one synchronization.
-        ends = {sequence[-1] for sequence in rules.sequences}
-        if ends.isdisjoint(ids[:, ids.shape[1] - new :].flatten().tolist()):
-            return None
+    if ask and prompt_ends is None and isinstance(start, int):
+        # A decoded token rarely ends a sequence; the ids show it in one synchronization.
+        found = _found(rules.sequences, ids.tolist(), new)
+        found = [[at + start for at in row if at + start >= searched_from] for row in found]
+        most = max(map(len, found), default=0)
+        rows = [row + [-1] * (most - len(row)) for row in found]
+        return torch.tensor(rows, dtype=torch.int64).to(ids.device) if most else None
     hits = ends_of_sequences(ids, rules.sequences, new)
     if searched_from:
         hits = hits & (start + torch.arange(new, device=ids.device) >= searched_from)
@@ -315,6 +334,8 @@ def context_starts(
     if isinstance(context, int):
         return (anchors - context + 1).clamp(min=0)
     before, before_kinds = earlier or (anchors[:, :0], kinds[:, :0])
+    if anchors.shape[1] == 1 and not before.shape[1]:
+        return torch.zeros_like(anchors)
     every, every_kind = torch.cat([before, anchors], 1)[:, None], torch.cat([before_kinds, kinds], 1)[:, None]
     # Anchors that only the caller or the end of a prompt named do not count, so that a later pass over the same text,
     # which may not know them, reads the same tokens.

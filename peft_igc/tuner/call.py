@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from transformers.cache_utils import Cache
@@ -249,31 +250,39 @@ def repeat_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
     return x if x.shape[0] == rows else x.repeat_interleave(rows // x.shape[0], dim=0)
 
 
-def text_ids(call: Call, h: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+def text_ids(call: Call, h: torch.Tensor, start: int | torch.Tensor) -> torch.Tensor:
     """Token ids of this call, [B, T] int64; `EMBEDDED` if it was given embeddings, and `PADDING`.
+
+    A copy: the state of the text keeps it, and the caller may change its own.
 
     Args:
         call: the forward pass.
         h: [B, T, H] hidden states, for their shape and device.
-        positions: [T] int64 positions of the tokens in the text.
+        start: position of the first of these tokens in the text; with a static cache a scalar on the device.
     """
     rows, new = h.shape[:2]
     if call.input_ids is None:
         ids = torch.full((rows, new), EMBEDDED, dtype=torch.int64, device=h.device)
     else:
-        ids = call.input_ids.to(h.device, copy=True)  # the state of the text keeps it: the caller may change its own
+        ids = call.input_ids.to(h.device)
     mask = call.attention_mask
     if mask is None and call.generation is not None:
         # With a static cache `generate` passes a 4D mask (transformers 5.23), so the prompt's own 2D mask is used.
         mask = repeat_rows(call.generation.mask, rows)
     elif mask is not None and mask.shape[1] == new:
-        return ids.masked_fill(~mask.to(h.device).bool(), PADDING)  # the mask covers this call's tokens only
+        start = 0  # the mask covers this call's tokens only
     if mask is None:
-        return ids
+        return ids.clone()
     # The mask covers the text from its beginning, as transformers requires with a cache; there is no padding after it.
     width = mask.shape[1]
-    real = mask.to(h.device).bool().index_select(1, positions.clamp(max=width - 1)) | (positions >= width)
-    return ids.masked_fill(~real, PADDING)
+    if isinstance(start, int):
+        padded = mask[:, start : start + new].to(h.device) == 0
+        padded = F.pad(padded, (0, new - padded.shape[1])) if padded.shape[1] < new else padded
+    else:
+        positions = start + torch.arange(new, device=h.device)
+        padded = mask.to(h.device).index_select(1, positions.clamp(max=width - 1)) == 0
+        padded &= positions < width
+    return ids.masked_fill(padded, PADDING)
 
 
 def check_mask(call: Call, before: int, new: int) -> None:

@@ -23,7 +23,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
@@ -31,6 +31,8 @@ from torch import nn
 from transformers.cache_utils import Cache
 
 from ..numbers.calculator import Status
+from ..text.row import Row
+from ..text.spelling import Style
 from .anchors import Position, Rules, anchors_of_call, kinds_of
 from .build import make_mappings, shortcut_vectors
 from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids
@@ -39,9 +41,10 @@ from .saving.companions import warn_of_absent
 from .saving.offloaded import bring_back
 from .state.cache import State, States, find_cache, states_of
 from .state.text_state import StaticText, Steps, TextState
+from .state.told import as_tensor, begun, count, style_of, told_of_static
 from .steps import read_and_calculate
 from .untaught import Untaught
-from .writing import Writer, first_to_write, is_silent, write
+from .writing import Writer, first_to_write, write
 
 
 logger = logging.getLogger(__name__)
@@ -282,13 +285,12 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def _run(self, name: str, h: torch.Tensor, call: Call, state: State) -> tuple[torch.Tensor, State]:
         """`_act`, given the state of the text before this call; also returns the state after it."""
         config = self.igc_config[name]
-        rules = Rules.of(config)
+        rules, style = Rules.of(config), self.style_of(name)
         new, kept = h.shape[1], _is_kept(call, rules)
         # 1 Remember: compress the new tokens and append them to the state of the text, which then has L tokens. Where
         # no later call reads them, only those are compressed that this call reads.
-        positions = state.positions(new) if isinstance(state, StaticText) else state.next_positions(new)
-        start = positions[0] if isinstance(state, StaticText) else state.length
-        ids = text_ids(call, h, positions)  # [B, T]
+        start = state.positions(new)[0] if isinstance(state, StaticText) else state.length
+        ids = text_ids(call, h, start)  # [B, T]
         features = self._compress(name, h, call) if kept else None  # [B, T, d]
         if call.input_ids is None:
             state = state.changed(embedded=True)
@@ -307,19 +309,22 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             reader = self.igc_input_mapping[name]
             reading, steps, speaks = read_and_calculate(config, reader, state, features, anchors, kinds, call)
             state = state.with_steps(steps)
+            if style is not None and isinstance(state, TextState):
+                state = state.changed(rows=begun(state.rows or (Row(),) * len(ids), style, steps))
             write_from = first_to_write(config, call, steps) if speaks else None
             if write_from is not None:
                 earlier = state.write_from
                 state = state.changed(write_from=write_from if earlier is None else min(earlier, write_from))
         # 4 Write: each position is governed by the latest anchor at or before it.
-        tokens: Any = self.igc_input_mapping[name].tokens if config.interface == "tokens" else None
-        if state.write_from is not None and not is_silent(config, tokens, state, new, call):
+        if state.write_from is not None:
             skipped = max(state.write_from - start, 0) if isinstance(start, int) else 0
             if skipped < new:
-                embeddings = self._base_model[0].get_input_embeddings()
-                writer = Writer(config, self.igc_output_mapping[name], tokens, embeddings)
-                h, *progress = write(writer, h, state, skipped, reading, call)
-                state = state.with_progress(*progress)
+                told = None
+                if style is not None:
+                    state, told = self._told(style, state, new - skipped, h, call)
+                if style is None or told is not None:
+                    writer = Writer(config, self.igc_output_mapping[name], self._base_model[0].get_input_embeddings())
+                    h, state = write(writer, h, state, skipped, reading, call, told)
         # 5 Keep what later calls need.
         if not kept:
             state = state.forgotten(0) if state.write_from is None else state.without_features()
@@ -327,6 +332,25 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         return h, state.stored()
 
     _run_uncompiled: Any = torch.compiler.disable(_run)
+
+    def style_of(self, name: str) -> Style | None:
+        """How an adapter writes results; None for the hidden interface, which needs no host for it."""
+        config, reader = self.igc_config[name], cast(Any, self.igc_input_mapping[name])
+        return style_of(config, reader.tokens.speller) if config.interface == "tokens" else None
+
+    def _told(
+        self, style: Style, state: State, new: int, h: torch.Tensor, call: Call
+    ) -> tuple[State, torch.Tensor | None]:
+        """The state after the last `new` tokens, and `told.as_tensor` of them; None if nothing is written.
+
+        A result that is written once, or whose turn has ended, costs nothing: the host knows it.
+        """
+        if isinstance(state, StaticText):
+            return state, told_of_static(style, state, new)
+        state, found = state.continued(state.length - new)
+        if call.is_lean and not any(one is not None for row in found for one in row):
+            return state, None
+        return state, as_tensor(found, h.device)
 
     def _text_before(self, name: str, h: torch.Tensor, call: Call, states: States | None) -> State:
         """The state of the text before this call's tokens h [B, T, H].
@@ -336,13 +360,14 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """
         rows, new = h.shape[:2]
         config = self.igc_config[name]
-        vectors = shortcut_vectors(config)
-        none = Steps.empty(rows, config.result_digits or 0, h, (vectors, config.reading_dim) if vectors else (0, 0))
-        if states is None:
-            return TextState.empty(none)
-        state = states.get(name)
+        state = None if states is None else states.get(name)
         if state is None:
-            state = states.empty(none).changed(reader=self._readers[name])
+            vectors = shortcut_vectors(config)
+            shortcut = (vectors, config.reading_dim) if vectors else (0, 0)
+            none = Steps.empty(rows, config.result_digits or 0, h, shortcut)
+            state = (TextState if states is None else states).empty(none).changed(reader=self._readers[name])
+        if states is None:
+            return state
         _check_state(name, state, self._readers[name], rows)
         before = states.length(new)
         if isinstance(state, StaticText):
@@ -356,7 +381,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 before,
                 state.length,
             )
-            state = TextState.empty(none).changed(reader=self._readers[name])
+            state = TextState.empty(state.steps.cropped(0)).changed(reader=self._readers[name])
         # The cache may hold tokens from before the adapter was active, or from while it was off.
         state = state.passed_by(before - state.length)
         if torch.is_grad_enabled():
@@ -402,27 +427,35 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         if chosen is False and call.anchors is None:
             return None, None
         window, first = ids, start
-        if rules.sequences:
-            window, first = state.recent(new + max([len(sequence) for sequence in rules.sequences]) - 1)
+        longest = max([len(sequence) for sequence in rules.sequences], default=1)
+        if longest > 1:
+            window, first = state.recent(new + longest - 1)
         ask = chosen is None and not torch.compiler.is_compiling()
         anchors = anchors_of_call(call, rules, window, start, new, ask)
         if anchors is None:
             anchors = self._absent_anchors(ids, call)
-        return anchors, None if anchors is None else kinds_of(rules, window, anchors, first)
+        named = call.anchors is None and not rules.prompt_end and call.generation is None
+        return anchors, None if anchors is None else kinds_of(rules, window, anchors, first, named)
 
     def choose_graph(self, name: str, input_ids: torch.Tensor, cache: Cache) -> None:
         """See `hooks.choose_graph`; `name` is the active adapter."""
         if not any(getattr(type(one), "_igc_following", False) for one in cache.layers):
             return
-        state = states_of(cache, self.layer_index).get(name)
-        rules = Rules.of(self.igc_config[name])
-        if not isinstance(state, StaticText) or not rules.sequences:
+        states, config, style = states_of(cache, self.layer_index), self.igc_config[name], self.style_of(name)
+        state, rules = states.get(name), Rules.of(self.igc_config[name])
+        if not isinstance(state, StaticText) or input_ids.shape[1] > 1:
             return
-        last = {sequence[-1] for sequence in rules.sequences}
-        state.speaks = not last.isdisjoint(input_ids.flatten().tolist())  # no synchronization if they are on the CPU
+        ids = input_ids.tolist()  # no synchronization if they are on the CPU
+        if rules.sequences:
+            last = {sequence[-1] for sequence in rules.sequences}
+            state.speaks = any(token in last for row in ids for token in row)
+        if style is not None:
+            state.write_from = 0 if count(style, state, ids, states.length(0)) else None
+            return
         if state.writes is None:
-            ok = state.latest.status == int(Status.OK)
-            writes = (state.latest.anchors >= 0) & (ok | (self.igc_config[name].shortcut is not None))
+            writes = state.latest.anchors >= 0
+            if config.shortcut is None:
+                writes &= state.latest.status == int(Status.OK)
             state.writes = bool(writes.any().tolist())  # one, once after a step
         state.write_from = 0 if state.writes else None
 

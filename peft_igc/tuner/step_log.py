@@ -22,9 +22,12 @@ from ..numbers.calculator import Status
 from ..numbers.digits import PAD, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
 from ..text.refusals import REASON_TEXTS
+from ..text.row import Row
+from ..text.spelling import Style
 from .config import IGCConfig
 from .state.cache import State
 from .state.text_state import StaticText, Steps
+from .state.told import rows_of
 from .steps import Step
 
 
@@ -72,6 +75,7 @@ class _Pass(NamedTuple):
 
     token: int
     steps: Steps
+    rows: tuple[Row, ...]  # empty in the hidden interface
 
 
 class StepLog:
@@ -79,12 +83,13 @@ class StepLog:
 
     Args:
         config: the config of the active adapter.
+        style: how it writes results; None for the hidden interface.
         length: number of columns of the text up to the end of the prompt, those in the KV cache included.
         beams: whether rows are reordered, so that a returned sequence may have passed through several rows.
     """
 
-    def __init__(self, config: IGCConfig, length: int, beams: bool) -> None:
-        self.config, self.length, self.beams = config, length, beams
+    def __init__(self, config: IGCConfig, style: Style | None, length: int, beams: bool) -> None:
+        self.config, self.style, self.length, self.beams = config, style, length, beams
         self.is_complete = True  # whether the last forward pass is logged
         self._lacks_end = False  # whether the last pass of a sequence was reordered before it could be logged
         self._passes: list[_Pass] = []
@@ -102,11 +107,15 @@ class StepLog:
         assert state.length is not None
         token = max(int(state.length) - self.length, 0) + after_reorder
         self._lacks_end |= after_reorder
+        rows: tuple[Row, ...] = ()
         if isinstance(state, StaticText):  # later passes write into its tensors, and it keeps the latest step only
             steps = Steps(*(x.clone() for x in steps))
-        elif not self.beams:
-            self._passes.clear()  # the steps of this pass contain all earlier ones
-        self._passes.append(_Pass(token, steps))
+            rows = () if self.style is None else rows_of(self.style, state, state.length)
+        else:
+            rows = state.rows
+            if not self.beams:
+                self._passes.clear()  # the steps of this pass contain all earlier ones
+        self._passes.append(_Pass(token, steps, rows))
         if event is not None:
             self._events.append((token, event))
         self.is_complete = True
@@ -130,11 +139,11 @@ class StepLog:
             lineage = [row] * max(count, 1) if beams is None else [at for at in beams[row].tolist() if at >= 0]
             # The last token was never read, and anchors that assisted decoding took back are after it.
             last = self.length + len(lineage) - 1
-            places: dict[int, tuple[Steps, int, int]] = {}
-            for (token, steps), rows in zip(self._passes, anchors, strict=True):
-                at = lineage[min(token, len(lineage) - 1)]
-                if token < len(lineage) or not self.beams:
-                    places |= {place: (steps, at, index) for index, place in enumerate(rows[at]) if 0 <= place < last}
+            places: dict[int, tuple[_Pass, int, int]] = {}
+            for one, rows in zip(self._passes, anchors, strict=True):
+                at = lineage[min(one.token, len(lineage) - 1)]
+                if one.token < len(lineage) or not self.beams:
+                    places |= {place: (one, at, index) for index, place in enumerate(rows[at]) if 0 <= place < last}
             events: dict[int, tuple[Step, int, int]] = {}
             for token, event, rows in read:
                 at = lineage[min(token, len(lineage) - 1)]
@@ -145,13 +154,13 @@ class StepLog:
         return tuple(found)
 
     def _step(
-        self, steps: Steps, row: int, index: int, event: tuple[Step, int, int] | None, column: int, last: int
+        self, seen: _Pass, row: int, index: int, event: tuple[Step, int, int] | None, column: int, last: int
     ) -> AnswerStep:
         """One step as Python values; `last`: position of the last token."""
-        one = Steps(*(x[row, index] for x in steps))
+        one = Steps(*(x[row, index] for x in seen.steps))
         status = Status(int(one.status)).name.lower()
         ok = status == "ok"
-        complete: bool | None = 0 <= int(one.completed_at) < last
+        complete: bool | None = bool(seen.rows) and 0 <= seen.rows[row].completed(int(one.anchors)) < last
         if self.config.interface != "tokens" or (self._lacks_end and not complete):
             complete = None
         return AnswerStep(

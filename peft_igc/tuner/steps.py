@@ -159,7 +159,7 @@ def read_and_calculate(
     rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
     ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
     never = torch.full_like(at, -1)
-    return reading, Steps(anchors, kinds, ranks, *result, never, never, shortcut.to(features.dtype)), True
+    return reading, Steps(anchors, kinds, ranks, *result, never, shortcut.to(features.dtype)), True
 
 
 def _results(
@@ -249,7 +249,7 @@ def _lean_steps(
         result = results_of(decisions, anchors.shape, width, anchors.device)
         after = torch.tensor([texts.tokens_after(step) for step in range(count)], device=anchors.device)
         ranks = state.real[:, None] - after.view(anchors.shape)
-        steps = Steps(anchors, kinds, ranks, *result, steps.completed_at, steps.ended_at, steps.shortcut)
+        steps = Steps(anchors, kinds, ranks, *result, steps.ended_at, steps.shortcut)
     if call.is_logged:
         call.event = Step(anchors, None, result, decisions, texts.first, ids)
     return steps, Status.OK in found

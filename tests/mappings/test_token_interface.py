@@ -4,6 +4,7 @@ What both interfaces promise (caches, beams, gradients, ground truth) is in `tes
 """
 
 import random
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -14,9 +15,9 @@ from tiny_vocabulary import TABLE, TEXTS, UNUSED, decode, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.digits import encode as digits_of
 from peft_igc.numbers.number_runs import NumberTokens
-from peft_igc.numbers.spelling import Spelled, continue_result
+from peft_igc.text.spelling import Progress, Spelled, Style, Written
+from peft_igc.tuner.state.told import as_tensor
 from peft_igc.tuner.steps import Writing
 from peft_igc.tuner.writing import embed
 
@@ -329,17 +330,20 @@ def layer_output(model, ids, **more):
     return seen[0]
 
 
+class Told(NamedTuple):
+    """What continues a result at each position, [1, L] each."""
+
+    token: torch.Tensor
+    state: torch.Tensor
+    active: torch.Tensor
+
+
 def answered(model, text="34 * 12 =408. = 40 -408 4080"):
     """Ids [1, L] of a text, its anchor, and what continues the result of 34 x 12 in it."""
     ids, at = encode(text)[None], len(encode("34 * 12 =")) - 1
-    digits, sign = digits_of(["408"], 12)
-    length = ids.shape[1]
-    anchor = torch.where(torch.arange(length) >= at, at, -1)[None]
-    more = continue_result(
-        NumberTokens(TABLE), ids, torch.ones_like(ids).bool(), anchor, digits.expand(length, -1)[None],
-        sign.expand(length)[None], torch.full((1, length), -1),
-    )  # fmt: skip
-    return ids, torch.tensor([[at]]), more
+    progress = Progress(Style(NumberTokens(TABLE).speller), Written("408", 3, negative=False), at)
+    told = as_tensor([[None] * at + progress.after(ids[0, at:].tolist())[1]], ids.device)
+    return ids, torch.tensor([[at]]), Told(told[0], told[1], told[2].bool())
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ LAYERS, HEADS, HEAD_DIM = 32, 8, 128
 CACHE_BYTES = LAYERS * 2 * HEADS * HEAD_DIM * 2  # per token
 SHARE = 0.01
 
-STEPS = ("anchors", "digits", "signs", "status", "scale", "completed_at", "ended_at", "shortcut")
+STEPS = ("anchors", "digits", "signs", "status", "scale", "ended_at", "shortcut")
 INTERFACES = ["hidden", "tokens"]
 ROWS, LENGTH = 2, 48
 
@@ -72,7 +72,7 @@ def test_the_state_has_no_part_that_is_counted_nowhere():
     assert Block._fields == ("ids", "features")
     assert set(Steps._fields) == {*STEPS, "kinds", "ranks"}
     fields = {f.name for f in dataclasses.fields(TextState)}
-    assert fields == {"steps", "real", "blocks", "length", "write_from", "embedded", "reader"}
+    assert fields == {"steps", "real", "blocks", "length", "write_from", "embedded", "reader", "rows"}
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -96,8 +96,8 @@ def test_a_step_costs_no_more_than_a_few_numbers_and_its_digits(interface):
     config = default_config(interface)
     state = state_of(cached(like_llama_8b(interface)))
     per_step = bytes_of(*state.steps) / state.steps.anchors.numel()
-    # position, kind, rank, sign, status, scale, where the result was first complete, and where its turn ended
-    assert per_step == 8 * (config.result_digits + 8)
+    # position, kind, rank, sign, status, scale, and where its turn ended
+    assert per_step == 8 * (config.result_digits + 7)
     assert per_step <= SHARE * CACHE_BYTES  # less than the buffer of a token: an anchor costs at most one more
 
 

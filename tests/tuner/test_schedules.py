@@ -27,6 +27,7 @@ from transformers import DynamicCache, StaticCache
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.numbers.token_table import UNSEEN
+from peft_igc.text import row as results
 from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
 
@@ -96,12 +97,11 @@ def alone(model, ids, by):
 
 def told(state):
     """Where the result of each step of each row has been told, in real tokens from the text's start; -1: not yet."""
-    rows = []
-    steps, valid = state.steps, all_ids(state) > UNSEEN
-    for at, told, real in zip(steps.anchors.tolist(), steps.completed_at.tolist(), valid.cumsum(1) - 1, strict=True):
-        steps = sorted((a, t) for a, t in zip(at, told, strict=True) if a >= 0)
-        rows.append([int(real[t]) if t >= 0 else -1 for _, t in steps])
-    return rows
+    found, anchors, real = [], state.steps.anchors.tolist(), (all_ids(state) > UNSEEN).cumsum(1) - 1
+    for row, at, places in zip(state.rows or [results.Row()] * len(anchors), anchors, real, strict=True):
+        completed = [row.completed(anchor) for anchor in sorted(at) if anchor >= 0]
+        found.append([int(places[t]) if t >= 0 else -1 for t in completed])
+    return found
 
 
 class Schedule:
@@ -200,7 +200,8 @@ class Schedule:
         if before is not None:  # at the text's end it may not have seen the tokens
             length, steps = self.cache.get_seq_length() - count, before.steps
             self.seen["crop"] += int(((steps.anchors >= length) & (steps.status == int(Status.OK))).sum())
-            self.seen["untold"] += int(((steps.completed_at >= length) & (steps.anchors < length)).sum())
+            progress = [known for row in before.rows for at, known in row.steps if at < length and known]
+            self.seen["untold"] += sum(known.completed >= length for known in progress)
         self.seen["cut"] += sum(row.ids[-count - 1 : len(row.ids) - count + 1] == INLINE[1] for row in self.rows)
         self.cache.crop(-count)
         self.fresh = 0

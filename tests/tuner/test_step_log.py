@@ -74,8 +74,8 @@ def test_a_pass_that_is_logged_after_a_reordering_belongs_to_the_next_rows_of_a_
     steps = Steps.silent(torch.full((2, 1), 2), torch.zeros(2, 1, dtype=torch.int64), 4, torch.zeros(1))
     steps.digits[:, 0, 0] = torch.tensor([1, 2])  # the result of each row
     steps.status.fill_(int(Status.OK))
-    log = StepLog(small_config(interface="tokens"), length=3, beams=True)
-    log.add(SimpleNamespace(length=3), steps, after_reorder=after_reorder)
+    log = StepLog(small_config(interface="tokens"), None, length=3, beams=True)
+    log.add(SimpleNamespace(length=3, rows=()), steps, after_reorder=after_reorder)
     beams = torch.tensor([[0, 1], [1, 0]])  # the second token of each sequence came from the other row
     found = log.of_sequences(torch.zeros(2, 5, dtype=torch.int64), 0, (), beams)
     assert [row[0].result for row in found] == results

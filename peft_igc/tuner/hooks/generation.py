@@ -100,9 +100,10 @@ class GenerateWrapper(Wrapper):
         returned = self._setting("return_dict_in_generate", kwargs)
         reused = bool(returned) or find_cache((), kwargs) is not None
         generation = Generation(self.model, ids, mask, anchors, given, reused)
-        config = active_config(self.model)
-        if returned and config is not None:
-            generation.log = StepLog(config, mask.shape[1], beams=self._beams(kwargs) > 1)
+        layer, name = active_layer(self.model)
+        if returned and layer is not None:
+            style = layer.style_of(name)
+            generation.log = StepLog(layer.igc_config[name], style, mask.shape[1], beams=self._beams(kwargs) > 1)
         with generating(generation):
             output = generate(*args, **kwargs)
         _tell_of_absence(generation)

@@ -1,9 +1,10 @@
 """What is known of a text between forward passes, and where it is kept.
 
 * `text_state`: compressed tokens, token ids and the results of all steps, as values.
+* `told`: what continues the results of a text, decided on the host.
 * `cache`: one state per adapter on a layer of the KV cache, following its rows and its length.
 
-Imports `numbers`; outside of the package torch and transformers.
+Imports `numbers` and `text`; outside of the package torch and transformers.
 Start with `TextState` in `text_state`. Try it: `pytest tests/tuner/test_text_state.py tests/tuner/test_state.py`
 """
 

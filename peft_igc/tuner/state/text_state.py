@@ -27,6 +27,8 @@ import torch
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD
 from ...numbers.token_table import PADDING, UNSEEN
+from ...text.row import Row
+from ...text.spelling import Continuation
 
 
 BLOCK = 1024  # tokens: longer blocks are not merged
@@ -58,9 +60,8 @@ class Steps(NamedTuple):
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
         scale: [B, A] int64, number of digits after the point.
-        completed_at: [B, A] int64, the first position at which the text spelled the whole result, also as the
-            beginning of a longer number, and with `write_again=False` any other number; -1: not yet.
-        ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet.
+        ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet. Hidden
+            interface only.
         shortcut: [B, A, V, d] vectors that bypass the calculator.
     """
 
@@ -71,7 +72,6 @@ class Steps(NamedTuple):
     signs: torch.Tensor
     status: torch.Tensor
     scale: torch.Tensor
-    completed_at: torch.Tensor
     ended_at: torch.Tensor
     shortcut: torch.Tensor
 
@@ -80,7 +80,7 @@ class Steps(NamedTuple):
         """Steps [B, A] with the status NONE, which write nothing; `like` is of the dtype of the shortcut."""
         zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
         none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
-        return cls(anchors, kinds, zero, digits, zero, none, zero, never, never, like.new_empty(*anchors.shape, 0, 0))
+        return cls(anchors, kinds, zero, digits, zero, none, zero, never, like.new_empty(*anchors.shape, 0, 0))
 
     @classmethod
     def empty(cls, rows: int, result_digits: int, like: torch.Tensor, shortcut: tuple[int, int] = (0, 0)) -> Steps:
@@ -94,10 +94,12 @@ class Steps(NamedTuple):
         """
         integers = torch.empty(rows, 0, dtype=torch.int64, device=like.device)
         digits, vectors = integers.new_empty(rows, 0, result_digits), like.new_empty(rows, 0, *shortcut)
-        return cls(integers, integers, integers, digits, integers, integers, integers, integers, integers, vectors)
+        return cls(integers, integers, integers, digits, integers, integers, integers, integers, vectors)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
+        if not self.anchors.shape[1]:
+            return more
         return Steps(*(torch.cat(pair, 1) for pair in zip(self, more, strict=True)))
 
     def replaced(self, rows: torch.Tensor, other: Steps) -> Steps:
@@ -108,7 +110,6 @@ class Steps(NamedTuple):
         """The steps of the first `length` tokens. Later anchors become -1, so earlier steps govern again."""
         return self._replace(
             anchors=self.anchors.masked_fill(self.anchors >= length, -1),
-            completed_at=self.completed_at.masked_fill(self.completed_at >= length, -1),
             ended_at=self.ended_at.masked_fill(self.ended_at >= length, -1),
         )
 
@@ -125,6 +126,7 @@ class TextState:
         write_from: a lower bound of the positions that any step may write; None if there are none.
         embedded: whether any token was given as an embedding.
         reader: identifies the adapter.
+        rows: [B], how far each text has come with its results; empty if there are none, and in the hidden interface.
     """
 
     steps: Steps
@@ -134,6 +136,7 @@ class TextState:
     write_from: int | None = None
     embedded: bool = False
     reader: str = ""
+    rows: tuple[Row, ...] = ()
 
     @classmethod
     def empty(cls, steps: Steps) -> TextState:
@@ -141,7 +144,7 @@ class TextState:
         return cls(steps, steps.anchors.new_zeros(len(steps.anchors)))
 
     def changed(self, **values: Any) -> TextState:
-        """The state with other values of `write_from`, `embedded` or `reader`."""
+        """The state with other values of `write_from`, `embedded`, `reader` or `rows`."""
         return replace(self, **values)
 
     @property
@@ -174,10 +177,6 @@ class TextState:
     def without_features(self) -> TextState:
         """The state of a text that no further step will read."""
         return replace(self, blocks=tuple(block._replace(features=None) for block in self.blocks))
-
-    def next_positions(self, count: int) -> torch.Tensor:
-        """[count] int64, the positions of the `count` tokens after this text."""
-        return torch.arange(self.length, self.length + count, device=self.real.device)
 
     def positions(self, count: int) -> torch.Tensor:
         """[count] int64, the positions of the last `count` tokens in the text."""
@@ -228,9 +227,22 @@ class TextState:
         """The state with further steps."""
         return replace(self, steps=self.steps.extended(more))
 
-    def with_progress(self, completed_at: torch.Tensor, ended_at: torch.Tensor) -> TextState:
-        """The state with other `completed_at` and `ended_at`, both [B, A]."""
-        return replace(self, steps=self.steps._replace(completed_at=completed_at, ended_at=ended_at))
+    def with_ends(self, ended_at: torch.Tensor) -> TextState:
+        """The state with another `ended_at` [B, A]."""
+        return replace(self, steps=self.steps._replace(ended_at=ended_at))
+
+    def continued(self, start: int) -> tuple[TextState, list[list[Continuation | None]]]:
+        """The state after its last tokens, and what continues the results of each row from position `start` on.
+
+        Costs a synchronization, if anything can be written.
+        """
+        needs = [need for row in self.rows if (need := row.needs(start)) is not None]
+        if not needs:
+            return self, [[None] * (self.length - start)] * len(self.rows)
+        first = min(start, *needs)
+        ids = self.recent(self.length - first)[0].tolist()
+        found = [row.continued(tokens, first, start) for row, tokens in zip(self.rows, ids, strict=True)]
+        return replace(self, rows=tuple(row for row, _ in found)), [more for _, more in found]
 
     def earlier_anchors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Positions [B, A] and kinds [B, A] of the anchors at which a context may begin."""
@@ -244,7 +256,9 @@ class TextState:
     def with_rows(self, select: Select) -> TextState:
         """The state with `select` applied to every tensor."""
         blocks = tuple(_map(block, select) for block in self.blocks)
-        return replace(self, blocks=blocks, real=select(self.real), steps=Steps(*map(select, self.steps)))
+        order = select(torch.arange(len(self.rows))).tolist() if self.rows else []
+        rows = tuple(self.rows[row] for row in order)
+        return replace(self, blocks=blocks, real=select(self.real), steps=Steps(*map(select, self.steps)), rows=rows)
 
     def cropped(self, length: int) -> TextState:
         """The state of the first `length` tokens."""
@@ -259,7 +273,9 @@ class TextState:
             if left:  # cloned, so that the tokens after it are freed
                 ids, features = block.ids[:, :left].clone(), block.features
                 blocks.append(Block(ids, None if features is None else features[:, :left].clone()))
-        return replace(self, blocks=tuple(blocks), length=length, real=real, steps=self.steps.cropped(length))
+        rows = tuple(row.cropped(length) for row in self.rows)
+        steps = self.steps.cropped(length)
+        return replace(self, blocks=tuple(blocks), length=length, real=real, steps=steps, rows=rows)
 
 
 @dataclass(eq=False)
@@ -280,6 +296,9 @@ class StaticText:
         reader: identifies the adapter.
         speaks: whether the next pass looks for anchors, if `choose_graph` has decided it; None if not.
         writes: whether any of the latest steps writes, as far as the host knows; None if it does not.
+        rows: [B], how far each text has come with its latest result, as far as the host knows; None if it does not.
+        coming: the same after the next pass, if `choose_graph` knows its token; else None.
+        told: [3, B, 1] int64, `told.as_tensor` for that token; None if it is not known, or nothing is written.
         open: the latest step and those of the call in progress; None between calls.
     """
 
@@ -294,6 +313,9 @@ class StaticText:
     reader: str = ""
     speaks: bool | None = None
     writes: bool | None = None
+    rows: tuple[Row, ...] | None = None
+    coming: tuple[Row, ...] | None = None
+    told: torch.Tensor | None = None
     open: Steps | None = None
 
     @classmethod
@@ -301,7 +323,7 @@ class StaticText:
         """The state of texts without tokens on a cache of `capacity` tokens; `steps` are none."""
         integers = steps.anchors.new_full((len(steps.anchors), 1), -1)
         latest = Steps(*(integers.new_zeros(len(integers), 1, *x.shape[2:], dtype=x.dtype) for x in steps))
-        latest = latest._replace(anchors=integers, completed_at=integers.clone(), ended_at=integers.clone())
+        latest = latest._replace(anchors=integers, ended_at=integers.clone())
         ids = integers.new_full((len(integers), capacity), UNSEEN)
         return cls(latest, integers.repeat(1, 2), integers.new_zeros(len(integers)), ids)
 
@@ -366,9 +388,9 @@ class StaticText:
         self.open = self.steps.extended(more)
         return self
 
-    def with_progress(self, completed_at: torch.Tensor, ended_at: torch.Tensor) -> StaticText:
-        """Replaces `completed_at` and `ended_at`, both [B, A]."""
-        self.open = self.steps._replace(completed_at=completed_at, ended_at=ended_at)
+    def with_ends(self, ended_at: torch.Tensor) -> StaticText:
+        """Replaces `ended_at` [B, A]."""
+        self.open = self.steps._replace(ended_at=ended_at)
         return self
 
     def earlier_anchors(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -386,8 +408,9 @@ class StaticText:
             for column, kind in enumerate((INLINE, TURN)):
                 named = torch.where(self.open.kinds == kind, self.open.anchors, -1).amax(1)
                 self.marks[:, column] = torch.maximum(self.marks[:, column], named)
-            self.open = self.writes = None
-        self.speaks = None
+            self.open = self.writes = self.coming = None
+        self.rows = self.coming
+        self.speaks = self.coming = self.told = None
         return self
 
     # ------------------------------------------------------------------------------------------ rows and length
@@ -400,6 +423,8 @@ class StaticText:
             padding=select(self.padding),
             ids=select(self.ids),
             features=None if self.features is None else select(self.features),
+            rows=None,
+            coming=None,
         )
 
     def cropped(self, length: int) -> StaticText:
@@ -410,9 +435,9 @@ class StaticText:
         """Forgets the text, in place."""
         for x, value in ((self.ids, UNSEEN), (self.marks, -1), (self.padding, 0), (self.latest.anchors, -1)):
             x.fill_(value)
-        self.latest.completed_at.fill_(-1)
         self.latest.ended_at.fill_(-1)
         self.write_from, self.embedded, self.speaks, self.writes, self.open = None, False, None, None, None
+        self.rows = self.coming = self.told = None
 
 
 def _map(block: Block, change: Select) -> Block:

@@ -1,0 +1,285 @@
+"""The token that continues a result: what is written of it, and what comes next.
+
+In: the tokens of a text from an anchor on, and the result at that anchor. Out: a `Continuation` for each token, and a
+`Progress`, which says how far the text has come. Progress is the number of digits since the start of a
+number after the anchor: a `123` that is a number of its own is no progress in `123456`, and text before the anchor
+never counts. Whether the token is written is decided by the gate, see `mappings.token_interface`.
+
+A decimal is written as its sign, one or more digits, the point, and the digits after it. A point after a number is
+part of it where the result has its point there, and punctuation elsewhere: after the integer 12, the point of `12.`
+ends a sentence, and `12.5` is another number. So where a result is written once, a point or comma after it is a place
+where no digit may follow, as the end of the result is. Try it: `pytest tests/text/test_spelling.py`
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from .vocabulary import PADDING
+
+
+__all__ = ["ENDS", "Continuation", "Piece", "Progress", "Spelled", "Speller", "Style", "Written"]
+
+
+class Spelled(enum.IntEnum):
+    """The part of the result that is written at a position. The values index learned vectors: do not reorder.
+
+    Decimals have the same states, so adapters that were trained without them have all the vectors.
+    """
+
+    START = 0  # nothing, at the anchor itself
+    WAITING = 1  # nothing, after the anchor
+    SIGNED = 2  # the minus sign
+    MIDDLE = 3  # some digits, or all digits before the point, or the point too
+    AGAIN = 4  # nothing, after an earlier complete occurrence of the result
+    RESUMED = 5  # some digits, after an earlier complete occurrence
+    END = 6  # all digits, directly after the anchor
+    TOLD = 7  # all digits, after other text
+
+
+ENDS = (Spelled.END, Spelled.TOLD)  # the last states
+
+
+class Piece(NamedTuple):
+    """What a token may be of a number that is written."""
+
+    digits: str = ""  # of a numeric token; of one with a point, its digits on both sides, which count in decimals only
+    spaced: bool = False  # begins with a space, so it begins a number
+    point: int = -1  # digits before its point, -1 for none
+    mark: bool = False  # a point or a comma and nothing else
+    joins: bool = False  # begins with a point, a comma or a colon, which joins two numbers
+    minus: bool = False  # ends in a minus sign
+    dot: bool = False  # ends in a point
+    known: bool = True  # a token of the vocabulary; a number after any other one may have begun in it
+
+
+_OTHER, _UNKNOWN = Piece(), Piece(known=False)
+_keys = itertools.count()
+_made: WeakValueDictionary[str, Speller] = WeakValueDictionary()
+
+
+class Speller:
+    """How a vocabulary spells numbers. It does not change; copies are the object itself.
+
+    Args:
+        pieces: tokens that may be more of a number than `Piece()`.
+        size: V, the ids are 0..V-1.
+        tokens: the token of each group of digits that has one.
+        group: digits of a group.
+        minus: the token of a minus sign.
+        point: the token of a decimal point, None if there is none. Decimals are then not written.
+
+    Attributes:
+        key: for `of_key`, in this process.
+    """
+
+    def __init__(
+        self,
+        pieces: Mapping[int, Piece],
+        size: int,
+        tokens: Mapping[str, int],
+        group: int,
+        minus: int,
+        point: int | None,
+    ) -> None:
+        self.pieces, self.size, self.tokens = pieces, size, tokens
+        self.group, self.minus, self.point = group, minus, point
+        self.key = str(next(_keys))
+        _made[self.key] = self
+
+    @staticmethod
+    def of_key(key: str) -> Speller:
+        """The speller with a `key`, for operators of compiled graphs, which take no objects."""
+        return _made[key]
+
+    def __deepcopy__(self, memo: Any) -> Speller:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Speller, (self.pieces, self.size, self.tokens, self.group, self.minus, self.point)
+
+    def piece(self, token: int) -> Piece:
+        """The piece of a token."""
+        return self.pieces.get(token, _OTHER if 0 <= token < self.size else _UNKNOWN)
+
+    def token_of(self, digits: str) -> int:
+        """The token of a group of digits, or of its longest beginning that has one; -1 for no digits."""
+        while digits and digits not in self.tokens:
+            digits = digits[:-1]
+        return self.tokens.get(digits, -1)
+
+
+class Written(NamedTuple):
+    """A result as it is written."""
+
+    digits: str  # with the zeros of `0.05`
+    whole: int  # number of digits before the point; all of them for an integer
+    negative: bool
+
+    @classmethod
+    def of(cls, digits: str, negative: bool, scale: int, width: int) -> Written | None:
+        """A result with `scale` digits after the point; leading zeros may be absent: 0.05 is `5` with scale 2.
+
+        None if there is nothing to write, or a decimal has more than `width` digits.
+        """
+        if scale:
+            digits = digits.rjust(scale + 1, "0") if digits else ""
+            if len(digits) > width:
+                return None
+        return cls(digits, len(digits) - scale, negative) if digits else None
+
+
+class Style(NamedTuple):
+    """How an adapter writes results.
+
+    Attributes:
+        speller: spells them.
+        once: whether the first number after an anchor counts as its result, and a point or comma after the result as
+            its end. Nothing is written after that.
+        ends: tokens that end a turn, and all that is written in it.
+    """
+
+    speller: Speller
+    once: bool = False
+    ends: tuple[int, ...] = ()
+
+
+class Continuation(NamedTuple):
+    """What continues a result after a token."""
+
+    token: int  # the next token of the result; -1 if it is complete
+    state: Spelled
+
+
+class Progress:
+    """How far a text has come with one result. A value: `after` returns another one.
+
+    Args:
+        style: how it is written.
+        result: the result.
+        anchor: position of its anchor, the first token that `after` takes.
+
+    Attributes:
+        position: of the next token.
+        completed: the first position at which the text spelled the whole result, also as the beginning of a longer
+            number, and with `Style.once` any other number; -1 if it has not.
+        ended: position of the token that ended the turn, -1 if none has.
+    """
+
+    def __init__(self, style: Style, result: Written, anchor: int) -> None:
+        self._style, self._result, self._anchor = style, result, anchor
+        self.position, self.completed, self.ended = anchor, -1, -1
+        # Of the latest token: its piece, whether it is part of a number or joins two, and whether it ends the result.
+        self._last, self._member, self._joins, self._ends = Piece(), False, False, False
+        # Of the latest number: its first token, its digits up to here with the zero that `.5` lacks, whether it has a
+        # point and a minus sign, and whether it is a beginning of the result.
+        self._start, self._count, self._pointed, self._signed, self._right = -1, 0, False, False, False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be written after a later token: the turn has ended, or the result is written once."""
+        told = self._style.once and self.completed >= 0 and not (self._ends and self.completed == self.position - 1)
+        return told or self.ended >= 0
+
+    def restarted(self) -> Progress:
+        """The progress before the anchor."""
+        return Progress(self._style, self._result, self._anchor)
+
+    def after(self, tokens: Iterable[int]) -> tuple[Progress, list[Continuation | None]]:
+        """The progress after more tokens, and what continues the result after each of them.
+
+        None where nothing does: in a number other than the result, after a wrong minus, and where it is over.
+        """
+        later = copy.copy(self)
+        return later, [None if later.is_over else later._take(token) for token in tokens]
+
+    def _take(self, token: int) -> Continuation | None:
+        """Counts a token."""
+        piece, position, result = self._style.speller.piece(token), self.position, self._result
+        self.position += 1
+        if token in self._style.ends and position > self._anchor:
+            self.ended = position
+            return None
+        digits, point, spaced = piece.digits, piece.point, piece.spaced
+        if point >= 0 and (position == self._anchor or result.whole == len(result.digits)):
+            digits, point, spaced = "", -1, False  # punctuation
+        member = bool(digits) or point >= 0
+        opens = member and (spaced or not self._member)
+        if opens:
+            self._open(position, spaced, point)
+        if member:
+            self._right = self._right and self._goes_on(digits, point, opens)
+            self._count += len(digits)
+            self._pointed |= point >= 0
+        going = member and self._right
+        inside = bool(digits) or (going and not opens)
+        once, whole = self._style.once, inside and going and self._count >= len(result.digits)
+        again = 0 <= self.completed < (self._start if inside else position)
+        at_end = once and self._ends and piece.mark and not inside and self.completed >= self._start
+        if self.completed < 0 and (whole or (once and inside and not going and self._start > self._anchor)):
+            self.completed = position
+        self._joins = piece.joins and self._member
+        self._last, self._member, self._ends = piece, member, whole
+        if at_end:
+            return Continuation(-1, self._state(begun=True, again=False, ended=True, signed=False))
+        active = going if inside else token != PADDING and (result.negative or not piece.minus)
+        if not active or (once and again):
+            return None
+        leading = going and not inside  # the point of `.5`, or the end of a sentence
+        state = self._state(inside, again, whole, signed=piece.minus or (leading and self._signed))
+        return Continuation(self._next(inside, leading), state)
+
+    def _open(self, position: int, spaced: bool, point: int) -> None:
+        """Begins a number."""
+        before, apart = self._last, spaced or position - 2 <= self._anchor
+        self._start, self._count, self._pointed = position, int(point == 0), False
+        self._signed = before.minus and not spaced
+        joined = (self._joins or not before.known) and not apart  # to a number after the anchor
+        # A token that ends in a point but is none, such as `=.`: the number after it has lost its first digits.
+        decimal = self._result.whole < len(self._result.digits) and position - 1 > self._anchor
+        loose = decimal and before.dot and before.point < 0 and not spaced
+        self._right = position > self._anchor and self._signed == self._result.negative and not (joined or loose)
+
+    def _goes_on(self, digits: str, point: int, opens: bool) -> bool:
+        """Whether the number is still a beginning of the result with the digits and the point of one more token."""
+        result, count = self._result, self._count
+        if result.digits[count : count + len(digits)] != digits:
+            return False
+        if point < 0:
+            return self._pointed or count + len(digits) <= result.whole
+        missing = opens and point == 0 and result.digits[0] != "0"  # `.5` is 0.5, and not 7.5
+        return not self._pointed and count + point == result.whole and not missing
+
+    def _state(self, begun: bool, again: bool, ended: bool, signed: bool) -> Spelled:
+        """The state after a token that the result can be continued at."""
+        if begun and not ended:
+            return Spelled.RESUMED if again else Spelled.MIDDLE
+        if begun:
+            before = self._start - 1 - self._anchor
+            return Spelled.END if before <= (self._signed and before > 0) else Spelled.TOLD
+        if signed:
+            return Spelled.SIGNED
+        return Spelled.AGAIN if again else Spelled.START if self.position - 1 == self._anchor else Spelled.WAITING
+
+    def _next(self, inside: bool, leading: bool) -> int:
+        """The next token of the result, -1 if it is complete.
+
+        Groups are counted from the left, as a tokenizer counts them before and after a point; so a text that splits a
+        group differently returns to the grouping.
+        """
+        speller, result = self._style.speller, self._result
+        if result.negative and not (inside or leading or self._last.minus):
+            return speller.minus
+        begun = inside or leading
+        count, pointed = (self._count, self._pointed) if begun else (0, False)
+        if begun and not pointed and count >= result.whole and result.whole < len(result.digits):
+            assert speller.point is not None
+            return speller.point
+        since, until = (result.whole, len(result.digits)) if pointed else (0, result.whole)
+        end = min(until, count + speller.group - (count - since) % speller.group)
+        return speller.token_of(result.digits[count:end])

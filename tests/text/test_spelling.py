@@ -1,0 +1,458 @@
+"""A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
+
+import copy
+import functools
+import itertools
+import os
+import pickle
+import random
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import reference_tokens as naive
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+import peft_igc
+from peft_igc.numbers.spelling import speller_of
+from peft_igc.numbers.token_table import TokenTable
+from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
+from peft_igc.text.vocabulary import PADDING, UNSEEN
+
+
+properties = settings(max_examples=300, derandomize=True, deadline=None)
+
+VOCABULARIES = naive.VOCABULARIES | {"points with digits": naive.FUSED}
+
+
+def speller(words, **changed):
+    """How a vocabulary of `reference_tokens` spells numbers."""
+    fields = {
+        name: getattr(words, name) for name in ("digits", "spaced", "edges", "group", "minus", "point", "points")
+    }
+    return speller_of(TokenTable(**(fields | changed)))
+
+
+SPELLERS = {name: speller(words) for name, words in VOCABULARIES.items()}
+WORDS = naive.VOCABULARIES["groups of three"]
+THREES = SPELLERS["groups of three"]
+
+
+def progress(number, anchor=0, spelled_by=THREES, width=40, **style):
+    """The progress of a number before its anchor."""
+    digits, scale = number.strip("-").replace(".", ""), len(number.partition(".")[2])
+    result = Written.of(digits.lstrip("0") or "0", number[0] == "-", scale, width)
+    assert result is not None
+    return Progress(Style(spelled_by, **style), result, anchor)
+
+
+def walk(text, number, anchor=0, words=WORDS, spelled_by=THREES):
+    """What is offered after every token of a text: its text, `"end"`, or None where nothing is."""
+    row = words.encode(text) if isinstance(text, str) else [words.texts.index(piece) for piece in text]
+    found = progress(number, anchor, spelled_by).after(row[anchor:])[1]
+    for one in found:
+        assert one is None or (one.token == -1) == (one.state in ENDS)
+    shown = [None if one is None else words.texts[one.token] if one.token >= 0 else "end" for one in found]
+    return [None] * anchor + shown
+
+
+def states(text, number):
+    """The states after every token of a text, None where nothing is written."""
+    return [one and one.state for one in progress(number).after(WORDS.encode(text))[1]]
+
+
+def written(spelled_by, number):
+    """The ids of a number that is written token by token directly after an anchor, an unknown token."""
+    known, ids = progress(number, 0, spelled_by), [-1]
+    while True:
+        known, (more,) = known.after(ids[-1:])
+        assert more is not None
+        if more.token < 0:
+            assert known.completed == len(ids) - 1
+            return ids[1:]
+        ids.append(more.token)
+
+
+def pieces(ids, words=WORDS):
+    return [words.texts[token] for token in ids]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        ("0", ["0"]),
+        ("-7", ["-", "7"]),
+        ("123", ["123"]),
+        ("1000", ["100", "0"]),
+        ("-1000070", ["-", "100", "007", "0"]),
+        ("9" * 40, ["999"] * 13 + ["9"]),
+        ("0.5", ["0", ".", "5"]),
+        ("-0.125", ["-", "0", ".", "125"]),
+        ("0.05", ["0", ".", "05"]),
+        ("0.0000001", ["0", ".", "000", "000", "1"]),
+        ("1234.5678", ["123", "4", ".", "567", "8"]),
+        ("-12.34", ["-", "12", ".", "34"]),
+        ("10.0", ["10", ".", "0"]),  # a fixed number of places
+        ("0.00", ["0", ".", "00"]),
+        ("9" * 20 + "." + "9" * 20, ["999"] * 6 + ["99", "."] + ["999"] * 6 + ["99"]),
+    ],
+)
+def test_a_number_is_spelled_in_groups_from_the_left_on_both_sides_of_its_point(number, expected):
+    assert pieces(written(THREES, number)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "expected"),
+    [
+        ("single digits", "-1999", ["-", "1", "9", "9", "9"]),
+        ("irregular", "-1999", ["-", "1", "9", "9", "9"]),
+        ("groups with gaps", "123457000981", ["123", "45", "7", "00", "0", "9", "8", "1"]),
+        ("groups with gaps", "1234.007125", ["123", "4", ".", "007", "12", "5"]),
+        ("points with digits", "-10.5", ["-", "1", "0", ".", "5"]),
+    ],
+)
+def test_where_a_group_is_no_token_it_is_spelled_in_shorter_ones(name, number, expected):
+    assert pieces(written(SPELLERS[name], number), VOCABULARIES[name]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "shown"),
+    [
+        # The answer, at once or later, once or twice.
+        (" 123456.", "123456", ["123", "456", "end", "123"]),
+        ("( the=5 12", "12", ["12", "12", "12", None, "12", "end"]),
+        ("=0", "0", ["0", "end"]),
+        ("=-12", "-12", ["12", "end"]),
+        ("=-123456", "-123456", ["123", "456", "end"]),
+        ("= -12", "-12", ["-", "12", "end"]),
+        ("= 12", "-12", ["-", "-", None]),
+        ("=−12", "-12", ["-", "12", "end"]),
+        # Another number.
+        ("=123 123456", "123456", ["123", "456", "123", "456", "end"]),
+        ("=1234567", "123456", ["123", "456", "end", None]),
+        ("=124", "123456", ["123", None]),
+        ("=1", "123456", ["123", "23"]),
+        ("=1223456", "123456", ["123", None, None, None]),
+        ("=7.123", "123456", ["123", None, "123", None]),
+        ("=7,123", "123456", ["123", None, "123", None]),
+        ("=7:123", "123456", ["123", None, "123", None]),
+        ("=7, 123", "123456", ["123", None, "123", "123", "456"]),
+        ("= ,123", "123456", ["123", "123", "123", "456"]),
+        ("=-123", "123456", [None, None]),
+        ("=12-3", "-3", ["-", None, "3", "end"]),
+        ("x-5", "5", ["5", None, None]),
+        ("=12.5", "12.5", ["12", ".", "5", "end"]),
+        ("= 12.5.", "12.5", ["12", "12", ".", "5", "end", "12"]),
+        ("=-0.125", "-0.125", ["0", ".", "125", "end"]),
+        ("= -0.1", "-0.125", ["-", "0", ".", "125", "25"]),
+        ("=1234.56", "1234.5678", ["123", "4", ".", "567", "7"]),
+        ("=12.345", "12.345678", ["12", ".", "345", "678"]),
+        ("=12.3", "12.345678", ["12", ".", "345", "45"]),
+        # Other numbers.
+        ("=12.6", "12.5", ["12", ".", "5", None]),
+        ("=12.50", "12.5", ["12", ".", "5", None]),
+        ("=125", "12.5", ["12", None]),
+        ("=13.5", "12.5", ["12", None, "12", None]),
+        ("=1.25", "12.5", ["12", "2", "12", None]),
+        ("=12.5.5", "12.5", ["12", ".", "5", "end", "12", None]),
+        ("=7.12.5", "12.5", ["12", None, "12", None, "12", None]),
+        ("=12:12.5", "12.5", ["12", ".", "12", None, "12", None]),
+        ("=12,12.5", "12.5", ["12", ".", "12", None, "12", None]),
+        ("=12..5", "12.5", ["12", ".", "5", "12", None]),
+        ("=7.,12.5", "12.5", ["12", None, "12", "12", None, "12", None]),
+        ("=).12.5", "12.5", ["12", "12", None, "12", None]),
+        ("=-12.5", "12.5", [None, None, "12", None]),
+        ("=12.5", "-12.5", ["-", None, "-", None]),
+        # A point that is the end of a sentence.
+        ("=12. 12.5", "12.5", ["12", ".", "5", "12", ".", "5", "end"]),
+        ("=7. 12.5", "12.5", ["12", None, "12", "12", ".", "5", "end"]),
+        # A number that lacks its zero.
+        ("=.5", "0.57", ["0", "57", "7"]),
+        ("= .57", "0.57", ["0", "0", "57", "end"]),
+        ("=-.57", "-0.57", ["0", "57", "end"]),
+        ("=.57", "-0.57", ["-", "-", None]),
+        ("=.57", "7.57", ["7", "7", None]),
+        ("=).57", "0.57", ["0", "0", None]),  # a point that is part of another token
+        # An integer ends before a point.
+        ("=12.5", "12", ["12", "end", "12", None]),
+        ("=12. 12.", "12", ["12", "end", "12", "12", "end", "12"]),
+        ("=.5", "5", ["5", "5", "end"]),
+    ],
+)
+def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
+    assert walk(text, number) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "expected"),
+    [
+        ("=12", "12", [Spelled.START, Spelled.END]),
+        ("= 12", "12", [Spelled.START, Spelled.WAITING, Spelled.TOLD]),
+        ("= the-12", "-12", [Spelled.START, Spelled.WAITING, Spelled.SIGNED, Spelled.TOLD]),
+        ("(-12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END]),
+        ("=-123456", "-123456", [Spelled.SIGNED, Spelled.MIDDLE, Spelled.END]),
+        ("=12 12", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, Spelled.TOLD]),
+        ("=12, 12.", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, Spelled.AGAIN, Spelled.TOLD, Spelled.AGAIN]),
+        ("= 12 the", "12", [Spelled.START, Spelled.WAITING, Spelled.TOLD, Spelled.AGAIN]),
+        ("=7 12 ", "12", [Spelled.START, None, Spelled.WAITING, Spelled.TOLD, Spelled.AGAIN]),
+        ("=12 7 ", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, None, Spelled.AGAIN]),
+        (
+            "=123456 123456",
+            "123456",
+            [Spelled.START, Spelled.MIDDLE, Spelled.END, Spelled.AGAIN, Spelled.RESUMED, Spelled.TOLD],
+        ),
+        ("=123 123456", "123456", [Spelled.START, Spelled.MIDDLE, Spelled.WAITING, Spelled.MIDDLE, Spelled.TOLD]),
+        ("(-12 -12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END, Spelled.SIGNED, Spelled.TOLD]),
+        ("(-12 12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END, Spelled.AGAIN, None]),
+        ("=12.5", "12.5", [Spelled.START, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END]),
+        ("= 12.5", "12.5", [Spelled.START, Spelled.WAITING, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.TOLD]),
+        ("=-0.5", "-0.5", [Spelled.SIGNED, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END]),
+        (
+            "=12.5 12.5",
+            "12.5",
+            [
+                *(Spelled.START, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END),
+                *(Spelled.AGAIN, Spelled.RESUMED, Spelled.RESUMED, Spelled.TOLD),
+            ],
+        ),
+        ("= .5", "0.5", [Spelled.START, Spelled.WAITING, Spelled.WAITING, Spelled.TOLD]),
+        ("= -.5", "-0.5", [Spelled.START, Spelled.SIGNED, Spelled.SIGNED, Spelled.END]),
+    ],
+)
+def test_the_state_tells_what_is_written_and_whether_it_was_before(text, number, expected):
+    assert states(text, number) == expected
+
+
+def test_text_before_the_anchor_does_not_count():
+    assert walk("123456=123", "123456", anchor=2) == [None, None, "123", "456"]
+    assert walk("=123456", "123456", anchor=1) == [None, None, None]  # a number that began with the anchor goes on
+    assert walk("5:123", "123456", anchor=1) == [None, "123", "456"]  # an answer directly after the question
+    assert walk("-(12", "-12", anchor=1) == [None, "-", None]
+    assert walk("5.12", "12.5", anchor=1) == [None, "12", "."]  # the full stop of the question
+    assert walk("12.5", "12.5", anchor=0) == [None, "12", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "number", "shown"),
+    [
+        ("irregular", ["1", " 12", "3", " 5"], "1234", [None, "3", "4", None]),
+        ("irregular", ["=", "-", " 12", "3"], "1234", ["1", None, "3", "4"]),
+        ("irregular", ["=", "-", " 12"], "-1234", ["-", "1", None]),
+        ("irregular", ["=", "7", ",", " 12", "3"], "1234", ["1", None, "1", "3", "4"]),
+        ("points with digits", ["=", "12.", "5"], "12.5", ["1", "5", "end"]),
+        ("points with digits", ["=", "1", "2.1"], "12.5", ["1", "2", None]),
+        ("points with digits", ["=", "12", ".5"], "12.5", ["1", ".", "end"]),
+        ("points with digits", ["=", "12", " .", "5"], "12.5", ["1", ".", "1", None]),  # it begins another number
+        ("points with digits", ["=", " 12", ".", "5"], "12.5", ["1", ".", "5", "end"]),
+    ],
+)
+def test_tokens_with_a_space_or_a_point_of_their_own(name, row, number, shown):
+    assert walk(row, number, words=VOCABULARIES[name], spelled_by=SPELLERS[name]) == shown
+
+
+def splits(text, words):
+    """All rows of tokens that spell a text."""
+    if not text:
+        return [[]]
+    return [
+        [token, *rest]
+        for token, piece in enumerate(words.texts)
+        if text.startswith(piece)
+        for rest in splits(text[len(piece) :], words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "number", "least"),
+    [
+        ("groups of three", "=1234.567", "1234.5678", 20),
+        ("points with digits", "=12.1505", "12.15057", 4),
+        ("points with digits", "= 0.50512", "0.505127", 8),
+        ("points with digits", "=-12.10050", "-12.100501", 12),
+        ("points with digits", "= .51", "0.5123", 3),
+        ("points with digits", "= .1200", "0.120012", 4),
+    ],
+)
+def test_a_beginning_is_continued_however_its_tokens_split_it(name, text, number, least):
+    words = VOCABULARIES[name]
+    rows = splits(text, words)
+    assert len(rows) >= least
+    shown = text.strip("= ").removeprefix("-")
+    rest = number.removeprefix("-").removeprefix("0" if shown[0] == "." else "").removeprefix(shown)
+    for row in rows:
+        known, found = progress(number, 0, SPELLERS[name]).after(row)
+        while found[-1].token >= 0:
+            row = [*row, found[-1].token]
+            known, found = known.after(row[-1:])
+        assert "".join(pieces(row, words)) == text + rest
+
+
+def test_a_decimal_needs_a_point_and_room_for_its_zeros():
+    for digits, scale, width, possible in (("1", 3, 4, True), ("1", 4, 4, False), ("1234", 2, 4, True)):
+        assert (Written.of(digits, False, scale, width) is not None) == possible
+    assert Written.of("", False, 0, 4) is None
+
+
+def test_padding_is_not_written_to_and_counts_as_unknown_text():
+    known = progress("12")
+    first = known.after([0])[1][0].token
+    assert [one and one.token for one in known.after([0, PADDING, -1, 10**9])[1]] == [first, None, first, first]
+    one, two = (WORDS.encode(digits)[0] for digits in ("1", "2"))
+    for before in (PADDING, UNSEEN, -1):
+        assert known.after([0, 0, before, one, two])[1][-1] is None  # it may be the end of a longer number
+
+
+def test_a_result_that_is_written_once_is_over_after_it():
+    known, found = progress("7", once=True).after(WORDS.encode("=7"))
+    assert [one.state for one in found] == [Spelled.START, Spelled.END]
+    assert not known.is_over  # a point or comma may follow
+    assert known.after(WORDS.encode("."))[1][0] == (-1, Spelled.END)
+    for text in (".", " "):
+        later, more = known.after(WORDS.encode(text + "7 7"))
+        assert later.is_over
+        assert more[1:] == [None] * 3
+    assert progress("7", once=True).after(WORDS.encode("=8"))[0].is_over  # whatever number it is
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("=7.", [False, True, True]),
+        ("=7,", [False, True, True]),
+        ("=7 .", [False, True, False, False]),
+        ("=7.5", [False, True, True, False]),
+        ("=7=.", [False, True, False, False]),
+        ("=8.", [False, False, False]),
+        ("=7 the 7.", [False, True, False, False, False, False]),
+        ("=2,7.", [False, False, False, False, False]),
+        ("=-7.", [False, False, False]),
+    ],
+)
+def test_a_point_after_a_result_that_is_written_once_is_its_end(text, ends):
+    found = progress("7", once=True).after(WORDS.encode(text))[1]
+    assert [one is not None and one.token < 0 for one in found] == ends
+
+
+def test_the_end_of_a_turn_ends_the_writing():
+    known, found = progress("7", ends=(WORDS.encode("<s>")[0],)).after(WORDS.encode("=<s>7"))
+    assert (known.ended, known.is_over) == (1, True)
+    assert found[1:] == [None, None]
+    assert not progress("7", ends=(WORDS.encode("=")[0],)).after(WORDS.encode("= "))[0].is_over  # at the anchor
+
+
+def test_progress_is_a_value_that_can_be_copied_and_stored():
+    known, _ = progress("123456").after(WORDS.encode("=123"))
+    for other in (known, copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
+        assert other.after(WORDS.encode("456"))[1][0].state == Spelled.END
+    assert known.after(WORDS.encode("7"))[1] == [None]
+    assert known.completed == -1
+
+
+# ------------------------------------------------------------------------------------------------- the naive twin
+def as_decimal(number, places):
+    """An integer as a result with that many places; with none an integer."""
+    return f"{Decimal(number).scaleb(-places):f}"
+
+
+NUMBERS = st.tuples(
+    st.integers(0, 8).flatmap(lambda n: st.integers(-(10**n), 10**n)), st.sampled_from([0, 0, 0, 1, 1, 2, 3, 4, 7])
+).map(lambda drawn: as_decimal(*drawn))
+PARTS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(["", "", " ", "=", "-", "=-"]), st.integers(0, 9)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def noise(words):
+    """Strategy: ids that are rich in numbers and marks, with unknown ones among them."""
+    marks = [words.texts.index(mark) for mark in ".,,:-'"]
+    others = [*range(len(naive.MARKS)), -1, len(words.texts)]
+    kinds = (list(words.digits)[:20], marks, list(words.digits)[-40:], others)
+    return st.lists(st.one_of([st.sampled_from(kind) for kind in kinds]), max_size=25)
+
+
+NOISE = {name: noise(words) for name, words in VOCABULARIES.items()}
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+@properties
+@given(data=st.data())
+def test_every_text_goes_on_as_its_characters_do_in_one_piece_or_several(name, data):
+    words, ids, more = VOCABULARIES[name], [], data.draw(NOISE[name])
+    number = data.draw(NUMBERS)
+    for _, before, size in data.draw(PARTS):
+        digits = number.strip("-").removeprefix("0" if size == 7 and "." in number else "")
+        ids += words.encode(before + digits[:size]) if size else [*more[:3], 0]
+        ids += [words.point] * (size == 6)
+        more = more[3:]
+    anchor = data.draw(st.integers(0, len(ids) - 1))
+    at = [anchor if place >= anchor else -1 for place in range(len(ids))]
+    expected = naive.continue_text(words, ids, [True] * len(ids), at, [number] * len(ids))[anchor:]
+    known, start, found = progress(number, anchor, SPELLERS[name]), anchor, []
+    while start < len(ids):
+        end = data.draw(st.integers(start + 1, len(ids)))
+        known, part = known.after(ids[start:end])
+        found, start = found + part, end
+    assert found == [(one.token, one.state) if one.active else None for one in expected], (ids, number, anchor)
+    complete = [place for place, one in enumerate(expected) if one.complete]
+    assert known.completed == (complete[0] + anchor if complete else -1)
+
+
+# ------------------------------------------------------------------------------------------------- real tokenizers
+REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
+TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("gpt2", "llama3.1", "qwen2.5"))]
+
+
+@functools.cache
+def known_tokenizer(name):
+    """A tokenizer, its table and its speller."""
+    folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
+    tokenizer = AutoTokenizer.from_pretrained(folder / name)
+    table = TokenizerProfile.from_tokenizer(tokenizer).table
+    return tokenizer, table, speller_of(table)
+
+
+def random_results(count, decimals):
+    """Results of up to 40 digits, a third of them negative, many of the decimals below 1."""
+    draw, numbers = random.Random(0), []
+    for _ in range(count):
+        digits = draw.choice((1, 1, -1)) * draw.randrange(1, 10 ** draw.randint(1, 39))
+        numbers.append(as_decimal(digits, draw.randint(1, 20) if decimals else 0))
+    return numbers
+
+
+@pytest.mark.parametrize("decimals", [False, True])
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name, decimals):
+    tokenizer, table, spelled_by = known_tokenizer(name)
+    results = random_results(400, decimals)
+    regular = name != "gpt2"  # which has no groups of one size
+    for result, ids in zip(results, tokenizer(results, add_special_tokens=False)["input_ids"], strict=True):
+        found = written(spelled_by, result)
+        assert found == ids or not regular
+        assert tokenizer.decode(found).strip() == result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("decimals", [False, True])
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_answers_go_on_in_the_split_of_the_tokenizer(name, decimals):
+    """After every token of a number, the next one begins with what is written, wherever the tokenizer splits it."""
+    tokenizer, table, spelled_by = known_tokenizer(name)
+    results = random_results(400, decimals)
+    texts = {token: text.strip(" ") for token, text in (table.digits | table.points).items()}
+    answers = tokenizer([f"The answer is {result}. So {result} it is." for result in results])["input_ids"]
+    for result, ids in zip(results, answers, strict=True):
+        known, found = progress(result, 0, spelled_by).after(ids)
+        assert None not in found
+        ends = [place for place, one in enumerate(found) if one.state in ENDS]
+        assert (len(ends), known.completed) == (2, ends[0])
+        for one, following in itertools.pairwise(zip(found, ids, strict=True)):
+            if one[0].state in (Spelled.MIDDLE, Spelled.RESUMED):
+                wrote, there = texts[one[0].token], texts[following[1]]
+                assert wrote.startswith(there) or there.startswith(wrote)
