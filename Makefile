@@ -16,7 +16,7 @@ PYTEST_ARGS ?=
 # Two processes with one thread each: the tests' tensors are too small for two threads to help.
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal $(PYTEST_ARGS)
 
-.PHONY: demo demo-smollm2 test lint unit slow fetch clean test-versions
+.PHONY: demo demo-smollm2 test lint unit slow fetch clean
 
 demo: $(STAMP)
 	$(BIN)/python -m peft_igc.cli demo --output $(DEMO_OUTPUT)
@@ -69,6 +69,7 @@ clean:
 LOWEST := torch==2.11.0 transformers==5.16.0 peft==0.21.0
 HIGHEST := torch==2.14.1 transformers==5.23.0 peft==0.21.2
 
+.PHONY: test-versions
 test-versions: .cache/lowest/.installed .cache/highest/.installed
 	for end in lowest highest; do HF_HUB_OFFLINE=1 .cache/$$end/bin/python -m pytest -q -W default tests/test_versions.py || exit 1; done
 

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
-ON_DISK = [("1",), ("2",), ("0", "1", "2")]
+ON_DISK = [("1",), ("0", "1", "2")]
 CPU = torch.device("cpu")
 
 
