@@ -166,7 +166,7 @@ def audit(arguments: argparse.Namespace) -> int:
     """`peft-igc audit`."""
     from .data.files import read_items
     from .inference.audit import audit
-    from .inference.audit_page import page
+    from .inference.pages import audit_page, write
 
     for option, name in (("--output", arguments.output), ("--html", arguments.html)):
         if name is not None:
@@ -181,7 +181,7 @@ def audit(arguments: argparse.Namespace) -> int:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.html is not None:
         title = f"Audit of {arguments.adapter} on {arguments.data}"
-        Path(arguments.html).write_text(page(found, title=title, examples=arguments.examples), encoding="utf-8")
+        write(audit_page(found, title=title, examples=arguments.examples), arguments.html)
     _say(found.format())
     written = [f"`{name}`" for name in (arguments.output, arguments.html) if name is not None]
     if written:
@@ -192,8 +192,8 @@ def audit(arguments: argparse.Namespace) -> int:
 def trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
     from .data.files import read_prompts
-    from .inference.recording import json_lines
-    from .inference.trace_page import write_page
+    from .inference.pages import trace_page, write
+    from .inference.records import json_lines
     from .inference.tracing import trace
 
     files = {"--html": arguments.html, "--json": None if arguments.json == "-" else arguments.json}
@@ -209,9 +209,9 @@ def trace(arguments: argparse.Namespace) -> int:
     options = {} if arguments.html is None and arguments.json is None else {"base": True}
     given = {"raw": arguments.raw, "max_new_tokens": arguments.max_new_tokens, **options}
     found = [trace(model, tokenizer, prompt, **given) for prompt in prompts]
-    texts = [one.text for one in found if one.text is not None]
+    texts = [one.text for one in found]
     if arguments.html is not None:
-        write_page(texts, arguments.html)
+        write(trace_page(texts), arguments.html)
     if arguments.json == "-":
         _say(json_lines(texts, prompts=True).removesuffix("\n"))
     elif arguments.json is not None:

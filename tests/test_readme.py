@@ -28,7 +28,8 @@ from documentation import (
 )
 from tiny_training import WARNINGS
 
-from peft_igc.inference.tracing import Trace, TracedNumber, TracedStep, TracedToken
+from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.tracing import Trace
 from peft_igc.numbers.calculator import OPERATIONS
 from peft_igc.tuner.saving.companions import NESTED
 from peft_igc.tuner.saving.conversion import REMOVED_FIELDS
@@ -74,13 +75,14 @@ def test_the_first_screen_has_all_its_parts():
 
 def test_the_trace_is_printed_as_the_program_prints_it():
     (_, console), *_ = blocks(README)
-    numbers = [TracedNumber(text, 0.9999, 0.9999) for text in ("58213", "907")]
+    numbers = tuple(NumberRecord(text, 0.9999, 0.9999) for text in ("58213", "907"))
     text = " is 58213 times 907?<|end|><|assistant|>"
-    step = TracedStep(12, text, (numbers[0], numbers[1]), "*", 0.9996, "52799191", "ok")
+    fields = {"before": text, "operands": numbers, "operator": "*", "operator_probability": 0.9996}
+    step = StepRecord(12, "ok", True, "52799191", "58213 * 907", **fields)
     gates = {"527": 0.998, "991": 0.999, "91": 1.0, "<|end|>": 1.0}
-    tokens = [TracedToken(token, gate) for token, gate in gates.items()]
-    source = "calculated: 58213 * 907"
-    printed = Trace("What is 58213 times 907?", "52799191", [step], tokens, source=source).format()
+    tokens = tuple(TokenRecord(token, gate) for token, gate in gates.items())
+    told = Answer("52799191", False, (step,))
+    printed = Trace("What is 58213 times 907?", told, TextRecord(0, tokens, (step,))).format()
     assert 58213 * 907 == int(step.result)
     assert console[console.index("prompt ") :] == printed + "\n"
 

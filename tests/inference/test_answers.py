@@ -8,15 +8,16 @@ from checks import adapted
 from traced import make
 
 from peft_igc import generate_answers, tiny_igc
-from peft_igc.inference.audit_causes import CAUSES
+from peft_igc.inference.causes import CAUSES
 from peft_igc.inference.chat import Chat
-from peft_igc.inference.evaluation import Answer, evaluate
+from peft_igc.inference.evaluation import evaluate
+from peft_igc.inference.records import Answer
 from peft_igc.inference.tracing import trace
-from peft_igc.tuner.step_log import AnswerStep
+from peft_igc.tuner.records import StepRecord
 
 
 QUESTIONS = ["What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 divided by 0?"]
-OK = AnswerStep(3, "ok", True, "2088", "58 * 36", None)
+OK = StepRecord(3, "ok", True, "2088", "58 * 36", None)
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,13 @@ def test_an_answer_says_where_it_comes_from_in_one_line(answers):
 
 
 def test_an_answer_that_overrules_the_calculation_is_the_models_own():
-    overruled = Answer("99", False, (AnswerStep(3, "ok", False, "2088", "58 * 36", None),))
+    overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
     assert not overruled.written
     assert overruled.source == "by the model alone, although 58 * 36 was calculated"
 
 
 def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
-    silent = AnswerStep(9, "none", False, None, None, "no_arithmetic")
+    silent = StepRecord(9, "none", False, None, None, "no_arithmetic")
     assert Answer("2088 ...", False, (OK, silent)).step == OK
     assert Answer("...", False, ()).source == "by the model alone, calculator silent: the text has no anchor, or no " \
         "adapter is active"

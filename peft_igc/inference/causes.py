@@ -1,17 +1,19 @@
 """Causes of wrong answers: decides from what was read, calculated and written which part of the adapter failed.
 
-In: an item, its answer, its steps as `ReadStep`s, and what is known of the writing. Out: the name of a cause, one of
-`CAUSES`, which has advice for users, and a detail for people. A cause is the first thing on the way from the text to
-the answer that went wrong: a wrong operand also makes a wrong operator probable, but not the other way round.
+In: an item, its answer and the record of its text. Out: the name of a cause, one of `CAUSES`, which has advice for
+users, and a detail for people; an `Audit` holds those of all wrong answers. A cause is the first thing on the way from
+the text to the answer that went wrong: a wrong operand also makes a wrong operator probable, but not the other way
+round.
 
 What should have been read is known if the item has operand columns (`igc_operator`, `igc_operands`), if its prompt is
 a question of BIG-bench, or if exactly one calculation with two numbers of the prompt gives the target. Otherwise a
 wrong result is `misread`, without the part. No model and no tensors here.
-Try it: `pytest tests/inference/test_audit_causes.py`
+Try it: `pytest tests/inference/test_causes.py`
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -20,17 +22,19 @@ from typing import Any, NamedTuple
 
 from ..data.bigbench import OPERATION_NAMES, parse_question
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
-from ..text.refusals import REASON_TEXTS, Reason
+from ..text.refusals import Reason
+from ..tuner.records import EXPLANATIONS, StepRecord
+from .records import Answer, TextRecord
 
 
-__all__ = ["CAUSES", "Cause", "Expected", "ReadStep", "Writes", "cause_of", "expected_of", "is_right", "plain_number"]
+__all__ = ["CAUSES", "Audit", "Cause", "Expected", "Finding", "cause_of", "expected_of", "plain_number"]
 
 LEAST_OPEN = 0.5  # a gate below this is closed
 MOST_NUMBERS = 8  # of a prompt, for which all pairs are tried
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?![\w]|\.\d)")
-# What these say depends on what the network has read.
-_AFTER_READING = (Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD, Reason.LOOK_ALIKE)
-_FEW = "fewer than two numbers, or a third one beside them that may be part of the calculation"
+# Reasons that depend on what the network has read, and those that follow from the text alone.
+_AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "third_number", "unseen"}
+_OF_TEXT = {reason.name.lower() for reason in Reason} - _AFTER_READING
 
 
 class Cause(NamedTuple):
@@ -121,52 +125,65 @@ CAUSES: dict[str, Cause] = {
 
 
 @dataclass(frozen=True)
-class ReadStep:
-    """One reading and calculation.
+class Finding:
+    """A wrong answer.
 
     Attributes:
-        in_prompt: whether its anchor is in the prompt.
-        operands: the two numbers that the network chose, with the signs that it gave them.
-        operator: the operation, or `"none"`.
-        asked: whether the network alone takes the text for arithmetic.
-        status: `ok`, `none`, `overflow`, `undefined` or `inexact`.
-        result: the number that was calculated; None if the status is not `ok`.
-        expression: the expression in symbols that the rules read; None if the network decides.
-        reason: why the rules refused; `Reason.NONE` if they did not.
-        culprit: the token that caused it, or None.
-        doubtful: the least probable part of the reading, `operator` or `operand`.
+        index: the item's place in the data, from 0.
+        prompt, target, answer: as in the item, and as generated.
+        cut: whether the answer was cut.
+        cause: a key of `CAUSES`.
+        detail: what was read, which rule refused, how far a gate was open.
+        steps: every step.
     """
 
-    in_prompt: bool
-    operands: tuple[str, str]
-    operator: str
-    asked: bool
-    status: str
-    result: str | None
-    expression: str | None = None
-    reason: Reason = Reason.NONE
-    culprit: str | None = None
-    doubtful: str = "operator"
+    index: int
+    prompt: str
+    target: str
+    answer: str
+    cut: bool
+    cause: str
+    detail: str
+    steps: tuple[StepRecord, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding for JSON, each step in one line."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {"steps": [step.summary for step in self.steps]}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The causes of all wrong answers.
+
+    Attributes:
+        report: the counts of `evaluate`; `wrong`; `causes`, the number of wrong answers by cause, most frequent first;
+            `details`, the number of them by cause and detail for causes of few details; `settings`, `versions`.
+        findings: one for each wrong answer, in the order of the items.
+    """
+
+    report: dict[str, Any]
+    findings: list[Finding]
 
     def format(self) -> str:
-        """The step in one line."""
-        read = f"{self.operands[0]} {self.operator} {self.operands[1]}"
-        said = self.expression or (NO_ARITHMETIC if self.operator == NO_ARITHMETIC else read)
-        refusal = "" if self.reason == Reason.NONE else f"; refused: {REASON_TEXTS[self.reason]}"
-        cause = "" if self.culprit is None else f" (at {self.culprit!r})"
-        return f"{said}, {self.status}{'' if self.result is None else f', {self.result}'}{refusal}{cause}"
+        """The counts as text for a terminal."""
+        report = self.report
+        lines = [f"{report['exact_match']:.2%} of {report['n']:,} answers are exactly right; {report['wrong']:,} not."]
+        for name, count in report["causes"].items():
+            lines.append(f"{count:6,}  {count / report['wrong']:7.2%}  {CAUSES[name].title}")
+            lines.append(f"{'':17}{CAUSES[name].advice}")
+            lines += [f"{'':17}{n:,} x {detail}" for detail, n in report["details"].get(name, {}).items()]
+            lines.append(f"{'':17}part: {CAUSES[name].part}")
+        return "\n".join(lines)
 
+    def as_dict(self, examples: int = 5) -> dict[str, Any]:
+        """The report with up to `examples` findings per cause, as a dictionary for JSON."""
+        shown = {name: [one.as_dict() for one in self.of_cause(name)[:examples]] for name in self.report["causes"]}
+        return self.report | {"examples": shown}
 
-class Writes(NamedTuple):
-    """What is known of the writing of an answer.
-
-    Attributes:
-        gates: the gate of each position that was written, in their order.
-        opened: whether the answer is right if every gate is 1; None if that was not tried.
-    """
-
-    gates: Sequence[float] = ()
-    opened: bool | None = None
+    def of_cause(self, cause: str) -> list[Finding]:
+        """The findings of a cause."""
+        return [finding for finding in self.findings if finding.cause == cause]
 
 
 class Expected(NamedTuple):
@@ -179,11 +196,6 @@ class Expected(NamedTuple):
 
     operator: str
     operands: tuple[str, str] | None = None
-
-
-def is_right(answer: str, cut: bool, target: str) -> bool:
-    """Whether an answer counts as right, as in `evaluation.evaluate`."""
-    return not cut and answer.strip() == target.strip()
 
 
 def expected_of(item: Mapping[str, Any]) -> Expected | None:
@@ -222,76 +234,75 @@ def plain_number(number: str) -> str:
     return number.strip().replace(",", "").removeprefix("+")
 
 
-def cause_of(
-    item: Mapping[str, Any], answer: str, cut: bool, steps: Sequence[ReadStep], writes: Writes
-) -> tuple[str, str]:
+def cause_of(item: Mapping[str, Any], answer: Answer, text: TextRecord, opened: bool | None) -> tuple[str, str]:
     """The cause of a wrong answer.
 
     Args:
         item: with `prompt`, `target`, and optionally operand columns.
         answer: the answer, which is not right.
-        cut: whether the answer was cut.
-        steps: its steps by position.
-        writes: what is known of the writing.
+        text: the record of prompt and answer.
+        opened: whether the answer is right if every gate is 1; None if that was not tried.
 
     Returns:
         A key of `CAUSES`, and a detail.
     """
     expected, target = expected_of(item), plain_number(item["target"])
-    if not steps:
+    if not text.steps:
         return "no_anchor", ""
-    written = [step for step in steps if step.status == "ok"]
+    written = [step for step in text.steps if step.status == "ok"]
     if expected is not None and expected.operator == NO_ARITHMETIC:
-        return ("silent", written[0].format()) if written else ("base", "")
+        return ("silent", written[0].summary) if written else ("base", "")
     if any(step.result == target for step in written):
-        return _writing(item["target"].strip(), answer.strip(), cut, writes)
-    step = [step for step in steps if step.in_prompt][-1:] or [steps[-1]]
-    return _reading(step[0], expected, target)
+        gates = [token.gate for token in text.tokens if token.gate is not None]
+        return _writing(item["target"].strip(), answer.text.strip(), answer.cut, gates, opened)
+    prompt = len(text.tokens) - len(text.generated)
+    step = next((step for step in reversed(text.steps) if step.position < prompt), text.steps[-1])
+    return _reading(step, expected, target)
 
 
-def _writing(target: str, answer: str, cut: bool, writes: Writes) -> tuple[str, str]:
+def _writing(
+    target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None
+) -> tuple[str, str]:
     """The cause where the right result was to be written."""
     if answer == target:
         return "cut", "the answer is right, but was cut"
-    gates = writes.gates or [0.0]
-    detail = f"gates {min(gates):.3f} to {max(gates):.3f}" if writes.gates else "nothing was written"
+    detail = f"gates {min(gates):.3f} to {max(gates):.3f}" if gates else "nothing was written"
+    gates = gates or [0.0]
     if max(gates) < LEAST_OPEN:  # what the base says alone may contain the number
         return "gate", detail
-    stands = re.search(rf"(?<![\d.,-]){re.escape(target)}(?![\d]|[.,]\d)", answer)
-    if stands or plain_number(answer) == plain_number(target):
+    there = re.search(rf"(?<![\d.,-]){re.escape(target)}(?![\d]|[.,]\d)", answer)
+    if there or plain_number(answer) == plain_number(target):
         # The last position is that of the number's end. It is the gate that is too low only if open gates mend it.
-        if answer.startswith(target) and (gates[-1] >= LEAST_OPEN or writes.opened is False):
+        if answer.startswith(target) and (gates[-1] >= LEAST_OPEN or opened is False):
             return "overruled", f"the number is right, the answer goes on; its end was written with {gates[-1]:.3f}"
         if plain_number(answer) != plain_number(target) and gates[0] >= LEAST_OPEN and not answer.startswith(target):
-            return "overruled", detail  # something else stands where the number was written
+            return "overruled", detail  # something else is where the number was written
         return "formatting", "cut" if cut else ""
-    if writes.opened or (writes.opened is None and min(gates) < LEAST_OPEN):
-        return "gate", detail + ("; right with open gates" if writes.opened else "")
+    if opened or (opened is None and min(gates) < LEAST_OPEN):
+        return "gate", detail + ("; right with open gates" if opened else "")
     return "overruled", detail
 
 
-def _reading(step: ReadStep, expected: Expected | None, target: str) -> tuple[str, str]:
+def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
     """The cause where another result, or none, was to be written."""
-    said = step.format()
-    if step.expression is not None:
-        if step.status == "none":
-            return _unsure(step) if step.asked else ("operator", f"taken for no arithmetic: {said}")
-        return ("expression" if step.status == "ok" else "status"), said
-    refused = step.status == "none" and step.reason not in (Reason.NONE, Reason.NO_EXPRESSION)
-    if refused and step.reason not in _AFTER_READING:
-        return "refused", REASON_TEXTS[step.reason]
-    part = None if expected is None else _misread(step, expected)
-    if part is not None and expected is not None and expected.operands is not None:
+    said, silent = step.summary, step.status == "none"
+    if silent and step.reason in _OF_TEXT:
+        return "refused", EXPLANATIONS[str(step.reason)]
+    if step.by_rule and not silent:
+        return ("expression", said) if step.status == "ok" else ("status", step.status)
+    if not step.by_rule and expected is not None and expected.operands is not None:
+        read = " ".join((step.operands[0].text, step.operator, step.operands[1].text))
         a, b = expected.operands
-        return part, f"{step.operands[0]} {step.operator} {step.operands[1]} instead of {a} {expected.operator} {b}"
-    if refused and step.reason == Reason.LOOK_ALIKE and expected and expected.operands not in (None, step.operands):
-        return "sign", f"{said}; rules and network have to agree"
-    if refused:
-        return "refused", REASON_TEXTS[step.reason]
-    if step.operator == NO_ARITHMETIC:
-        return ("refused", _FEW) if step.asked else ("operator", "taken for no arithmetic")
-    if step.status == "none":
-        return _unsure(step)
+        if part := _misread(step, expected):
+            return part, f"{read} instead of {a} {expected.operator} {b}"
+        if step.reason == "look_alike" and expected.operands != tuple(one.text for one in step.operands):
+            return "sign", f"{said}; rules and network have to agree"
+    if silent and step.reason in _AFTER_READING:
+        return "refused", EXPLANATIONS[str(step.reason)]
+    if step.reason == "no_arithmetic":
+        return "operator", "taken for no arithmetic" + (f": {step.expression}" if step.by_rule else "")
+    if step.reason == "unsure":
+        return "unsure", f"least probable: the {_doubtful(step)}"
     if step.status != "ok":
         return "status", step.status
     if expected is None or expected.operands is None:
@@ -300,17 +311,19 @@ def _reading(step: ReadStep, expected: Expected | None, target: str) -> tuple[st
     return ("target", said) if wanted != target else ("sign", f"{said} instead of {wanted}")
 
 
-def _unsure(step: ReadStep) -> tuple[str, str]:
-    """The cause of a reading that `confidence` refused."""
-    return "unsure", f"least probable: the {step.doubtful}"
+def _doubtful(step: StepRecord) -> str:
+    """The least probable part of a reading: `operator` or `operand`."""
+    first, second = step.operands
+    sure = 1.0 if step.operator_probability is None else step.operator_probability
+    return "operand" if not step.by_rule and first.probability * second.probability < sure else "operator"
 
 
-def _misread(step: ReadStep, expected: Expected) -> str | None:
+def _misread(step: StepRecord, expected: Expected) -> str | None:
     """`operand` or `operator`, whichever was misread first; None if both are right but for signs."""
     wanted = tuple(plain_number(one).lstrip("-").lstrip("0") or "0" for one in expected.operands or ())
-    found = tuple(one.lstrip("-") for one in step.operands)
+    found = tuple(one.text.lstrip("-") for one in step.operands)
     if found != wanted:
         return "operand"
-    if step.asked and step.operator == NO_ARITHMETIC:
+    if step.operator == NO_ARITHMETIC and step.reason != "no_arithmetic":
         return None  # a rule of the choice, not the classifier
     return "operator" if step.operator != expected.operator else None

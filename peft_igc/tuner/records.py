@@ -1,0 +1,436 @@
+"""The record of a step: what was read, what came of it, and why nothing was written.
+
+In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
+wherever steps are shown: in `igc_steps`, answers, traces, chats and audits. `detailed` adds what only a trace has:
+probabilities, runners-up, and the tokens that were read. `Host` is the only reader of `Step.ruling` outside of the
+forward pass.
+
+Shapes: B rows, A anchors per row, n tokens at hand, W places of a reading, D digits of an operand.
+Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_recording.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..mappings.readings import Choice, Pointing, two_places
+from ..numbers.calculator import NO_ARITHMETIC, Result, Status
+from ..numbers.digits import PAD, canonical
+from ..numbers.number_runs import NumberTokens, find_runs
+from ..numbers.token_table import EMBEDDED, PADDING, UNSEEN
+from ..text.refusals import REASON_TEXTS, Reason
+from .config import IGCConfig
+from .steps import Step
+
+
+__all__ = [
+    "EXPLANATIONS",
+    "Host",
+    "NumberRecord",
+    "Place",
+    "StepRecord",
+    "detailed",
+    "percent",
+    "record_of",
+]
+
+Span = tuple[int, int]  # the positions of a first and a last token
+Spell = Callable[[Sequence[int]], str]  # the text of token ids
+SHOWN = 10  # number of tokens shown up to an anchor
+
+# What each `StepRecord.reason` means, as a sentence without its end.
+EXPLANATIONS: dict[str, str] = {reason.name.lower(): text for reason, text in REASON_TEXTS.items()} | {
+    "no_arithmetic": "no arithmetic is read",
+    "unsure": "the reading is less probable than `confidence`",
+    "third_number": "a third number that may be part of the calculation",
+    "few_numbers": "fewer than two numbers that can be read",
+    "unseen": "a part of the text is not known to the calculator",
+    "overflow": "an operand or the result has more digits than are kept",
+    "undefined": "a division by zero, or an operand that is no number",
+    "inexact": "a division with a remainder",
+    "no_anchor": "the text has no anchor, or no adapter is active",
+}
+
+
+@dataclass(frozen=True)
+class NumberRecord:
+    """An operand as it was read.
+
+    Attributes:
+        text: its sign and digits. `_` is a placeholder followed by a digit, and a final `...` means that the number is
+            longer than the adapter's `num_digits`; the calculator refuses both.
+        probability: probability of the number, in 0..1: the product over all its digit places and the sign.
+        weakest: the smallest of these factors. In the token interface a number is read as a whole, so both are equal.
+        runner_up: the most probable other number, None if the text has no other one.
+        runner_up_probability: its probability, in 0..1.
+    """
+
+    text: str
+    probability: float
+    weakest: float
+    runner_up: str | None = None
+    runner_up_probability: float | None = None
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of a text or of an answer. Only traces and audits have the fields after `reason`.
+
+    Attributes:
+        position: position of its anchor. In `igc_steps` the column of the returned `sequences`, negative in text from
+            an earlier call; in a trace counted in tokens from the beginning of the text, without padding.
+        status: `ok`, `none`, `overflow`, `undefined` or `inexact`. Only a step with `ok` writes.
+        written: whether the answer spells the whole result after the anchor; its last token does not count, because
+            the model has not read it. None if that is not known: in a trace, in the hidden interface, which does not
+            know the tokens of numbers, and where beams end in a compiled graph.
+        result: the calculated number, None if the status is not `ok`.
+        expression: what was read, such as `58 * 36`; None if no arithmetic was read, and for steps of an earlier call
+            or of a compiled graph.
+        reason: why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`.
+        row: the text's row in its batch.
+        anchor: the text of the anchor's token.
+        before: the last tokens up to the anchor.
+        operands: the two operands that the network chose; meaningless if the operator is `"none"`.
+        operator: a symbol, or `"none"`.
+        operator_probability: its probability, in 0..1; for an expression in symbols that arithmetic is asked.
+        operator_runner_up: the second most probable operator.
+        operator_runner_up_probability: its probability, in 0..1.
+        expression_span: first and last position of an expression in symbols, which rules read; None if the network
+            pointed at the operands.
+        reductions: the steps in which that expression was evaluated, such as `4 * 5 = 20`.
+        spans: first and last position of each number that was read; empty in the hidden interface, which reads no
+            tokens.
+        culprit: the text that caused the refusal, or None.
+        culprit_position: position of its first token, or None.
+    """
+
+    position: int
+    status: str
+    written: bool | None = None
+    result: str | None = None
+    expression: str | None = None
+    reason: str | None = None
+    row: int = 0
+    anchor: str = ""
+    before: str = ""
+    operands: tuple[NumberRecord, ...] = ()
+    operator: str = NO_ARITHMETIC
+    operator_probability: float | None = None
+    operator_runner_up: str | None = None
+    operator_runner_up_probability: float | None = None
+    expression_span: Span | None = None
+    reductions: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    culprit: str | None = None
+    culprit_position: int | None = None
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether rules read an expression in symbols."""
+        return self.expression_span is not None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no result although one may have been asked for, or None."""
+        return None if self.reason in (None, "no_arithmetic") else EXPLANATIONS[str(self.reason)]
+
+    @property
+    def explanation(self) -> str:
+        """Why the step wrote nothing, as a sentence without its end; empty for the status `ok`."""
+        at = "" if self.culprit is None else f" (at {self.culprit!r})"
+        return "" if self.reason is None else EXPLANATIONS[self.reason] + at
+
+    @property
+    def calculation(self) -> str:
+        """The calculation in one line, such as `58 * 36 = 2088`."""
+        read = self.expression or "no arithmetic"
+        return read if self.result is None else f"{read} = {self.result}"
+
+    @property
+    def summary(self) -> str:
+        """The step in one line: the calculation and how sure it is, or why the calculator is silent."""
+        if self.status != "ok":
+            read = "" if self.expression is None else f" on {self.expression}"
+            return f"silent{read}: {self.explanation}"
+        if self.operator_probability is None:
+            return self.calculation
+        return f"{self.calculation} ({'by rule' if self.by_rule else percent(self.operator_probability)})"
+
+    def moved(self, move: Callable[[int], int]) -> StepRecord:
+        """The step with all positions changed by a function."""
+        spans = tuple((move(first), move(last)) for first, last in self.spans)
+        whole, culprit = self.expression_span, self.culprit_position
+        return dataclasses.replace(
+            self,
+            position=move(self.position),
+            expression_span=None if whole is None else (move(whole[0]), move(whole[1])),
+            spans=spans,
+            culprit_position=None if culprit is None else move(culprit),
+        )
+
+
+def percent(probability: float) -> str:
+    """In per cent, rounded down so that 100.00% means certainty."""
+    return f"{math.floor(probability * 10_000) / 100:.2f}%"
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One step among the [B, A] steps of an event."""
+
+    event: Step
+    row: int
+    index: int
+
+    def of(self, x: torch.Tensor) -> torch.Tensor:
+        """The part of a tensor [B, A, ...] that belongs to the step."""
+        return x[self.row, self.index]
+
+
+# ------------------------------------------------------------------------------------------ what the host has decided
+class Host:
+    """What the rules said of the steps of an event, on the host.
+
+    Attributes:
+        decides: [B, A] bool, rules decide operands and operators; None without rules.
+        stated: [B, A] bool, the text states one calculation, see `IGCConfig.stated_odds`; None without rules.
+    """
+
+    def __init__(self, event: Step) -> None:
+        self._ruling, self._shape = event.ruling, event.anchors.shape
+        self.decides = None if event.ruling is None else event.ruling.ruled.view(self._shape)
+        self.stated = None if event.ruling is None else event.ruling.stated.view(self._shape)
+
+    def reason(self, row: int, index: int) -> Reason | None:
+        """Why the rules refused a step; `NONE` where they did not, None where they say nothing."""
+        if self._ruling is None:
+            return None
+        reason = Reason(int(self._ruling.reason[row * self._shape[1] + index]))
+        return None if reason == Reason.NO_EXPRESSION else reason
+
+    def culprit(self, row: int, index: int) -> Span | None:
+        """First and last index in `Step.ids` of what caused the refusal of a step."""
+        if self._ruling is None or self.reason(row, index) in (None, Reason.NONE):
+            return None
+        return self._ruling.culprit_of(row * self._shape[1] + index)
+
+    def expression(self, row: int, index: int) -> tuple[Any, Span] | None:
+        """What the rules read of an expression in symbols (a `text` value or refusal), and its indices; or None."""
+        said = None if self._ruling is None else self._ruling.said_of(row * self._shape[1] + index)
+        return None if said is None or not said.ruled else (said.found, (said.first, said.last))
+
+
+# ------------------------------------------------------------------------------------------ the record
+def record_of(
+    config: IGCConfig, position: int, outcome: Result, place: Place | None, written: bool | None = None
+) -> StepRecord:
+    """The record of a step.
+
+    Args:
+        config: the adapter's config.
+        position: as in `StepRecord`.
+        outcome: its result, without the dimensions B and A.
+        place: the step in its event; None for a step of an earlier call or of a compiled graph.
+        written: as in `StepRecord`, for the status `ok`.
+    """
+    status = Status(int(outcome.status))
+    ok = status == Status.OK
+    return StepRecord(
+        position=position,
+        status=status.name.lower(),
+        written=written if ok else False,
+        result=canonical(outcome.digits[None], outcome.sign[None], outcome.scale[None])[0] if ok else None,
+        expression=None if place is None else _expression(config, place),
+        reason=None if ok else _reason(config, status, place),
+    )
+
+
+def _reason(config: IGCConfig, status: Status, place: Place | None) -> str:
+    """Why a step without a result is silent, a key of `EXPLANATIONS`."""
+    if place is None:
+        return "few_numbers" if status == Status.NONE else status.name.lower()
+    event, none = place.event, len(config.operations)
+    said = Host(event).reason(place.row, place.index)
+    if said not in (None, Reason.NONE):
+        return said.name.lower()
+    if status != Status.NONE:
+        return status.name.lower()
+    if _has_unknown(config, place):
+        return "unseen"
+    if isinstance(event.reading, Pointing) and int((place.of(event.reading.digits)[:, 0] != PAD).sum()) < 2:
+        return "few_numbers"
+    if int(place.of(event.reading.operator).argmax()) == none:
+        return "no_arithmetic"
+    # Without an expression `Pointing.choose` has no other rule that makes the chosen operator "none".
+    return "third_number" if said is None and int(place.of(event.choice.operator)) == none else "unsure"
+
+
+def _has_unknown(config: IGCConfig, place: Place) -> bool:
+    """Whether the text before an anchor has tokens whose ids the calculator was not given."""
+    event = place.event
+    assert event.ids is not None
+    before = event.ids[place.row, : int(place.of(event.anchors)) - int(event.first) + 1]
+    return bool((before == (EMBEDDED if config.interface == "tokens" else UNSEEN)).any())
+
+
+def _expression(config: IGCConfig, place: Place) -> str | None:
+    """What a step has read as text: the expression in symbols, or two numbers and an operator."""
+    by_rule = Host(place.event).expression(place.row, place.index)
+    if by_rule is not None:
+        return "".join(_spaced([item.plain for item in by_rule[0].items])).strip()
+    choice = place.event.choice
+    operator = int(place.of(choice.operator))
+    if operator >= len(config.operations):
+        return None
+    digits, signs = place.of(choice.digits).tolist(), place.of(choice.signs).tolist()
+    left, right = (number_text(number, sign) for number, sign in zip(digits, signs, strict=True))
+    return f"{left} {config.operations[operator]} {right}"
+
+
+def _spaced(texts: Sequence[str]) -> Iterator[str]:
+    """Items with spaces around operators, none inside of brackets, and none after a sign."""
+    before = "("
+    for text in texts:
+        if text in "+-" and before in "(+-*/^of":  # a sign
+            yield text
+        else:
+            yield f" {text} " if text in ("+", "-", "*", "/", "of") else text + " " * (text == ",")
+        before = text
+
+
+def number_text(digits: Sequence[int], sign: int) -> str:
+    """A number of D + 1 digit classes as text; `_` is a placeholder before a digit, and a final `...` means that the
+    number is longer than D digits."""
+    *found, last = digits
+    while found and found[-1] == PAD:
+        found.pop()
+    text = "".join("_" if digit == PAD else str(digit) for digit in found)
+    return ("-" if sign else "") + text + ("..." if last != PAD else "")
+
+
+# ------------------------------------------------------------------------------------------ what only a trace has
+def detailed(config: IGCConfig, place: Place, tokens: NumberTokens | None, spell: Spell) -> StepRecord:
+    """The record of a step with the fields of a trace, its position counted as in the event.
+
+    Args:
+        config: the adapter's config.
+        place: the step in its event.
+        tokens: the adapter's token table; None in the hidden interface.
+        spell: decodes tokens.
+    """
+    event, row, index = place.event, place.row, place.index
+    assert event.ids is not None
+    ids = event.ids[row].tolist()  # [n]
+    first, position = int(event.first), int(place.of(event.anchors))
+    outcome = Result(*(place.of(x).cpu() for x in event.result))
+    choice = Choice(*(place.of(x).cpu() for x in event.choice))
+    asked = place.of(event.reading.operator).float().softmax(-1).cpu()  # [K + 1], the last class is "none"
+    host = Host(event)
+    ruled = host.decides is not None and bool(place.of(host.decides))
+    operator = int(asked.argmax()) if ruled else int(choice.operator)  # the network decides only whether it is asked
+    second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
+    symbols = [*config.operations, NO_ARITHMETIC]
+    by_rule, culprit = host.expression(row, index), host.culprit(row, index)
+
+    def text(span: Span) -> str:
+        return spell([token for token in ids[span[0] : span[1] + 1] if token >= 0])
+
+    last = position - first
+    return dataclasses.replace(
+        record_of(config, position, outcome, place),
+        row=row,
+        anchor=text((last, last)),
+        before=text((max(last - SHOWN + 1, 0), last)),
+        operands=tuple(_operand(place, choice, which) for which in (0, 1)),
+        operator=symbols[operator],
+        operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
+        operator_runner_up=None if ruled else symbols[second],
+        operator_runner_up_probability=None if ruled else float(asked[second]),
+        expression_span=None if by_rule is None else (first + by_rule[1][0], first + by_rule[1][1]),
+        reductions=() if by_rule is None else tuple(map(_reduction, by_rule[0].reductions)),
+        spans=_spans(place, tokens, None if by_rule is None else by_rule[1], asked=operator < len(asked) - 1),
+        culprit=None if culprit is None else text(culprit) or None,
+        culprit_position=None if culprit is None else first + culprit[0],
+    )
+
+
+def _reduction(reduction: Any) -> str:
+    """One step of an evaluation, such as `4 * 5 = 20`."""
+    return f"{reduction} = refused" if reduction.result is None else str(reduction)
+
+
+def _spans(
+    place: Place, tokens: NumberTokens | None, expression: Span | None, asked: bool
+) -> tuple[Span, ...]:
+    """First and last position of the numbers that a step read: those of the expression, or the two pointed at.
+
+    Args:
+        place: the step in its event.
+        tokens: the adapter's token table; None in the hidden interface.
+        expression: first and last index of the expression that the rules read, or None.
+        asked: whether arithmetic is read.
+    """
+    event = place.event
+    if tokens is None or event.ids is None or not isinstance(event.reading, Pointing):
+        return ()
+    ids = event.ids[place.row : place.row + 1].cpu()  # [1, n]
+    runs = find_runs(tokens, ids, ids != PADDING, 1)
+    begins, inside = (runs.number | runs.broken)[0].tolist(), runs.inside[0].tolist()
+    if expression is not None:
+        found = [at for at in range(expression[0], expression[1] + 1) if begins[at]]
+    elif asked:
+        positions = place.of(event.reading.positions)
+        found = [int(positions[at]) for at in two_places(place.of(event.reading.scores))[0].tolist()]
+    else:
+        found = []
+    spans, first = [], int(event.first)
+    for begin in (at for at in found if at >= 0):
+        last = begin
+        while last + 1 < len(inside) and inside[last + 1]:
+            last += 1
+        spans.append((first + begin, first + last))
+    return tuple(spans)
+
+
+def _operand(place: Place, choice: Choice, which: int) -> NumberRecord:
+    """Operand `which` (0 or 1) of a step, with its `choice` without the dimensions B and A."""
+    other = _other_place if isinstance(place.event.reading, Pointing) else _other_digit
+    return NumberRecord(
+        number_text(choice.digits[which].tolist(), int(choice.signs[which])),
+        float(choice.operand_chances[which].prod()),
+        float(choice.operand_chances[which].min()),
+        *other(place, choice, which),
+    )
+
+
+def _other_place(place: Place, choice: Choice, which: int) -> tuple[str | None, float | None]:
+    """The most probable other number of the text: its text, and the probability of all places that have it."""
+    reading: Any = place.event.reading
+    chances = place.of(reading.scores)[which].exp().cpu()  # [W, 2]
+    digits, chosen = place.of(reading.digits).cpu(), tuple(choice.digits[which].tolist())
+    numbers: dict[tuple[int, ...], torch.Tensor] = {}
+    for at in (digits[:, 0] != PAD).nonzero().flatten().tolist():
+        value = tuple(digits[at].tolist())
+        if value != chosen:
+            numbers[value] = numbers.get(value, torch.zeros(2)) + chances[at]
+    if not numbers:
+        return None, None
+    value, found = max(numbers.items(), key=lambda pair: float(pair[1].sum()))
+    return number_text(list(value), int(found.argmax())), float(found.sum())
+
+
+def _other_digit(place: Place, choice: Choice, which: int) -> tuple[str | None, float | None]:
+    """The number with the second most probable class in the one slot where this costs the least."""
+    digits, signs = (place.of(x)[which].float().softmax(-1).cpu() for x in place.event.reading[:2])
+    chances, classes = zip(*(slot.topk(2) for slot in [*digits, signs]), strict=True)
+    ratios = [float(chance[1] / chance[0]) for chance in chances]
+    slot = max(range(len(ratios)), key=lambda one: ratios[one])
+    values = [*choice.digits[which].tolist(), int(choice.signs[which])]
+    values[slot] = int(classes[slot][1])
+    return number_text(values[:-1], values[-1]), float(choice.operand_chances[which].prod()) * ratios[slot]
