@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 
-__all__ = ["annotate", "audit", "calibrate", "chat", "demo", "evaluate", "profile", "sft", "trace"]
+__all__ = ["annotate", "audit", "calibrate", "chat", "demo", "evaluate", "profile", "sft", "sft_options", "trace"]
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -109,6 +109,14 @@ def sft(arguments: argparse.Namespace) -> int:
     from .sft.run import run
 
     return run(arguments.arguments, prog="peft-igc sft")
+
+
+def sft_options() -> dict[str, str]:
+    """The options of `peft-igc sft` about the calculator, by the names of the settings that they set."""
+    from .sft.arguments import IGCArguments
+
+    names = [field.name for field in dataclasses.fields(IGCArguments)]
+    return {name: f"--{own}" for own in names for name in (own, own.removeprefix("igc_"))}
 
 
 def _need_training_packages() -> None:
@@ -310,7 +318,7 @@ def annotate(arguments: argparse.Namespace) -> int:
     if output.resolve() == Path(arguments.data).resolve():
         raise ValueError(f"`--data` and `--output` both name `{output}`. Name another file to write.")
     names = [field.name for field in dataclasses.fields(Settings)]
-    settings = Settings(**{name: getattr(arguments, name) for name in names if hasattr(arguments, name)})
+    settings = Settings(**_given(arguments, *names))
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")

@@ -8,7 +8,7 @@ because the calculator would be trained to reproduce the error. A right calculat
 labelled `"none"`.
 Try it: `pytest tests/annotation/test_gsm8k.py`
 
-Shapes: T positions (tokens of a row), A anchors per row, W digits that are compared.
+Shapes: T positions (tokens of a row), A anchors per row.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expressi
 from ..data.exact_values import NotAnExpression, ValueLimits
 from ..mappings.symbol_reading import read_steps
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.digits import PAD, decode
-from ..numbers.number_runs import NumberTokens, find_runs
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.refusals import REASON_TEXTS, Reason
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
@@ -126,7 +124,7 @@ def convert(
         if not _are_right(marks, report, where):
             continue
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
-        anchors = chats.anchors(prompt, completion, marks, where)
+        anchors = chats.anchors(prompt, completion, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
         names = ALL_COLUMNS if config.has_vocabulary else COLUMNS
         columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
@@ -192,10 +190,9 @@ class _Chats:
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
         check_tokenizer(config.token_table, tokenizer)
-        self.numbers = None if config.token_table is None else NumberTokens(config.token_table)
 
-    def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
-        """The anchors of a row in order. `marks` determine the length of the numbers to look for."""
+    def anchors(self, prompt: list[Any], completion: list[Any], where: str) -> list[_Anchor]:
+        """The anchors of a row in order."""
         apply, rules, solution = self.tokenizer.apply_chat_template, self.rules, completion[0]["content"]
         asked = {"conversation": prompt, "add_generation_prompt": True}
         given = {"conversation": prompt + completion, "tokenizer_kwargs": {"return_offsets_mapping": True}}
@@ -215,10 +212,8 @@ class _Chats:
         since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
         inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
         places = [place for place in at[0].tolist() if place >= 0]
-        reads = self._numbers(ids, places, since, marks)
         spans = row["offset_mapping"]
-        if self.numbers is None:
-            reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+        reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
         if self.config.has_vocabulary and places:
@@ -234,19 +229,6 @@ class _Chats:
                 _Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read), value, reason)
             )
         return anchors
-
-    def _numbers(self, ids: torch.Tensor, places: list[int], since: list[int], marks: list[Mark]) -> list[list[str]]:
-        """The numbers among the tokens `ids` [1, T] from `since` to each of the `places`.
-
-        Numbers longer than all operands of the marks are cut to W digits, one more than those have.
-        """
-        if self.numbers is None or not places:
-            return []
-        width = 1 + max((len(number) for mark in marks for number in mark.calculation or ()), default=1)  # W
-        valid = torch.arange(ids.shape[1]) <= torch.tensor(places)[:, None]  # [A, T]
-        digits = find_runs(self.numbers, ids.expand(len(places), -1), valid, width).digits  # [A, T, W]
-        found = [line[first:][line[first:, 0] != PAD] for line, first in zip(digits, since, strict=False)]
-        return [decode(numbers, torch.zeros(len(numbers), dtype=torch.int64)) for numbers in found]
 
 
 def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Report) -> dict[int, Mark]:

@@ -16,8 +16,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.bigbench import OPERATION_NAMES, parse_question
@@ -51,77 +53,8 @@ class Cause(NamedTuple):
     part: str
 
 
-_MORE_ROWS = "train rows of this kind"
-_MISREAD = f"{_MORE_ROWS}; until then a higher `confidence` (`peft-igc calibrate`) makes such texts silent"
-
-CAUSES: dict[str, Cause] = {
-    "no_anchor": Cause(
-        "The text has no anchor",
-        "put the prompts into the chat template (without `--raw`), or end them with an anchor such as `=`",
-        "`anchor` and the anchor tokens of the config",
-    ),
-    "refused": Cause(
-        "A rule refused",
-        "write the calculation plainly: the reason and the token are in the steps of each item",
-        "the rules for numbers and symbols",
-    ),
-    "operand": Cause(
-        "An operand was misread", _MISREAD, "`pointer`, `slots`, `compression`, first half of the encoder"
-    ),
-    "sign": Cause("A sign was misread", _MISREAD, "`sign_head`"),
-    "operator": Cause(
-        "The operator was misread",
-        f"{_MORE_ROWS}, or ask in the form of the training rows; if it was silent, a lower `confidence` may help",
-        "`operator_head`, `marks`, `sentences`, second half of the encoder; or what the pointers use, too",
-    ),
-    "unsure": Cause(
-        "The reading was less probable than `confidence`",
-        f"{_MORE_ROWS}, or choose a lower `confidence` with `peft-igc calibrate`",
-        "`operator` or `operand`, whichever is less probable",
-    ),
-    "misread": Cause("Something else was calculated", _MISREAD, "the reading; operand columns in the items tell more"),
-    "expression": Cause(
-        "Another expression was read in symbols",
-        "write brackets and operators out; the steps show what was read",
-        "the rules for numbers and symbols",
-    ),
-    "silent": Cause(
-        "It should have been silent",
-        f"{_MORE_ROWS} with `igc_operator` \"none\", or raise `confidence` (`peft-igc calibrate`)",
-        "the class `none` of `operator_head`",
-    ),
-    "status": Cause(
-        "The calculation has no result",
-        "allow longer numbers (`num_digits`, `result_digits`) or another `division` or `rounding` in the config",
-        "the limits of the calculator",
-    ),
-    "gate": Cause(
-        "The gate was closed",
-        "train the writing longer, or on answers of this form",
-        "`gate_up`, `gate_state`, `gate_down`",
-    ),
-    "overruled": Cause(
-        "The right result was written and overruled by the layers above",
-        "train the writing longer; after a LoRA, train the writing once more with it",
-        "`write_up`, `write_down`, `context`, `end`; or the base's layers above",
-    ),
-    "formatting": Cause(
-        "The right number has another form",
-        "write the targets as the model answers, or train answers in the form of the targets",
-        "`end`, the base, or the form of the targets",
-    ),
-    "cut": Cause("The right answer does not end", "raise `--max-new-tokens`", "`end`"),
-    "base": Cause(
-        "The base answered alone",
-        "nothing was to be calculated here, and nothing was: this is the base model's own mistake",
-        "the base",
-    ),
-    "target": Cause(
-        "What was asked was calculated and is not the target",
-        "check the targets of these items",
-        "the items",
-    ),
-}
+_FILE = Path(__file__).parents[1] / "assets" / "audit" / "causes.toml"
+CAUSES = {name: Cause(**cause) for name, cause in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()}
 
 
 @dataclass(frozen=True)

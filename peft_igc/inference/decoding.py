@@ -67,7 +67,7 @@ def chat_text(tokenizer: Any, messages: Sequence[dict[str, str]]) -> str:
     """
     from jinja2.exceptions import TemplateError
 
-    cure = "Pass `raw=True` (`--raw` on the command line) to use prompts without a chat template."
+    cure = "Pass `raw=True` to use prompts without a chat template."
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer has no chat template. {cure}")
     try:

@@ -179,7 +179,10 @@ def check_items(items: Sequence[Mapping[str, Any]]) -> None:
     for index, item in enumerate(items):
         for name in ("prompt", "target"):
             if not isinstance(item.get(name), str):
-                raise ValueError(f"Item {index}: `{name}` must be a string, got {item.get(name)!r}.")
+                raise ValueError(
+                    f"Item {index}: `{name}` must be a string, got {item.get(name)!r}. Write it as a string, or leave "
+                    "the item out."
+                )
 
 
 def _score(right: Sequence[bool]) -> dict[str, Any]:

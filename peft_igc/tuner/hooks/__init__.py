@@ -5,8 +5,8 @@ pass through the `__call__` and `generate` of the innermost causal LM, so the wr
 PEFT model. They hold no state and compute nothing: `layer` does that.
 
 * `wrapper`: shadows one method of the model; which adapter is active.
-* `calls`: `model(...)`, its `igc_*` arguments and its output. `generation`: `generate` and its passes; `step_log`: what
-  it returns of the steps.
+* `calls`: `model(...)`, its `igc_*` arguments and its output. `generation`: `generate` and its passes.
+* `step_log`: what `generate` returns of the steps.
 * `files`: saving and loading by transformers. `install`: puts the wrappers on a model, and takes them off.
 
 Start with `install`. Try it: `pytest tests/tuner/test_hooks.py`
