@@ -217,7 +217,7 @@ def trace(arguments: argparse.Namespace) -> int:
     options = {} if arguments.html is None and arguments.json is None else {"base": True}
     given = {"raw": arguments.raw, "max_new_tokens": arguments.max_new_tokens, **options}
     found = [trace(model, tokenizer, prompt, **given) for prompt in prompts]
-    texts = [one.text for one in found]
+    texts = [one.record for one in found]
     if arguments.html is not None:
         write(trace_page(texts), arguments.html)
     if arguments.json == "-":

@@ -28,7 +28,7 @@ from documentation import (
 )
 from tiny_training import WARNINGS
 
-from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.records import NumberRecord, StepRecord, TextRecord, TokenRecord
 from peft_igc.inference.tracing import Trace
 from peft_igc.numbers.calculator import OPERATIONS
 from peft_igc.tuner.saving.companions import NESTED
@@ -81,8 +81,8 @@ def test_the_trace_is_printed_as_the_program_prints_it():
     step = StepRecord(12, "ok", True, "52799191", "58213 * 907", **fields)
     gates = {"527": 0.998, "991": 0.999, "91": 1.0, "<|end|>": 1.0}
     tokens = tuple(TokenRecord(token, gate) for token, gate in gates.items())
-    told = Answer("52799191", False, (step,))
-    printed = Trace("What is 58213 times 907?", told, TextRecord(0, tokens, (step,))).format()
+    record = TextRecord(0, tokens, (step,))
+    printed = Trace("52799191", False, (step,), "What is 58213 times 907?", record).format()
     assert 58213 * 907 == int(step.result)
     assert console[console.index("prompt ") :] == printed + "\n"
 

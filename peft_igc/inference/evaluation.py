@@ -81,7 +81,8 @@ def generate_answers(
             does not fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
         TypeError: if `prompts` is a single string.
     """
-    found = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
+    tokens = checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
+    found = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
     return found if return_steps else [answer.text for answer in found]
 
 
@@ -121,8 +122,8 @@ def evaluate(
     """
     check_items(items)
     start = time.perf_counter()
-    prompts = [item["prompt"] for item in items]
-    answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
+    tokens = checked_tokens(model, tokenizer, [item["prompt"] for item in items], batch_size, max_new_tokens, raw)
+    answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
     seconds = time.perf_counter() - start
     if predictions is not None:
         _write_predictions(Path(predictions), items, answers)
@@ -196,20 +197,6 @@ def versions() -> dict[str, str]:
     found["torch"] = str(torch.__version__)  # names the build, too: `+cu130`
     # Imported here: `peft_igc/__init__.py` imports this module.
     return found | {"peft_igc": importlib.import_module("peft_igc").__version__, "python": platform.python_version()}
-
-
-def _answer(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[str],
-    batch_size: int,
-    max_new_tokens: int,
-    raw: bool,
-    progress: ProgressCallback | None,
-) -> list[Answer]:
-    """Checks the arguments and answers the prompts; returns as `answer_tokens`."""
-    tokens = checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
-    return answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
 
 
 def checked_tokens(

@@ -20,9 +20,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..tuner.records import NumberRecord, StepRecord, percent
+from ..tuner.records import StepRecord, percent
 from .causes import CAUSES, Audit, Finding
 from .records import TextRecord, TokenRecord
+from .terminal import facts_of
 
 
 ASSETS = Path(__file__).parents[1] / "assets" / "trace_page"
@@ -85,35 +86,13 @@ def _kind(step: StepRecord) -> str:
 
 def _details(name: str, index: int, step: StepRecord) -> str:
     """One step, closed."""
-    sure = percent(step.operator_probability or 0.0)
-    facts: list[tuple[str, str]] = [("after", step.before), ("at token", f"{step.position} {step.anchor!r}")]
-    if step.by_rule:
-        facts += [("expression", str(step.expression)), ("asked", sure)]
-        facts += [("reduced", reduction) for reduction in step.reductions]
-    else:
-        if step.operator != "none":
-            facts += [(f"operand {i}", _number(number)) for i, number in enumerate(step.operands, start=1)]
-        other = _next(step.operator_runner_up, step.operator_runner_up_probability)
-        facts.append(("operator", f"{step.operator}  {sure}{other}"))
-    facts.append(("result", step.result if step.result is not None else "no number is written"))
-    why = step.explanation
-    if why:
-        facts.append(("because", why))
-    status = step.status if not why else f"{step.status}: {why}"
+    facts = [("after", step.before), ("at token", f"{step.position} {step.anchor!r}")]
+    facts += [(title, f"{text}  {sure}".rstrip()) for title, text, sure in facts_of(step, runners_up=True)]
+    status = step.status if step.reason is None else f"{step.status}: {step.explanation}"
     return (
         f'<details id="{name}" class="{_kind(step)}"><summary>{index + 1}. <b>{_escaped(step.calculation)}</b> '
         f'<span class="status">{_escaped(status)}</span></summary>{_list(facts)}</details>'
     )
-
-
-def _number(number: NumberRecord) -> str:
-    """An operand, with the number that is most probable besides it."""
-    return f"{number.text}  {percent(number.probability)}{_next(number.runner_up, number.runner_up_probability)}"
-
-
-def _next(text: str | None, probability: float | None) -> str:
-    """What is most probable besides something; empty if there is nothing."""
-    return "" if text is None or probability is None else f"; next {text}  {percent(probability)}"
 
 
 # ------------------------------------------------------------------------------------------ the page of a trace

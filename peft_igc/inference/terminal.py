@@ -38,29 +38,47 @@ def format_steps(steps: Sequence[StepRecord], tokens: Sequence[TokenRecord]) -> 
 
 def _step_lines(step: StepRecord) -> list[str]:
     """One step."""
+    facts = facts_of(step)
+    width = max((len(text) for title, text, _ in facts if title.startswith("operand")), default=0)
     lines = [f"step       at token {step.position}, after {step.before!r}, status {step.status}"]
+    for title, text, sure in facts:
+        lines.append(f"  {title:<10} {text:<{width}}  {sure}" if sure else f"  {title:<10} {text}")
+    return lines
+
+
+def facts_of(step: StepRecord, *, runners_up: bool = False) -> list[tuple[str, str, str]]:
+    """What is shown of a step: for each fact its title, its text, and how sure it is (or nothing).
+
+    Args:
+        step: the step.
+        runners_up: add the number or operator that is most probable besides the one that was read.
+    """
+
+    def other(text: str | None, probability: float | None) -> str:
+        there = runners_up and text is not None and probability is not None
+        return f"; next {text}  {percent(probability or 0.0)}" if there else ""
+
+    facts = [("silent", step.explanation, "")] if step.reason is not None else []
     sure = percent(step.operator_probability or 0.0)
-    if step.reason is not None:
-        lines.append(f"  silent     {step.explanation}")
+    operator = sure + other(step.operator_runner_up, step.operator_runner_up_probability)
     if step.expression is None:
-        return [*lines, f"  operator   {step.operator}  {sure}"]
+        return [*facts, ("operator", step.operator, operator)]
     if step.by_rule:
-        lines.append(f"  expression {step.expression}  by rule; asked: {sure}")
-        lines += [f"  reduced    {reduction}" for reduction in step.reductions]
+        facts.append(("expression", step.expression, f"by rule; asked: {sure}"))
+        facts += [("reduced", reduction, "") for reduction in step.reductions]
     else:
-        first, second = step.operands
-        width = max(len(first.text), len(second.text))
-        operator = f"  operator   {step.operator:<{width}}  {sure}"
-        lines += [_number_line("operand 1", first, width), operator, _number_line("operand 2", second, width)]
-    return [*lines, f"  result     {step.result if step.result is not None else 'no number is written'}"]
+        numbers = [
+            (f"operand {i}", one.text, _sure(one) + other(one.runner_up, one.runner_up_probability))
+            for i, one in enumerate(step.operands, start=1)
+        ]
+        facts += [*numbers[:1], ("operator", step.operator, operator), *numbers[1:]]
+    return [*facts, ("result", step.result if step.result is not None else "no number is written", "")]
 
 
-def _number_line(title: str, number: NumberRecord, width: int) -> str:
-    """A line with an operand and its probabilities."""
-    sure = percent(number.probability)
-    if number.weakest != number.probability:
-        sure += f", least certain place {percent(number.weakest)}"
-    return f"  {title}  {number.text:<{width}}  {sure}"
+def _sure(number: NumberRecord) -> str:
+    """The probability of an operand."""
+    least = "" if number.weakest == number.probability else f", least certain place {percent(number.weakest)}"
+    return percent(number.probability) + least
 
 
 def format_equals(found: Sequence[Equals]) -> list[str]:

@@ -38,7 +38,7 @@ from ..tuner.steps import Generated, Step, Writing
 from .decoding import end_tokens, eval_mode, generate_greedily, prompt_tokens
 from .evaluation import answers_of
 from .pages import trace_page, write
-from .records import Answer, Equals, StepRecord, TextRecord, TokenRecord, equals_of, json_lines, token_texts
+from .records import Answer, StepRecord, TextRecord, TokenRecord, equals_of, json_lines, token_texts
 from .terminal import format_equals, format_steps, print_texts
 
 
@@ -46,47 +46,31 @@ __all__ = ["Recording", "Trace", "igc_trace", "trace"]
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Answer):
     """The answer to one prompt, with all steps and tokens.
 
     Attributes:
         prompt: the prompt.
-        told: the answer, and where it comes from.
-        text: the record of the whole text.
+        record: the record of the whole text.
     """
 
-    prompt: str
-    told: Answer
-    text: TextRecord
+    prompt: str = ""
+    record: TextRecord = TextRecord(0, (), ())
 
     @property
     def answer(self) -> str:
         """The answer, without special tokens."""
-        return self.told.text.strip()
-
-    @property
-    def source(self) -> str:
-        """Where the answer comes from, in one line."""
-        return self.told.source
-
-    @property
-    def steps(self) -> list[StepRecord]:
-        """The steps, in the order of their anchors."""
-        return list(self.text.steps)
+        return self.text.strip()
 
     @property
     def tokens(self) -> list[TokenRecord]:
         """The generated tokens, in their order."""
-        return self.text.generated
-
-    @property
-    def equals(self) -> list[Equals]:
-        """Every `=` of the text, and whether it was calculated."""
-        return equals_of(self.text)
+        return self.record.generated
 
     def format(self) -> str:
         """The trace as text for a terminal."""
-        lines = [f"prompt     {self.prompt}", *format_steps(self.steps, self.tokens), *format_equals(self.equals)]
+        equals = format_equals(equals_of(self.record))
+        lines = [f"prompt     {self.prompt}", *format_steps(self.steps, self.tokens), *equals]
         return "\n".join([*lines, f"answer     {self.answer}", f"source     {self.source}"])
 
 
@@ -112,7 +96,9 @@ def trace(
         output = generate_greedily(model, tokenizer, [ids], max_new_tokens)
     (answer,) = answers_of(tokenizer, output, len(ids), end_tokens(model, tokenizer))
     (text,) = recording.texts
-    return Trace(prompt, answer, text)
+    written = {step.position: step.written for step in answer.steps}
+    steps = tuple(dataclasses.replace(step, written=written.get(step.position)) for step in text.steps)
+    return Trace(answer.text, answer.cut, steps, prompt, text)
 
 
 class _Batch:

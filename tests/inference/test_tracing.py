@@ -165,7 +165,7 @@ def test_a_text_without_an_anchor_has_no_step_and_says_so(tokenizer):
     torch.manual_seed(0)
     model = get_peft_model(tiny_model("llama"), small_config(anchor_token_ids=[[1, 1, 1]])).eval()
     seen = trace(model, tokenizer, QUESTION, max_new_tokens=2)
-    assert seen.steps == []
+    assert seen.steps == ()
     assert "the text has no anchor" in seen.format()
 
 
