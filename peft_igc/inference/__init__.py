@@ -4,7 +4,7 @@
 * `decoding`: prompts to tokens, and the settings of greedy decoding.
 * `evaluation`: generates answers and compares them with their targets.
 * `records`: the record of a text, of tokens and steps, also as JSON; answers. `terminal` and `pages` show it.
-* `tracing`: records whatever a block of code generates, or the answer to one prompt.
+* `tracing`: records whatever a block of code generates, or the answer to one prompt; `details`: all of one step.
 * `audit`, `causes`: sorts wrong answers by the part that caused them.
 * `chat`: a conversation in a terminal, with every step in the margin.
 * `harness`, `harness_tasks`: a model class and tasks for lm-evaluation-harness.

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ..tuner.records import NumberRecord, Spell, StepRecord
+from ..tuner.records import NumberRecord, StepRecord
+from .details import Spell
 
 
 __all__ = [

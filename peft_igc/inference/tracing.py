@@ -33,9 +33,10 @@ from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.install import wrapped_model
 from ..tuner.hooks.wrapper import active_config, active_layer
-from ..tuner.records import Place, Spell, detailed
+from ..tuner.records import Place
 from ..tuner.steps import Generated, Step, Writing
 from .decoding import end_tokens, eval_mode, generate_greedily, prompt_tokens
+from .details import Spell, detailed
 from .evaluation import answers_of
 from .pages import trace_page, write
 from .records import Answer, StepRecord, TextRecord, TokenRecord, equals_of, json_lines, token_texts

@@ -1,11 +1,10 @@
 """The record of a step: what was read, what came of it, and why nothing was written.
 
 In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
-wherever steps are shown: in `igc_steps`, answers, traces, chats and audits. `detailed` adds what only a trace has:
-probabilities, runners-up, and the tokens that were read. `Host` is the only reader of `Step.ruling` outside of the
-forward pass.
+wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.details` adds what only a trace
+has. `Host` is the only reader of `Step.ruling` outside of the forward pass.
 
-Shapes: B rows, A anchors per row, n tokens at hand, W places of a reading, D digits of an operand.
+Shapes: B rows, A anchors per row, D digits of an operand.
 Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_recording.py`
 """
 
@@ -19,11 +18,10 @@ from typing import Any
 
 import torch
 
-from ..mappings.readings import Choice, Pointing, two_places
+from ..mappings.readings import Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, canonical
-from ..numbers.number_runs import NumberTokens, find_runs
-from ..numbers.token_table import EMBEDDED, PADDING, UNSEEN
+from ..numbers.token_table import EMBEDDED, UNSEEN
 from ..text.refusals import REASON_TEXTS, Reason
 from .config import IGCConfig
 from .steps import Step
@@ -34,16 +32,14 @@ __all__ = [
     "Host",
     "NumberRecord",
     "Place",
+    "Span",
     "StepRecord",
-    "detailed",
+    "number_text",
     "percent",
     "record_of",
 ]
 
 Span = tuple[int, int]  # the positions of a first and a last token
-Spell = Callable[[Sequence[int]], str]  # the text of token ids
-SHOWN = 10  # number of tokens shown up to an anchor
-
 # What each `StepRecord.reason` means, as a sentence without its end.
 EXPLANATIONS: dict[str, str] = {reason.name.lower(): text for reason, text in REASON_TEXTS.items()} | {
     "no_arithmetic": "no arithmetic is read",
@@ -312,125 +308,3 @@ def number_text(digits: Sequence[int], sign: int) -> str:
         found.pop()
     text = "".join("_" if digit == PAD else str(digit) for digit in found)
     return ("-" if sign else "") + text + ("..." if last != PAD else "")
-
-
-# ------------------------------------------------------------------------------------------ what only a trace has
-def detailed(config: IGCConfig, place: Place, tokens: NumberTokens | None, spell: Spell) -> StepRecord:
-    """The record of a step with the fields of a trace, its position counted as in the event.
-
-    Args:
-        config: the adapter's config.
-        place: the step in its event.
-        tokens: the adapter's token table; None in the hidden interface.
-        spell: decodes tokens.
-    """
-    event, row, index = place.event, place.row, place.index
-    assert event.ids is not None
-    ids = event.ids[row].tolist()  # [n]
-    first, position = int(event.first), int(place.of(event.anchors))
-    outcome = Result(*(place.of(x).cpu() for x in event.result))
-    choice = Choice(*(place.of(x).cpu() for x in event.choice))
-    asked = place.of(event.reading.operator).float().softmax(-1).cpu()  # [K + 1], the last class is "none"
-    host = Host(event)
-    ruled = host.decides is not None and bool(place.of(host.decides))
-    operator = int(asked.argmax()) if ruled else int(choice.operator)  # the network decides only whether it is asked
-    second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
-    symbols = [*config.operations, NO_ARITHMETIC]
-    by_rule, culprit = host.expression(row, index), host.culprit(row, index)
-
-    def text(span: Span) -> str:
-        return spell([token for token in ids[span[0] : span[1] + 1] if token >= 0])
-
-    last = position - first
-    return dataclasses.replace(
-        record_of(config, position, outcome, place),
-        row=row,
-        anchor=text((last, last)),
-        before=text((max(last - SHOWN + 1, 0), last)),
-        operands=tuple(_operand(place, choice, which) for which in (0, 1)),
-        operator=symbols[operator],
-        operator_probability=float(1 - asked[-1]) if ruled else float(choice.operator_chance),
-        operator_runner_up=None if ruled else symbols[second],
-        operator_runner_up_probability=None if ruled else float(asked[second]),
-        expression_span=None if by_rule is None else (first + by_rule[1][0], first + by_rule[1][1]),
-        reductions=() if by_rule is None else tuple(map(_reduction, by_rule[0].reductions)),
-        spans=_spans(place, tokens, None if by_rule is None else by_rule[1], asked=operator < len(asked) - 1),
-        culprit=None if culprit is None else text(culprit) or None,
-        culprit_position=None if culprit is None else first + culprit[0],
-    )
-
-
-def _reduction(reduction: Any) -> str:
-    """One step of an evaluation, such as `4 * 5 = 20`."""
-    return f"{reduction} = refused" if reduction.result is None else str(reduction)
-
-
-def _spans(
-    place: Place, tokens: NumberTokens | None, expression: Span | None, asked: bool
-) -> tuple[Span, ...]:
-    """First and last position of the numbers that a step read: those of the expression, or the two pointed at.
-
-    Args:
-        place: the step in its event.
-        tokens: the adapter's token table; None in the hidden interface.
-        expression: first and last index of the expression that the rules read, or None.
-        asked: whether arithmetic is read.
-    """
-    event = place.event
-    if tokens is None or event.ids is None or not isinstance(event.reading, Pointing):
-        return ()
-    ids = event.ids[place.row : place.row + 1].cpu()  # [1, n]
-    runs = find_runs(tokens, ids, ids != PADDING, 1)
-    begins, inside = (runs.number | runs.broken)[0].tolist(), runs.inside[0].tolist()
-    if expression is not None:
-        found = [at for at in range(expression[0], expression[1] + 1) if begins[at]]
-    elif asked:
-        positions = place.of(event.reading.positions)
-        found = [int(positions[at]) for at in two_places(place.of(event.reading.scores))[0].tolist()]
-    else:
-        found = []
-    spans, first = [], int(event.first)
-    for begin in (at for at in found if at >= 0):
-        last = begin
-        while last + 1 < len(inside) and inside[last + 1]:
-            last += 1
-        spans.append((first + begin, first + last))
-    return tuple(spans)
-
-
-def _operand(place: Place, choice: Choice, which: int) -> NumberRecord:
-    """Operand `which` (0 or 1) of a step, with its `choice` without the dimensions B and A."""
-    other = _other_place if isinstance(place.event.reading, Pointing) else _other_digit
-    return NumberRecord(
-        number_text(choice.digits[which].tolist(), int(choice.signs[which])),
-        float(choice.operand_chances[which].prod()),
-        float(choice.operand_chances[which].min()),
-        *other(place, choice, which),
-    )
-
-
-def _other_place(place: Place, choice: Choice, which: int) -> tuple[str | None, float | None]:
-    """The most probable other number of the text: its text, and the probability of all places that have it."""
-    reading: Any = place.event.reading
-    chances = place.of(reading.scores)[which].exp().cpu()  # [W, 2]
-    digits, chosen = place.of(reading.digits).cpu(), tuple(choice.digits[which].tolist())
-    numbers: dict[tuple[int, ...], torch.Tensor] = {}
-    for at in (digits[:, 0] != PAD).nonzero().flatten().tolist():
-        value = tuple(digits[at].tolist())
-        if value != chosen:
-            numbers[value] = numbers.get(value, torch.zeros(2)) + chances[at]
-    if not numbers:
-        return None, None
-    value, found = max(numbers.items(), key=lambda pair: float(pair[1].sum()))
-    return number_text(list(value), int(found.argmax())), float(found.sum())
-
-
-def _other_digit(place: Place, choice: Choice, which: int) -> tuple[str | None, float | None]:
-    """The number with the second most probable class in the one slot where this costs the least."""
-    digits, signs = (place.of(x)[which].float().softmax(-1).cpu() for x in place.event.reading[:2])
-    chances, classes = zip(*(slot.topk(2) for slot in [*digits, signs]), strict=True)
-    ratios = [float(chance[1] / chance[0]) for chance in chances]
-    slot = max(range(len(ratios)), key=lambda one: ratios[one])
-    values = [*choice.digits[which].tolist(), int(choice.signs[which])]
-    values[slot] = int(classes[slot][1])
-    return number_text(values[:-1], values[-1]), float(choice.operand_chances[which].prod()) * ratios[slot]
