@@ -8,6 +8,7 @@ from checks import adapted
 from traced import make
 
 from peft_igc import generate_answers, tiny_igc
+from peft_igc.inference.audit import audit
 from peft_igc.inference.causes import CAUSES
 from peft_igc.inference.chat import Chat
 from peft_igc.inference.evaluation import evaluate
@@ -94,6 +95,18 @@ def test_a_trace_shows_silence_as_clearly_as_speech(made, answers):
         assert seen.source == answer.source
         assert f"source     {answer.source}" in seen.format()
         assert [step.reason for step in seen.steps] == [step.reason for step in answer.steps]
+
+
+def test_igc_steps_answers_traces_and_audits_have_the_same_record(made, answers):
+    items = [{"prompt": question, "target": "nothing of this"} for question in QUESTIONS]
+    basic = ("status", "result", "expression", "reason")
+    for question, answer, finding in zip(QUESTIONS, answers, audit(*made, items).findings, strict=True):
+        seen = trace(*made, question)
+        found = [[[getattr(step, name) for name in basic] for step in one.steps] for one in (answer, seen, finding)]
+        assert found[0] == found[1] == found[2]
+        assert [step.written for step in seen.steps] == [step.written for step in answer.steps]
+        places = [[(step.position, step.before, step.spans) for step in one.steps] for one in (seen, finding)]
+        assert places[0] == places[1]
 
 
 def test_a_chat_shows_silence_as_clearly_as_speech(made):

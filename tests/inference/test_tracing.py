@@ -153,14 +153,6 @@ def test_a_probability_is_shown_rounded_down():
     assert "*   100.00%" in shown
 
 
-def test_each_anchor_that_the_model_writes_is_a_step_of_its_own(tokenizer):
-    torch.manual_seed(0)
-    config = small_config(anchor_token_ids=[[tokenizer.convert_tokens_to_ids("=")]])
-    model = get_peft_model(tiny_model("llama"), config).eval()
-    seen = trace(model, tokenizer, "1+2= 3+4=", raw=True, max_new_tokens=1)
-    assert [step.position for step in seen.steps] == [3, 8]
-
-
 def test_a_text_without_an_anchor_has_no_step_and_says_so(tokenizer):
     torch.manual_seed(0)
     model = get_peft_model(tiny_model("llama"), small_config(anchor_token_ids=[[1, 1, 1]])).eval()
@@ -188,17 +180,6 @@ def test_a_model_without_an_active_calculator_is_refused(model, tokenizer):
         trace(tiny_model("llama"), tokenizer, QUESTION)
     with model.disable_adapter(), pytest.raises(ValueError, match="no active IGC adapter"):
         trace(model, tokenizer, QUESTION)
-
-
-def test_a_missing_chat_template_names_the_cure(model, tokenizer):
-    tokenizer.chat_template = None
-    with pytest.raises(ValueError, match="no chat template. Pass `raw=True`"):
-        trace(model, tokenizer, QUESTION)
-
-
-def test_a_prompt_without_tokens_is_refused(model, tokenizer):
-    with pytest.raises(ValueError, match="The prompt '' has no tokens"):
-        trace(model, tokenizer, "", raw=True)
 
 
 def test_every_step_of_a_text_is_shown_in_order_with_what_stands_before_it(tokenizer):
