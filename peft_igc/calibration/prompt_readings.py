@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..inference.decoding import eval_mode, padding_token, prompt_tokens
+from ..inference.decoding import batches_of, eval_mode, left_padded, padding_token, prompt_tokens
 from ..mappings.decisions import Decision, certainty
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
@@ -43,6 +43,10 @@ class PromptReading(NamedTuple):
     result: str | None
     by_rule: bool
     probabilities: tuple[float, ...]
+
+    def is_right(self, target: str | None) -> bool:
+        """Whether what would be written is the target; a target of None asks for silence."""
+        return target is not None and self.result == target
 
 
 class _Read(Exception):  # noqa: N818 - not an error: it ends a pass after the reading
@@ -108,31 +112,21 @@ def _passes(
     if config is None:
         raise ValueError("The model has no active IGC adapter, so there is no reading. Load one with `--adapter`.")
     rows = prompt_tokens(tokenizer, prompts, raw)
-    order = sorted(range(len(rows)), key=lambda at: -len(rows[at]))
     own = config.confidence, config.temperature
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        ids, mask = _padded([rows[at] for at in chosen], padding_token(model, tokenizer))
+    for chosen in batches_of(rows, batch_size):
+        batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
         steps = []
         try:
             with eval_mode(model):
                 for config.confidence, config.temperature in settings:
-                    steps.append(_step_of(model, ids.to(model.device), mask.to(model.device)))
+                    steps.append(_step_of(model, batch))
         finally:
             config.confidence, config.temperature = own
         yield chosen, steps
 
 
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask, both [B, longest], with padding on the left."""
-    longest = max(map(len, rows))
-    ids = torch.tensor([[pad] * (longest - len(row)) + list(row) for row in rows])
-    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-    return ids, mask
-
-
-def _step_of(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Step | None:
-    """The step of a pass that ends behind it; None if no text has an anchor."""
+def _step_of(model: Any, batch: dict[str, torch.Tensor]) -> Step | None:
+    """The step of a pass that ends after it; None if no text has an anchor."""
 
     def watch(seen: Step | Writing) -> None:
         if isinstance(seen, Step):
@@ -140,7 +134,7 @@ def _step_of(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Step | None:
 
     with observing(watch):
         try:
-            model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=1)
+            model(**batch, use_cache=False, logits_to_keep=1)
         except _Read as read:
             return read.step
     return None

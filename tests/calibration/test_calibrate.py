@@ -7,10 +7,15 @@ import torch
 from peft import get_peft_model
 
 from peft_igc import IGCConfig, tiny_base, tiny_igc
-from peft_igc.calibration.operating_curve import THRESHOLDS, OperatingPoint, choose_confidence, operating_curve
+from peft_igc.calibration.operating_curve import (
+    THRESHOLDS,
+    OperatingPoint,
+    choose_confidence,
+    fit_temperature,
+    operating_curve,
+)
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
 from peft_igc.calibration.run import check_items
-from peft_igc.calibration.temperature import fit_temperature
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty
