@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "data": {"datasets", "torch"},
     "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers"},
     "plugin": {"lm_eval"},  # torch imports it before it is complete itself
-    "inference": {"datasets", "jinja2", "lm_eval", "peft", "rich", "safetensors", "torch", "transformers"},
+    "inference": {"datasets", "jinja2", "lm_eval", "peft", "safetensors", "torch", "transformers"},
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},

@@ -28,7 +28,8 @@ from documentation import (
 )
 from tiny_training import WARNINGS
 
-from peft_igc.inference.tracing import Trace, TracedNumber, TracedStep, TracedToken
+from peft_igc.inference.records import NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.tracing import Trace
 from peft_igc.numbers.calculator import OPERATIONS
 from peft_igc.tuner.saving.companions import NESTED
 from peft_igc.tuner.saving.conversion import REMOVED_FIELDS
@@ -74,13 +75,14 @@ def test_the_first_screen_has_all_its_parts():
 
 def test_the_trace_is_printed_as_the_program_prints_it():
     (_, console), *_ = blocks(README)
-    numbers = [TracedNumber(text, 0.9999, 0.9999) for text in ("58213", "907")]
+    numbers = tuple(NumberRecord(text, 0.9999, 0.9999) for text in ("58213", "907"))
     text = " is 58213 times 907?<|end|><|assistant|>"
-    step = TracedStep(12, text, (numbers[0], numbers[1]), "*", 0.9996, "52799191", "ok")
+    fields = {"before": text, "operands": numbers, "operator": "*", "operator_probability": 0.9996}
+    step = StepRecord(12, "ok", True, "52799191", "58213 * 907", **fields)
     gates = {"527": 0.998, "991": 0.999, "91": 1.0, "<|end|>": 1.0}
-    tokens = [TracedToken(token, gate) for token, gate in gates.items()]
-    source = "calculated: 58213 * 907"
-    printed = Trace("What is 58213 times 907?", "52799191", [step], tokens, source=source).format()
+    tokens = tuple(TokenRecord(token, gate) for token, gate in gates.items())
+    record = TextRecord(0, tokens, (step,))
+    printed = Trace("52799191", False, (step,), "What is 58213 times 907?", record).format()
     assert 58213 * 907 == int(step.result)
     assert console[console.index("prompt ") :] == printed + "\n"
 
@@ -218,7 +220,7 @@ def test_every_page_of_documentation_is_linked_from_the_readme():
 def test_the_table_of_questions_names_the_places():
     part = section(text_of("CONTRIBUTING.md"), "## Where to look")
     rows = re.findall(r"^\| (.*\?) \| `(.*)` \| `(\w+)` \|$", part, re.MULTILINE)
-    assert len(rows) == 15
+    assert len(rows) == 16
     for question, path, name in rows:
         source = (ROOT / path).read_text(encoding="utf-8")
         assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), question
@@ -231,7 +233,7 @@ def test_the_house_rules_are_those_of_the_tests():
     assert f"at most {test_package.LONGEST_FUNCTION} lines, a folder at most {test_package.MOST_FILES} files" in rules
     rooms = next(content for kind, content in blocks(section(rules, "## House rules")) if not kind)
     order = [re.sub(r" {2,}.*", "", line).split(", ") for line in rooms.splitlines()]
-    expected = ["text", "numbers", "expressions", "data, mappings", "tuner", "plugin", "inference"]
+    expected = ["text", "numbers", "data, mappings", "tuner", "plugin", "inference"]
     expected += ["annotation, calibration, trainer", "demo", "sft", "__main__, cli, commands"]
     assert [", ".join(sorted(level)) for level in order[::-1]] == expected
     assert {room for level in order for room in level} == set(test_package.ROOMS)
