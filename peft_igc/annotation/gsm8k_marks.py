@@ -26,7 +26,7 @@ LONGEST_MARK = 200  # characters
 CURRENCY = "$€£¥₹"
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
 _NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
-# An integer as in `number_runs`: digits that touch a letter, a decimal point or a percent sign are none.
+# An integer without its sign: digits that touch a letter, a decimal point or a percent sign are none.
 INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
 _MARK = re.compile(r"<<((?:(?!<<).)*?)>>")
 _STATED = re.compile(rf"\s*(-?{_NUMBER})\s*(%?)\s*")

@@ -59,15 +59,18 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
     return rows
 
 
-def chat_text(tokenizer: Any, messages: Sequence[dict[str, str]]) -> str:
+def chat_text(
+    tokenizer: Any,
+    messages: Sequence[dict[str, str]],
+    cure: str = "Pass `raw=True` to use prompts without a chat template.",
+) -> str:
     """A conversation that ends with a user message, followed by the assistant header.
 
     Raises:
-        ValueError: if there is no chat template, or if it fails.
+        ValueError: if there is no chat template, or if it fails; the message ends with `cure`.
     """
     from jinja2.exceptions import TemplateError
 
-    cure = "Pass `raw=True` to use prompts without a chat template."
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer has no chat template. {cure}")
     try:

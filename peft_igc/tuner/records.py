@@ -84,8 +84,8 @@ class StepRecord:
             the model has not read it. None if that is not known: in a trace, in the hidden interface, which does not
             know the tokens of numbers, and where beams end in a compiled graph.
         result: the calculated number, None if the status is not `ok`.
-        expression: what was read, such as `58 * 36`; None if no arithmetic was read, and for steps of an earlier call
-            or of a compiled graph.
+        expression: what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call or
+            of a compiled graph, and outside of traces for two numbers whose calculation was refused.
         reason: why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`.
         row: the text's row in its batch.
         anchor: the text of the anchor's token.
@@ -243,9 +243,10 @@ def _has_unknown(config: IGCConfig, place: Place) -> bool:
 
 def _expression(config: IGCConfig, place: Place) -> str | None:
     """What a step has read as text: the expression in symbols, or two numbers and an operator."""
-    if place.decision is not None:
-        found = place.decision.said.found if place.decision.said.ruled else place.decision.found
-        return None if found is None else "".join(_spaced([item.plain for item in found.items])).strip()
+    decision = place.decision
+    found = None if decision is None else decision.said.found if decision.said.ruled else decision.found
+    if found is not None:
+        return "".join(_spaced([item.plain for item in found.items])).strip()
     choice = place.event.choice
     operator = len(config.operations) if choice is None else int(place.of(choice.operator))
     if choice is None or operator >= len(config.operations):

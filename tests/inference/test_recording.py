@@ -14,7 +14,7 @@ from tiny_training import tokenizer as make_tokenizer
 from traced import PROMPTS, batch_of, generate, make
 from transformers import DynamicCache
 
-from peft_igc import igc_trace
+from peft_igc import igc_trace, tiny_igc, trace
 from peft_igc.inference.decoding import greedy, prompt_tokens
 from peft_igc.tuner import steps, writing
 from peft_igc.tuner.call import thread
@@ -323,3 +323,13 @@ def test_it_is_printed_in_colours_on_a_terminal_only(made, terminal):
     for part in ("3 + 4 * (12 - 5)", "31", "[bold]", "not understood"):
         assert part in shown
     assert "\x1b[31m" not in out.getvalue()
+
+
+def test_a_reading_that_confidence_refuses_is_shown():
+    model, tokenizer = tiny_igc()
+    model.peft_config["default"].confidence = 1.0
+    found = trace(model, tokenizer, "What is 58 taken from 936?")
+    (step,) = found.steps
+    assert (step.status, step.reason) == ("none", "unsure")
+    assert step.summary == "silent on 936 - 58: the reading is less probable than `confidence`"
+    assert "936" in found.format().split("silent")[1].split("result")[0]
