@@ -71,7 +71,7 @@ def _attach_to_the_causal_lm() -> None:
         if self.tuner_layer_cls is not IGCLayer and next(layers, None) is None:
             init(self, model, peft_config, adapter_name, *args, **kwargs)
             return
-        base = without_peft(model)
+        base: Any = without_peft(model)
         new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
         for name, config in new.items():
             check_beside(name, config, getattr(base, "peft_config", {}))
