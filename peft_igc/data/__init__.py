@@ -4,6 +4,7 @@
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `arithmetic`: an endless stream of rows with these texts.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
+* `writing_rows`: rows that train the writing alone.
 * `chats`, `worked_solutions`, `worked_calculations`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 

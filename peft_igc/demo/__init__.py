@@ -6,3 +6,8 @@
 
 Imports every room below except `annotation`. Start with `measure`.
 """
+
+from .measure import Demonstration, Measurement
+
+
+__all__ = ["Demonstration", "Measurement"]

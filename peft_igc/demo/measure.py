@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from ..calibration.run import calibrate, save_calibration
+from ..calibration.run import CURVE, calibrate, save_calibration
 from ..data.bigbench import bigbench_test_set
 from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, versions
@@ -33,10 +33,10 @@ from .report import card_record, missed_targets, report_table, summary
 from .text_sets import ANSWERED, answered, calibration_texts, generated_sets, harm, read
 
 
-__all__ = ["RESULTS", "Demonstration", "Measurement", "Outcome"]
+__all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "Outcome"]
 
 Say = Callable[[str], None]
-RESULTS = "results.json"
+RESULTS, PLOT = "results.json", CURVE
 _NUMBER_ONLY = " Answer with the number only."
 
 

@@ -149,6 +149,11 @@ def load_corpora(
             )
         rows = generated_rows(arguments, training.seed, form, excluded)
         parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
+    return _joined(parts, test, mixture, training, arguments)
+
+
+def _joined(parts: dict[str, Any], test: Any, mixture: Any, training: Any, arguments: IGCArguments) -> tuple[Any, Any]:
+    """The training set of checked parts, and the test set if an evaluation needs one. Arguments as `load_corpora`."""
     for name, part in parts.items():
         _check_form(name, part, training.dataset_text_field)
         if arguments.has_igc:

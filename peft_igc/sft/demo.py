@@ -18,8 +18,7 @@ from typing import Any
 import torch
 import yaml
 
-from ..calibration.run import CURVE
-from ..demo.measure import RESULTS
+from ..demo.measure import PLOT, RESULTS
 from ..demo.smollm2 import NAME, smollm2_base
 from ..inference.loading import TINY
 from ..trainer.learning_curves import FILE_NAME
@@ -54,7 +53,7 @@ def run_demo(output: str | Path, *, people: Mapping[str, Any] | None = None, **o
         adapter = work / "adapter"
         script, training, model, mixture, arguments = parse([*line, "--output_dir", str(adapter)]).arguments
         main(script, training, model, mixture, arguments, people)
-        for name in (RESULTS, FILE_NAME, CURVE):
+        for name in (RESULTS, FILE_NAME, PLOT):
             if (adapter / name).is_file():
                 (adapter / name).replace(work / name)
         replaced(work, output)

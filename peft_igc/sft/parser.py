@@ -40,11 +40,8 @@ OFTEN = (
 SHORT = (
     "igc_adapter igc_init_from igc_train_base igc_interface igc_anchors igc_layer igc_num_digits igc_operations "
     "igc_confidence igc_generated_rows igc_held_out igc_learning_rate igc_muon_learning_rate igc_writing_every "
+    "igc_writing "
     "igc_exact_match"
-).split()
-SHORT_OFTEN = (
-    "model_name_or_path output_dir dataset_name eval_strategy max_steps learning_rate "
-    "per_device_train_batch_size max_length seed use_cpu bf16 resume_from_checkpoint report_to"
 ).split()
 WIDTH, ABOUT = 119, 59  # columns of that page, and the one at which the texts begin
 EXAMPLES = """\
@@ -75,18 +72,28 @@ class _HelpAll(argparse.Action):
 
 @functools.cache
 def _of_a_run() -> dict[str, Any]:
-    """The values in a run without any argument that the parser's own defaults are not."""
-    parser = SFTParser()
-    device = device_arguments(set())
+    """Values in a run without any argument that the parser's own defaults are not."""
+    config: dict[str, Any] = {
+        f"igc_{f.name}": f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        for f in dataclasses.fields(IGCConfig)
+    }
+    config |= {
+        f"igc_{name}": ", ".join(f"{sizes[name]} ({kind})" for kind, sizes in reversed(SIZES.items()) if name in sizes)
+        for name in SIZES["hidden"]
+    }
+    config |= {"igc_anchors": ASSISTANT_HEADER, "igc_confidence": CONFIDENCE}
+    own = [f.name for f in dataclasses.fields(IGCArguments) if f.default is None and f.name in config]
+    found = {name: config[name] for name in own}
+    parser, device = SFTParser(), device_arguments(set())
     try:
         parsed = parser.parse_args_and_config(device, return_remaining_strings=True)
     except ValueError:  # this machine lacks what `TrainingArguments` asks for: a run says so, the help page does not
-        return {}
+        return found
     script, training, _, mixture, arguments, _ = parsed
     before = dict(vars(training)) | vars(arguments)
     fill(script, training, mixture, arguments, set())
     after = dict(vars(training)) | vars(arguments)
-    found = {name: value for name, value in after.items() if value != before[name]}
+    found |= {name: value for name, value in after.items() if value != before[name]}
     found |= {name: getattr(training, name) for name in ("use_cpu", "bf16") if f"--{name}" in device}
     # The calculator does not follow TRL's `learning_rate` of 2e-5. A LoRA has a rate of ours, too (`LORA_RATE`).
     return found | {"learning_rate": training.calculator_learning_rate}
@@ -94,23 +101,7 @@ def _of_a_run() -> dict[str, Any]:
 
 def _default(action: argparse.Action) -> str:
     """The default of an argument as text; empty for None, of which the help text tells the meaning."""
-    name = action.dest.removeprefix("igc_")
-    fields = {f.name: f for f in dataclasses.fields(IGCConfig)}
-    if action.dest in _of_a_run():
-        return str(_of_a_run()[action.dest])
-    if action.default is not None or not action.dest.startswith("igc_"):
-        return "" if action.default is None else str(action.default)
-    if name == "anchors":
-        return ASSISTANT_HEADER
-    if name == "confidence":
-        return str(CONFIDENCE)
-    if name in SIZES["tokens"] or name in SIZES["hidden"]:
-        held = {interface: sizes[name] for interface, sizes in reversed(SIZES.items()) if name in sizes}
-        return ", ".join(f"{size} ({interface})" for interface, size in held.items())
-    if name not in fields:
-        return ""
-    field = fields[name]
-    value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    value = _of_a_run().get(action.dest, action.default)
     return "" if value is None else str(value)
 
 
@@ -164,7 +155,7 @@ class SFTParser(TrlParser):
         named = {action.dest: action for action in reversed(self._actions)}
         lines = [f"usage: {self.prog} [--config FILE.yaml] [--ARGUMENT VALUE ...]", ""]
         lines += [f"{'argument (--help-all shows all)':<33} default", *(_line(named[name]) for name in SHORT), ""]
-        return "\n".join([*lines, *(_line(named[name]) for name in SHORT_OFTEN), "", EXAMPLES])
+        return "\n".join([*lines, *(_line(named[name]) for name in OFTEN), "", EXAMPLES])
 
     def format_help_all(self) -> str:
         """The page of all arguments: the calculator, what most runs set, then everything else by its origin."""

@@ -135,12 +135,7 @@ def main(
     set_seed(training_args.seed)  # for the adapter's initial weights
     model = _attach(model, config, training_args, model_args, igc_args)
     trainer = (BaselineTrainer if config is None else IGCTrainer)(
-        model=model,
-        args=training_args,
-        train_dataset=data.train,
-        eval_dataset=data.test,
-        processing_class=tokenizer,
-        writing_rows=data.writing_rows,
+        model, training_args, None, data.train, data.test, tokenizer, data.writing_rows
     )
     if config is None:
         score_labels_only(innermost_model(trainer.model))  # as with a calculator: a baseline is trained alike

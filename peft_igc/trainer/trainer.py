@@ -50,8 +50,16 @@ from .learning_curves import FILE_NAME, draw_curves
 from .model_card import annotated_rows, training_record, write_sections
 from .optimizer import MuonAdamW, calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
 from .progress import Progress
-from .reading_only import Recorder, check_reading_alone, read_alone, reads_alone
-from .silent_rows import only_calculators_train, silent_rows, split, zero_loss
+from .reading_only import (
+    Recorder,
+    check_reading_alone,
+    only_calculators_train,
+    read_alone,
+    reads_alone,
+    silent_rows,
+    split,
+    zero_loss,
+)
 from .two_stage import Batch, train_writing, training_only, writable
 
 

@@ -11,7 +11,7 @@ from tests.recipes.test_recipes import TEXTS
 
 def test_every_command_of_a_recipe_for_the_embedded_base_is_run():
     assert {f"{name}.yaml" for name in recipe_runs.OF_TINY} == {name for name in TEXTS if name.startswith("tiny_")}
-    assert len(recipe_runs.commands("tiny_layers")) == 5
+    assert len(recipe_runs.commands("tiny_tokens")) == 2
     for name in recipe_runs.OF_TINY:
         assert len(recipe_runs.commands(name)) == TEXTS[f"{name}.yaml"].count("#   peft-igc sft")
 

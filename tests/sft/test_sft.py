@@ -485,6 +485,15 @@ def test_a_run_leaves_an_adapter_that_loads_and_traces_a_card_and_the_way_to_try
     assert any("igc/loss_read" in entry for entry in made.state.log_history)
 
 
+def test_data_of_ones_own_are_trained_in_two_stages_and_evaluated_at_the_end(base, tmp_path, capsys):
+    data = write(tmp_path / "rows", rows(40))
+    stage = '{"steps": 3, "batch_size": 4, "warmup_steps": 1}'
+    made = trained(arguments(base, tmp_path / "out", *SMALL, "--igc_writing", stage, dataset_name=data))
+    assert made.state.global_step == made.state.max_steps == 2 + 3
+    assert "Closing evaluation of 4 rows" in capsys.readouterr().out
+    assert (tmp_path / "out" / WEIGHTS).is_file()
+
+
 def test_a_corpus_without_annotation_trains_nothing_of_the_reading(base, tmp_path):
     data = write(tmp_path / "d", rows(8, unsupervised=tuple(range(8))))
     config = igc_config(IGCArguments(**_sized(), igc_anchors=["prompt_end"]), make_tokenizer())

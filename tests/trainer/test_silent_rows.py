@@ -9,7 +9,7 @@ from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, tokeni
 
 from peft_igc import IGCConfig
 from peft_igc.numbers.calculator import Status
-from peft_igc.trainer.silent_rows import only_calculators_train, silent_rows, split
+from peft_igc.trainer.reading_only import only_calculators_train, silent_rows, split
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Writing
@@ -121,7 +121,7 @@ MODELS = {"hidden": lambda: {"model": igc_model(init_weights=False)}, "tokens": 
 
 @pytest.mark.parametrize("interface", MODELS)
 def test_rows_without_labels_leave_loss_and_gradients_as_they_are(tmp_path, monkeypatch, interface):
-    made = trainer(tmp_path, mixed(), per_device_train_batch_size=8, **MODELS[interface]())
+    made = trainer(tmp_path, rows(8), per_device_train_batch_size=8, **MODELS[interface]())
     batch = batch_of(made)
     batch["labels"][1] = -100
     batch["labels"][3:5] = -100
