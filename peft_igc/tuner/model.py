@@ -31,6 +31,7 @@ from .saving.adapter_files import (
     bare_key,
     check_beside,
     check_complete,
+    check_names,
     check_size,
     check_values,
     check_weights,
@@ -39,7 +40,6 @@ from .saving.adapter_files import (
     take_vocabulary,
 )
 from .saving.companions import record_companions, with_companions
-from .saving.offloaded import check_dispatched
 from .saving.vocabulary_file import VOCABULARY
 
 
@@ -73,7 +73,6 @@ class IGCModel(BaseTuner):
                 "`model.load_adapter(folder, name)`."
             )
         new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
-        check_dispatched(model, new)
         for config in new.values():
             model = with_companions(model, config)
         super().__init__(model, peft_config, adapter_name, *args, **kwargs)
@@ -115,11 +114,7 @@ class IGCModel(BaseTuner):
     ) -> None:
         """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
         check_beside(adapter_name, peft_config, self.peft_config)
-        if any(adapter_name in path.split(".") for path, _ in self._base[0].named_modules() if ".igc." not in path):
-            raise ValueError(
-                f"The adapter name {adapter_name!r} is the name of a module of the base model, and PEFT could not "
-                "save other adapters next to it. Pass another `adapter_name`."
-            )
+        check_names(self._base[0], self.peft_config)
         text_config = self._base[0].config.get_text_config(decoder=True)
         awaited = peft_config.has_vocabulary and peft_config.vocabulary is None  # with the weights
         if not awaited and (table := peft_config.token_table) is not None:

@@ -2,7 +2,7 @@
 
 PEFT 0.21 has three public tables and no entry point for plugins: `register_peft_method` accepts only members of its
 own enum `PeftType`. So the tables get a one-member string enum of ours, which hashes and compares like the string
-"IGC". One function of PEFT is replaced as well; `hooks.patches` lists all such.
+"IGC". Three functions of PEFT are replaced as well; `hooks.patches` lists all such.
 
 Try it: `pytest tests/tuner/test_register.py`
 """
@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import functools
 import warnings
+from pathlib import Path
 from typing import Any
 
+from peft import PeftModel
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners.tuners_utils import BaseTuner
 from torch import nn
@@ -21,7 +23,9 @@ from .base_model import without_peft
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .layer import IGCLayer
 from .model import IGCModel
-from .saving.adapter_files import check_beside
+from .saving.adapter_files import check_beside, check_names
+from .saving.companions import warn_of_calculator
+from .saving.offloaded import left_in_place
 
 
 def register() -> None:
@@ -46,6 +50,7 @@ def register() -> None:
     PEFT_TYPE_TO_TUNER_MAPPING[IGC_PEFT_TYPE] = IGCModel
     PEFT_TYPE_TO_PREFIX_MAPPING[IGC_PEFT_TYPE] = IGCModel.prefix
     _attach_to_the_causal_lm()
+    _load_what_was_saved()
 
 
 def _attach_to_the_causal_lm() -> None:
@@ -66,16 +71,42 @@ def _attach_to_the_causal_lm() -> None:
         if self.tuner_layer_cls is not IGCLayer and next(layers, None) is None:
             init(self, model, peft_config, adapter_name, *args, **kwargs)
             return
-        base = without_peft(model)
+        base: Any = without_peft(model)
         new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
         for name, config in new.items():
             check_beside(name, config, getattr(base, "peft_config", {}))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Already found a `peft_config` attribute in the model")  # intended
             init(self, base, peft_config, adapter_name, *args, **kwargs)
+        check_names(base, base.peft_config)
 
     __init__._igc = True  # type: ignore[attr-defined]
     BaseTuner.__init__ = __init__
+
+
+def _load_what_was_saved() -> None:
+    """Makes PEFT load a calculator onto an off-loaded base, and tell of a LoRA without its calculator.
+
+    `PeftModel` of PEFT 0.21 dispatches such a base again without the calculator, and knows of one adapter at a time.
+    """
+    load, attach = PeftModel.load_adapter, PeftModel.__dict__["from_pretrained"].__func__
+    if getattr(load, "_igc", False):
+        return
+
+    @functools.wraps(load)
+    def load_adapter(self: PeftModel, model_id: Any, adapter_name: str, *args: Any, **kwargs: Any) -> Any:
+        with left_in_place(self, model_id, kwargs):
+            result = load(self, model_id, adapter_name, *args, **kwargs)
+        warn_of_calculator(self, adapter_name, Path(model_id, kwargs.get("subfolder") or ""))
+        return result
+
+    @functools.wraps(attach)
+    def from_pretrained(cls: Any, model: nn.Module, model_id: Any, *args: Any, **kwargs: Any) -> Any:
+        with left_in_place(model, model_id, kwargs):
+            return attach(cls, model, model_id, *args, **kwargs)
+
+    load_adapter._igc = from_pretrained._igc = True  # type: ignore[attr-defined]
+    PeftModel.load_adapter, PeftModel.from_pretrained = load_adapter, classmethod(from_pretrained)
 
 
 register()

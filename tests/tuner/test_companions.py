@@ -164,6 +164,18 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ one of both by hand
+@pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
+def test_the_lora_alone_is_said(names, tmp_path):
+    both(names).save_pretrained(tmp_path)
+    style, math = (tmp_path if name == "default" else tmp_path / name for name in names)
+    message = f"The adapter 'mine' in `{style}` was trained beside the calculator in `{math}`, which is not loaded"
+    with pytest.warns(UserWarning, match=message):
+        PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
+    model = get_peft_model(tiny_model("llama"), lora())
+    with pytest.warns(UserWarning, match=message):
+        model.load_adapter(str(tmp_path), "mine", subfolder="" if style == tmp_path else style.name)
+
+
 def test_the_calculator_alone_is_said_when_it_is_used(folder):
     model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="mine")
     model.load_adapter(folder, "default")
@@ -176,10 +188,12 @@ def test_the_calculator_alone_is_said_when_it_is_used(folder):
         logits(model)  # once
 
 
-def test_transformers_keeps_both_trainable_and_saves_each_where_it_is_active(folder, tmp_path):
+def test_transformers_keeps_both_trainable_and_refuses_to_save_one_of_them(folder, tmp_path):
     base = loaded_onto(tiny_model("llama"), folder, is_trainable=True)
     trained = {name for name, p in base.named_parameters() if p.requires_grad}
     assert {"igc_" in name for name in trained} == {True, False}
+    with pytest.raises(ValueError, match="'default', 'low_rank' are active, and transformers saves one of them"):
+        base.save_pretrained(tmp_path / "again")
     for name in ("default", LOW_RANK):
         base.set_adapter(name)
         base.save_pretrained(tmp_path / name)
@@ -200,19 +214,21 @@ def test_a_lora_with_a_calculator_on_a_base_with_layers_on_the_disk_is_refused(w
     places = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "cpu"}
     places |= {f"model.layers.{i}": "disk" if i == 1 else "cpu" for i in range(3)}
     base = AutoModelForCausalLM.from_pretrained(folder.parent / "base", device_map=places, offload_folder=tmp_path)
-    with pytest.raises(ValueError, match="onto a base with (off-loaded weights|weights on the disk)"):
+    with pytest.raises(ValueError, match="'low_rank'.*cannot be loaded onto a base with off-loaded weights"):
         PeftModel.from_pretrained(base, folder) if way == "PeftModel" else base.load_adapter(str(folder))
 
 
 def test_both_loaded_by_hand_are_silent_in_either_order(folder):
     expected = logits(both())
-    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
+    with pytest.warns(UserWarning, match="which is not loaded with it"):
+        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name=LOW_RANK)
     outer = PeftModel.from_pretrained(tiny_model("llama"), folder)
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)
         twice = PeftModel.from_pretrained(outer, folder / LOW_RANK, adapter_name=LOW_RANK)
     assert torch.equal(logits(twice), expected)
-    inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
+    with pytest.warns(UserWarning, match="which is not loaded with it"):
+        inner = PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK, adapter_name="style")
     with nesting():
         assert torch.equal(logits(PeftModel.from_pretrained(inner, folder)), expected)  # not the LoRA twice
 

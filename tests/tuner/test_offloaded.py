@@ -75,7 +75,19 @@ def loaded_from_a_state_dict(base, adapter):
     return base
 
 
+def loaded_again(base, adapter):
+    model = get_peft_model(base, small_config())
+    model.load_adapter(adapter, "default")
+    return model
+
+
 WAYS = {
+    "PeftModel": PeftModel.from_pretrained,
+    "PeftModel, low memory": lambda base, adapter: PeftModel.from_pretrained(base, adapter, low_cpu_mem_usage=True),
+    "PeftModel, auto": lambda base, adapter: PeftModel.from_pretrained(
+        base, adapter, device_map="auto", max_memory={"cpu": 100_000}, offload_folder=str(adapter / "more")
+    ),
+    "into an adapter that is there": loaded_again,
     "transformers": loaded_by_transformers,
     "transformers, another name": lambda base, adapter: loaded_by_transformers(base, adapter, adapter_name="math"),
     "transformers, a pickle": lambda base, adapter: loaded_by_transformers(base, adapter.parent / "pickle"),
@@ -86,10 +98,14 @@ WAYS = {
 
 
 @pytest.mark.parametrize(
-    ("way", "on_disk"), [*((way, ("1",)) for way in WAYS), ("transformers", ("0", "1", "2"))]
+    ("way", "on_disk"),
+    [*((way, ("1",)) for way in WAYS), *((way, ("0", "1", "2")) for way in ("PeftModel", "transformers"))],
 )
 def test_an_adapter_on_a_base_with_layers_on_the_disk_has_the_weights_of_its_file(way, on_disk, arch, folder):
-    model = WAYS[way](offloaded(folder, on_disk), folder / "adapter")
+    base = offloaded(folder, on_disk)
+    places = dict(base.hf_device_map)
+    model = WAYS[way](base, folder / "adapter")
+    assert base.hf_device_map == places
     assert {p.device.type for name, p in model.named_parameters() if "igc_" in name} == {"cpu"}
     expected = PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")
     assert torch.equal(logits(model), logits(expected))
@@ -102,10 +118,10 @@ def test_an_adapter_on_a_base_that_the_device_map_spreads_by_itself_works(memory
         folder / "base", device_map="auto", max_memory={"cpu": memory}, offload_folder=folder / "offload"
     )
     assert "disk" in base.hf_device_map.values()
-    base.load_adapter(str(folder / "adapter"))
-    assert torch.equal(logits(base), logits(PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")))
-    base.disable_adapters()
-    assert torch.equal(logits(base), logits(tiny_model(arch)))
+    model = PeftModel.from_pretrained(base, folder / "adapter")
+    assert torch.equal(logits(model), logits(PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")))
+    with model.disable_adapter():
+        assert torch.equal(logits(model), logits(tiny_model(arch)))
 
 
 def offload_to_disk(model, folder):
@@ -145,11 +161,6 @@ def test_a_base_that_is_dispatched_without_the_disk_takes_an_adapter(places, fol
 
 def tiny_like(base):
     return tiny_model("gpt2" if base.config.model_type == "gpt2" else "llama")
-
-
-def test_peft_cannot_load_an_adapter_onto_a_base_with_layers_on_the_disk_and_says_what_can(folder):
-    with pytest.raises(ValueError, match=r"onto a base with weights on the disk.*`base.load_adapter\("):
-        PeftModel.from_pretrained(offloaded(folder), folder / "adapter")
 
 
 def test_an_adapter_that_is_offloaded_before_its_first_save_is_loaded_over(tmp_path):

@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache
@@ -52,12 +52,17 @@ def tiny_ids():
     return tiny_model("llama").dummy_inputs["input_ids"][:1, :3] % 5 + 5
 
 
-def test_one_function_of_peft_is_replaced_once():
-    assert [f"{patch.target}.{patch.name}" for patch in OF["class"]] == ["peft.tuners.tuners_utils.BaseTuner.__init__"]
-    init = BaseTuner.__init__
+def test_the_listed_functions_of_peft_are_replaced_once():
+    classes = (BaseTuner, PeftModel)
+    replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
+    assert {(kind.__name__, name) for kind, name in replaced} == {
+        (patch.target.rpartition(".")[2], patch.name) for patch in OF["class"]
+    }
+    before = {(kind, name): vars(kind)[name] for kind, name in replaced}
     register()
-    assert BaseTuner.__init__ is init
-    assert not hasattr(init.__wrapped__, "__wrapped__")
+    for (kind, name), function in before.items():
+        assert vars(kind)[name] is function
+        assert not hasattr(getattr(kind, name).__wrapped__, "_igc")
 
 
 @pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")

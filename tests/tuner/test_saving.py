@@ -21,15 +21,23 @@ def both(calculator, other, order="calculator first"):
     return model
 
 
-@pytest.mark.parametrize("name", ["layers", "1", "q_proj"])
-def test_a_calculator_named_like_a_module_is_refused(name):
+@pytest.mark.parametrize("name", ["layers", "1", "q_proj", "weight"])
+def test_a_calculator_named_like_a_part_of_other_weights_is_refused(name):
     base = tiny_model("llama")
-    with pytest.raises(ValueError, match=f"The adapter name '{name}' is the name of a module of the base model"):
+    with pytest.raises(ValueError, match=f"name '{name}' of a calculator is in the path of the weight `model.*{name}"):
         get_peft_model(base, small_config(), adapter_name=name)
     model = get_peft_model(tiny_model("llama"), small_config())
-    with pytest.raises(ValueError, match="could not save other adapters next to it. Pass another `adapter_name`"):
+    with pytest.raises(ValueError, match="would leave out when it saves another adapter. Pass another `adapter_name`"):
         model.add_adapter(name, small_config())
     assert list(model.peft_config) == ["default"]
+
+
+def test_an_adapter_with_weights_named_like_a_calculator_is_refused():
+    with pytest.raises(ValueError, match="name 'lora_A' of a calculator is in the path of the weight .*lora_A.style"):
+        both("lora_A", "style")
+    config, name = small_config(modules_to_save=["lm_head"]), "modules_to_save"
+    with pytest.raises(ValueError, match=f"name '{name}' of a calculator is in the path of the weight `lm_head"):
+        get_peft_model(tiny_model("llama"), config, adapter_name=name)
 
 
 @pytest.mark.parametrize("order", ["calculator first", "LoRA first"])

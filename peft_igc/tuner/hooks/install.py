@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from torch import nn
 
 from .calls import CallWrapper, Capture, CaptureOutput
-from .files import LoadWeightsWrapper
+from .files import LoadWeightsWrapper, SaveWrapper
 from .generation import ContinuousBatchingWrapper, GenerateWrapper, PrepareInputsWrapper
 from .wrapper import Wrapper
 
@@ -19,7 +19,14 @@ __all__ = ["capture", "install", "release", "uninstall", "wrapped_model"]
 
 _WRAPPERS: dict[str, type[Wrapper]] = {
     kind.name: kind
-    for kind in (CallWrapper, PrepareInputsWrapper, GenerateWrapper, ContinuousBatchingWrapper, LoadWeightsWrapper)
+    for kind in (
+        CallWrapper,
+        PrepareInputsWrapper,
+        GenerateWrapper,
+        ContinuousBatchingWrapper,
+        SaveWrapper,
+        LoadWeightsWrapper,
+    )
 }
 
 

@@ -1,6 +1,6 @@
 """Everything of other packages that this one replaces, with the version that was looked at and the way out.
 
-The one that changes a class is a part of the registration (`register`). The others change one causal LM (`install`) or
+Those that change a class are a part of the registration (`register`). The others change one causal LM (`install`) or
 one layer of a KV cache (`state.cache`), and go with the adapter.
 
 Try it: `pytest tests/tuner/test_patches.py`
@@ -36,9 +36,24 @@ PATCHES = (
         way_out="PEFT attaches an adapter to the base of a PEFT model that it is given",
     ),
     Patch(
+        "peft.PeftModel", "from_pretrained", "class", "peft 0.21",
+        purpose="a calculator is loaded onto a base with off-loaded weights, which PEFT would not dispatch again",
+        way_out="PEFT keeps accelerate's hooks on the modules that an adapter does not replace",
+    ),
+    Patch(
+        "peft.PeftModel", "load_adapter", "class", "peft 0.21",
+        purpose="the same for an adapter that is there, and a warning of a LoRA without its calculator",
+        way_out="the same, and a config of PEFT that knows the folder it is loaded from",
+    ),
+    Patch(
         _CAUSAL_LM, "_call_impl", "model", "torch 2.14",
         purpose="`igc_*` arguments and outputs, and a context that ends with the call, whatever ends it",
         way_out="torch runs the post-hooks of a module after a `KeyboardInterrupt`, too",
+    ),
+    Patch(
+        _CAUSAL_LM, "save_pretrained", "model", _READ,
+        purpose="an error instead of a file that leaves out one of two active adapters",
+        way_out="it counts the active adapters of all layers",
     ),
     Patch(
         _CAUSAL_LM, "_load_pretrained_model", "model", _READ,

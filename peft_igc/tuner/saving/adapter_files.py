@@ -22,6 +22,7 @@ from torch import nn
 from ...numbers.number_runs import NumberTokens
 from ..base_model import innermost_model
 from ..build import make_mappings
+from ..config import IGC_PEFT_TYPE
 from ..layer import IGCLayer
 from .vocabulary_file import VOCABULARY, vocabulary_of
 
@@ -37,7 +38,30 @@ def own_key(adapter_name: str) -> re.Pattern[str]:
     return re.compile(rf"{FILE_KEY.pattern}{re.escape(adapter_name)}\.")
 
 
+# Matches the name of the adapter that trains a whole module, in the key of a model.
+_OWNER = re.compile(r"(?<=\.modules_to_save\.)[^.]+\.")
+
 Weights = dict[str, torch.Tensor]
+
+
+def check_names(base: nn.Module, configs: Mapping[str, PeftConfig]) -> None:
+    """Refuses calculators with names because of which PEFT 0.21 leaves out weights of other adapters in their files.
+
+    Args:
+        base: the causal LM with its adapters.
+        configs: the configs of its adapters, by name.
+
+    Raises:
+        ValueError: if a name is in the path of a weight. Own weights do not count.
+    """
+    calculators = {name for name, config in configs.items() if config.peft_type == IGC_PEFT_TYPE}
+    for path, _ in itertools.chain(base.named_parameters(prefix=PREFIX[:-1]), base.named_buffers(prefix=PREFIX[:-1])):
+        parts = () if ".igc." in path else _OWNER.sub("", path).split(".")
+        for name in calculators.intersection(parts):
+            raise ValueError(
+                f"The name {name!r} of a calculator is in the path of the weight `{path.removeprefix(PREFIX)}`, which "
+                "PEFT would leave out when it saves another adapter. Pass another `adapter_name`."
+            )
 
 
 def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Adapters on bases whose weights are on the disk or on another device than they run on (accelerate's hooks).
 
-In: a mapping of ours. Out: the same with its weights on the device where its decoder layer runs. Accelerate (1.15)
+In: a mapping of ours, or a base. Out: a mapping has its weights where its decoder layer runs. Accelerate (1.15)
 keeps weights away from their modules and gives them back around each module's `forward`. Ours are also used outside
 of it, are small, and are in no index of a file on the disk, so they are never off-loaded.
 
@@ -9,14 +9,18 @@ Try it: `pytest tests/tuner/test_offloaded.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from accelerate.hooks import remove_hook_from_module
+from peft import PeftConfig
 from torch import nn
 
+from ..config import IGC_PEFT_TYPE
 
-__all__ = ["bring_back", "check_dispatched"]
+
+__all__ = ["bring_back", "left_in_place"]
 
 
 def bring_back(mapping: nn.Module, device: Any) -> None:
@@ -28,17 +32,25 @@ def bring_back(mapping: nn.Module, device: Any) -> None:
         mapping.to(device)
 
 
-def check_dispatched(model: nn.Module, configs: Mapping[str, Any]) -> None:
-    """Refuses to load calculators where PEFT (0.21) has ended the off-loading of the base and cannot take it up again.
+@contextmanager
+def left_in_place(model: nn.Module, source: Any, options: dict[str, Any]) -> Iterator[None]:
+    """Hides from PEFT that weights of a base are off-loaded, while it loads a calculator.
 
-    Raises:
-        ValueError: if weights of the base are on the disk and have no hook that fetches them.
+    PEFT (0.21) would end the off-loading, and begin another one that includes adapters around modules of the base.
+
+    Args:
+        model: the base, or a PEFT model around it.
+        source: the adapter's folder or hub id.
+        options: further arguments of the loading, among them those of the hub.
     """
-    folder = next((config.loaded_from for config in configs.values() if config.loaded_from), None)
-    if folder is None or not hasattr(model, "hf_device_map") or any(hasattr(m, "_hf_hook") for m in model.modules()):
+    placed = [module for module in model.modules() if "hf_device_map" in vars(module)]
+    hub, *_ = PeftConfig._split_kwargs(options)
+    if not placed or PeftConfig._get_peft_type(source, **hub) != IGC_PEFT_TYPE:
+        yield
         return
-    if any(p.device.type == "meta" for p in model.parameters()):
-        raise ValueError(
-            f"`PeftModel.from_pretrained` cannot load `{folder}` onto a base with weights on the disk. Load the base "
-            f"again, and then the adapter with transformers: `base.load_adapter({folder!r})`."
-        )
+    maps = [vars(module).pop("hf_device_map") for module in placed]
+    try:
+        yield
+    finally:
+        for module, places in zip(placed, maps, strict=True):
+            module.hf_device_map = places
