@@ -4,19 +4,16 @@
 #     benchmarks/gpu.sh [FOLDER]     (default: benchmarks/results)
 #     benchmarks/gpu.sh --small FOLDER     the same commands at small dimensions, on a CPU as well
 #
-# Writes gpu.json (decoding and prefill), gpu_training.json (a training step beside LoRA's and the reading alone) and
-# gpu_calculator.json (operations per second beside the memory's rate). A part that fails does not stop the others; the
-# exit code says whether one did. PYTHON names the interpreter (default: python).
+# Writes gpu.json (decoding and prefill) and gpu_calculator.json (operations per second). A part that fails does not
+# stop the other; the exit code says whether one did. PYTHON names the interpreter (default: python).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 decode=(--rounds "${ROUNDS:-12}")
-training=(--shapes 8b --repetitions 3 --timed 3)
 calculator=(--digits 5 20 40 --batches 4096 65536 --repetitions 3)
 if [ "${1:-}" = --small ]; then
     shift
     decode=(--shape tiny --lengths 64 --rows 1 2 --prompt 64 --rounds 3)
-    training=(--shapes tiny --methods igc_tokens lora --rows 2 --length 48 --repetitions 1 --timed 1)
     calculator=(--digits 5 --batches 16 --repetitions 1 --operations + all)
 fi
 folder=${1:-benchmarks/results}
@@ -28,6 +25,5 @@ run() {
     "${PYTHON:-python}" -m "$@" || { echo "failed: $*" >&2; failed=1; }
 }
 run benchmarks.cost.gpu "${decode[@]}" --output "$folder/gpu.json"
-run benchmarks.cost.training_speed --part step "${training[@]}" --output "$folder/gpu_training.json"
 run benchmarks.cost.calculator "${calculator[@]}" --output "$folder/gpu_calculator.json"
 exit "$failed"

@@ -5,7 +5,7 @@ stop, call and go on at different times; what the tool replies is fed as tokens 
 where all rows that are not done have as many tokens to feed (a single row always has). `cached=False` reads the whole
 text again for every token: the check of the other. No sampling, no beams, no thread or process beside the loop.
 
-Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/benchmarks/test_answers.py -k loop`.
+Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/benchmarks/test_methods.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.accuracy.token_interface import left_padded
 from peft_igc.inference.decoding import end_tokens, padding_token
+
+
+def left_padded(rows: Sequence[list[int]], padding: int) -> dict[str, torch.Tensor]:
+    """Token ids and mask [B, T]."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask}
 
 
 @dataclass

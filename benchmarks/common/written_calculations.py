@@ -5,7 +5,7 @@ be read; and the final answer that the text would reach if each of its calculati
 reader of its own, with regular expressions: it shares nothing with the rules that the calculator reads by, so that it
 can find them wrong. What it cannot read is counted, not guessed.
 
-Try it: `pytest tests/benchmarks/test_gsm8k_solutions.py -k written`
+Try it: `pytest tests/benchmarks/test_gsm8k_solutions.py`
 """
 
 from __future__ import annotations

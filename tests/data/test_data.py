@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from benchmarks.accuracy.unseen_texts import UNSEEN
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import (
     GROUPS,
@@ -163,8 +162,7 @@ def test_there_are_thirty_phrasings_of_each_operation_and_each_names_both_operan
     phrasings = TEMPLATES[operator]
     assert len(phrasings) == len(set(phrasings)) >= 30
     assert BIGBENCH[operator] in phrasings
-    assert not set(phrasings) & set(UNSEEN[operator])
-    for phrasing in (*phrasings, *UNSEEN[operator]):
+    for phrasing in phrasings:
         text = phrasing.format(a=90017, b=2663, name="Ida", thing="pens")
         assert re.findall("[0-9]+", text) in (["90017", "2663"], ["2663", "90017"])
 
@@ -172,7 +170,7 @@ def test_there_are_thirty_phrasings_of_each_operation_and_each_names_both_operan
 def test_phrasings_that_name_the_second_operand_first_are_known_ones():
     """Operands stand in the calculator's order, so each of these was read by a person: a new one must be, too."""
     reversed_ones = {
-        operator: {t for t in (*TEMPLATES[operator], *UNSEEN[operator]) if t.index("{b}") < t.index("{a}")}
+        operator: {t for t in TEMPLATES[operator] if t.index("{b}") < t.index("{a}")}
         for operator in "-/"
     }
     assert reversed_ones == {
@@ -187,15 +185,12 @@ def test_phrasings_that_name_the_second_operand_first_are_known_ones():
             "What do you get if you subtract {b} from {a}?",
             "What is left if you take {b} away from {a}?",
             "Which number is {b} less than {a}?",
-            "Remove {b} from {a} and give me the rest.",
-            "Let me know the result of subtracting {b} from {a}.",
         },
         "/": {
             "How many times does {b} go into {a}?",
             "How often does {b} fit into {a}?",
             "With {b} {thing} in every bag, how many bags does {name} need for {a} {thing}?",
             "{b} tables get {a} {thing} in equal parts. How many {thing} does {name} put on each?",
-            "How large is one of {b} equal shares of {a}?",
         },
     }
 
@@ -205,7 +200,7 @@ def test_no_text_without_arithmetic_reads_like_a_phrasing_of_arithmetic():
     parts = re.compile(r"\\\{(\w+)\\\}")
     patterns = [
         parts.sub(lambda match: fields[match[1]], re.escape(phrasing))
-        for phrasings in (*TEMPLATES.values(), *UNSEEN.values())
+        for phrasings in TEMPLATES.values()
         for phrasing in phrasings
     ]
     prompts = [
