@@ -23,8 +23,25 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
+TITLES = {
+    "tiny": "right / wrong / silent",
+    "smollm2": "layer 1",
+    "smollm2_layer_12": "layer 12",
+    "smollm2_hidden": "hidden interface",
+    "smollm2_lora": "LoRA alone",
+}
 VERDICTS = ("right", "wrong", "silent")
 UNREAD = ("third_plain_requests", "sixth_plain_requests", "seventh_plain_requests", "eighth_plain_requests")
+MERGED = {  # sets of several authors that are one row
+    "requests that were read here, four authors": (
+        *("plain_requests", "new_plain_requests"),
+        *("fourth_plain_requests", "fifth_plain_requests"),
+    ),
+    "requests that nobody here has read, four authors": UNREAD,
+    "calculations that are only mentioned, three authors": (
+        *("mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"),
+    ),
+}
 
 
 def load(name: str) -> dict[str, Any]:
@@ -45,7 +62,7 @@ def percent(share: float) -> str:
 def signed(cost: dict[str, float]) -> str:
     """An overhead in per cent: median and quartiles."""
     median, low, high = (100 * cost[key] for key in ("median", "low", "high"))
-    return f"{median:+.1f} ({low:+.1f} to {high:+.1f})"
+    return f"{median:+.1f} ({low:+.1f}..{high:+.1f})"
 
 
 def joined(values: Sequence[Any]) -> str:
@@ -53,27 +70,37 @@ def joined(values: Sequence[Any]) -> str:
     return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
 
 
+def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Counts by set, those of several authors summed; sets that were not measured are left out."""
+    told = {name: {key: one[key] for key in ("n", *VERDICTS)} for name, one in sets.items() if one and "right" in one}
+    for name, parts in MERGED.items():
+        if all(part in told for part in parts):
+            counts = [told.pop(part) for part in parts]
+            told[name] = {key: sum(one[key] for one in counts) for key in counts[0]}
+    return told
+
+
 def adapter_on_sets(*names: str) -> str:
-    """Right, wrong and silent answers by set; a column per file, the seeds of a file in a cell."""
-    files = [list(load(name)["runs"].values()) for name in names]
-    sets = {name: told["n"] for runs in files for name, told in runs[0]["sets"].items() if told and "right" in told}
+    """Right / wrong / silent answers by set; a column per file, a line per seed."""
+    files = [[merged(run["sets"]) for run in load(name)["runs"].values()] for name in names]
     rows = []
-    for name, n in sets.items():
-        cells = []
-        for runs in files:
-            told = [run["sets"].get(name) for run in runs]
-            cells += [joined([one[verdict] for one in told]) if None not in told else "" for verdict in VERDICTS]
-        rows.append([name.removeprefix("suite_").replace("_", " "), f"{n:,}", *cells])
-    return lines(["texts", "n", *VERDICTS * len(names)], rows)
+    for name, counts in files[0][0].items():
+        cells = [
+            "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
+            for runs in files
+        ]
+        rows.append([name.removeprefix("suite_").replace("_", " "), f"{counts['n']:,}", *cells])
+    return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
 
 
-def recipes(name: str) -> str:
+def recipes(*names: str) -> str:
     """Exact match of the commands of recipes."""
-    found = load(name)
-    told = [(line, run) for runs in found["runs"].values() for line, run in runs.items()]
-    return lines(["command", "exact", "base"], [
-        [f"`{line}`", percent(run["exact_match"]), percent(found["base"]["exact_match"])] for line, run in told
-    ])  # fmt: skip
+    rows = []
+    for found in map(load, names):
+        base = percent(found["base"]["exact_match"])
+        told = [(line, run) for runs in found["runs"].values() for line, run in runs.items()]
+        rows += [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"]), base] for line, run in told]
+    return lines(["recipe", "exact", "base"], rows)
 
 
 def expressions(name: str) -> str:
@@ -171,21 +198,22 @@ def overhead() -> str:
     rows = []
     for shape, told in load("overhead")["shapes"].items():
         for cell in told["cells"]:
-            where = [shape, f"{cell['batch']} × {cell['prompt']}", cell["text"]]
+            where = [f"{shape}, {cell['batch']} × {cell['prompt']}, {cell['text']}"]
             for method in [one for one in next(iter(cell["parts"].values())) if one != "base"]:
                 costs = [signed(by_method[method]["overhead"]) for by_method in cell["parts"].values()]
                 rows.append([*where, method.replace("_", " "), *costs])
-    return lines(["shape", "batch × prompt", "text", "", "prefill", "decode", "first token"], rows)
+    return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
 
 
 def first_token() -> str:
     """The pass over a prompt of a real model, by prompt and layer."""
     cells = load("smollm2_first_token")["cells"]
     rows = [
-        [cell["prompt"], str(cell["layer"]), f"{1000 * cell['base']['median']:.0f}", signed(cell["overhead"])]
+        [cell["prompt"], f"{1000 * cell['base']['median']:.0f}", signed(cell["overhead"])]
         for cell in cells
+        if cell["layer"] == 1
     ]
-    return lines(["prompt", "layer", "base, ms", "%"], rows)
+    return lines(["prompt", "base, ms", "%"], rows)
 
 
 def gpu(name: str) -> str:
@@ -206,11 +234,11 @@ def calculator() -> str:
     cells = load("calculator")["cells"]
     methods = list(cells[0]["methods"])
     rows = [
-        [cell["operation"], str(cell["digits"]), f"{cell['batch']:,}"]
+        [cell["operation"], f"{cell['batch']:,}"]
         + [f"{cell['methods'][method]['per_second']:,.0f}" for method in methods]
         for cell in cells
     ]
-    return lines(["operation", "digits", "batch", *methods], rows)
+    return lines(["operation", "batch", *methods], rows)
 
 
 def soak() -> str:
@@ -247,12 +275,8 @@ def scenarios() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
-    "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12"),
-    "smollm2_hidden": partial(adapter_on_sets, "smollm2_hidden"),
-    "smollm2_lora": partial(adapter_on_sets, "smollm2_lora"),
-    "recipes": partial(recipes, "recipes"),
-    "recipe_smollm2_135m": partial(recipes, "recipe_smollm2_135m"),
-    "recipe_smollm2_135m_hidden": partial(recipes, "recipe_smollm2_135m_hidden"),
+    "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
+    "recipes": partial(recipes, "recipes", "recipe_smollm2_135m", "recipe_smollm2_135m_hidden"),
     "expressions": partial(expressions, "expressions"),
     "gsm8k": gsm8k,
     "ablations": ablations,

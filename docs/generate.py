@@ -29,11 +29,14 @@ def refusals() -> str:
 
 
 def settings(config: type) -> str:
-    """A row per documented setting: its default and the first sentence about it."""
+    """A row per documented setting: its default and what its docstring begins with."""
     rows = []
     for name, kind, text in _SETTING.findall(f"{inspect.getdoc(config)}\n".replace("\n", "\n    ") + "\n"):
         default = re.search(r"defaults to (.*)$", " ".join(kind.split()))
-        sentence = re.split(r"(?<=[.:]) (?=[A-Z`*\"])", " ".join(text.split()))[0].replace("|", "\\|")
+        first = re.split(r"[.;](?= |$)| \(", " ".join(text.split()))[0]
+        sentence = re.split(r", (?:at least|such as|past|in 0|and|which|so that|where|from 0) ", first)[0].replace(
+            "|", "\\|"
+        )
         rows.append(f"| `{name}` | {default[1] if default else ''} | {sentence} |")
     return "\n".join(["| setting | default | meaning |", "| --- | --- | --- |", *rows])
 

@@ -3,7 +3,7 @@
 In: a seed. Out: `Sample`s, each with its text and its exact value by `fractions`, or None where the text must be
 refused: there is no value, or the text was spoilt on purpose. An expression is built from its value upwards, so no
 parser takes part. Spaces, glyphs, brackets, currencies, percentages, units and preceding texts are drawn.
-The words are in `benchmarks/data/expression_texts.json`. Try it: `pytest tests/benchmarks/test_expressions.py`
+The words are in `benchmarks/data/expression_texts.json`. Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: a model, and rows with `question` and `answer`. Out: counts and shares with intervals, as `gsm8k_solutions`
 describes them, and examples of mistakes. Truth is judged by `written_calculations`, which shares nothing with the
-package's rules. Nothing is trained here. Try it: `pytest tests/benchmarks/test_gsm8k_solutions.py`
+package's rules. Nothing is trained here. Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.accuracy.expressions import sites_of
-from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval, replayed
+from benchmarks.common.written_calculations import calculations, final_answer, first_number, interval
 from peft_igc.inference.decoding import end_tokens, eval_mode, greedy, padding_token
 from peft_igc.inference.evaluation import decode_answer
 from peft_igc.numbers.calculator import Status
@@ -152,7 +152,7 @@ def copied_answers(model: Any, tokenizer: Any, held: list[dict[str, Any]], batch
 def own_solutions(
     model: Any, tokenizer: Any, held: list[dict[str, Any]], batch_size: int, longest: int
 ) -> dict[str, Any]:
-    """Solutions of the model's own: calculations, final answers, plans."""
+    """Solutions of the model's own: calculations, final answers."""
     made = written(model, tokenizer, [asked(tokenizer, row["question"]) for row in held], longest, batch_size)
     counts: Counter[str] = Counter()
     examples: dict[str, list[dict[str, Any]]] = {"untrue_though_ok": [], "untrue": [], "solutions": []}
@@ -163,7 +163,6 @@ def own_solutions(
         counts["cut"] += solution.cut
         counts["right"] += final_answer(solution.text) == wanted
         counts["without_answer"] += final_answer(solution.text) is None
-        counts["replayed_right"] += replayed(solution.text) == wanted
         for one in found:
             status = solution.statuses.get(one.place, "no step")
             told = "unreadable" if one.is_true is None else "true" if one.is_true else "untrue"
@@ -196,7 +195,6 @@ def _own_report(counts: Counter[str], n: int) -> dict[str, Any]:
     return {
         "n": n,
         **share("answers_right", counts["right"], n),
-        **share("plans_right", counts["replayed_right"], n),
         **share("true", true[""], true[""] + untrue[""]),
         **share("true_though_ok", true["ok"], true["ok"] + untrue["ok"]),
         "equals_per_solution": counts["equals"] / max(n, 1),

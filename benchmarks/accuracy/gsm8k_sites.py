@@ -12,7 +12,7 @@ and written elsewhere. The rows exchange their results: a LoRA knows the results
 on, so that the writing would learn little from them. Then the reading is trained on whole solutions, by passes that
 end behind the layer that is read. A LoRA that was trained beside a calculator stays as it is: after the joint training
 the writing learns the states that it left.
-Try it: `pytest tests/benchmarks/test_gsm8k_solutions.py`
+Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ Out, for each seed and kind, on held-out questions:
 * `copied`: the human solution up to the final answer, then the model writes greedily: is the first number the answer,
   which nearly always stands in the line before?
 * `own`: solutions of its own: the calculations in them that are true as written, those with an ok step and all; `=`
-  per solution; final answers that are right; and `replayed`: final answers that would be right if every calculation
-  were exact, which is the share of right plans. What a calculator can bring lies between the two.
+  per solution; final answers that are right.
 
 Truth is told by `benchmarks.common.written_calculations`, which shares nothing with the package's rules.
 
@@ -192,6 +191,7 @@ def measure(arguments: argparse.Namespace) -> None:
         folder = arguments.keep or Path(scratch)
         _, tokenizer = load_base(arguments.base)
         results["conversion"] = prepare(arguments, tokenizer, folder / "data")
+        _say_and_write("prepared", {}, results, arguments.output)
         held = read_rows(folder / "data" / "held_out.jsonl", wanted="with a solution")
         for seed in arguments.seeds:
             for kind in arguments.kinds:
@@ -256,7 +256,7 @@ def main() -> None:
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu", metavar="NAME")
     add("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
     add("--parts", nargs="+", default=list(PARTS), choices=PARTS, metavar="PART")
-    add("--seeds", type=int, nargs="+", default=[0], metavar="N")
+    add("--seeds", type=int, nargs="*", default=[0], metavar="N", help="(none: prepare only)")
     add("--given", type=int, default=500, help="human solutions (default: %(default)s)")
     add("--longest", type=int, default=240, help="tokens of a solution (default: %(default)s)")
     add("--batch-size", type=int, default=64, metavar="N", help="texts (default: %(default)s)")

@@ -5,7 +5,7 @@ stop, call and go on at different times; what the tool replies is fed as tokens 
 where all rows that are not done have as many tokens to feed (a single row always has). `cached=False` reads the whole
 text again for every token: the check of the other. No sampling, no beams, no thread or process beside the loop.
 
-Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/benchmarks/test_methods.py`.
+Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations

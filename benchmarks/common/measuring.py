@@ -2,7 +2,7 @@
 
 In: functions that do one and the same work, by name. Out: seconds of each repetition, and summaries of them for JSON.
 What is compared takes turns (A B C A B C), so that a machine that slows down slows all of them, and overheads are
-those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/benchmarks/test_overhead.py`
+those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations

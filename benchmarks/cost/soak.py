@@ -69,31 +69,27 @@ class Memory:
 
     Attributes:
         generations: made so far in this phase.
-        seconds: since the phase began.
         heap: bytes in use on the heap; None where glibc does not tell.
         resident: bytes of the process's resident set; None where there is no `/proc`.
         tensors: number of tensors.
         objects: number of objects by the name of their kind.
-        load: the machine's load average over one minute.
     """
 
     generations: int
-    seconds: float
     heap: int | None
     resident: int | None
     tensors: int
     objects: dict[str, int]
-    load: float
 
 
-def measured(generations: int, seconds: float) -> Memory:
+def measured(generations: int) -> Memory:
     """Collects garbage and counts what is left."""
     gc.collect()
     # The type, not `isinstance`, which would ask proxies for the class of what they stand for.
     types = Counter(type(one) for one in gc.get_objects())
     objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
     tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))
-    return Memory(generations, seconds, heap(), resident(), tensors, objects, os.getloadavg()[0])
+    return Memory(generations, heap(), resident(), tensors, objects)
 
 
 class _HeapInfo(ctypes.Structure):
@@ -225,7 +221,7 @@ class Phase:
 
     def sample(self) -> None:
         """Measures the memory now."""
-        self.memory.append(measured(self.counts.generations, time.perf_counter() - self.start))
+        self.memory.append(measured(self.counts.generations))
 
     @property
     def settled(self) -> list[Memory]:
@@ -354,7 +350,7 @@ def until(end: float, lives: list[tuple[Plan, list[Answer]]], draw: random.Rando
 def soak(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs both phases; gives the results for JSON, with what is wrong under `faults`."""
     subjects = soak_lives.subjects(arguments.seed, arguments.adapter)
-    before = measured(0, 0.0).objects
+    before = measured(0).objects
     phase, known = alone(subjects, arguments.generations, arguments.seed)
     results, found = {"alone": phase.told()}, phase.faults("alone", before)
     if arguments.minutes > 0:

@@ -2,7 +2,7 @@
 
 A `Method` answers questions as text, with a model or with a model and a tool. `by_cell` compares whole answers and
 counts tokens, `totals` sums cells up, and `timed` asks methods in turn, question by question, so that other work of
-the machine meets all of them. Nothing is trained here. Try it: `pytest tests/benchmarks/test_methods.py`.
+the machine meets all of them. Nothing is trained here. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ which form an answer is written (`Form`: at once, or through a tool). `training_
 rows once; `trained` gives the model, merged where that is possible, and how it went. The learning rate of everything
 but IGC is the best of three or more on validation items (`ablations.best_rate`); IGC has that of the demonstrations,
 which was chosen before.
-Nothing is tested here. Try it: `pytest tests/benchmarks/test_methods.py`.
+Nothing is tested here. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations

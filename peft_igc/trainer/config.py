@@ -43,8 +43,8 @@ class IGCSFTConfig(SFTConfig):
             module hardly learns; then `1e-3`.
         igc_muon_learning_rate (`float`, *optional*):
             Learning rate of Muon for the weight matrices of the calculator. All other parameters are trained by
-            AdamW, as they all are with `None`. The reading learns faster with Muon
-            (`benchmarks/cost/optimizers.py`); `4e-3` with a `learning_rate` of `3e-3` was good on the embedded base.
+            AdamW, as they all are with `None`. The reading learns faster with Muon;
+            `4e-3` with a `learning_rate` of `3e-3` was good on the embedded base.
             Not supported for sharded parameters (FSDP, DeepSpeed).
         igc_writing_every (`int`, *optional*, defaults to `1`):
             Compute the language-model loss, which trains the writing, in the first of every `igc_writing_every` steps.
