@@ -89,7 +89,7 @@ def adapter_on_sets(*names: str) -> str:
             "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
             for runs in files
         ]
-        rows.append([name.removeprefix("suite_").replace("_", " "), f"{counts['n']:,}", *cells])
+        rows.append([name.replace("suite_", "suite: ").replace("_", " "), f"{counts['n']:,}", *cells])
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
 
 
@@ -180,10 +180,11 @@ def harm() -> str:
 
 
 def hostile_folders() -> str:
-    """Changed adapter folders by the kind of change."""
-    kinds = load("hostile_folders")["kinds"]
-    rows = [[kind, *(f"{n:,}" for n in (sum(told.values()), *told.values()))] for kind, told in kinds.items()]
-    return lines(["change", "n", "refused", "loaded", "unclean"], rows)
+    """Changed adapter folders of all kinds."""
+    found = load("hostile_folders")
+    totals = [sum(told[one] for told in found["kinds"].values()) for one in ("refused", "loaded", "unclean")]
+    row = [f"{found['count']:,}", *(f"{total:,}" for total in totals), str(found["slowest_seconds"])]
+    return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
 
 
 def operators() -> str:
@@ -218,8 +219,12 @@ def first_token() -> str:
 
 def gpu(name: str) -> str:
     """Passes on a GPU, in per cent of the base's in the same round."""
-    cells = [cell for cell in load(name)["cells"] if cell.get("mode", "graph") == "graph"]
-    methods = list(cells[0]["overhead"])
+    cells = [cell for cell in load(name)["cells"] if cell.get("mode") == "graph" or cell.get("rows") == 1]
+    methods = [
+        one
+        for one in cells[0]["overhead"]
+        if one in ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
+    ]
     rows = []
     for cell in cells:
         where = cell.get("state", repr(cell.get("end", "")))
@@ -259,16 +264,14 @@ def scenarios() -> str:
     n = sum(first[0]["sets"][name]["n"] for name in UNREAD)
     right, wrong = ([sum(run["sets"][name][key] for name in UNREAD) for run in first] for key in ("right", "wrong"))
     bigbench, base = first[0]["sets"]["bigbench"], first[0]["base"]["bigbench"]["number_only"]
-    harmless = load("harm")["adapters"]["tiny"].values()
-    same, prompts = (sum(one[key] for one in harmless) for key in ("bit_identical", "n"))
     return lines(["case", "with the calculator", "without"], [
         ["A model that writes its steps: true calculations in its solutions of GSM8K's questions (SmolLM2-135M, LoRA)",
          f"{percent(own['true'])}% of {own['true_n']:,}", f"{percent(lora['true'])}% of {lora['true_n']:,}"],
         [f"Plain requests that nobody here had read, {n} of four authors (worst of {len(first)} seeds)",
          f"{percent(min(right) / n)}% right, {max(wrong)} wrong, the others silent",
          f"{percent(base)}% of BIG-bench's form; with the calculator {percent(bigbench['right'] / bigbench['n'])}%"],
-        ["Text without a calculation: prompts whose logits are the base's, bit for bit (embedded adapter)",
-         f"{same:,} of {prompts:,}", ""],
+        ["Numbers that are audited: calculations with the status `ok` in these solutions, true",
+         f"{percent(own['true_though_ok'])}% of {own['true_though_ok_n']:,}", "no status"],
     ])  # fmt: skip
 
 

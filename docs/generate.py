@@ -34,11 +34,10 @@ def settings(config: type) -> str:
     for name, kind, text in _SETTING.findall(f"{inspect.getdoc(config)}\n".replace("\n", "\n    ") + "\n"):
         default = re.search(r"defaults to (.*)$", " ".join(kind.split()))
         first = re.split(r"[.;](?= |$)| \(", " ".join(text.split()))[0]
-        sentence = re.split(r", (?:at least|such as|past|in 0|and|which|so that|where|from 0) ", first)[0].replace(
-            "|", "\\|"
-        )
-        rows.append(f"| `{name}` | {default[1] if default else ''} | {sentence} |")
-    return "\n".join(["| setting | default | meaning |", "| --- | --- | --- |", *rows])
+        clauses = first.split(", ")
+        sentence = (clauses[0] if len(clauses[0].split()) > 3 else first).replace("|", "\\|")
+        rows.append(f"| `{name}`{f' = {default[1]}' if default else ''} | {sentence} |")
+    return "\n".join(["| setting and default | meaning |", "| --- | --- |", *rows])
 
 
 PARTS = {

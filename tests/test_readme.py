@@ -36,7 +36,7 @@ from peft_igc.tuner.saving.conversion import REMOVED_FIELDS
 
 NESTED_WARNINGS = [f"ignore:{message}" for message in NESTED]  # where a LoRA goes around a calculator
 README = text_of("README.md")
-MOST_WORDS = 12_000  # of all pages
+MOST_WORDS = 12_000  # of all pages but the model card in the package
 with_code = pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 LINES = [pytest.param(line, id=f"{name_of(p)}: {line}") for p in WITH_CODE for line in shell_lines(text_of(p))]
 
@@ -55,7 +55,7 @@ def test_pages_keep_to_their_sizes():
     lines = {"README.md": 150, "CONTRIBUTING.md": 100, "CHANGELOG.md": 60, "benchmarks/README.md": 300}
     for page, most in lines.items():
         assert len(text_of(page).splitlines()) <= most, page
-    assert sum(len(text_of(page).split()) for page in PAGES) <= MOST_WORDS
+    assert sum(len(text_of(page).split()) for page in PAGES if "peft_igc" not in name_of(page)) <= MOST_WORDS
 
 
 def test_the_generated_parts_of_pages_are_current():

@@ -17,8 +17,6 @@ from fractions import Fraction
 from benchmarks.accuracy.expression_texts import WORDS, Sample, written
 
 
-__all__ = ["like_math_401", "look_alikes", "spelled"]
-
 # Formats: `a` and `b` are the operands, `o` the sign, `m` another glyph of it, and `s` is `b` with its sign written
 # U+2212.
 SPELLINGS = (
