@@ -30,7 +30,7 @@ PROMPTS = {
     "symbols among words": "What is 58 * 36?",
 }
 STEPS = {"token after a result": "What is 58 times 36?", "silent token": "What is the name of it?"}
-FED = " 2"  # the token of a step: the begin of the result, or of any other text
+FED = "20"  # the tokens of the steps: the begin of the result, or any other text; the last one is counted
 
 
 class Counted(TorchDispatchMode):
@@ -54,7 +54,7 @@ def ids_of(tokenizer: Any, question: str) -> torch.Tensor:
 
 @torch.no_grad()
 def operators(model: Any, ids: torch.Tensor, fed: torch.Tensor | None) -> int:
-    """Operators of a pass over a prompt, or over a token after it."""
+    """Operators of a pass over a prompt, or over the last of the tokens `fed` [1, n] after it."""
     cache = DynamicCache(config=model.config)
     mask = torch.ones_like(ids)
     counted = Counted()
@@ -63,18 +63,18 @@ def operators(model: Any, ids: torch.Tensor, fed: torch.Tensor | None) -> int:
             model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
         return counted.count
     model(input_ids=ids, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
-    for _ in range(2):  # the first one may make what is kept
+    for token in fed.split(1, 1):  # the first one may make what is kept
         counted = Counted()
-        mask = torch.cat([mask, torch.ones_like(fed)], 1)
+        mask = torch.cat([mask, torch.ones_like(token)], 1)
         with counted:
-            model(input_ids=fed, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
+            model(input_ids=token, attention_mask=mask, past_key_values=cache, logits_to_keep=1)
     return counted.count
 
 
 def measure() -> dict[str, dict[str, int]]:
     """Counts by what a pass has to do."""
     model, tokenizer = tiny_igc()
-    fed = torch.tensor([tokenizer("2", add_special_tokens=False)["input_ids"][-1:]])
+    fed = torch.tensor([[tokenizer(digit, add_special_tokens=False)["input_ids"][-1] for digit in FED]])
     found = {}
     for name, question in (PROMPTS | STEPS).items():
         ids, step = ids_of(tokenizer, question), fed if name in STEPS else None

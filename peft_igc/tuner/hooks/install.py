@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from .calls import CallWrapper, Capture, CaptureOutput, ReplicateWrapper
-from .files import LoadWeightsWrapper, SaveWrapper
+from .calls import CallWrapper, Capture, CaptureOutput
+from .files import LoadWeightsWrapper
 from .generation import ContinuousBatchingWrapper, GenerateWrapper, PrepareInputsWrapper
 from .wrapper import Wrapper
 
@@ -19,15 +19,7 @@ __all__ = ["capture", "install", "release", "uninstall", "wrapped_model"]
 
 _WRAPPERS: dict[str, type[Wrapper]] = {
     kind.name: kind
-    for kind in (
-        CallWrapper,
-        ReplicateWrapper,
-        PrepareInputsWrapper,
-        GenerateWrapper,
-        ContinuousBatchingWrapper,
-        SaveWrapper,
-        LoadWeightsWrapper,
-    )
+    for kind in (CallWrapper, PrepareInputsWrapper, GenerateWrapper, ContinuousBatchingWrapper, LoadWeightsWrapper)
 }
 
 

@@ -1,9 +1,10 @@
-"""Promises of `equals`: each `=` of a text is listed once, with the calculator's number or the model's own."""
+"""Promises of `records`: tokens have the text that they add, and each `=` is listed once, with its origin."""
 
 import pytest
 from tiny_training import tokenizer as make_tokenizer
 
-from peft_igc.inference.equals import Equals, equals_of, format_equals
+from peft_igc.inference.records import Pieces, StepRecord, TextRecord, TokenRecord, equals_of, token_texts
+from peft_igc.inference.terminal import format_equals
 
 
 @pytest.fixture(scope="module")
@@ -15,11 +16,12 @@ def found(tokenizer, text, **statuses):
     """All `=` of a text; `ok_N` and others give the N-th one a step."""
     ids = tokenizer(text)["input_ids"]
     at = [index for index, token in enumerate(ids) if tokenizer.decode([token]) == "="]
-    steps = {}
+    steps = []
     for name, result in statuses.items():
         status, _, index = name.partition("_")
-        steps[at[int(index)]] = (status, result)
-    return equals_of(tokenizer, ids, steps)
+        steps.append(StepRecord(at[int(index)], status, result=result))
+    tokens = [TokenRecord(piece, None) for piece in token_texts(tokenizer.decode, ids)]
+    return equals_of(TextRecord(0, tuple(tokens), tuple(steps)))
 
 
 def test_every_equals_sign_is_listed_with_its_origin(tokenizer):
@@ -28,7 +30,7 @@ def test_every_equals_sign_is_listed_with_its_origin(tokenizer):
     assert [one.written for one in seen] == ["24", "3.5", "9", "33", None]
     assert [one.status for one in seen] == ["ok", "inexact", None, "ok", "ok"]
     assert [one.is_exact for one in seen] == [True, False, False, True, False]
-    shown = format_equals(seen).splitlines()
+    shown = format_equals(seen)
     assert shown[0] == "calculations in the text: 2 of 5 exact"
     assert shown[1].split()[-1] == "exact"
     assert "the model's own (inexact)" in shown[2]
@@ -57,5 +59,20 @@ def test_a_number_is_compared_by_its_value(tokenizer, text, result, exact):
 
 
 def test_a_text_without_equals_signs_has_no_table():
-    assert format_equals([]) == ""
-    assert Equals(0, "1 =", "2", None, None).origin == "the model's own (no step)"
+    assert format_equals([]) == []
+
+
+def test_tokens_have_the_text_that_they_add():
+    """Bytes of a character, and spaces that are lost at the beginning of a decoded text."""
+    pieces = [b" a", "é".encode()[:1], "é".encode()[1:], b"b", "\U0001f600".encode()[:3]]
+
+    def spell(ids):
+        return b"".join(pieces[token] for token in ids).decode(errors="replace").removeprefix(" ")
+
+    assert token_texts(spell, [0, 1, 2, 3]) == ["a", "", "é", "b"]
+    assert token_texts(spell, [3, 0, 0]) == ["b", " a", " a"]
+    assert token_texts(spell, [3, 4]) == ["b", "\ufffd"]
+    assert token_texts(spell, []) == []
+    growing = Pieces(spell)
+    assert [growing.push(token) for token in (0, 1)] == ["a", ""]
+    assert growing.rest() == "\ufffd"
