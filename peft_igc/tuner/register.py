@@ -102,6 +102,9 @@ def _load_what_was_saved() -> None:
 
     @functools.wraps(attach)
     def from_pretrained(cls: Any, model: nn.Module, model_id: Any, *args: Any, **kwargs: Any) -> Any:
+        config, subfolder = kwargs.get("config"), kwargs.get("subfolder") or ""
+        if isinstance(config, IGCConfig) and config.loaded_from is None:  # a changed copy
+            config.loaded_from, config.source = str(Path(model_id, subfolder)), (str(model_id), subfolder)
         with left_in_place(model, model_id, kwargs):
             return attach(cls, model, model_id, *args, **kwargs)
 

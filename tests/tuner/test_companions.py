@@ -1,5 +1,6 @@
 """Promises of `companions`: adapters that were trained together come back together, or their lack is said."""
 
+import dataclasses
 import json
 import shutil
 import warnings
@@ -50,6 +51,9 @@ WAYS = {
     "load_adapter of the package": lambda folder: load_adapter(tiny_model("llama"), folder),
     "with the config": lambda folder: PeftModel.from_pretrained(
         tiny_model("llama"), folder, config=IGCConfig.from_pretrained(folder)
+    ),
+    "with a changed config": lambda folder: PeftModel.from_pretrained(
+        tiny_model("llama"), folder, config=dataclasses.replace(IGCConfig.from_pretrained(folder))
     ),
     "AutoModelForCausalLM": AutoModelForCausalLM.from_pretrained,
     "load_adapter of transformers": lambda folder: loaded_onto(tiny_model("llama"), folder),
