@@ -38,6 +38,7 @@ from .saving.adapter_files import (
     is_elsewhere,
     own_key,
     take_vocabulary,
+    verify_next_load,
 )
 from .saving.companions import record_companions, with_companions
 from .saving.vocabulary_file import VOCABULARY
@@ -254,7 +255,9 @@ class IGCModel(BaseTuner):
         for key, saved in state_dict.items():
             if key.endswith(VOCABULARY):
                 take_vocabulary(model, config, adapter_name, saved)
-        return {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        loaded = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        verify_next_load(model, adapter_name, {k: v for k, v in loaded.items() if k in own})
+        return loaded
 
 
 def _bring_back(model: nn.Module, adapter_name: str) -> None:

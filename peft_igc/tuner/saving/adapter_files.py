@@ -180,6 +180,37 @@ def take_vocabulary(model: nn.Module, config: Any, adapter_name: str, saved: tor
                 reader.know(known, NumberTokens(table))
 
 
+def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> None:
+    """Makes the next `model.load_state_dict` fail if afterwards a weight of a calculator is not the one given.
+
+    Torch and PEFT (0.21) leave a weight as it was where it has no place for the value, as on the meta device. Shards
+    of weights are not compared.
+
+    Args:
+        model: the model with the adapter.
+        adapter_name: the adapter's name, for messages.
+        given: the weights, by their keys in the model.
+
+    Raises:
+        ValueError: later, the message names the first such weight.
+    """
+
+    def verify(module: nn.Module, _: Any) -> None:
+        handle.remove()
+        for key, parameter in module.named_parameters():
+            value = given.get(key)
+            if value is None or type(parameter.data) is not torch.Tensor or parameter.shape != value.shape:
+                continue
+            loaded = parameter.detach()
+            if loaded.device.type == "meta" or not torch.equal(loaded, value.to(loaded.device, loaded.dtype)):
+                raise ValueError(
+                    f"After loading, the weight `{bare_key(key)}` of the calculator {adapter_name!r} is not the one "
+                    "that was loaded. Load the base without off-loading (`device_map`), then the adapter."
+                )
+
+    handle = model.register_load_state_dict_post_hook(verify)
+
+
 def check_size(config: Any, hidden_size: int, embeddings: nn.Module) -> None:
     """Refuses a saved config of a larger adapter than its file can hold, before that adapter is made.
 
