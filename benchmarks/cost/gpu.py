@@ -95,7 +95,7 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
         ones = torch.full((rows, 1), length - 1, device=device)
         digits = torch.full((rows, 1, config.result_digits), PAD, device=device)
         digits[..., :3] = 7
-        state.write_from = 0
+        state.write_from, state.writes, state.rows = 0, None, None  # the host asks the steps
         state.latest = steps._replace(
             anchors=ones,
             kinds=torch.ones_like(ones),
@@ -104,7 +104,6 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
             signs=torch.zeros_like(ones),
             status=torch.full_like(ones, int(Status.OK)),
             scale=torch.zeros_like(ones),
-            completed_at=torch.full_like(ones, -1),
             ended_at=torch.full_like(ones, -1),
             shortcut=steps.shortcut[:, :1] if steps.shortcut.shape[1] else steps.shortcut.new_empty(rows, 1, 0, 0),
         )
