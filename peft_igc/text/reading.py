@@ -46,7 +46,9 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
     closed = _CLOSED.search(text, max(len(text) - _FIRST, 0))
     if closed is not None:  # a message that ends with `=` is read as strictly as a text at an anchor `=`
         strict = read(text[: closed.start() + 1], limits, known=known)
-        if isinstance(strict, Refusal) and strict.reaches and sum(item.kind == "number" for item in strict.items) > 1:
+        kinds = [item.kind for item in strict.items]
+        # One number alone may be the last one of a request in words: `58 times 36 =`.
+        if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
             return strict._replace(value=None)
     wish = asked_rounding(text, _wish_from(text), limits.rounding.mode)
     if wish is not None:

@@ -25,6 +25,8 @@ __all__ = ["Answer", "Meant", "answer"]
 
 Apply = Callable[[Fraction, Fraction], Fraction]
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
+_BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
+_VARIABLES = frozenset({"letter", "function"})
 _NO_NAME = "any"  # of words such as `total`
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 _SENTENCE_ENDS = frozenset({"edge", "line", "control", ".", "?", "!", ";"})
@@ -92,14 +94,22 @@ def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool) ->
     if number is None or number.value is None or number.value.denominator > 1:
         raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else number.span)
     for step in (-1, 1):
-        at = number.at + step
-        while pieces.kinds[at] in ("space", "currency"):
-            at += step
-        if pieces.kinds[at] in STRANGE:
+        at = _next(pieces.kinds, number.at, step, _BESIDE)
+        joined = pieces.kinds[at] in _SYMBOLS or pieces.kinds[at] == "("  # `47 * y`, `sin(30) + 5`
+        at = _next(pieces.kinds, at, step, _BESIDE) if joined else at
+        if pieces.kinds[at] in STRANGE or (joined and pieces.kinds[at] in _VARIABLES):
             raise Refused(Reason.NOT_UNDERSTOOD, (pieces.ends[at - 1], pieces.ends[at]))
     if not number.may_negate:
         return number
     return number._replace(value=-number.value) if negated else number._replace(sign=0)
+
+
+def _next(kinds: list[str], at: int, step: int, skipped: frozenset[str]) -> int:
+    """The next piece in a direction that is not to be skipped."""
+    at += step
+    while kinds[at] in skipped:
+        at += step
+    return at
 
 
 def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> tuple[set[str], set[str]]:

@@ -120,3 +120,9 @@ def test_an_operation_that_users_add_is_applied():
 
 def test_a_word_before_a_control_token_is_read_whole():
     assert outcome(f"what would 12 minus 4 be{CONTROL}", "-") == "8"
+
+
+def test_what_is_joined_to_an_operand_and_not_understood_refuses():
+    for text in ("47 * y / 9", "-2 * n / 23", "half of 670 minus 57", "cos(21) and 5", "7 and log(99)"):
+        assert outcome(text, "*") is Reason.NOT_UNDERSTOOD, text
+    assert outcome("the prices of 3 apples * 4 days", "*") == "12"
