@@ -1,8 +1,8 @@
 """The token table: which tokens of a vocabulary spell digits, and how every other token affects an adjacent number.
 
 In: a `text.Vocabulary` and the few facts about numbers that it does not tell (`from_vocabulary`), or a whole table as
-JSON. Out: a `TokenTable`, which holds host data only; see `number_runs` for its tensors. An adapter saves facts and
-vocabulary, so loading one needs no tokenizer. Nothing here queries tokenizers, see `tokenizer_profile`. Try it:
+JSON. Out: a `TokenTable`, and how it spells results (`speller`). An adapter saves facts and vocabulary, so loading one
+needs no tokenizer. Nothing here queries tokenizers, see `tokenizer_profile`. Try it:
 `pytest tests/numbers/test_token_table.py`
 
 Each token has a first and a last edge, the sides on which it may touch a number. Edges are an allow list: a character
@@ -16,13 +16,16 @@ import base64
 import enum
 import functools
 import hashlib
+import itertools
 import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+from weakref import WeakValueDictionary
 
+from ..text.spelling import Piece, Speller
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
 
 
@@ -68,6 +71,10 @@ class TokenTable:
         points: Texts of all tokens that are a point, or a point and digits: `{13: ".", 764: " .", 40: "0."}`. They
             count when a decimal is continued; reading knows them by their edges only.
 
+    Attributes:
+        speller: How the tokens spell results.
+        key: For `of_key`, in this process.
+
     Raises:
         ValueError: A field is invalid or contradicts another one; the message names the first such token.
     """
@@ -79,6 +86,19 @@ class TokenTable:
     minus: int
     point: int | None = None
     points: dict[int, str] = field(default_factory=dict)
+    speller: Speller = field(init=False, compare=False, repr=False)
+    key: str = field(init=False, compare=False, repr=False)
+
+    def __deepcopy__(self, memo: Any) -> TokenTable:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without `key`, which is of this process
+        return TokenTable, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+
+    @staticmethod
+    def of_key(key: str) -> TokenTable:
+        """The table with a `key`, for operators of compiled graphs, which take no objects."""
+        return _made[key]
 
     def __post_init__(self) -> None:
         size = len(self.edges)
@@ -106,6 +126,9 @@ class TokenTable:
         for digit in "0123456789":
             if (digit, False) not in seen:
                 raise ValueError(f"No token spells the single digit {digit}, so some results cannot be written.")
+        object.__setattr__(self, "speller", _speller(self))
+        object.__setattr__(self, "key", str(next(_keys)))
+        _made[self.key] = self
 
     def _check_points(self) -> None:
         """Refuses tokens that are no point, and a `point` that is not among them."""
@@ -237,6 +260,31 @@ class TokenTable:
         )
 
 
+def _speller(table: TokenTable) -> Speller:
+    """`TokenTable.speller`."""
+    marks = (Edge.DOT, Edge.COMMA)
+    edges = [(byte & 7, byte >> 4 & 7) for byte in range(256)]
+    joins = [first in (*marks, Edge.COLON) for first, _ in edges]
+    near = bytes(byte for byte in range(256) if joins[byte] or edges[byte][1] in (Edge.DOT, Edge.MINUS))
+    pieces: dict[int, Piece] = {}
+    for token in [token for token, byte in enumerate(table.edges) if byte in near] + list(table.points):
+        byte = table.edges[token]
+        first, last = edges[byte]
+        before, point, after = table.points.get(token, "").partition(".")
+        pieces[token] = Piece(
+            digits=before.strip() + after,
+            spaced=before[:1] == " ",
+            point=len(before.strip()) if point else -1,
+            mark=first in marks,
+            joins=joins[byte],
+            minus=last == Edge.MINUS,
+            dot=last == Edge.DOT,
+        )
+    pieces |= {token: Piece(text, token in table.spaced) for token, text in table.digits.items()}
+    tokens = {text: token for token, text in table.digits.items() if token not in table.spaced}
+    return Speller(pieces, len(table.edges), tokens, table.group, table.minus, table.point)
+
+
 def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:
     """The texts of tokens that are saved under a name; none if the name is not there."""
     texts = saved.get(name, {})
@@ -246,6 +294,8 @@ def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:
     return {int(token): text for token, text in texts.items()}
 
 
+_keys = itertools.count()
+_made: WeakValueDictionary[str, TokenTable] = WeakValueDictionary()
 _NUMERIC = re.compile(" ?[0-9]+")
 POINTED = re.compile(r" ?[0-9]*\.[0-9]*")  # tokens of a point, or of a point and digits
 _SHAPES: dict[str, type] = {"digits": dict, "spaced": list, "edges": str, "group": int, "minus": int}
