@@ -1,7 +1,6 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
 
 import copy
-import dataclasses
 import functools
 import os
 import pickle
@@ -18,8 +17,9 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.token_table import CLOSE, STOP, Edge, TokenTable
+from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.text.vocabulary import Vocabulary
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -27,7 +27,8 @@ properties = settings(max_examples=300, derandomize=True, deadline=None)
 
 def table_of(words):
     """A vocabulary of `reference_tokens` as the package takes it."""
-    return TokenTable(words.digits, words.spaced, words.edges, words.group, words.minus, words.point, words.points)
+    texts = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
+    return TokenTable(words.digits, words.spaced, texts, words.group, words.minus, words.point, words.points)
 
 
 TOKENS = {name: table_of(words) for name, words in naive.VOCABULARIES.items()}
@@ -230,32 +231,6 @@ def test_copies_and_pickles_are_whole():
         assert twin == THREES
         ids, valid = batch_of([WORDS.encode("12,345 x")])
         assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
-
-
-def test_edges_are_numbered_as_the_twin_has_them():
-    edges = [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS, naive.LETTER]
-    assert edges == list(Edge)
-
-
-def without_letters(table):
-    """A table as it was made before letters had an edge of their own."""
-    old = {Edge.LETTER: Edge.BREAK}
-    edges = [(old.get(byte & 7, byte & 7), old.get(byte >> 4 & 7, byte >> 4 & 7), byte) for byte in table.edges]
-    return dataclasses.replace(
-        table, edges=bytes(first | last << 4 | byte & (STOP | CLOSE) for first, last, byte in edges)
-    )
-
-
-@pytest.mark.parametrize("name", TOKENS)
-def test_a_table_without_letters_reads_the_same_numbers(name):
-    table = TOKENS[name]
-    old = without_letters(table)
-    assert old.edges != table.edges
-    ids = torch.randint(len(table.edges) + 1, (50, 40))
-    ids = torch.where(torch.rand(ids.shape) < 0.5, torch.randint(len(naive.MARKS), ids.shape), ids)
-    valid = torch.rand(ids.shape) < 0.95
-    for one, two in zip(find_runs(old, ids, valid, 9), find_runs(TOKENS[name], ids, valid, 9), strict=True):
-        assert torch.equal(one, two)
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers

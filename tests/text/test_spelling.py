@@ -19,7 +19,7 @@ import peft_igc
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
-from peft_igc.text.vocabulary import PADDING, UNSEEN
+from peft_igc.text.vocabulary import PADDING, UNSEEN, Vocabulary
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -29,9 +29,8 @@ VOCABULARIES = naive.VOCABULARIES | {"points with digits": naive.FUSED}
 
 def speller(words, **changed):
     """How a vocabulary of `reference_tokens` spells numbers."""
-    fields = {
-        name: getattr(words, name) for name in ("digits", "spaced", "edges", "group", "minus", "point", "points")
-    }
+    fields = {name: getattr(words, name) for name in ("digits", "spaced", "group", "minus", "point", "points")}
+    fields["vocabulary"] = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
     return TokenTable(**(fields | changed)).speller
 
 
