@@ -66,3 +66,30 @@ $(STAMP): pyproject.toml constraints.txt
 clean:
 	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info $(DEMO_OUTPUT) $(SMOLLM2_OUTPUT)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The cheap benchmarks, some minutes on one core, into build/benchmarks. benchmarks/README.md has all of them.
+.PHONY: benchmarks
+
+benchmarks: $(STAMP)
+	mkdir -p build/benchmarks
+	$(BIN)/python -m benchmarks.accuracy.expressions --generated 20000 --output build/benchmarks/expressions.json
+	$(BIN)/python -m benchmarks.accuracy.adapter_on_sets --base tiny --adapters tiny -n 100 --output build/benchmarks/tiny.json
+	$(BIN)/python -m benchmarks.harm.harm --adapter tiny -n 100 --output build/benchmarks/harm.json
+	$(BIN)/python -m benchmarks.harm.hostile_folders --count 200 --output build/benchmarks/hostile_folders.json
+	$(BIN)/python -m benchmarks.cost.operators --output build/benchmarks/operators.json
+
+# Both ends of the tested range, each in an environment of its own, with the tests of what depends on it. Minutes, and
+# gigabytes where torch's default build is installed: PIP_EXTRA_INDEX_URL can name the index of the CPU builds.
+LOWEST := torch==2.11.0 transformers==5.16.0 peft==0.21.0
+HIGHEST := torch==2.14.1 transformers==5.23.0 peft==0.21.2
+
+.PHONY: test-versions
+test-versions: .cache/lowest/.installed .cache/highest/.installed
+	for end in lowest highest; do HF_HUB_OFFLINE=1 .cache/$$end/bin/python -m pytest -q -W default tests/test_versions.py || exit 1; done
+
+.cache/lowest/.installed: VERSIONS := $(LOWEST)
+.cache/highest/.installed: VERSIONS := $(HIGHEST)
+.cache/%/.installed: pyproject.toml Makefile
+	$(PYTHON) -m venv .cache/$*
+	.cache/$*/bin/python -m pip install --quiet --disable-pip-version-check -e . 'pytest>=8' 'pytest-timeout>=2.3' $(VERSIONS)
+	touch $@

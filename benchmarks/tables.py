@@ -1,9 +1,8 @@
-"""Writes the results of benchmarks into their README: tables between `<!-- NAME -->` and `<!-- /NAME -->`.
+"""Writes the results of benchmarks into pages: tables between `<!-- NAME -->` and `<!-- /NAME -->`.
 
-In: `results/NAME.json`. Out: `benchmarks/README.md` with the tables of these files, all else unchanged. Shares are
-rounded down, so that 100.0 means that nothing was wrong. Where a cell holds several numbers, they are the runs of
-several seeds: shares with the worst first, other numbers in the order of the seeds. `--check` changes
-nothing and fails where a table is not the file's (`tests/benchmarks/test_tables.py`).
+In: `benchmarks/results/*.json`. Out: `README.md` and `benchmarks/README.md` with the tables of these files. Shares are
+rounded down, so that 100.0 means that nothing was wrong. Several numbers in a cell are several seeds, in order.
+`--check` changes nothing and fails where a table is not that of the results (`tests/benchmarks/test_tables.py`).
 
     python -m benchmarks.tables
 """
@@ -12,378 +11,293 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from benchmarks.common.formatting import lines, percent, seeds, signed_percent
-from benchmarks.methods import answer_times
-from benchmarks.methods import totals as method_totals
 
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "benchmarks" / "README.md",)
+PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 OPERATIONS = {"addition": "+", "subtraction": "-", "multiplication": "×", "division": "÷"}
-
-OF_METHODS = ("all", *OPERATIONS)
-STEP_METHODS = {
-    "igc_tokens": "IGC",
-    "igc_tokens_skipping": "IGC, half of the rows with nothing to write",
-    "igc_tokens_reading": "IGC, the reading alone",
-    "lora": "LoRA",
-    "igc_tokens_all_logits": "IGC, logits at all positions",
-    "lora_all_logits": "LoRA, logits at all positions",
+TITLES = {
+    "tiny": "right / wrong / silent",
+    "smollm2": "layer 1",
+    "smollm2_layer_12": "layer 12",
+    "smollm2_hidden": "hidden interface",
+    "smollm2_lora": "LoRA alone",
 }
-SOLVERS = {"igc+lora": "LoRA and IGC", "lora": "LoRA alone"}
-PARTS_OF_A_PASS = {"prefill": "prefill", "first_token": "first token", "decode": "decode"}
+VERDICTS = ("right", "wrong", "silent")
+UNREAD = ("third_plain_requests", "sixth_plain_requests", "seventh_plain_requests", "eighth_plain_requests")
+MERGED = {  # sets of several authors that are one row
+    "requests that were read here, four authors": (
+        *("plain_requests", "new_plain_requests"),
+        *("fourth_plain_requests", "fifth_plain_requests"),
+    ),
+    "requests that nobody here has read, four authors": UNREAD,
+    "calculations that are only mentioned, three authors": (
+        *("mentioned_calculations", "more_mentioned_calculations", "new_mentioned_calculations"),
+    ),
+}
 
 
-def partial_percent(total: dict[str, Any] | None) -> str:
-    """A total of compared methods in per cent, with a mark if items were skipped."""
-    if total is None:
-        return "-"
-    return (percent(total["exact_match"]) if total["n"] else "-") + method_totals.MARK * (total["n"] < total["of"])
+def load(name: str) -> dict[str, Any]:
+    """The results of a file."""
+    return dict(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
 
 
-def ablations(found: dict[str, Any]) -> str:
-    """The paper's architectures, as in its table."""
-    rows = [["base model", percent(found["base"]["exact_match"])]]
-    rows[0] += [percent(found["base"]["operations"][name]) for name in OPERATIONS] + ["", ""]
+def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def percent(share: float) -> str:
+    """A share in per cent, rounded down to a tenth."""
+    return f"{math.floor(1000 * share + 1e-9) / 10:.1f}"
+
+
+def signed(cost: dict[str, float]) -> str:
+    """An overhead in per cent: median and quartiles."""
+    median, low, high = (100 * cost[key] for key in ("median", "low", "high"))
+    return f"{median:+.1f} ({low:+.1f}..{high:+.1f})"
+
+
+def joined(values: Sequence[Any]) -> str:
+    """The numbers of several seeds."""
+    return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
+
+
+def merged(sets: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Counts by set, those of several authors summed; sets that were not measured are left out."""
+    told = {name: {key: one[key] for key in ("n", *VERDICTS)} for name, one in sets.items() if one and "right" in one}
+    for name, parts in MERGED.items():
+        if all(part in told for part in parts):
+            counts = [told.pop(part) for part in parts]
+            told[name] = {key: sum(one[key] for one in counts) for key in counts[0]}
+    return told
+
+
+def adapter_on_sets(*names: str) -> str:
+    """Right / wrong / silent answers by set; a column per file, a line per seed."""
+    files = [[merged(run["sets"]) for run in load(name)["runs"].values()] for name in names]
+    rows = []
+    for name, counts in files[0][0].items():
+        cells = [
+            "<br>".join("/".join(f"{run[name][verdict]:,}" for verdict in VERDICTS) for run in runs if name in run)
+            for runs in files
+        ]
+        rows.append([name.replace("suite_", "suite: ").replace("_", " "), f"{counts['n']:,}", *cells])
+    return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
+
+
+def recipes(*names: str) -> str:
+    """Exact match of the commands of recipes."""
+    rows = []
+    for found in map(load, names):
+        base = percent(found["base"]["exact_match"])
+        told = [(line, run) for runs in found["runs"].values() for line, run in runs.items()]
+        rows += [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"]), base] for line, run in told]
+    return lines(["recipe", "exact", "base"], rows)
+
+
+def expressions(name: str) -> str:
+    """Expressions that are read by rule, by outcome."""
+    outcomes = ("n", "right", "wrong", "refused", "rightly refused", "open")
+    rows = [[kind, *(f"{told[key]:,}" for key in outcomes)] for kind, told in load(name)["sets"].items()]
+    return lines(["texts", *outcomes], rows)
+
+
+def checking() -> str:
+    """Calculations of finished texts, untouched and with a changed digit."""
+    rows = [
+        [name, f"{told['calculations']:,}", f"{told['untouched'].get('untrue', 0):,}", percent(told["found"])]
+        for name, told in load("checking")["sources"].items()
+    ]
+    return lines(["texts", "calculations", "untouched and called untrue", "changed digits found, %"], rows)
+
+
+def gsm8k() -> str:
+    """GSM8K's solutions, with a LoRA and a calculator, and with a LoRA alone."""
+    runs = [
+        [run for file in files for name, run in load(file)["runs"].items() if "training" in run]
+        for files in (("gsm8k_solutions", "gsm8k_seeds"), ("gsm8k_lora", "gsm8k_lora_seeds"))
+    ]
+    wanted = (
+        ("human solutions up to each `=`: the annotated number", "given", "right"),
+        ("another number, although the step is `ok`", "given", "wrong_though_ok"),
+        ("human solutions up to `####`: the final answer", "copied", "right"),
+        ("own solutions: calculations with an `ok` step, true", "own", "true_though_ok"),
+        ("own solutions: all calculations that can be checked, true", "own", "true"),
+        ("own solutions: final answers right", "own", "answers_right"),
+    )
+
+    def cell(run: dict[str, Any], part: str, share: str) -> str:
+        of = run[part].get(f"{share}_n", run[part]["n"])
+        shown = f"{100 * run[part][share]:.2f}" if share == "wrong_though_ok" else percent(run[part][share])
+        return f"{shown} of {of:,}" if of else "-"
+
+    rows = [
+        [name, *(", ".join(cell(run, part, share) for run in column if part in run) or "-" for column in runs)]
+        for name, part, share in wanted
+    ]
+    return lines(["per cent", "LoRA and IGC", "LoRA alone"], rows)
+
+
+def ablations() -> str:
+    """The paper's architectures."""
+    found = load("ablations")
+    base = found["base"]
+    rows = [["base model", percent(base["exact_match"]), *(percent(base["operations"][name]) for name in OPERATIONS)]]
     for method, runs in found["runs"].items():
         told = list(runs.values())
-        cells = [seeds([run["exact_match"] for run in told])]
-        cells += [seeds([run["operations"][name] for run in told]) for name in OPERATIONS]
-        rate = found["learning_rates"].get(method, {}).get("chosen", found["settings"]["learning_rate"])
-        rows.append([method.replace("_", " "), *cells, f"{told[0]['training']['parameters']:,}", f"{rate:g}"])
-    return lines(["", "all", *OPERATIONS.values(), "parameters", "learning rate"], rows)
+        cells = [joined(sorted(percent(run["exact_match"]) for run in told))]
+        cells += [joined(sorted((percent(run["operations"][name]) for run in told), key=float)) for name in OPERATIONS]
+        rows.append([method.replace("_", " "), *cells])
+    return lines(["", "all", *OPERATIONS.values()], rows)
 
 
-def mixed_corpora(found: dict[str, Any]) -> str:
-    """Rows without annotation, and with a wrong one."""
+def methods() -> str:
+    """The paper's comparison of methods."""
+    found = load("methods")
+    groups = ("all", *OPERATIONS, "held_out", "longer")
     rows = []
-    for name, runs in found["runs"].items():
-        told = list(runs.values())
-        counts = [f"{told[0][key]:,}" for key in ("rows", "without_annotation", "wrong")]
-        rows.append([name, *counts, seeds([run["exact_match"] for run in told])])
-    return lines(["rows", "all", "not annotated", "wrongly annotated", "exact"], rows)
+    for method, run in found["runs"].items():
+        timing, total = found["timing"][method], run["totals"]
+        cells = [percent(total[key]["exact_match"]) for key in groups]
+        cells += [f"{total['all']['generated_tokens']:.1f}", f"{1e3 * timing['seconds']['median']:.1f}"]
+        rows.append([method.replace("_", " "), *cells])
+    for name, scores in found["quoted"].items():
+        cells = [f"{100 * scores[key]:.0f}" for key in ("all", *OPERATIONS)]
+        rows.append([f"*quoted: {name}*", *cells, *[""] * 4])
+    head = ["", "all", *OPERATIONS.values(), "held-out phrasings", "longer operands", "tokens", "ms"]
+    return lines(head, rows)
 
 
-def pretraining(found: dict[str, Any]) -> str:
-    """A base pretrained with IGC in place, and one that got it afterwards."""
-    rows = []
-    for arm, runs in found["runs"].items():
-        told = list(runs.values())
-        cells = [seeds([run[part]["exact_match"] for run in told]) for part in ("igc", "base")]
-        cells += [", ".join(f"{run[part]['bits_per_byte']:.3f}" for run in told) for part in ("igc", "base")]
-        seconds = [run["seconds"] + run.get("seconds_afterwards", 0) for run in told]
-        rows.append([arm, *cells, ", ".join(f"{one / 60:.1f}" for one in seconds)])
-    return lines(["IGC", "exact, with IGC", "exact, base", "bits per byte, with IGC", "base", "minutes"], rows)
-
-
-def recipes(found: dict[str, Any]) -> str:
-    """What the commands of recipes reach."""
-    rows = [["base model", percent(found["base"]["exact_match"])]]
-    rows += [
-        [f"`{line}`", percent(run["exact_match"])] for runs in found["runs"].values() for line, run in runs.items()
-    ]
-    return lines(["", "exact"], rows)
-
-
-def balanced_rows(found: dict[str, Any]) -> str:
-    """Rows as drawn, and with number tokens that come equally often."""
-    rows = [[kind, seeds([run["exact_match"] for run in runs.values()])] for kind, runs in found["runs"].items()]
-    return lines(["rows", "exact"], rows)
-
-
-def training_speed(found: dict[str, Any]) -> str:
-    """What it saves to train the reading alone first."""
-    rows = []
-    for arm, runs in found["stages"]["runs"].items():
-        told = list(runs.values())
-        ends = [run["first_at_target"] for run in told]
-        rows.append(
-            [
-                arm.replace("_", " "),
-                ", ".join(f"{run['seconds']:.0f}" for run in told),
-                ", ".join("-" if end is None else f"{end['seconds']:.0f}" for end in ends),
-                seeds([run["exact_match"] for run in told]),
-            ]
-        )
-    return lines(["", "seconds", "seconds to 99%", "exact at the end"], rows)
-
-
-def training_step_135m(found: dict[str, Any]) -> str:
-    """Tokens per second of one training step, and its time beside LoRA's, by method and number format."""
-    shapes = [found["step"]["shapes"][name]["methods"] for name in ("135m-bf16", "135m")]
-    rows = []
-    for method, title in STEP_METHODS.items():
-        cells = [title]
-        for methods in shapes:
-            told = methods[method]
-            cells += [f"{told['tokens_per_second']:,.0f}", f"{told['step_beside_lora']['median']:.2f}"]
-        rows.append(cells)
-    return lines(["", "bf16: tokens/s", "time relative to LoRA's", "fp32: tokens/s", "time relative to LoRA's"], rows)
-
-
-def harm(found: dict[str, Any]) -> str:
-    """What adapters do to prompts that ask for no calculation, in prompts."""
+def harm() -> str:
+    """What adapters do to prompts that ask for no calculation."""
     keys = ("n", "with_two_numbers", "activated", "bit_identical", "texts_changed")
     rows = [
-        [f"{name} ({told['method']})", kind.replace("_", " "), *(f"{counts[key]:,}" for key in keys)]
-        for name, told in found["adapters"].items()
-        for kind, counts in told["kinds"].items()
+        [name, kind, *(f"{counts[key]:,}" for key in keys)]
+        for name, kinds in load("harm")["adapters"].items()
+        for kind, counts in kinds.items()
     ]
     head = ["adapter", "prompts", "n", "with two numbers", "activated", "all logits the base's", "other greedy text"]
     return lines(head, rows)
 
 
-def methods(found: dict[str, Any]) -> str:
-    """The paper's two tables: accuracy by method, and traits by method."""
-    rows = []
-    for method, run in found["runs"].items():
-        cells = [partial_percent(run["totals"][key]) for key in (*OF_METHODS, "held_out", "shifted", "longer")]
-        timing, training = found["timing"].get(method), run["training"]
-        written = "" if method == "parser" else method_totals.shown(run["totals"]["all"], "generated_tokens", 1.0)
-        cells.append(written)
-        cells += (
-            ["", ""] if timing is None else [f"{timing['passes']:.1f}", f"{1e3 * timing['seconds']['median']:.1f}"]
-        )
-        cells += ["", ""] if training is None else [f"{training['parameters']:,}", f"{training['seconds'] / 60:.0f}"]
-        rows.append([method.replace("_", " "), *cells])
-    for name, scores in found["quoted"]["accuracy"].items():
-        if isinstance(scores, dict):
-            cells = [f"*{100 * scores[key]:.0f}*" for key in OF_METHODS]
-            rows.append([f"*quoted: {name}*", *cells, *[""] * 8])
-    head = ["", "all", *OPERATIONS.values(), "held-out phrasings", "shifted division", "longer operands"]
-    head += ["tokens", "passes", "ms", "parameters", "minutes"]
-    return f"{lines(head, rows)}\n\n{trait_table(found)}"
+def hostile_folders() -> str:
+    """Changed adapter folders of all kinds."""
+    found = load("hostile_folders")
+    totals = [sum(told[one] for told in found["kinds"].values()) for one in ("refused", "loaded", "unclean")]
+    row = [f"{found['count']:,}", *(f"{total:,}" for total in totals), str(found["slowest_seconds"])]
+    return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
 
 
-def trait_table(found: dict[str, Any]) -> str:
-    """Whether each trait holds of each method: yes, no, or `-` where it was not measured."""
-    told = {True: "yes", False: "no", None: "-"}
-    named = list(found["runs"])
-    rows = [[trait, *(told[cells[name]["holds"]] for name in named)] for trait, cells in found["traits"].items()]
-    return lines(["", *(name.replace("_", " ") for name in named)], rows)
-
-
-def overhead(found: dict[str, Any]) -> str:
-    """What each method's passes take longer than the base's, median and quartiles of neighbouring runs."""
-    rows = []
-    for shape, told in found["shapes"].items():
-        for cell in told["cells"]:
-            where = [shape, f"{cell['batch']} × {cell['prompt']}", cell["text"], cell["mode"]]
-            for method in next(iter(cell["parts"].values())):
-                costs = [cell["parts"].get(part, {}).get(method, {}).get("overhead") for part in PARTS_OF_A_PASS]
-                if any(costs):
-                    rows.append([*where, method.replace("_", " "), *map(signed_percent, costs)])
-    head = ["shape", "batch × prompt", "text", "mode", "", *PARTS_OF_A_PASS.values()]
-    return f"{lines(head, rows)}\n\n{memory(found)}"
-
-
-def operators(found: dict[str, Any]) -> str:
+def operators() -> str:
     """How many operators a pass dispatches beyond those of its base."""
-    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in found["operators"].items()]
+    cells = load("operators")["operators"]
+    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in cells.items()]
     return lines(["pass", "beyond the base", "base"], rows)
 
 
-def memory(found: dict[str, Any]) -> str:
-    """What methods hold in memory."""
+def overhead() -> str:
+    """What passes take longer than the base's."""
     rows = []
-    for shape, told in found["shapes"].items():
-        for method, held in told["memory"].items():
-            bytes_ = [held["bytes"], held["table_bytes"]]
-            cells = [f"{value / 2**20:.2f}" for value in bytes_] + [f"{100 * sum(bytes_) / told['bytes']:.2f}"]
-            per_token = [f"{held[key]:,.0f}" for key in ("record_bytes_per_token", "cache_bytes_per_token")]
-            rows.append([shape, method.replace("_", " "), f"{held['parameters']:,}", *cells, *per_token])
-    head = ["shape", "", "parameters", "MiB of weights and buffers", "MiB of tables", "% of the base"]
-    return lines([*head, "bytes kept per token", "of the KV cache"], rows)
+    for shape, told in load("overhead")["shapes"].items():
+        for cell in told["cells"]:
+            where = [f"{shape}, {cell['batch']} × {cell['prompt']}, {cell['text']}"]
+            for method in [one for one in next(iter(cell["parts"].values())) if one != "base"]:
+                costs = [signed(by_method[method]["overhead"]) for by_method in cell["parts"].values()]
+                rows.append([*where, method.replace("_", " "), *costs])
+    return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
 
 
-def hostile_folders(found: dict[str, Any]) -> str:
-    """Changed adapter folders by the kind of change."""
-    rows = [[kind, *(f"{n:,}" for n in (sum(told.values()), *told.values()))] for kind, told in found["kinds"].items()]
-    totals = [sum(told[outcome] for told in found["kinds"].values()) for outcome in ("refused", "loaded", "unclean")]
-    rows.append(["all", *(f"{n:,}" for n in (sum(totals), *totals))])
-    return lines(["change", "n", "refused", "loaded", "unclean"], rows)
+def first_token() -> str:
+    """The pass over a prompt of a real model, by prompt and layer."""
+    cells = load("smollm2_first_token")["cells"]
+    rows = [
+        [cell["prompt"], f"{1000 * cell['base']['median']:.0f}", signed(cell["overhead"])]
+        for cell in cells
+        if cell["layer"] == 1
+    ]
+    return lines(["prompt", "base, ms", "%"], rows)
 
 
-def symbol_answers(found: dict[str, Any]) -> str:
-    """What adapters answer, of several seeds."""
-    runs = list(found["runs"].values())
+def gpu() -> str:
+    """Decoded tokens on a GPU, in per cent of the base's in the same round."""
+    methods = ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
     rows = []
-    for name, first in runs[0].items():
-        cells = [", ".join(str(run[name].get(verdict, 0)) for run in runs) for verdict in ("right", "silent", "wrong")]
-        rows.append([name.replace("_", " "), str(first["n"]), str(first["due"]), *cells])
-    return lines(["texts", "n", "an answer is due", "right", "silent", "wrong"], rows)
+    for cell in [one for one in load("gpu")["cells"] if one.get("mode") == "graph"]:
+        base = f"{cell['milliseconds']['base']['median']:.2f}"
+        costs = [f"{100 * cell['overhead'][method]['median']:+.1f}" for method in methods]
+        rows.append([cell["state"], f"{cell['length']:,}", str(cell["rows"]), base, *costs])
+    return lines(["text", "tokens", "rows", "base, ms", *(one.replace("_", " ") for one in methods)], rows)
 
 
-def symbol_fuzz(found: dict[str, Any]) -> str:
-    """Generated expressions, read by rule."""
-    kinds = ("n", "right", "refused", "rightly_refused", "open_right", "open_refused", "wrong")
-    rows = [[name, *(f"{told[kind]:,}" for kind in kinds)] for name, told in found["tokenizers"].items()]
-    return lines(["tokenizer", *(kind.replace("_", " ") for kind in kinds)], rows)
-
-
-def symbols_gsm8k(found: dict[str, Any]) -> str:
-    """Calculations in GSM8K's solutions, read by rule."""
+def soak() -> str:
+    """Wrong answers and memory."""
+    found = load("soak")
     rows = []
-    for name, contexts in found["tokenizers"].items():
-        for context, told in contexts.items():
-            shares = [f"{100 * told[kind]:.2f}" for kind in ("right", "other", "refused")]
-            rows.append([name, context.replace("_", " "), f"{told['n']:,}", *shares])
-    return lines(["tokenizer", "read", "n", "right", "another value", "refused"], rows)
+    for phase in ("alone", "together"):
+        told = found[phase]
+        growth = [f"{told[f'{name}_growth'] / 2**20:+.2f}" for name in ("heap", "resident")]
+        rows.append([phase, f"{told['generations']:,}", str(told["ties"]), str(told["wrong"]), *growth])
+    return lines(["", "answers", "ties", "wrong", "heap, MiB", "resident set, MiB"], rows)
 
 
-def symbols_cost(found: dict[str, Any]) -> str:
-    """Milliseconds at an anchor."""
-    rows = []
-    for row in found["measured"]:
-        cells = [f"{row[part]['median']:.2f}" for part in ("lexer", "grammar", "learned")]
-        rows.append([row["expression"], str(row["tokens"]), str(row["rows"]), *cells])
-    return lines(["expression", "tokens", "rows", "lexer", "grammar", "learned reading and calculation"], rows)
+def scenarios() -> str:
+    """The three cases in which a calculator pays, for the README."""
+    runs = [load("smollm2")["runs"], load("gsm8k_solutions")["runs"], load("gsm8k_lora")["runs"]]
+    first, own, lora = list(runs[0].values()), *(next(iter(one.values()))["own"] for one in runs[1:])
+    n = sum(first[0]["sets"][name]["n"] for name in UNREAD)
+    right, wrong = ([sum(run["sets"][name][key] for name in UNREAD) for run in first] for key in ("right", "wrong"))
+    bigbench, base = first[0]["sets"]["bigbench"], first[0]["base"]["bigbench"]["number_only"]
+    return lines(["case", "with the calculator", "without"], [
+        ["A model that writes its steps: true calculations in its solutions of GSM8K's questions (SmolLM2-135M, LoRA)",
+         f"{percent(own['true'])}% of {own['true_n']:,}", f"{percent(lora['true'])}% of {lora['true_n']:,}"],
+        [f"Plain requests that nobody here had read, {n} of four authors (worst of {len(first)} seeds)",
+         f"{percent(min(right) / n)}% right, {max(wrong)} wrong, the others silent",
+         f"{percent(base)}% of BIG-bench's form; with the calculator {percent(bigbench['right'] / bigbench['n'])}%"],
+        ["Numbers that are audited: calculations with the status `ok` in these solutions, true",
+         f"{percent(own['true_though_ok'])}% of {own['true_though_ok_n']:,}", "no status"],
+    ])  # fmt: skip
 
 
-def real_model(found: dict[str, Any]) -> str:
-    """What a real model answers, and the base alone; one number per seed."""
-    runs = list(found["runs"].values())
-    rows = []
-    for name, told in runs[0]["sets"].items():
-        if told is None or "right" not in told:  # texts that were not at hand; harm, which is no set of items
-            continue
-        base = runs[0]["base"].get(name)
-        beside = [percent(base[one]) for one in ("whole_answer", "number_only")] if base else ["", ""]
-        counts = [", ".join(f"{run['sets'][name][one]:,}" for run in runs) for one in ("right", "wrong", "silent")]
-        rows.append([name.replace("_", " "), f"{told['n']:,}", *counts, *beside])
-    head = ["texts", "n", "right", "wrong", "silent", "base, whole answer, %", "base, asked for the number only, %"]
-    return lines(head, rows)
-
-
-def reading_layers(found: dict[str, Any]) -> str:
-    """What the reading at each layer gives, with the fitted threshold and, if measured, without one: right, wrong and
-    silent."""
-    layers = found["layers"]
-    known = [told for layer in layers.values() for told in layer["sets"].values() if told["calibrated"]]
-    kinds = [way for way in ("calibrated", "no threshold") if all(way in told for told in known)]
-    ways = [(layer, way) for layer in layers for way in kinds]
-    named = {"calibrated": ", fitted threshold" if len(kinds) > 1 else "", "no threshold": ", no threshold"}
-    head = ["texts", "n", *(f"layer {layer}{named[way]}" for layer, way in ways)]
-    rows = []
-    for name, told in layers[next(iter(layers))]["sets"].items():
-        if told["calibrated"] is None:
-            continue
-        cells = [layers[layer]["sets"][name][way] for layer, way in ways]
-        shown = [" / ".join(f"{cell[one]:,}" for one in ("right", "wrong", "silent")) for cell in cells]
-        rows.append([name.replace("_", " "), f"{told['calibrated']['n']:,}", *shown])
-    return lines(head, rows)
-
-
-def first_token(found: dict[str, Any]) -> str:
-    """The time of a prompt's pass with calculators behind different layers, by prompt."""
-    cells: dict[str, dict[int, Any]] = {}
-    for cell in found["cells"]:
-        cells.setdefault(cell["prompt"], {})[cell["layer"]] = cell
-    layers = sorted({cell["layer"] for cell in found["cells"]})
-    rows = []
-    for prompt, of in cells.items():
-        base = of[layers[0]]["base"]["median"]
-        asked = "yes" if of[layers[0]]["answered"] else "no"
-        rows.append([prompt, asked, f"{1000 * base:.0f}", *(signed_percent(of[at]["overhead"]) for at in layers)])
-    return lines(["prompt", "answered", "base, ms", *(f"layer {at}, %" for at in layers)], rows)
-
-
-def gsm8k_solutions(found: dict[str, Any]) -> str:
-    """A LoRA with a calculator beside a LoRA alone, on GSM8K's solutions; several seeds one after the other."""
-    timed = [run for name, run in found["runs"].items() if name.startswith("token times")]
-    runs_of = {kind: [run for name, run in found["runs"].items() if name.startswith(f"{kind},")] for kind in SOLVERS}
-    kinds = {kind: runs for kind, runs in runs_of.items() if runs}
-
-    def counted(run: dict[str, Any], part: str, share: str) -> str:
-        of = run[part].get(f"{share}_n", run[part]["n"])
-        return f"{percent(run[part][share])} of {of:,}" if of else "-"
-
-    told: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-        "human solutions up to each `=`: the annotated number": ("given", lambda run: counted(run, "given", "right")),
-        "another number, although the step is `ok`": (
-            "given",
-            lambda run: f"{100 * run['given']['wrong_though_ok']:.2f}",
-        ),
-        "human solutions up to the final answer: that answer": ("copied", lambda run: counted(run, "copied", "right")),
-        "own solutions: calculations with an `ok` step, true": (
-            "own",
-            lambda run: counted(run, "own", "true_though_ok"),
-        ),
-        "all that can be checked": ("own", lambda run: counted(run, "own", "true")),
-        "`=` per solution (a number)": ("own", lambda run: f"{run['own']['equals_per_solution']:.2f}"),
-        "final answers right": ("own", lambda run: counted(run, "own", "answers_right")),
-        "final answers right if every calculation were exact": (
-            "own",
-            lambda run: counted(run, "own", "plans_right"),
-        ),
-        "weights (a number)": ("training", lambda run: f"{run['training']['parameters']:,}"),
-        "training (minutes)": ("training", lambda run: f"{run['training']['seconds'] / 60:.1f}"),
-    }
-    rows = []
-    for name, (part, cell) in told.items():
-        cells = [", ".join(cell(run) for run in runs if part in run) for runs in kinds.values()]
-        if any(cells):
-            rows.append([name, *(one or "not measured" for one in cells)])
-    for size in timed[0] if timed else ():
-        cells = [", ".join(f"{one[size][kind]['median']:.1f}" for one in timed) for kind in kinds]
-        rows.append([f"milliseconds per token, {size}", *cells])
-    return lines(["per cent, unless it says otherwise", *(SOLVERS[kind] for kind in kinds)], rows)
-
-
-TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+TABLES: dict[str, Callable[[], str]] = {
+    "scenarios": scenarios,
+    "tiny": partial(adapter_on_sets, "tiny"),
+    "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
+    "recipes": partial(recipes, "recipes"),
+    "expressions": partial(expressions, "expressions"),
+    "checking": checking,
+    "gsm8k": gsm8k,
     "ablations": ablations,
-    "operators": operators,
-    "mixed_corpora": mixed_corpora,
-    "pretraining": pretraining,
-    "balanced_rows": balanced_rows,
-    "training_speed": training_speed,
-    "training_step_135m": training_step_135m,
-    "recipes": recipes,
-    "recipe_smollm2_135m": recipes,
-    "recipe_smollm2_135m_hidden": recipes,
-    "gsm8k_solutions": gsm8k_solutions,
-    "gsm8k_seeds": gsm8k_solutions,
-    "gsm8k_copied": gsm8k_solutions,
-    "gsm8k_layer_1": gsm8k_solutions,
-    "gsm8k_layer_1_seeds": gsm8k_solutions,
-    "gsm8k_lora": gsm8k_solutions,
-    "gsm8k_lora_seeds": gsm8k_solutions,
+    "methods": methods,
     "harm": harm,
     "hostile_folders": hostile_folders,
-    "methods": methods,
+    "operators": operators,
     "overhead": overhead,
-    "answer_times": answer_times.table,
-    "smollm2": real_model,
-    "smollm2_command": real_model,
-    "smollm2_first_token": first_token,
-    "smollm2_hidden": real_model,
-    "smollm2_layer_12": real_model,
-    "smollm2_lora": real_model,
-    "smollm2_reading_layers": reading_layers,
-    "smollm2_mawps": reading_layers,
-    "smollm2_mentions": real_model,
-    "symbol_answers": symbol_answers,
-    "symbol_fuzz": symbol_fuzz,
-    "symbols_cost": symbols_cost,
-    "symbols_gsm8k": symbols_gsm8k,
+    "first_token": first_token,
+    "gpu": gpu,
+    "soak": soak,
 }
 
 
 def filled(page: str) -> str:
-    """A page with the tables of the results that it names."""
+    """A page with the tables of the results that it names.
+
+    Raises:
+        SystemExit: a table has no end.
+    """
     for name in re.findall(r"<!-- (\w+) -->", page):
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         before, rest = page.split(begin)
         if end not in rest:
-            raise SystemExit(f"`{begin.strip()}` has no `{end}` behind it. Write it where the table ends.")
-        made = TABLES[name](json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
-        page = before + begin + made + "\n" + rest[rest.index(end) :]
+            raise SystemExit(f"`{begin.strip()}` has no `{end}`. Write it where the table ends.")
+        page = before + begin + TABLES[name]() + "\n" + rest[rest.index(end) :]
     return page
 
 
@@ -398,7 +312,7 @@ def main() -> None:
             continue
         if check:
             raise SystemExit(
-                f"Tables of `{page.name}` are not those of the results. Run `python {Path(__file__).name}`."
+                f"Tables of `{page.name}` are not those of the results. Run `python -m benchmarks.tables`."
             )
         page.write_text(filled(text), encoding="utf-8")
 

@@ -21,8 +21,7 @@ from .plugin import activate
 if TYPE_CHECKING:
     from .inference.evaluation import evaluate, generate_answers
     from .inference.loading import load_base, tiny_base, tiny_igc
-    from .inference.recording import igc_trace
-    from .inference.tracing import trace
+    from .inference.tracing import igc_trace, trace
     from .numbers.calculator import register_operation
     from .tuner.anchor_rules import assistant_header
     from .tuner.config import IGCConfig
@@ -59,7 +58,7 @@ _HOMES = {
     "choose_graph": "tuner.hooks.generation",
     "evaluate": "inference.evaluation",
     "generate_answers": "inference.evaluation",
-    "igc_trace": "inference.recording",
+    "igc_trace": "inference.tracing",
     "load_base": "inference.loading",
     "register": "tuner.register",
     "register_operation": "numbers.calculator",

@@ -19,6 +19,7 @@ import argparse
 import importlib
 import logging as python_logging
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -29,7 +30,7 @@ from typing import Any
 from . import commands
 
 
-__all__ = ["build_parser", "main"]
+__all__ = ["build_parser", "in_options", "main", "without_rank"]
 
 EXAMPLES = """\
 examples:
@@ -247,7 +248,7 @@ def _add_annotate(annotate: argparse.ArgumentParser) -> None:
         "--seed": (int, "N", "seed for the example rows of the report (default: 0)"),
     }
     for name, (kind, metavar, text) in options.items():
-        annotate.add_argument(name, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text)
+        annotate.add_argument(name, type=kind, metavar=metavar, help=text)
     annotate.add_argument(
         "--check", action="store_true", help="hide the rows' own operand columns, and compare the found ones with them"
     )
@@ -290,6 +291,7 @@ def _positive(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command.
 
@@ -311,12 +313,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if not _is_for_users(error):
             raise
-        print(f"peft-igc: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"peft-igc: error: {in_options(' '.join(str(error).split()), arguments)}", file=sys.stderr)
         return 2
+
+
+def in_options(text: str, arguments: argparse.Namespace) -> str:
+    """An error message with the options of a command in place of the package's own names.
+
+    `max_new_tokens=9` becomes `--max-new-tokens 9`, and `IGCConfig(layer=...)` becomes `--layer`. A name alone is
+    replaced only if it has an underscore: others, such as `base`, mean more than an option.
+
+    Args:
+        text: the message.
+        arguments: those of the command.
+    """
+    options = {name: f"--{name.replace('_', '-')}" for name in vars(arguments)}
+    if arguments.run is commands.sft:
+        options = commands.sft_options()
+    if arguments.run is commands.demo:  # it sets the arguments of a recipe
+        options |= {f"igc_{name}": option for name, option in options.items()}
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match["inner"] or match["name"], match["given"] or match["value"]
+        if name not in options or (value is None and "_" not in name):
+            return match[0]
+        plain = value in (None, "...") or (value == "True" and getattr(arguments, name, None) in (True, False))
+        return f"`{options[name]}`" if plain else f"`{options[name]} {value}`"
+
+    setting = r"IGC\w*Config\((?P<inner>\w+)=(?P<given>[^`]*)\)"
+    return re.sub(rf"`(?:{setting}|(?P<name>\w+)(?:=(?P<value>[^`]*))?)`", option, text)
+
+
+def without_rank(record: python_logging.LogRecord) -> bool:
+    """Logging filter: accelerate (1.15) prefixes `[RANK 0]`, which tells nothing where there is one process."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        record.msg = str(record.msg).removeprefix("[RANK 0] ")
+    return True
 
 
 def _quieten() -> None:
     """Silences messages of other packages that are meant for developers."""
+    for handler in (*python_logging.getLogger().handlers, python_logging.lastResort):
+        if handler is not None:
+            handler.addFilter(without_rank)
     warnings.simplefilter("ignore", FutureWarning)
     python_logging.getLogger("bitsandbytes").setLevel(python_logging.ERROR)  # PEFT 0.21 imports it if installed
     from transformers.utils import logging

@@ -29,6 +29,7 @@ __all__ = [
     "evaluate",
     "profile",
     "sft",
+    "sft_options",
     "trace",
 ]
 
@@ -76,6 +77,14 @@ def sft(arguments: argparse.Namespace) -> int:
     from .sft.run import run
 
     return run(arguments.arguments, prog="peft-igc sft")
+
+
+def sft_options() -> dict[str, str]:
+    """The options of `peft-igc sft` about the calculator, by the names of the settings that they set."""
+    from .sft.arguments import IGCArguments
+
+    names = [field.name for field in dataclasses.fields(IGCArguments)]
+    return {name: f"--{own}" for own in names for name in (own, own.removeprefix("igc_"))}
 
 
 def _need_training_packages() -> None:
@@ -133,7 +142,7 @@ def audit(arguments: argparse.Namespace) -> int:
     """`peft-igc audit`."""
     from .data.files import read_items
     from .inference.audit import audit
-    from .inference.audit_page import page
+    from .inference.pages import audit_page, write
 
     for option, name in (("--output", arguments.output), ("--html", arguments.html)):
         if name is not None:
@@ -148,7 +157,7 @@ def audit(arguments: argparse.Namespace) -> int:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.html is not None:
         title = f"Audit of {arguments.adapter} on {arguments.data}"
-        Path(arguments.html).write_text(page(found, title=title, examples=arguments.examples), encoding="utf-8")
+        write(audit_page(found, title=title, examples=arguments.examples), arguments.html)
     _say(found.format())
     written = [f"`{name}`" for name in (arguments.output, arguments.html) if name is not None]
     if written:
@@ -159,8 +168,8 @@ def audit(arguments: argparse.Namespace) -> int:
 def trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
     from .data.files import read_prompts
-    from .inference.recording import json_lines
-    from .inference.trace_page import write_page
+    from .inference.pages import trace_page, write
+    from .inference.records import json_lines
     from .inference.tracing import trace
 
     files = {"--html": arguments.html, "--json": None if arguments.json == "-" else arguments.json}
@@ -176,9 +185,9 @@ def trace(arguments: argparse.Namespace) -> int:
     options = {} if arguments.html is None and arguments.json is None else {"base": True}
     given = {"raw": arguments.raw, "max_new_tokens": arguments.max_new_tokens, **options}
     found = [trace(model, tokenizer, prompt, **given) for prompt in prompts]
-    texts = [one.text for one in found if one.text is not None]
+    texts = [one.record for one in found]
     if arguments.html is not None:
-        write_page(texts, arguments.html)
+        write(trace_page(texts), arguments.html)
     if arguments.json == "-":
         _say(json_lines(texts, prompts=True).removesuffix("\n"))
     elif arguments.json is not None:
@@ -313,8 +322,8 @@ def annotate(arguments: argparse.Namespace) -> int:
     _check_output(output)
     if output.resolve() == Path(arguments.data).resolve():
         raise ValueError(f"`--data` and `--output` both name `{output}`. Name another file to write.")
-    names = [field.name for field in dataclasses.fields(Settings)]
-    settings = Settings(**{name: getattr(arguments, name) for name in names if hasattr(arguments, name)})
+    names = (field.name for field in dataclasses.fields(Settings))
+    settings = Settings(**{name: value for name in names if (value := getattr(arguments, name)) is not None})
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")

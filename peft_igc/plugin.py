@@ -37,7 +37,8 @@ def activate() -> None:
     """Makes PEFT and lm_eval know the method, now or when they are imported. Calling it again changes nothing."""
     for name, prepare in _PREPARED.items():
         if name in sys.modules:
-            prepare()
+            if not getattr(sys.modules[name].__spec__, "_initializing", False):  # else half imported
+                prepare()
         elif not any(isinstance(finder, _Watch) and finder.name == name for finder in sys.meta_path):
             sys.meta_path.insert(0, _Watch(name, prepare))
 

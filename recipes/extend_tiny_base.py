@@ -3,8 +3,8 @@
 In: the base model of the package and generated texts (no network, no files). Out: `--output DIR`, a folder for
 `load_base`, with weights in bf16. All weights are trained, on the solutions and on a part of what the base was made
 from (`tiny_base.questions`, prose), so that it keeps what it can. In every fourth solution the results are labelled
-too. It learns to plan and to copy; it does not learn to calculate, as `benchmarks/accuracy/worked_solutions.py`
-shows. An interrupted run starts again.
+too. It learns to plan and to copy; it does not learn to calculate. An
+interrupted run starts again.
 
     python recipes/extend_tiny_base.py --output build/tiny_solutions   # 53 minutes on two cores, beside other work
     python recipes/extend_tiny_base.py --output build/trial --steps 20             # a trial

@@ -3,6 +3,8 @@
 import dataclasses
 import gzip
 import json
+import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +127,51 @@ def refused(capsys, *arguments):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["eval", "--max-new-tokens", "100000"], "with `--max-new-tokens 100000` that is .* lower `--max-new-t"),
+        (["demo", "--layer", "40"], "`--layer 40` is out of range: .* Set `--layer`"),
+        (["sft", "--model_name_or_path", "tiny", "--igc_num_digits=-3"], "`--igc_num_digits -3` is .* Set `--igc_"),
+        (["annotate", "--model", "tiny", "--max-numbers", "1"], "`--max-numbers 1` makes no pairs and `--proposals "),
+    ],
+)
+def test_an_error_names_the_options_of_the_command_line(capsys, base, data, tmp_path, given, told):
+    more = {"eval": ["--base", base], "sft": ["--output_dir", str(tmp_path)]}.get(given[0], [])
+    more += ["--output", str(tmp_path / "out")] if given[0] != "sft" else []
+    more += ["--data", data] if given[0] in ("eval", "annotate") else []
+    line = refused(capsys, given[0], *more, *given[1:])
+    assert re.search(told, line), line
+    assert "IGCConfig" not in line
+
+
+def test_an_error_names_no_option_that_the_command_has_not():
+    arguments = cli.build_parser().parse_args(["trace", "--base", "b", "--adapter", "a", "prompt"])
+    text = "Set `num_digits=4`, `IGCConfig(layer=...)` or `max_new_tokens`; `prompt` and `base` are other things."
+    told = text.replace("`max_new_tokens`", "`--max-new-tokens`")
+    assert cli.in_options(text, arguments) == told
+    assert cli.in_options("Pass `raw=True`.", arguments) == "Pass `--raw`."
+
+
+@pytest.mark.parametrize(("world", "shown"), [("1", "a warning"), ("2", "[RANK 0] a warning")])
+def test_a_single_process_names_no_rank(monkeypatch, world, shown):
+    monkeypatch.setenv("WORLD_SIZE", world)
+    record = logging.makeLogRecord({"msg": "[RANK 0] a warning"})
+    assert cli.without_rank(record)
+    assert record.getMessage() == shown
+
+
+@pytest.mark.parametrize("command", ["eval", "audit"])
+def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path, command):
+    path = tmp_path / "items.jsonl"
+    path.write_text('{"prompt": "1 + 1 =", "target": "2"}\n{"prompt": "Hello", "target": null}\n')
+    given = [command, "--base", base, "--adapter", adapter, "--data", str(path), "--output", str(tmp_path / "out")]
+    line = refused(capsys, *given)
+    assert f'`{path}`, line 2: "target" is null, so there is nothing to compare an answer with.' in line
+    assert "Leave the row out" in line
+    assert "`peft-igc calibrate`" in line
 
 
 def test_a_missing_adapter_folder_is_named_before_the_base_is_loaded(capsys, data, tmp_path):
@@ -271,7 +318,7 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     output = ["--output", str(tmp_path / "made.jsonl")]
     assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, "--data", rows, *output)
     given = ["--model", base, "--data", rows, "--check", *output]
-    assert "`margin=-1.0` must be at least 0" in refused(capsys, "annotate", *given, "--margin", "-1")
+    assert "`--margin -1.0` must be at least 0" in refused(capsys, "annotate", *given, "--margin", "-1")
     same = ["--data", rows, "--output", rows]
     assert "`--data` and `--output` both name" in refused(capsys, "annotate", "--model", base, *same)
     (tmp_path / "text.jsonl").write_text('{"text": "2 + 3 = 5"}\n')

@@ -71,7 +71,8 @@ def python(tmp_path_factory):
 
 
 def autoload(python, state):
-    return run(f"from peft_igc.cli import main; main(['autoload', {state!r}])", python)
+    program = "import argparse; from peft_igc import commands; commands.autoload(argparse.Namespace(state={!r}))"
+    return run(program.format(state), python)
 
 
 def test_autoload_imports_the_package_in_every_process_until_it_is_switched_off(python):

@@ -6,10 +6,10 @@ of `peft-igc demo --interface hidden`, which were chosen for IGC before. LoRA is
 alpha twice the rank; its rank is the one that comes nearest to IGC's number of parameters. LoRA and the shortcut alone
 each take the best of several learning rates, told by a run of as many steps (seed of its own) on other items (but for
 those of the small complete sets, which are in both); where the best is the highest or the lowest, the search goes on
-beyond it. What is learned in passing is kept, for a figure: exact match against rows seen.
+beyond it.
 
-    python -m benchmarks.accuracy.ablations --output benchmarks/results/ablations.json \\
-        --figure benchmarks/results/ablations.png
+    python -m benchmarks.accuracy.ablations --steps 600 --search-steps 300 --checks 6 --per-group 50 \\
+        --output benchmarks/results/ablations.json
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from peft import LoraConfig, get_peft_model
-from transformers import TrainerCallback, set_seed
+from transformers import set_seed
 
 from benchmarks.common.measuring import facts
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, demo_config, made_trainer, training_rows
@@ -44,7 +43,6 @@ LORA = "lora"
 RATES = {LORA: [5e-4, 1e-3, 3e-3], "shortcut_only": [1e-3, 3e-3, 1e-2]}  # where a search begins
 BEYOND = 3.0  # by what factor a search goes on
 VALIDATION_SEED, SEARCH_SEED, TEST_SEED = 1, 1_000_000, 0
-DRAWING = ("output", "figure", "only_draw")  # options that have an effect on drawing
 VALIDATION_ITEMS = 20  # per subtask, of what chooses the learning rate
 
 
@@ -81,10 +79,8 @@ def train(
     settings: DemoSettings,
     validation: list[Any],
     tested: list[Any],
-    name: str | None = None,
-    callbacks: Sequence[TrainerCallback] = (),
 ) -> tuple[Any, ...]:
-    """One run: the trained model, its tokenizer, and how it went. `name` is for its lines of progress."""
+    """One run: the trained model, its tokenizer, and how it went."""
     base, tokenizer = loading.tiny_base()
     set_seed(seed)
     model = attached(method, base, tokenizer, settings)
@@ -93,8 +89,7 @@ def train(
         return evaluate(model, tokenizer, validation, max_new_tokens=settings.max_new_tokens)["exact_match"]
 
     rows = training_rows([*tested, *validation], seed, settings)
-    title = f"{name or method}, seed {seed}"
-    told = fitted(title, model, tokenizer, rows, seed, settings, check, callbacks=callbacks)
+    told = fitted(f"{method}, seed {seed}", model, tokenizer, rows, seed, settings, check)
     return model, tokenizer, told
 
 
@@ -106,20 +101,15 @@ def fitted(
     seed: int,
     settings: DemoSettings,
     check: Callable[[], float],
-    attention: str = "eager",
-    callbacks: Sequence[TrainerCallback] = (),
 ) -> dict[str, Any]:
     """Trains a model on `rows`, as `made_trainer` takes them, and tells how it went; `title` begins its lines.
 
-    `check` measures exact match on the way, `settings.checks` times. Eager attention is the fastest for short rows;
-    for long ones it takes memory by the square of their length.
+    `check` measures exact match on the way, `settings.checks` times. Eager attention is the fastest for short rows.
     """
     progress = Progress(lambda line: print(f"{title}  {line}", flush=True), check, checks=settings.checks)
-    model.set_attn_implementation(attention)
+    model.set_attn_implementation("eager")
     with tempfile.TemporaryDirectory() as scratch:
         trainer = made_trainer(model, tokenizer, rows, Path(scratch), seed, settings, progress)
-        for callback in callbacks:
-            trainer.add_callback(callback)
         trainer.train()
         trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)  # or all that follows is autocast
     model.set_attn_implementation("sdpa")
@@ -187,43 +177,10 @@ def by_operation(groups: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def table(results: dict[str, Any]) -> str:
-    """Per cent exact, mean over seeds with the worst one behind it, as in the paper's table."""
-    lines = [f"{'':<18}" + "".join(f"{title:>18}" for title in ("all", *OPERATIONS))]
-    base = [results["base"]["exact_match"], *results["base"]["operations"].values()]
-    lines.append(f"{'base':<18}" + "".join(f"{100 * score:>18.1f}" for score in base))
-    for method, runs in results["runs"].items():
-        cells = [[run["exact_match"] for run in runs.values()]]
-        cells += [[run["operations"][name] for run in runs.values()] for name in OPERATIONS]
-        shown = (f"{100 * statistics.mean(cell):.1f} ({100 * min(cell):.1f})" for cell in cells)
-        lines.append(f"{method:<18}" + "".join(f"{text:>18}" for text in shown))
-    return "\n".join(lines)
-
-
-def draw(results: dict[str, Any], path: Path) -> None:
-    """Exact match on validation items against rows seen, a line per seed."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot(xlabel="rows seen", ylabel="exact match on validation items (%)", ylim=(-2, 102))
-    axes.set_title("Architectures on the embedded base, one line per seed")
-    for colour, (method, runs) in enumerate(results["runs"].items()):
-        for number, run in enumerate(runs.values()):
-            checks = run["training"]["checks"]
-            points = [entry["rows"] for entry in checks], [100 * entry["exact_match"] for entry in checks]
-            axes.plot(*points, f"C{colour}o-", markersize=3, label=None if number else method.replace("_", " "))
-    axes.legend()
-    figure.savefig(path, dpi=120)
-
-
-def parsed(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line; beside `--only-draw`, options that only a training heeds are refused."""
+def main() -> None:
+    """Runs all methods and seeds; the results are written after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--figure", type=Path, metavar="FILE")
-    parser.add_argument("--only-draw", action="store_true", help="train nothing: show what is in `--output`")
     parser.add_argument("--methods", nargs="+", default=[*IGC, LORA], choices=[*IGC, LORA])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="N")
     parser.add_argument("--rows", type=int, default=10_000, help="of the training set (default: %(default)s)")
@@ -231,26 +188,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--search-steps", type=int, help="of a search for a learning rate (default: as --steps)")
     parser.add_argument("--per-group", type=int, default=100, help="test items per subtask (default: %(default)s)")
     parser.add_argument("--checks", type=int, default=12, help="measurements on the way (default: %(default)s)")
-    arguments = parser.parse_args(words)
-    given = parser.parse_args(words, argparse.Namespace(**dict.fromkeys(vars(arguments))))  # None: not given
-    unheeded = [name for name, value in vars(given).items() if value is not None and name not in DRAWING]
-    if arguments.only_draw and unheeded:
-        names = ", ".join(f"`--{name.replace('_', '-')}`" for name in unheeded)
-        parser.error(f"`--only-draw` trains nothing, so {names} would change nothing. Leave out one or the other.")
-    return arguments
-
-
-def main() -> None:
-    """Runs all methods and seeds; shows and draws the results."""
-    arguments = parsed()
-    results = json.loads(arguments.output.read_text(encoding="utf-8")) if arguments.only_draw else run(arguments)
-    print(table(results))
-    if arguments.figure is not None:
-        draw(results, arguments.figure)
-
-
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """All methods and seeds; the results are written after each."""
+    arguments = parser.parse_args()
     settings = settings_of(arguments)
     tested = bigbench_test_set(arguments.per_group, TEST_SEED)
     validation = bigbench_test_set(VALIDATION_ITEMS, VALIDATION_SEED)
@@ -274,7 +212,6 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         for seed in arguments.seeds:
             runs.setdefault(method, {})[str(seed)] = measure(method, seed, chosen, validation, tested)
             arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return results
 
 
 if __name__ == "__main__":

@@ -1,19 +1,22 @@
-"""What a saved adapter answers of the real model's sets: a LoRA of equal size, or a calculator on texts written since.
+"""What a saved adapter answers, of every kind of text that this project has: right, wrong, or silent.
 
-The sets are those of `benchmarks.accuracy.real_model`: BIG-bench's form, plain requests, held-out phrasings, stories
-made to mislead, and what people wrote, if `PEFT_IGC_DATA` names the texts. A LoRA has no reading: it is measured on
-sets of whole answers, and what is `silent` there is another answer. It is the baseline of a calculator if it is that
-of `recipes/smollm2_135m_lora.yaml`, with as many weights, rows of the same generator and as many whole steps.
+Sets of whole answers: BIG-bench's form, requests of eight authors, held-out phrasings, operands of 6 to 20 digits.
+Sets of readings, where nothing is generated: texts that ask for nothing, stories made to mislead, texts that mention
+a calculation, people's word problems (if `PEFT_IGC_DATA` names the texts), the suites of `suites`, and the forms of
+`expression_items`. `silent` is right wherever nothing is to be calculated. A LoRA has no reading: it is measured on
+sets of whole answers, and its `silent` is another answer. `peft-igc demo --base DIR` trains the adapters.
 
-    peft-igc sft --config recipes/smollm2_135m_lora.yaml
-    python -m benchmarks.accuracy.adapter_on_sets --base .cache/smollm2/base --adapters build/smollm2-lora \
-        --sets bigbench plain_requests --output benchmarks/results/smollm2_lora.json
+    python -m benchmarks.accuracy.adapter_on_sets --base tiny --adapters tiny --output benchmarks/results/tiny.json
+    PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.adapter_on_sets --base .cache/smollm2/base \
+        --adapters demo-smollm2/adapter --sets bigbench plain_requests --output build/smollm2.json
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +24,8 @@ from typing import Any
 import yaml
 from peft.utils import CONFIG_NAME
 
-from benchmarks.accuracy.real_model import SHA256, plain_requests
+from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
+from benchmarks.accuracy.suites import suites
 from benchmarks.common.measuring import facts
 from peft_igc.demo.measure import Demonstration
 from peft_igc.demo.real_text import data_folder, measured_items
@@ -31,6 +35,109 @@ from peft_igc.sft.demo import RECIPES
 from peft_igc.trainer.precision import in_bf16
 
 
+DATA = Path(__file__).parent.parent / "data"
+# Of nine authors, none of whom had seen the generator. Development: the requests of the first, second, fourth and
+# fifth author, the stories (the fourth one's), `mentioned_calculations` (the sixth one's) and
+# `more_mentioned_calculations` (the seventh one's); rules and phrasings of the generator were written after mistakes
+# in them. Test: the requests of the third, sixth, seventh and eighth author and `new_mentioned_calculations` (the
+# ninth one's), which nobody has read. Those of the authors from the sixth on were hashed after the recorded trainings.
+SHA256 = {
+    "plain_requests": "5923fa30dc487bb1459269c2839860bf5d57695e9116258098433ce2db02d99f",
+    "new_plain_requests": "929ea0f2b47e1c8d83da7941a2e3a7dfce7d2d1d8fd20d672069089dbc9bd004",
+    "third_plain_requests": "eed645e0c17e6c05c6ecb91eea9a503e8c48c1de8f6b4dfb389e92dfbe81495c",
+    "fourth_plain_requests": "98081b0faf4802f4ca27fd6da7440a14c1bacef2ff2c00325c96b70e115cb2c4",
+    "fifth_plain_requests": "8229daa6ceea28404c447eb28de07e29b80b7ab62e6322029f429376e1b591b6",
+    "sixth_plain_requests": "db04a63c21195fa4c884d59fbb3153fb5524e26476c51d0e5c5b90470e244b98",
+    "seventh_plain_requests": "792e7f6f6aaf88e88ddec6273214a663487b0a29bc4cc9d88589eb69b06e5499",
+    "eighth_plain_requests": "9add0c394d4987a6f54b34985e1c1ed7126f329e33281666d46fb5248e0bc629",
+    "misleading_stories": "e089e9ec94b76e3355ecac1549cc06e8dec6b35f857e3d9170efce4c393c03af",
+    "mentioned_calculations": "b58dd10405c3ead62960e595dbaf6803f15cbb1fc8ebaa38d32107adac344482",
+    "more_mentioned_calculations": "189812c405882ecb7842b1f68258b740830f4c0062d61b848949fe4e91de0e70",
+    "new_mentioned_calculations": "a639ccb05b9285efe1d9b69524d09b1489dd99e86f2baa603ff8cf7041f4e792",
+}
+# The sizes of the demonstration on a real model, and what its adapter supports.
+SIZES = Demonstration(
+    **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
+)
+SUPPORTED: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
+
+Items = list[dict[str, Any]]
+
+
+def plain_requests(name: str = "plain_requests", folder: Path = DATA) -> Items:
+    """Texts of one author as items: requests with operand columns, so that their calculations are not trained, or
+    stories, whose target is None where no whole number answers them.
+
+    Raises:
+        ValueError: the file is not the one whose hash was recorded.
+    """
+    path = folder / f"{name}.jsonl"
+    content = path.read_bytes()
+    if (found := hashlib.sha256(content).hexdigest()) != (fixed := SHA256[name]):
+        raise ValueError(f"`{path}` has the sha256 {found}, but {fixed} was recorded. Restore the file.")
+    rows = [json.loads(line) for line in content.decode().splitlines()]
+    items = []
+    for row in rows:
+        columns = {"igc_operator": "operator", "igc_operands": "operands", "igc_result": "target"}
+        known = {a: row[b] for a, b in columns.items()} if "operator" in row else {}
+        items.append({"prompt": row["prompt"], "target": row["target"], **known})
+    return items
+
+
+def three_numbers(n: int, seed: int) -> Items:
+    """Requests in words for the sum of three to five numbers, which only a part of the numbers must not answer."""
+    rng = random.Random(f"three numbers/{seed}")
+    made = []
+    for _ in range(n):
+        numbers = [rng.randrange(1, 10 ** rng.randint(1, 4)) for _ in range(rng.randint(3, 5))]
+        first, second, *rest = numbers
+        things = list(zip(numbers, rng.sample(THINGS, len(numbers)), strict=True))
+        ask = rng.choice(("What is the sum?", "How much is that in total?", "Add them up.", "How many in all?"))
+        lines = "\n".join(f"{rng.choice(('', '- ', '* '))}{number} {thing}" for number, thing in things)
+        texts = (
+            f"What is {first} plus {second}?" + "".join(f" Then add {number}." for number in rest),
+            f"{lines}\n{ask}",
+            " ".join(f"I have {number} {thing}." for number, thing in things) + f" {ask}",
+            f"What is the sum of {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}?",
+            " plus ".join(map(str, numbers)),
+        )
+        made.append({"prompt": rng.choice(texts), "target": str(sum(numbers))})
+    return made
+
+
+def all_sets(n: int, seed: int) -> dict[str, Items | None]:
+    """All sets by name; None for those whose texts are not at hand.
+
+    Args:
+        n: items of each generated suite.
+        seed: of the generated sets.
+    """
+    sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
+    sets |= {name: plain_requests(name) for name in SHA256}
+    for name, items in measured_items(data_folder()).items():
+        sets[name] = items and [one for one in items if len(one["prompt"]) <= SIZES.most_of_text]
+    for name, items in suites(n, seed).items():
+        sets[f"suite_{name}"] = [{**item, "target": item["igc_result"]} for item in items]
+    forms = {"spellings": spelled(n, seed), "like_math_401": like_math_401(n, seed), "look_alikes": look_alikes(n)}
+    for name, samples in forms.items():
+        sets[name] = [{"prompt": one.text, "target": one.value} for one in samples]
+    return sets | {"three_numbers": three_numbers(n, seed)}
+
+
+def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
+    """The sets that a command names, or all whose texts are at hand.
+
+    Raises:
+        ValueError: there is no set of a name.
+    """
+    known = {name: items for name, items in all_sets(arguments.n, arguments.seed).items() if items is not None}
+    asked = arguments.sets or list(known)
+    if unknown := [name for name in asked if name not in known]:
+        raise ValueError(f"There are no sets {unknown}. The sets are {sorted(known)}; more with `PEFT_IGC_DATA`.")
+    return {name: known[name] for name in asked}
+
+
 def is_calculator(adapter: Path) -> bool:
     """Whether an adapter's folder is one of IGC."""
     if str(adapter) == TINY:
@@ -38,45 +145,31 @@ def is_calculator(adapter: Path) -> bool:
     return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
-def all_sets() -> tuple[dict[str, Any], Demonstration]:
-    """The sets by name, None for those that need a folder of texts that is not named; and their sizes."""
-    given = yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))
-    settings = Demonstration(**given["igc_demonstration"])
-    config: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
-    sets: dict[str, Any] = {**generated_sets(settings.per_group, settings.per_set, 0, config)}
-    sets |= {name: plain_requests(name) for name in SHA256}
-    for name, items in measured_items(data_folder()).items():
-        sets[name] = items and [one for one in items if len(one["prompt"]) <= settings.most_of_text]
-    return sets, settings
-
-
-def measured(base: Path, adapter: Path, names: list[str]) -> dict[str, Any]:
-    """The reports of the sets of these names, by name.
+def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> dict[str, Any]:
+    """The reports of the sets, by name.
 
     Args:
-        base: folder of the base model.
-        adapter: folder of the adapter.
-        names: of sets.
+        base: folder of the base model, or `tiny`.
+        adapter: folder of the adapter, or `tiny`.
+        sets: items by name.
+        dtype: of the base.
 
     Raises:
-        ValueError: there is no set of a name.
+        ValueError: an adapter without a calculator is to be measured on a set of readings.
     """
-    sets, settings = all_sets()
-    if unknown := [name for name in names if sets.get(name) is None]:
-        known = sorted(name for name, items in sets.items() if items is not None)
-        raise ValueError(f"There are no sets {unknown}. The sets are {known}; more with `PEFT_IGC_DATA`.")
-    beside = [name for name in names if name not in ANSWERED]
+    beside = [name for name in sets if name not in ANSWERED]
     if beside and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
-    model, tokenizer = load_base(base, "bfloat16" if in_bf16("cpu") else "float32")
+    model, tokenizer = load_base(base, dtype)
     model = load_adapter(model, adapter)
-    sizes = {"batch_size": settings.batch_size}
+    sizes = {"batch_size": SIZES.batch_size}
     found = {}
-    for name in names:
+    for name, items in sets.items():
         if name in ANSWERED:
-            found[name] = answered(model, tokenizer, sets[name], max_new_tokens=settings.max_new_tokens, **sizes)
+            found[name] = answered(model, tokenizer, items, max_new_tokens=SIZES.max_new_tokens, **sizes)
         else:
-            found[name] = read(model, tokenizer, sets[name], **sizes)
+            found[name] = read(model, tokenizer, items, **sizes)
+        found[name]["due"] = sum(item["target"] is not None for item in items)
         print(adapter.name, name, {key: found[name][key] for key in ("n", "right", "wrong", "silent")}, flush=True)
     return found
 
@@ -86,13 +179,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--adapters", type=Path, nargs="+", required=True, metavar="DIR")
-    parser.add_argument("--sets", nargs="+", required=True, metavar="NAME")
+    parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the generated suites (default: %(default)s)")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {**facts(), "dtype": "bfloat16" if in_bf16("cpu") else "float32"}
-    results |= {"adapters": [one.name for one in arguments.adapters], "sets": arguments.sets, "runs": {}}
+    sets = chosen_sets(arguments)
+    dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16("cpu") else "float32"
+    results: dict[str, Any] = {**facts(), "dtype": dtype, "n": arguments.n, "seed": arguments.seed}
+    results |= {"adapters": [one.name for one in arguments.adapters], "sets": list(sets), "runs": {}}
     for number, adapter in enumerate(arguments.adapters):
-        found = measured(arguments.base, adapter, arguments.sets)
+        found = measured(arguments.base, adapter, sets, dtype)
         results["runs"][str(number)] = {"sets": found, "base": {}}
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

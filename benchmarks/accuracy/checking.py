@@ -1,11 +1,12 @@
 """Are changed digits found in the calculations of finished texts, and are untouched ones left alone?
 
 In: solutions of GSM8K, whose annotations `48/2 = <<48/2=24>>24` say which calculations they state, and derivations of
-TAT-QA with their answers. A second evaluator (Python's `ast` on the annotation, with fractions) chooses those that are
-true. In each of these one digit of the result is changed; `check` has to call it untrue, and the untouched one not.
-Calculations that it does not understand count as not found.
+TAT-QA with their answers. A second evaluator (`written_calculations`) chooses the true ones. In each of these a digit
+of the result is changed; `check` has to call it untrue, and the untouched one not. What it does not understand counts
+as not found.
 
-    python -m benchmarks.accuracy.checking --gsm8k gsm8k_train.jsonl --tatqa tatqa_derivations.jsonl
+    python -m benchmarks.accuracy.checking --gsm8k gsm8k_train.jsonl --tatqa tatqa_derivations.jsonl \
+        --output benchmarks/results/checking.json
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.accuracy.symbols_gsm8k import value_of
 from benchmarks.common.measuring import facts
+from benchmarks.common.written_calculations import agrees, value_of
+from peft_igc.data.files import read_rows
 from peft_igc.text import Verdict, check
 
 
@@ -50,7 +52,7 @@ def stated_in_solutions(rows: list[dict[str, Any]]) -> Iterator[Stated]:
         text += row["answer"][at:]
         for start, annotation in places:
             found = _RESULT.match(text, start)
-            expression = annotation.replace("$", "").rpartition("=")[0]
+            expression = re.sub("[$,]", "", annotation).rpartition("=")[0]
             if found is not None and _is_true(expression, found[1]):
                 yield Stated(text, *found.span(1))
 
@@ -63,7 +65,7 @@ def stated_in_derivations(rows: list[dict[str, Any]]) -> Iterator[Stated]:
         percent, answer = row["scale"] == "percent", f"{row['answer']}"
         expression = row["derivation"].replace("$", "").replace(",", "").replace("%", "/100")
         shown = Fraction(answer) / (100 if percent else 1)
-        value = _value(expression)
+        value = value_of(expression)
         if value is None or abs(value - shown) > Fraction(1, 200) / (100 if percent else 1):
             continue
         text = f"{row['derivation']} = {answer}{'%' * percent}"
@@ -71,20 +73,12 @@ def stated_in_derivations(rows: list[dict[str, Any]]) -> Iterator[Stated]:
         yield Stated(text, start, start + len(answer))
 
 
-def _value(expression: str) -> Fraction | None:
-    try:
-        return value_of(expression)
-    except (SyntaxError, ValueError, ZeroDivisionError):
-        return None
-
-
 def _is_true(expression: str, number: str) -> bool:
     """Whether a number is the value of an expression, rounded to its places."""
-    value, places = _value(expression), len(number.partition(".")[2])
+    value, places = value_of(expression), len(number.partition(".")[2])
     if value is None or places > _PLACES:
         return False
-    difference = abs(value - Fraction(number.replace(",", "")))
-    return difference == 0 or (places > 0 and difference * 2 * 10**places <= 1)
+    return agrees(value, Fraction(number.replace(",", "")), places)
 
 
 def changed(stated: Stated, rng: random.Random) -> str:
@@ -130,33 +124,30 @@ def measure(found: list[Stated], rng: random.Random) -> dict[str, Any]:
     }
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Measures both sources and writes the JSON."""
+def main() -> None:
+    """Measures both sources and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gsm8k", type=Path, required=True)
-    parser.add_argument("--tatqa", type=Path, required=True)
+    parser.add_argument("--gsm8k", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--tatqa", type=Path, required=True, metavar="FILE")
     parser.add_argument("--most", type=int, default=5000, help="calculations of each source (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("build/checking.json"))
-    arguments = parser.parse_args(argv)
-    rows = {
-        name: list(map(json.loads, getattr(arguments, name).open(encoding="utf-8"))) for name in ("gsm8k", "tatqa")
-    }
-    rng, results = random.Random(0), {}
-    sources = {"gsm8k": stated_in_solutions(rows["gsm8k"]), "tatqa": stated_in_derivations(rows["tatqa"])}
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    arguments = parser.parse_args()
+    solutions, derivations = read_rows(arguments.gsm8k), read_rows(arguments.tatqa)
+    rng = random.Random(0)
+    results: dict[str, Any] = {**facts(), "seed": 0, "sources": {}}
+    sources = {"gsm8k": stated_in_solutions(solutions), "tatqa": stated_in_derivations(derivations)}
     for name, stated in sources.items():
         listed = list(stated)
         rng.shuffle(listed)
-        results[name] = measure(listed[: arguments.most], rng)
-        print(name, {key: value for key, value in results[name].items() if key not in ("alarms", "missed")})
-    lines = [line for row in rows["gsm8k"] for line in _MARK.sub("", row["answer"]).split("\n")]
+        results["sources"][name] = told = measure(listed[: arguments.most], rng)
+        print(name, {key: value for key, value in told.items() if key not in ("alarms", "missed")}, flush=True)
+    lines = [line for row in solutions for line in _MARK.sub("", row["answer"]).split("\n")]
     start = time.process_time()
     for line in lines:
         check(line)
-    speed = {"lines": len(lines), "cpu_seconds_per_100000_lines": (time.process_time() - start) / len(lines) * 1e5}
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    report = {"facts": facts(), "seed": 0, "sources": results, "speed": speed}
-    arguments.output.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
-    print(speed)
+    taken = time.process_time() - start
+    results["speed"] = {"lines": len(lines), "cpu_seconds_per_100000_lines": taken / len(lines) * 1e5}
+    arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

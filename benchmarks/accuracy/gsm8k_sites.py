@@ -12,7 +12,7 @@ and written elsewhere. The rows exchange their results: a LoRA knows the results
 on, so that the writing would learn little from them. Then the reading is trained on whole solutions, by passes that
 end behind the layer that is read. A LoRA that was trained beside a calculator stays as it is: after the joint training
 the writing learns the states that it left.
-Try it: `pytest tests/benchmarks/test_gsm8k_sites.py`
+Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ def train_sites(
     *,
     layer: int | None = None,
     sites: int = 512,
-    exchange: bool = True,
     steps: int = 300,
     batch_size: int = 32,
     seed: int = 0,
@@ -147,7 +146,6 @@ def train_sites(
         layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
             calculator's, the writing begins with new weights. None: the calculator's.
         sites: rows that are drawn, a quarter of them with results below zero, if there are as many.
-        exchange: whether they exchange their results.
         steps, batch_size: of the training.
         seed: of the drawing and of the order.
         device: where it is trained.
@@ -162,8 +160,7 @@ def train_sites(
     model, tokenizer = _base(base, device)
     config = _at_equals(calculator, tokenizer)
     found = sites_of_rows(rows, tokenizer, config)
-    chosen = drawn_sites(found, sites, seed)
-    chosen = exchanged(chosen, seed) if exchange else chosen
+    chosen = exchanged(drawn_sites(found, sites, seed), seed)
     torch.manual_seed(seed)
     model = _writing_to(layer, model, calculator, config)
     model.requires_grad_(False)  # `train_writing` lets the writing be trained

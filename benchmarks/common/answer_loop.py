@@ -1,26 +1,31 @@
-"""One greedy loop for all methods that are compared: it counts tokens and passes, and lets a tool answer in between.
+"""One greedy loop for all methods that are compared: it counts tokens, and lets a tool answer in between.
 
 In: a causal LM, prompts, a limit, perhaps a tool. Out: an `Answer` per prompt. Rows of a batch are left-padded and may
 stop, call and go on at different times; what the tool replies is fed as tokens into the same KV cache, in one pass
-where all rows that are not done have as many tokens to feed (a single row always has). `cached=False` reads the whole
-text again for every token: the check of the other. No sampling, no beams, no thread or process beside the loop.
+where all rows that are not done have as many tokens to feed (a single row always has). No sampling, no beams.
 
-Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/benchmarks/test_answers.py -k loop`.
+Shapes: B rows, T tokens of the text so far. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import torch
 
-from benchmarks.accuracy.token_interface import left_padded
 from peft_igc.inference.decoding import end_tokens, padding_token
+
+
+def left_padded(rows: Sequence[list[int]], padding: int) -> dict[str, torch.Tensor]:
+    """Token ids and mask [B, T]."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[padding] * (width - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask}
 
 
 @dataclass
@@ -67,9 +72,7 @@ class Answer:
 
 
 @torch.no_grad()
-def answered(
-    model: Any, tokenizer: Any, prompts: Sequence[list[int]], limit: int, tool: Any = None, cached: bool = True
-) -> list[Answer]:
+def answered(model: Any, tokenizer: Any, prompts: Sequence[list[int]], limit: int, tool: Any = None) -> list[Answer]:
     """Greedy answers to a batch of prompts.
 
     Args:
@@ -78,7 +81,6 @@ def answered(
         prompts: Token ids of each prompt, up to where the answer begins.
         limit: Most tokens of an answer, what a tool replies included.
         tool: With `call(text)`, which finds a call that ends the text, and `reply(call)`, what is to be fed.
-        cached: Keep the KV cache.
     """
     ends, padding = end_tokens(model, tokenizer), padding_token(model, tokenizer)
     batch = left_padded(list(prompts), padding)
@@ -93,7 +95,7 @@ def answered(
             attention_mask=mask,
             position_ids=positions[:, seen:],
             past_key_values=past,
-            use_cache=cached,
+            use_cache=True,
             logits_to_keep=1,
         )
         for answer, token in zip(answers, output.logits[:, -1].argmax(-1).tolist(), strict=True):
@@ -101,8 +103,7 @@ def answered(
         open_ones = [answer for answer in answers if not answer.done]
         if not open_ones:
             return answers
-        if cached:
-            past, seen = output.past_key_values, ids.shape[1]
+        past, seen = output.past_key_values, ids.shape[1]
         count = min(len(answer.waiting) for answer in open_ones)
         fed = torch.tensor([answer.feed(count, padding) for answer in answers])  # [B, count]
         ids, mask = torch.cat([ids, fed], 1), torch.cat([mask, torch.ones_like(fed)], 1)
@@ -131,20 +132,3 @@ def replier(tool: Any, tokenizer: Any) -> Callable[[Answer], list[int]]:
 def tokens_ending_in(character: str, tokenizer: Any) -> frozenset[int]:
     """The tokens whose text ends in a character."""
     return frozenset(token for token in range(len(tokenizer)) if tokenizer.decode([token]).endswith(character))
-
-
-@contextmanager
-def counted_passes(model: Any) -> Iterator[list[int]]:
-    """Counts forward passes of the decoder while the block runs: one entry per pass, the number of its tokens."""
-    passes: list[int] = []
-
-    def count(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        ids = kwargs.get("input_ids")
-        passes.append((ids if ids is not None else kwargs["inputs_embeds"]).shape[1])
-
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    handle = base.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
-    try:
-        yield passes
-    finally:
-        handle.remove()

@@ -2,7 +2,7 @@
 
 In: functions that do one and the same work, by name. Out: seconds of each repetition, and summaries of them for JSON.
 What is compared takes turns (A B C A B C), so that a machine that slows down slows all of them, and overheads are
-those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/benchmarks/test_overhead.py`
+those of neighbours. Nothing here knows what is measured. Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations
@@ -50,14 +50,13 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def seconds(function: Callable[[], object], device: torch.device, loops: int = 1) -> float:
-    """How long one call takes, the mean of `loops`; a GPU has finished its work before the clock is read."""
+def seconds(function: Callable[[], object], device: torch.device) -> float:
+    """How long a call takes; a GPU has finished its work before the clock is read."""
     _finish(device)
     start = time.perf_counter()
-    for _ in range(loops):
-        function()
+    function()
     _finish(device)
-    return (time.perf_counter() - start) / loops
+    return time.perf_counter() - start
 
 
 def _finish(device: torch.device) -> None:
@@ -66,16 +65,9 @@ def _finish(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def loops_for(function: Callable[[], object], device: torch.device, least: float) -> int:
-    """How many calls take at least that many seconds together; at least one."""
-    once = seconds(function, device)
-    return max(1, round(least / max(once, 1e-9)))
-
-
 def alternating(
     functions: dict[str, Callable[[], dict[str, float]]],
     repetitions: int,
-    told: Callable[[], None] = lambda: None,
     most_seconds: float = math.inf,
 ) -> dict[str, dict[str, list[float]]]:
     """Runs all functions in turn, over and over, after one round that does not count.
@@ -83,7 +75,6 @@ def alternating(
     Args:
         functions: each measures itself and gives seconds by the name of a part of its work.
         repetitions: rounds that count.
-        told: called after each function, for progress.
         most_seconds: of the rounds that count; no further one begins then, once `FEWEST` have counted.
 
     Returns:
@@ -98,7 +89,6 @@ def alternating(
             break
         for name, function in functions.items():
             parts = function()
-            told()
             if repetition:
                 for part, value in parts.items():
                     found.setdefault(part, {}).setdefault(name, []).append(value)

@@ -6,7 +6,7 @@ both interfaces, and for wide bases once more with the sizes of the demonstratio
 `tiny`, whose base is the embedded one. A random adapter's reading is forced: it reads what the text has, with the
 operator that it is told, or nothing at all. Nothing is timed here.
 
-Try it: `pytest tests/benchmarks/test_overhead.py`
+Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, get_peft_model
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -34,18 +33,7 @@ SMALL = "igc_tokens_small"
 WIDTH = 512  # of an adapter of the default size
 # What the demonstration shows to suffice for reading with the token interface.
 DEMO_SIZES = {"reading_dim": 128, "reading_ffn": 256, "num_heads": 4, "writing_ffn": 768, "gate_dim": 64}
-TINY, SMALL_LM, LARGEST = "tiny", "135m", "8b"
-HALF = "-bf16"  # behind the name of a shape: its weights are in bfloat16
-_SMOLLM2: dict[str, Any] = {  # the dimensions of SmolLM2-135M
-    "vocab_size": 49_152,
-    "hidden_size": 576,
-    "intermediate_size": 1536,
-    "num_hidden_layers": 30,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-    "max_position_embeddings": 8192,
-    "tie_word_embeddings": True,
-}
+TINY, LARGEST = "tiny", "8b"
 SHAPES: dict[str, dict[str, Any]] = {
     TINY: {},
     "100m": {
@@ -70,7 +58,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": False,
     },
 }
-FOR_TRAINING = SHAPES | {SMALL_LM: _SMOLLM2, SMALL_LM + HALF: _SMOLLM2}  # for `training_steps.py` only
 ROOM = 24 * 2**30  # bytes of GPU memory for the largest shape with its caches
 FORCED = 1000.0  # added to the logit of an operation, or of "no arithmetic"
 
@@ -130,8 +117,7 @@ def made_base(shape: str, seed: int, device: torch.device) -> tuple[Any, Any]:
         base = base.to(device)
     else:
         torch.manual_seed(seed)
-        is_half = shape == LARGEST or shape.endswith(HALF)
-        config = LlamaConfig(**FOR_TRAINING[shape], dtype=torch.bfloat16 if is_half else torch.float32)
+        config = LlamaConfig(**SHAPES[shape], dtype=torch.bfloat16 if shape == LARGEST else torch.float32)
         before = torch.get_default_dtype()
         torch.set_default_dtype(config.dtype)
         try:
@@ -150,18 +136,14 @@ def twin(base: Any) -> Any:
     return copy.deepcopy(base, shared)
 
 
-def subjects(base: Any, tokenizer: Any, seed: int, adapter: Path | None = None) -> list[Subject]:
-    """All methods on one base; the trained `adapter`, if given, stands for IGC."""
+def subjects(base: Any, tokenizer: Any, seed: int) -> list[Subject]:
+    """All methods on one base."""
     torch.manual_seed(seed)
     made = [Subject(BASE, base, False)]
-    if adapter is not None:
-        model = PeftModel.from_pretrained(twin(base), str(adapter))
-        made.append(Subject(f"igc_{model.peft_config['default'].interface}", model, False))
-    else:
-        configs = {f"igc_{interface}": igc_config(tokenizer, base, interface) for interface in INTERFACES}
-        if base.config.hidden_size > WIDTH:
-            configs[SMALL] = igc_config(tokenizer, base, "tokens", DEMO_SIZES)
-        made += [Subject(name, get_peft_model(twin(base), config), True) for name, config in configs.items()]
+    configs = {f"igc_{interface}": igc_config(tokenizer, base, interface) for interface in INTERFACES}
+    if base.config.hidden_size > WIDTH:
+        configs[SMALL] = igc_config(tokenizer, base, "tokens", DEMO_SIZES)
+    made += [Subject(name, get_peft_model(twin(base), config), True) for name, config in configs.items()]
     wanted = adapter_memory(made[1].model, base)["parameters"]
     rank = lora_rank(base, wanted)
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")

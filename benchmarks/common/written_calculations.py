@@ -1,11 +1,11 @@
 """Calculations that a text writes, `30 snakes * 3 = 90`, and whether they are true; told by Python's fractions.
 
 In: a text. Out: for each `=` the exact value of the expression before it and the number after it, as far as both can
-be read; and the final answer that the text would reach if each of its calculations were exact (`replayed`). This is a
+be read. This is a
 reader of its own, with regular expressions: it shares nothing with the rules that the calculator reads by, so that it
 can find them wrong. What it cannot read is counted, not guessed.
 
-Try it: `pytest tests/benchmarks/test_gsm8k_solutions.py -k written`
+Try it: `pytest tests/benchmarks/test_commands.py`
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
 
-__all__ = ["Calculation", "agrees", "calculations", "final_answer", "first_number", "interval", "replayed"]
+__all__ = ["Calculation", "agrees", "calculations", "final_answer", "first_number", "interval", "value_of"]
 
 _CURRENCY = "$€£¥₹"
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
@@ -84,8 +83,10 @@ def calculations(text: str) -> list[Calculation]:
         left = _left(text[max(begin, line) : match.start()])
         written, places = _read(_RESULT.match(text, match.end()))
         rest = _BEGINNING.match(_UNIT.sub("", text[match.end() :].partition("\n")[0]))
-        right = None if rest is None else _value(_plain(rest[0]))
-        found.append(Calculation(match.start(), left, None if left is None else _value(left), written, places, right))
+        right = None if rest is None else value_of(_plain(rest[0]))
+        found.append(
+            Calculation(match.start(), left, None if left is None else value_of(left), written, places, right)
+        )
         begin = match.end()
     return found
 
@@ -107,12 +108,12 @@ def _plain(expression: str) -> str:
     return found
 
 
-def _value(expression: str, known: Callable[[Fraction], Fraction] = lambda number: number) -> Fraction | None:
-    """The value of an expression in Python's signs, with its numbers as `known` gives them; None if it has none."""
+def value_of(expression: str) -> Fraction | None:
+    """The value of an expression in Python's signs; None if it has none."""
     numbers: list[Fraction] = []
 
     def name(match: re.Match[str]) -> str:
-        numbers.append(known(Fraction(match[1])) / (100 if match[2].strip() else 1))
+        numbers.append(Fraction(match[1]) / (100 if match[2].strip() else 1))
         return f"n{len(numbers) - 1}"
 
     def value(node: ast.AST) -> Fraction:
@@ -151,29 +152,6 @@ def final_answer(text: str) -> Fraction | None:
     """The number after the last `####`."""
     found = list(_FINAL.finditer(text))
     return _read(found[-1])[0] if found else None
-
-
-def replayed(text: str) -> Fraction | None:
-    """The final answer if each calculation of the text had its exact value, and later ones went on with it.
-
-    A number that an earlier calculation has written stands for that calculation's exact value from there on; of two
-    calculations that wrote the same number, the later one counts.
-    """
-    exact: dict[Fraction, Fraction] = {}
-
-    def known(number: Fraction) -> Fraction:
-        return exact.get(number, number)
-
-    for one in calculations(text):
-        if one.written is None or one.left is None:
-            continue
-        value = _value(one.left, known)
-        if value is None or (one.is_true and value == one.value):
-            exact.pop(one.written, None)  # a number of the text itself again
-        else:
-            exact[one.written] = value
-    answer = final_answer(text)
-    return None if answer is None else known(answer)
 
 
 def interval(hits: int, n: int) -> list[float]:

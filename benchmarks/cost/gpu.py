@@ -7,16 +7,13 @@ What is compared takes turns. `base_again` is the base once more and shows the n
 Parts:
 
 * `decode`: a run of tokens, `silent` (anchors by token sequences, of which none comes) or behind a step with a
-  `result`. Modes: `eager` with a cache that grows; `graph`, the same kernels as a CUDA graph on a static cache;
-  `compiled`, by `torch.compile(mode="reduce-overhead")`, for the first batch and length only. Each token is read on
-  the host, as every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's:
-  from ids on the device, as in `generate`, or on the CPU (`_host`); `_unasked` replays a graph without it.
+  `result`, as a CUDA graph on a static cache; without a GPU the same pass is eager. Each token is read on the host, as
+  every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's; `_unasked`
+  does without it.
 * `prefill`: a prompt of 1,024 tokens without an anchor, with one behind words (`plain`), and with one behind a
   calculation; the differences to the base in milliseconds, and the kernels that a pass starts.
 
-Before anything is timed, the logits of a graph are compared with those of an eager pass. The training step beside
-LoRA's and the calculator's throughput have commands of their own; `benchmarks/gpu.sh` runs all of them. Without a GPU
-the modes `graph` and `compiled` are left out, and the results say so.
+Before anything is timed, the logits of a graph are compared with those of an eager pass.
 
     python -m benchmarks.cost.gpu --output benchmarks/results/gpu.json
 """
@@ -27,7 +24,6 @@ import argparse
 import copy
 import itertools
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,20 +32,22 @@ from typing import Any
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch.profiler import ProfilerActivity, profile
+from transformers import StaticCache
 
 from benchmarks.common.measuring import Progress, alternating, facts, overhead, seconds, summary
 from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, adapter_memory, lora_rank, made_base, missing, twin
-from benchmarks.cost.context import TOKEN, filled_cache, read_all
 from peft_igc import IGCConfig, choose_graph
+from peft_igc.numbers.calculator import Status
+from peft_igc.numbers.digits import PAD
+from peft_igc.tuner.state.cache import states_of
 
 
 BASE, AGAIN, LORA, HIDDEN, IGC = "base", "base_again", "lora", "igc_hidden", "igc_tokens_512"
-SMALL, HOST, UNASKED = "igc_tokens_128", "igc_tokens_128_host", "igc_tokens_128_unasked"
-EAGER, GRAPH, COMPILED = MODES = ("eager", "graph", "compiled")
+SMALL, UNASKED = "igc_tokens_128", "igc_tokens_128_unasked"
 SILENT, RESULT = STATES = ("silent", "result")
-PARTS = ("decode", "prefill")
 PROMPT = 1024
 TOKENS = 16  # decoded in a repetition
+TOKEN = 1406  # the word " and" of the embedded vocabulary
 CALCULATION = "12 + 5 ="
 
 
@@ -68,6 +66,49 @@ class Method:
         return self.model.get_base_model() if isinstance(self.model, PeftModel) else self.model
 
 
+def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
+    """A static KV cache of random keys and values for texts of `length` tokens, with room for some more."""
+    config, weight = model.config, next(model.parameters())
+    shape = (rows, config.num_key_value_heads, length, config.hidden_size // config.num_attention_heads)
+    cache = StaticCache(config=config, max_cache_len=length + room)
+    for layer in range(config.num_hidden_layers):
+        keys, values = (0.1 * torch.randn(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
+        cache.update(keys, values, layer)
+    return cache
+
+
+def read_all(model: Any, cache: Any, length: int, case: str) -> None:
+    """Gives the adapter the state after the whole text; in the case `result` with a step at its end."""
+    layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
+    config = layer.igc_config["default"]
+    rows, device = len(cache.layers[0].keys), cache.layers[0].keys.device
+    with torch.no_grad():
+        model(input_ids=torch.full((rows, 1), TOKEN, device=device), past_key_values=cache)  # makes the state
+    states = states_of(cache, layer.layer_index)
+    state = states.get("default")
+    features = torch.randn(rows, length, config.reading_dim, dtype=torch.bfloat16, device=device)
+    if state.features is not None:
+        state.features[:, :length] = features
+    state.ids[:, :length] = TOKEN
+    if case == RESULT:
+        steps = state.steps
+        ones = torch.full((rows, 1), length - 1, device=device)
+        digits = torch.full((rows, 1, config.result_digits), PAD, device=device)
+        digits[..., :3] = 7
+        state.write_from, state.writes, state.rows = 0, None, None  # the host asks the steps
+        state.latest = steps._replace(
+            anchors=ones,
+            kinds=torch.ones_like(ones),
+            ranks=ones + 1,
+            digits=digits,
+            signs=torch.zeros_like(ones),
+            status=torch.full_like(ones, int(Status.OK)),
+            scale=torch.zeros_like(ones),
+            ended_at=torch.full_like(ones, -1),
+            shortcut=steps.shortcut[:, :1] if steps.shortcut.shape[1] else steps.shortcut.new_empty(rows, 1, 0, 0),
+        )
+
+
 def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
     """The base, and adapters with random weights on copies of it that share its tensors."""
     width = min(512, base.config.hidden_size)
@@ -83,8 +124,7 @@ def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
         made[name] = Method(name, model, True, adapter_memory(model, base))
     rank = lora_rank(base, made[IGC].memory["parameters"])
     model = get_peft_model(twin(base), LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
-    for name in (HOST, UNASKED):
-        made[name] = Method(name, made[SMALL].model, True, made[SMALL].memory)
+    made[UNASKED] = Method(UNASKED, made[SMALL].model, True, made[SMALL].memory)
     made[LORA] = Method(LORA, model, memory=adapter_memory(model, base))
     for method in made.values():
         method.model.eval().requires_grad_(False)
@@ -107,38 +147,29 @@ class Decoding:
 
     Args:
         method: the model.
-        cache: of the text; static for the modes `GRAPH` and `COMPILED`.
+        cache: of the text.
         state: `SILENT` or `RESULT`.
-        mode: one of `MODES`.
+        captured: whether the pass is recorded as a CUDA graph.
         length: of the text.
     """
 
-    def __init__(self, method: Method, cache: Any, state: str, mode: str, length: int) -> None:
-        self.method, self.cache, self.mode, self.length = method, cache, mode, length
+    def __init__(self, method: Method, cache: Any, state: str, captured: bool, length: int) -> None:
+        self.method, self.cache, self.length = method, cache, length
         if method.reads:
-            read_all(method.model, cache, length, "result" if state == RESULT else "tokens")
+            read_all(method.model, cache, length, state)
         keys = cache.layers[0].keys
         self.token = torch.full((len(keys), 1), TOKEN, device=keys.device)
-        self.on_host = self.token.cpu()
         self.back()
         self.graph: Any = None
         self.logits = torch.empty(0)
         self.step: Callable[[], torch.Tensor] = self._step
-        if mode == GRAPH:
+        if captured:
             self._capture()
-        elif mode == COMPILED:
-            call = torch.compile(method.inner.__call__, mode="reduce-overhead", dynamic=False, fullgraph=True)
-            self.step = lambda: call(input_ids=self.token, past_key_values=self.cache, logits_to_keep=1).logits
 
     def back(self) -> None:
         """Sets the cache back to the text."""
-        if self.mode == EAGER:
-            surplus = int(self.cache.get_seq_length()) - self.length
-            if surplus:
-                self.cache.crop(-surplus)
-        else:
-            for layer in self.cache.layers:
-                layer.cumulative_length.fill_(self.length)
+        for layer in self.cache.layers:
+            layer.cumulative_length.fill_(self.length)
 
     def _step(self) -> torch.Tensor:
         """An eager pass."""
@@ -146,9 +177,8 @@ class Decoding:
 
     def _choose(self) -> None:
         """Chooses the graph of the next pass."""
-        if self.method.reads and self.mode != EAGER and not (self.graph and self.method.name == UNASKED):
-            ids = self.on_host if self.method.name == HOST else self.token
-            choose_graph(self.method.inner, ids, self.cache)
+        if self.method.reads and not (self.graph and self.method.name == UNASKED):
+            choose_graph(self.method.inner, self.token, self.cache)
 
     def _capture(self) -> None:
         """Records a pass as a CUDA graph."""
@@ -189,44 +219,37 @@ class Decoding:
     def _run(self) -> None:
         for _ in range(TOKENS):
             self._choose()
-            if self.mode == COMPILED:
-                torch.compiler.cudagraph_mark_step_begin()
             self.step()[:, -1].argmax(-1).tolist()
 
 
-def check_logits(found: torch.Tensor, wanted: torch.Tensor, name: str, allowed: float = 0.0) -> float:
+def check_logits(found: torch.Tensor, wanted: torch.Tensor, name: str) -> float:
     """The largest difference of logits; `SystemExit` if it is more than another order of sums in bfloat16 explains.
 
     Args:
         found, wanted: [B, V].
         name: of the method, for the message.
-        allowed: what the base differs by, with a margin.
     """
     difference = float((found.float() - wanted.float()).abs().max())
-    if not difference <= max(allowed, 0.05 * float(wanted.abs().max())):
+    if not difference <= 0.05 * float(wanted.abs().max()):
         raise SystemExit(f"{name}: the logits differ by {difference:.2e} from those of an eager pass.")
     return difference
 
 
 @torch.no_grad()
-def decode_cell(methods: list[Method], mode: str, state: str, length: int, rows: int, rounds: int) -> dict[str, Any]:
+def decode_cell(methods: list[Method], state: str, length: int, rows: int, rounds: int) -> dict[str, Any]:
     """One cell: milliseconds of a token by method."""
     base = methods[0].model
-    kind = "dynamic" if mode == EAGER else "static"
-    text = filled_cache(base, length, kind, 4 * TOKENS, rows)
-    made = {m.name: Decoding(m, shared_copy(text), state, mode, length) for m in methods}
-    checks = {}
-    if mode != EAGER:
-        for method in methods:
-            eager = Decoding(method, shared_copy(text), state, "checked", length)
-            # A compiler fuses sums, so the base's own difference is the measure of the others'.
-            own = math.inf if mode == COMPILED and not checks else 2 * checks.get(BASE, 0.0)
-            logits = made[method.name].first(), eager.first()
-            checks[method.name] = check_logits(*logits, f"{method.name}, {mode}", own)
     cuda = base.device.type == "cuda"
+    text = filled_cache(base, length, 4 * TOKENS, rows)
+    made = {m.name: Decoding(m, shared_copy(text), state, cuda, length) for m in methods}
+    checks = {}
     if cuda:
+        for method in methods:
+            eager = Decoding(method, shared_copy(text), state, False, length)
+            checks[method.name] = check_logits(made[method.name].first(), eager.first(), method.name)
         torch.cuda.reset_peak_memory_stats()
     found = alternating(made, rounds)["token"]
+    mode = "graph" if cuda else "eager"
     cell: dict[str, Any] = {"part": "decode", "mode": mode, "state": state, "length": length, "rows": rows}
     cell |= {"milliseconds": {name: summary([1e3 * x for x in values]) for name, values in found.items()}}
     cell |= {"overhead": {name: overhead(x, found[BASE]) for name, x in found.items() if name != BASE}}
@@ -279,14 +302,13 @@ def line(cell: dict[str, Any]) -> str:
     return f"{where}: base {cell['milliseconds'][BASE]['median']:.2f} ms; {over}"
 
 
-def left_out(mode: str, length: int, rows: int, base: Any) -> str | None:
+def left_out(length: int, rows: int, base: Any) -> str | None:
     """Why a decoding cell is not measured; None if it is."""
     if base.device.type != "cuda":
-        return "needs a GPU" if mode != EAGER else None
+        return None
     config = base.config
     heads = config.num_key_value_heads * (config.hidden_size // config.num_attention_heads)
-    one = 2 * config.num_hidden_layers * heads * base.dtype.itemsize * rows * length
-    needed = one * (8 if mode == EAGER else 1) + 2**31  # a cache that grows is copied by each method
+    needed = 2 * config.num_hidden_layers * heads * base.dtype.itemsize * rows * length + 2**31
     free = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
     return f"{needed / 2**30:.0f} GiB are needed, {free / 2**30:.0f} are free" if needed > free else None
 
@@ -296,8 +318,6 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--shape", default=LARGEST, choices=[*SHAPES])
-    parser.add_argument("--parts", nargs="+", default=[*PARTS], choices=PARTS)
-    parser.add_argument("--modes", nargs="+", default=[*MODES], choices=MODES)
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 8192], metavar="L")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64], metavar="B")
     parser.add_argument("--prompt", type=int, default=PROMPT, help="tokens of a prefill (default: %(default)s)")
@@ -315,29 +335,20 @@ def main(given: list[str] | None = None) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     base, tokenizer = made_base(arguments.shape, arguments.seed, device)
     base.config.max_position_embeddings = 2 * max(arguments.lengths)
-    methods = made_methods(base, tokenizer, [BASE, AGAIN, LORA, HIDDEN, IGC, SMALL, HOST, UNASKED])
+    methods = made_methods(base, tokenizer, [BASE, AGAIN, LORA, HIDDEN, IGC, SMALL, UNASKED])
     settings = vars(arguments) | {"output": arguments.output.name}
     results: dict[str, Any] = {**facts(), "settings": settings, "cells": [], "left_out": []}
     results["memory"] = {method.name: method.memory for method in methods}
     cells: list[tuple[dict[str, Any], Callable[[], dict[str, Any]]]] = []
-    if "prefill" in arguments.parts:
-        for end, rows in itertools.product(("", " and so on =", CALCULATION), arguments.rows[:2]):
-            more = (methods, tokenizer, end, rows, arguments.rounds, arguments.prompt)
-            cells.append(({"part": "prefill", "end": end}, lambda more=more: prefill_cell(*more)))
-    if "decode" in arguments.parts:
-        modes = [mode for mode in arguments.modes if mode != COMPILED]
-        for mode, length, rows, state in itertools.product(modes, arguments.lengths, arguments.rows, STATES):
-            rounds = max(3, arguments.rounds // 3) if mode == EAGER else arguments.rounds
-            more = (methods, mode, state, length, rows, rounds)
-            cells.append(({"mode": mode, "length": length, "rows": rows}, lambda more=more: decode_cell(*more)))
-        if COMPILED in arguments.modes:
-            few = [method for method in methods if method.name in (BASE, IGC)]
-            more = (few, COMPILED, SILENT, arguments.lengths[0], arguments.rows[0], arguments.rounds)
-            where = {"mode": COMPILED, "length": arguments.lengths[0], "rows": arguments.rows[0]}
-            cells.append((where, lambda more=more: decode_cell(*more)))
+    for end, rows in itertools.product(("", " and so on =", CALCULATION), arguments.rows[:2]):
+        more = (methods, tokenizer, end, rows, arguments.rounds, arguments.prompt)
+        cells.append(({"part": "prefill", "end": end}, lambda more=more: prefill_cell(*more)))
+    for length, rows, state in itertools.product(arguments.lengths, arguments.rows, STATES):
+        more = (methods, state, length, rows, arguments.rounds)
+        cells.append(({"length": length, "rows": rows}, lambda more=more: decode_cell(*more)))
     progress = Progress(len(cells), every=0.0)
     for where, measure in cells:
-        reason = left_out(**where, base=base) if "mode" in where else None
+        reason = left_out(**where, base=base) if "length" in where else None
         if reason:
             results["left_out"].append({**where, "reason": reason})
             print(f"left out: {where}: {reason}", flush=True)

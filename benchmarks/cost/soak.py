@@ -4,10 +4,13 @@ First phase: lives of caches that grow, are cropped, forked, reordered, reset an
 is compared with a fresh generation of the same text, without a cache of the caller's. Second phase: the same lives
 again, in threads that share one model at a time; each answer is compared with that of the first phase.
 
-Between lives, and between rounds of threads, memory is measured; `soak_memory` has the bounds. Two answers may differ
-where a fresh pass over the text shows a tie, because the choice then depends on the order of additions. These are
-counted as `ties`, and may be at most `TIES` of the answers. With any other difference, or where memory grows, the exit
-code is 1; the JSON is written all the same.
+Between lives, and between rounds of threads, memory is measured when no cache is in use, after a garbage collection.
+After a warm-up the last sample has as many objects of a kind (`KINDS`) as there were before the run, at most `TENSORS`
+more tensors than the first one, and the median of the last third exceeds that of the first third by at most `HEAP`
+bytes in use and `RESIDENT` bytes of the resident set, which also has free fragments of the allocator. Two answers may
+differ where a fresh pass over the text shows a tie, because the choice then depends on the order of additions. These
+are counted as `ties`, and may be at most `TIES` of the answers. With any other difference, or where memory grows, the
+exit code is 1; the JSON is written all the same.
 
     peft-igc demo --output build/tokens --seed 0
     python -m benchmarks.cost.soak --adapter build/tokens/adapter --output benchmarks/results/soak.json
@@ -19,31 +22,38 @@ Nothing is timed.
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import itertools
 import json
 import os
 import random
+import statistics
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.cache_utils import Cache
 
 from benchmarks.common.measuring import Progress, facts
 from benchmarks.cost import soak_lives
 from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
-from benchmarks.cost.soak_memory import HEAP, RESIDENT, TENSORS, Memory, growth, growth_of, measured
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.call import observing
+from peft_igc.tuner.call import Call, Generation, observing
+from peft_igc.tuner.state.text_state import StaticText, TextState
 from peft_igc.tuner.steps import Step
 
 
+KINDS = (TextState, StaticText, Call, Generation, Cache)
+TENSORS = 16  # tables that libraries make on first use
+HEAP, RESIDENT = 2 * 2**20, 64 * 2**20  # bytes
 TIES = 0.005  # of the answers
 CLOSE = 1e-2  # nats between the best two of a reading or of the next token: what another order of additions may move
 SAMPLES = 24  # of a phase, at most
@@ -52,6 +62,103 @@ EXAMPLES = 10  # of wrong answers
 KEPT = 2  # lives of each subject and kind that threads repeat
 
 
+# ------------------------------------------------------------------------------------------ memory
+@dataclass
+class Memory:
+    """What is alive at one moment.
+
+    Attributes:
+        generations: made so far in this phase.
+        heap: bytes in use on the heap; None where glibc does not tell.
+        resident: bytes of the process's resident set; None where there is no `/proc`.
+        tensors: number of tensors.
+        objects: number of objects by the name of their kind.
+    """
+
+    generations: int
+    heap: int | None
+    resident: int | None
+    tensors: int
+    objects: dict[str, int]
+
+
+def measured(generations: int) -> Memory:
+    """Collects garbage and counts what is left."""
+    gc.collect()
+    # The type, not `isinstance`, which would ask proxies for the class of what they stand for.
+    types = Counter(type(one) for one in gc.get_objects())
+    objects = {kind.__name__: sum(n for t, n in types.items() if issubclass(t, kind)) for kind in KINDS}
+    tensors = sum(n for t, n in types.items() if issubclass(t, torch.Tensor))
+    return Memory(generations, heap(), resident(), tensors, objects)
+
+
+class _HeapInfo(ctypes.Structure):
+    """`struct mallinfo2` of glibc (2.33), `malloc.h`."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
+def heap() -> int | None:
+    """Bytes that are in use on the heap, those of all tensors on the CPU included, or None."""
+    try:
+        info = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return None
+    info.restype = _HeapInfo
+    found = info()
+    return int(found.uordblks + found.hblkhd)  # from the pools, and mapped
+
+
+def resident() -> int | None:
+    """Bytes of the process's resident set, or None, once the allocator has given back what it can."""
+    with suppress(AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else None
+
+
+def growth(memory: list[Memory], before: dict[str, int]) -> list[str]:
+    """What has grown, in sentences.
+
+    Args:
+        memory: samples after the warm-up.
+        before: the number of objects of each kind before the run.
+    """
+    first, last = memory[0], memory[-1]
+    found = [
+        f"{last.objects[name] - n} objects `{name}` are alive after {last.generations} generations although no cache "
+        "is in use: a cache, a thread's stack or a table keeps them."
+        for name, n in before.items()
+        if last.objects[name] > n
+    ]
+    if last.tensors > first.tensors + TENSORS:
+        found.append(
+            f"{last.tensors - first.tensors} more tensors are alive after {last.generations} generations than after "
+            f"{first.generations}; {TENSORS} may be."
+        )
+    for name, most in (("heap", HEAP), ("resident", RESIDENT)):
+        more = growth_of(memory, name)
+        if more is not None and more > most:
+            found.append(
+                f"`{name}` has grown by {more / 2**20:.1f} MiB from the first third of the samples after the warm-up "
+                f"to the last; {most / 2**20:.0f} MiB may be."
+            )
+    return found
+
+
+def growth_of(memory: list[Memory], name: str) -> float | None:
+    """Bytes by which the median of `heap` or `resident` grows from the first third of samples to the last."""
+    sizes = [getattr(one, name) for one in memory]
+    if None in sizes:
+        return None
+    third = max(1, len(sizes) // 3)
+    return statistics.median(sizes[-third:]) - statistics.median(sizes[:third])
+
+
+# ------------------------------------------------------------------------------------------ counts
 @dataclass
 class Counts:
     """What came of some answers.
@@ -114,7 +221,7 @@ class Phase:
 
     def sample(self) -> None:
         """Measures the memory now."""
-        self.memory.append(measured(self.counts.generations, time.perf_counter() - self.start))
+        self.memory.append(measured(self.counts.generations))
 
     @property
     def settled(self) -> list[Memory]:
@@ -243,7 +350,7 @@ def until(end: float, lives: list[tuple[Plan, list[Answer]]], draw: random.Rando
 def soak(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs both phases; gives the results for JSON, with what is wrong under `faults`."""
     subjects = soak_lives.subjects(arguments.seed, arguments.adapter)
-    before = measured(0, 0.0).objects
+    before = measured(0).objects
     phase, known = alone(subjects, arguments.generations, arguments.seed)
     results, found = {"alone": phase.told()}, phase.faults("alone", before)
     if arguments.minutes > 0:

@@ -11,7 +11,7 @@ follows, so that it can be compared with a fresh generation of the same text. Eq
 * `reset`: one cache for several texts in succession;
 * `abandoned`: passes and generations that end in the middle, with caches that nobody uses again; then one answer.
 
-Nothing is compared or counted here; `soak` does that. Try it: `pytest tests/benchmarks/test_soak.py`
+Nothing is compared or counted here; `soak` does that. Try it: `pytest tests/benchmarks/test_commands.py`
 
 Shapes: B rows, T tokens of a batch.
 """

@@ -1,17 +1,14 @@
 """The questions of the comparison of methods, in cells, and the gate that keeps them apart from training.
 
 A cell is a phrasing, a length and an operation: `seen/3_digit_addition` in the one form of BIG-bench, which training
-rows have too; `held_out/...` in phrasings that none of them has (`wording.HELD_OUT`); `shifted/...` divisions whose
-divisor and quotient were both drawn with n digits, where BIG-bench draws a dividend of n digits and one of its
-divisors. Lengths 1 to 5 are the task's, 6 to 12 longer than any that is trained. All is drawn by a seed, and nothing
-is shown to a model but `prompt`. `apart` says what is wrong with a test set. Try it:
-`pytest tests/benchmarks/test_methods.py -k items`.
+rows have too; `held_out/...` in phrasings that none of them has (`wording.HELD_OUT`). Lengths 1 to 5 are the task's, 6
+to 12 longer than any that is trained. All is drawn by a seed, and nothing is shown to a model but `prompt`. `apart`
+says what is wrong with a test set. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -36,8 +33,6 @@ def cells(per_cell: int, seed: int, lengths: Iterable[int] = (*TRAINED, *LONGER)
         for operator, name in OPERATION_NAMES.items():
             made[f"seen/{digits}_digit_{name}"] = seen(operator, digits, per_cell, seed)
             made[f"held_out/{digits}_digit_{name}"] = held_out(operator, digits, per_cell, seed)
-        if digits in TRAINED:
-            made[f"shifted/{digits}_digit_division"] = shifted(digits, per_cell, seed)
     return {cell: [item | {"group": cell} for item in items] for cell, items in made.items()}
 
 
@@ -57,18 +52,6 @@ def held_out(operator: str, digits: int, n: int, seed: int) -> list[Item]:
     def make() -> Item:
         a, b = (str(number) for number in draw_operands(operator, digits, rng))
         return _item(HELD_OUT.request(operator, a, b, rng, Mixture()).text, operator, a, b)
-
-    return _distinct(n, make)
-
-
-def shifted(digits: int, n: int, seed: int) -> list[Item]:
-    """Divisions made from a divisor and a quotient of n digits each, in BIG-bench's form."""
-    rng = random.Random(f"shifted/{digits}/{seed}")
-    low, high = 10 ** (digits - 1), 10**digits
-
-    def make() -> Item:
-        divisor, quotient = rng.randrange(low, high), rng.randrange(low, high)
-        return _bigbench("/", divisor * quotient, divisor)
 
     return _distinct(n, make)
 
@@ -100,7 +83,7 @@ def apart(rows: Sequence[Mapping[str, Any]], tested: Sequence[Mapping[str, Any]]
     """What makes a test set unfit beside training rows, one sentence each; empty is good.
 
     No calculation may be in both but those of two one-digit numbers, which are complete sets; no prompt may be in
-    both but for the same; no prompt may hold its target as a number that is no operand.
+    both but for the same.
     """
     trained = {_calculation(row) for row in rows if row["igc_operands"] is not None}  # others are no pair
     texts = {row["prompt"][-1]["content"] for row in rows}
@@ -112,18 +95,7 @@ def apart(rows: Sequence[Mapping[str, Any]], tested: Sequence[Mapping[str, Any]]
             wrong.append(f"The calculation of {item['prompt']!r} is trained.")
         if longer and item["prompt"] in texts:
             wrong.append(f"The question {item['prompt']!r} is trained.")
-        if told_in_prompt(item):
-            wrong.append(f"The prompt {item['prompt']!r} holds its target {item['target']!r} beside its operands.")
     return wrong
-
-
-def told_in_prompt(item: Mapping[str, Any]) -> bool:
-    """Whether the target is among the numbers of the prompt when each operand was taken away once."""
-    numbers = re.findall(r"\d+", item["prompt"])
-    for operand in item["igc_operands"]:
-        if operand.lstrip("-") in numbers:
-            numbers.remove(operand.lstrip("-"))
-    return item["target"].lstrip("-") in numbers
 
 
 def _calculation(row: Mapping[str, Any]) -> tuple[int, str, int]:

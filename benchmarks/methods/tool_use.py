@@ -8,7 +8,7 @@ The loop (`answer_loop`) stops at `=`, feeds the tool's tokens, and goes on. The
 embedded base for its name, so that this baseline is as fast as it can be. `SPLICED` is leaner still: what the tool
 says stands in the answer itself and is not written again. The tool runs in-process, on Python's integers,
 without sleep. Where there is no result it says `?`. `visible` takes calls out of a text. Nothing is corrected: a call
-that cannot be read gets `?` too, and is counted. Try it: `pytest tests/benchmarks/test_answers.py -k tool`.
+that cannot be read gets `?` too, and is counted. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations

@@ -1,30 +1,25 @@
 """What the compared methods are, and how those that are trained are trained: same rows, steps, batches and schedule.
 
-A `Kind` says what is attached to the embedded base (LoRA, all of its weights, IGC with one of its interfaces) and in
-which form an answer is written (`Form`: at once, behind a scratchpad, through a tool). `training_set` draws the fixed
+A `Kind` says what is attached to the embedded base (LoRA, or IGC with one of its interfaces) and in
+which form an answer is written (`Form`: at once, or through a tool). `training_set` draws the fixed
 rows once; `trained` gives the model, merged where that is possible, and how it went. The learning rate of everything
 but IGC is the best of three or more on validation items (`ablations.best_rate`); IGC has that of the demonstrations,
-which was chosen before. With a folder, trained weights are kept there and taken again if they were made alike.
-Nothing is tested here. Try it: `pytest tests/benchmarks/test_answers.py -k training`.
+which was chosen before.
+Nothing is tested here. Try it: `pytest tests/benchmarks/test_commands.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import set_seed
 
 from benchmarks.accuracy import ablations
 from benchmarks.accuracy.ablations import LORA, SEARCH_SEED, attached, best_rate, fitted, with_rate
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, training_rows
-from benchmarks.methods import scratchpads
 from benchmarks.methods.tool_use import RESTATED, SPLICED, Tool
 from peft_igc.data.columns import COLUMNS
 from peft_igc.data.dataset import Shuffled
@@ -33,8 +28,7 @@ from peft_igc.numbers.calculator import NO_ARITHMETIC
 from peft_igc.trainer.collator import CUT, WHOLE
 
 
-ALL_WEIGHTS = "all weights"
-RATES = {LORA: ablations.RATES[LORA], ALL_WEIGHTS: [1e-4, 3e-4, 1e-3]}  # where a search begins
+RATES = {LORA: ablations.RATES[LORA]}  # where a search begins
 WARM = 0.14  # part of the steps in which the learning rate rises, as in the demonstrations
 LONGEST = 5  # digits of a trained operand, as in BIG-bench; a test asks for longer ones
 
@@ -43,17 +37,14 @@ Pieces = list[tuple[str, bool]]  # texts, and whether the model is to write them
 
 @dataclass(frozen=True)
 class Form:
-    """How an answer is written: at once; behind a scratchpad; through a tool."""
+    """How an answer is written: at once, or through a tool."""
 
-    scratchpad: bool = False
     tool: Tool | None = None
 
     def pieces(self, completion: str, operator: str | None, operands: list[str] | None, result: str | None) -> Pieces:
         """A row's answer, given how it reads and what is calculated."""
         if operator in (None, NO_ARITHMETIC) or operands is None:
             return [(completion, True)]
-        if self.scratchpad:
-            return [(scratchpads.steps(operator, *operands) + completion, True)]
         if self.tool is None:
             return [(completion, True)]
         call = (operator, operands[0], operands[1])
@@ -66,7 +57,7 @@ class Form:
 
     def visible(self, text: str) -> str:
         """The answer within what was written."""
-        return scratchpads.behind_mark(text) if self.scratchpad else self.tool.visible(text) if self.tool else text
+        return self.tool.visible(text) if self.tool else text
 
 
 @dataclass(frozen=True)
@@ -77,16 +68,12 @@ class Kind:
     form: Form = Form()
 
 
-DIRECT, SCRATCHPAD, TOOL, TOOL_SPLICED = Form(), Form(scratchpad=True), Form(tool=RESTATED), Form(tool=SPLICED)
+DIRECT, TOOL, TOOL_SPLICED = Form(), Form(tool=RESTATED), Form(tool=SPLICED)
 KINDS = {
     "base": Kind(None),
     "lora": Kind(LORA),
-    "scratchpad": Kind(LORA, SCRATCHPAD),
     "tool": Kind(LORA, TOOL),
     "tool_spliced": Kind(LORA, TOOL_SPLICED),
-    "lora_all_weights": Kind(ALL_WEIGHTS),
-    "scratchpad_all_weights": Kind(ALL_WEIGHTS, SCRATCHPAD),
-    "tool_all_weights": Kind(ALL_WEIGHTS, TOOL),
     "igc_hidden": Kind("hidden"),
     "igc_tokens": Kind("tokens"),
 }
@@ -138,9 +125,9 @@ def wanted_tokens(form: Form, item: dict[str, Any], tokenizer: Any) -> int:
 def fresh(kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any]:
     """The embedded base with what a method trains."""
     base, tokenizer = loading.tiny_base()
-    base.requires_grad_(kind.trains == ALL_WEIGHTS)
+    base.requires_grad_(False)
     set_seed(seed)
-    if kind.trains in (None, ALL_WEIGHTS):
+    if kind.trains is None:
         return base, tokenizer
     return attached(LORA if kind.trains == LORA else "igc", base, tokenizer, settings), tokenizer
 
@@ -161,7 +148,6 @@ def trained(
     budget: Budget,
     rows: Callable[[int], list[dict[str, Any]]],
     check: Callable[[str, Any, Any], float],
-    keep: Path | None = None,
 ) -> tuple[Any, Any, dict[str, Any]]:
     """A trained method: its model in eval mode, the tokenizer, and how it went.
 
@@ -171,15 +157,9 @@ def trained(
         budget: The same for all.
         rows: From a seed to the training set.
         check: Exact match on validation items, of a method by name, its model and tokenizer.
-        keep: A folder for trained weights.
     """
     kind = KINDS[name]
     settings = settings_of(kind.trains, budget.steps, budget.batch_size, budget.rows)
-    file = None if keep is None else kept_file(keep, name, seed)
-    digest = hashlib.sha256(json.dumps(rows(seed)).encode()).hexdigest()  # other test items leave out other rows
-    made = json.dumps({"settings": dataclasses.asdict(settings), "search_steps": budget.search_steps, "rows": digest})
-    if file is not None and file.exists():
-        return _kept(file, made, kind, settings, seed)
     rate, search = None, None
     if kind.trains in RATES:
         short = settings_of(kind.trains, budget.search_steps, budget.batch_size, budget.rows)
@@ -191,9 +171,6 @@ def trained(
         rate = search["chosen"]
     model, tokenizer, told = one_training(name, seed, rate, settings, rows, check)
     told |= {"learning_rate": rate or settings.learning_rate, "search": search}
-    if file is not None:
-        weights = {key: p.detach() for key, p in model.named_parameters() if p.requires_grad}
-        torch.save({"weights": weights, "made": made, "told": json.dumps(told)}, file)
     return _ready(model, kind), tokenizer, told
 
 
@@ -214,27 +191,8 @@ def one_training(
     if kind.form != DIRECT:
         stream = Shuffled(written_out(rows(seed), kind.form, tokenizer), seed)
     title = f"{name}, seed {seed}" + ("" if rate is None else f", rate {rate:g}")
-    attention = "sdpa" if kind.form.scratchpad else "eager"  # its rows are long
-    told = fitted(
-        title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer), attention=attention
-    )
+    told = fitted(title, model, tokenizer, stream, seed, settings, lambda: check(name, model, tokenizer))
     return model, tokenizer, told
-
-
-def kept_file(folder: Path, name: str, seed: int) -> Path:
-    """Where a method's trained weights are kept."""
-    return folder / f"{name}-{seed}.pt"
-
-
-def _kept(file: Path, made: str, kind: Kind, settings: DemoSettings, seed: int) -> tuple[Any, Any, Any]:
-    """What was trained before, if it was trained alike."""
-    found = torch.load(file)
-    if found["made"] != made:
-        raise SystemExit(f"`{file}` was trained otherwise: {found['made']}, here it is {made}.")
-    model, tokenizer = fresh(kind, settings, seed)
-    unexpected = model.load_state_dict(found["weights"], strict=False).unexpected_keys
-    assert not unexpected, unexpected
-    return _ready(model, kind), tokenizer, json.loads(found["told"])
 
 
 def _ready(model: Any, kind: Kind) -> Any:

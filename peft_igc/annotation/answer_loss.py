@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..inference.decoding import padding_token
-from ..inference.evaluation import longest_text
+from ..inference.decoding import batches_of, chat_text, longest_text, padding_token
 
 
 __all__ = ["ScoredRow", "answer_losses", "read_row"]
@@ -95,12 +94,11 @@ def answer_losses(
         (_context(tokenizer, row.context, note), tokenizer(row.answer, add_special_tokens=False)["input_ids"])
         for row, note in tried
     ]
-    sizes, longest = [len(before) + len(answer) for before, answer in tokens], longest_text(model) or float("inf")
-    # The longest texts come first: they show at once whether the memory suffices.
-    order = sorted((at for at, size in enumerate(sizes) if size <= longest), key=lambda at: -sizes[at])
+    longest = longest_text(model) or float("inf")
+    fit = [at for at, (before, answer) in enumerate(tokens) if len(before) + len(answer) <= longest]
     losses: list[float | None] = [None] * len(tokens)
-    for start in range(0, len(order), batch_size):
-        batch = order[start : start + batch_size]
+    for chosen in batches_of([[*before, *answer] for before, answer in (tokens[at] for at in fit)], batch_size):
+        batch = [fit[one] for one in chosen]
         found = _batch_losses(model, padding_token(model, tokenizer), [tokens[at] for at in batch])
         for at, loss in zip(batch, found, strict=True):
             losses[at] = loss
@@ -109,18 +107,11 @@ def answer_losses(
 
 def _context(tokenizer: Any, context: str | list[dict[str, Any]], note: str) -> list[int]:
     """The token ids before the answer, with the note in front of the last message."""
-    from jinja2.exceptions import TemplateError  # the engine of chat templates, installed wherever they work
-
     if isinstance(context, str):
         return tokenizer(note + context)["input_ids"]
     *before, last = context
     chat = [*before, last | {"content": note + last["content"]}]
-    try:
-        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-    except TemplateError as error:
-        raise ValueError(
-            f"The tokenizer's chat template fails on {context!r:.200}: {error}. Change the row."
-        ) from error
+    text = chat_text(tokenizer, chat, "Change the row.")
     return tokenizer(text, add_special_tokens=False)["input_ids"]  # the template adds them
 
 

@@ -3,8 +3,7 @@
 In: the text of a prompt, or lines that a language model wrote about it. Out: calculations of two of the prompt's
 numbers with their exact results, and the number of refused ones by reason. `by_pattern` combines all pairs of the last
 numbers; `by_model` reads a model's proposals, which must be `a op b` with numbers of the prompt (paper, "Ground Truth
-Data"). Number words, and numbers that touch a decimal point, a percent sign or a letter, are no numbers, as in
-`numbers.number_runs`. Nothing is scored here.
+Data"). Number words, and what `text.literals` does not understand, are no numbers. Nothing is scored here.
 Try it: `pytest tests/annotation/test_self_annotation.py`.
 """
 
@@ -16,17 +15,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..data.columns import label
+from ..data.columns import canonical, label
 from ..numbers.calculator import Status
-from ..numbers.digits import parse_number
-from .gsm8k_marks import INTEGER
+from ..text.literals import numbers
 
 
 __all__ = ["SYMBOLS", "Calculation", "by_model", "by_pattern", "numbers_of", "question_to_model"]
 
 SYMBOLS = ("+", "-", "*", "/")
 
-_NEGATIVE = re.compile(r"(?:(?:^|[^\s\w)\]])\s*|[^\W\d_]\s+)[-\u2212]\Z|\bnegative\s+\Z")
 _PROPOSAL = re.compile(r"(-?[0-9]+) ?([-+*/x×÷\u2212]) ?(-?[0-9]+)(?: ?=.*)?")
 _SIGNS = {"x": "*", "×": "*", "÷": "/", "\u2212": "-"}
 _EXAMPLES = """\
@@ -61,16 +58,9 @@ class Calculation(NamedTuple):
 
 
 def numbers_of(text: str) -> list[str]:
-    """The integers of a text in their order, canonical: without separators and leading zeros, with their sign.
-
-    A minus sign belongs to a number that it touches, unless a number or a bracket stands before it: `-5`, `is -5`,
-    `2 * -5`, but not `7 -5`; the word "negative" is one, too.
-    """
-    found = []
-    for match in INTEGER.finditer(text):
-        digits = str(int(match[1].replace(",", "")))
-        found.append("-" * bool(digits != "0" and _NEGATIVE.search(text, 0, match.start())) + digits)
-    return found
+    """The integers of a text in their order, canonical: without separators and leading zeros, with their sign."""
+    understood = [(one.value, text[slice(*one.span)]) for one in numbers(text) if one.value is not None]
+    return [str(value) for value, written in understood if written.replace(",", "").isdecimal()]
 
 
 def by_pattern(numbers: Sequence[str], num_digits: int, refused: Counter[str]) -> list[Calculation]:
@@ -119,18 +109,12 @@ def by_model(
         elif match is None:
             refused["unreadable"] += 1
         else:
-            a, b = (_canonical(number) for number in match.group(1, 3))
+            a, b = (canonical(number, "proposals", "model") for number in match.group(1, 3))
             if Counter([a.lstrip("-"), b.lstrip("-")]) - there:  # two equal ones are two numbers of the text
                 refused["operand not in the prompt"] += 1
             else:
                 _add(known, _SIGNS.get(match[2], match[2]), a, b, num_digits, refused)
     return len(lines)
-
-
-def _canonical(number: str) -> str:
-    """A number without leading zeros and without `-0`."""
-    sign, digits = parse_number(number)
-    return f"-{digits}" if sign else digits
 
 
 def _add(made: list[Calculation], operator: str, a: str, b: str, num_digits: int, refused: Counter[str]) -> None:

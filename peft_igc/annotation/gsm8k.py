@@ -8,14 +8,14 @@ because the calculator would be trained to reproduce the error. A right calculat
 labelled `"none"`.
 Try it: `pytest tests/annotation/test_gsm8k.py`
 
-Shapes: T positions (tokens of a row), A anchors per row, W digits that are compared.
+Shapes: T positions (tokens of a row), A anchors per row.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from os.path import commonprefix
@@ -27,7 +27,6 @@ from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expressi
 from ..data.exact_values import NotAnExpression, ValueLimits
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, Status
-from ..numbers.places import number_runs
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
@@ -126,7 +125,7 @@ def convert(
         if not _are_right(marks, report, where):
             continue
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
-        anchors = chats.anchors(prompt, completion, marks, where)
+        anchors = chats.anchors(prompt, completion, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
         names = ALL_COLUMNS if config.has_vocabulary else COLUMNS
         columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
@@ -192,10 +191,9 @@ class _Chats:
         if not getattr(tokenizer, "chat_template", None):
             raise ValueError(f"`{self.name}` has no chat template. Set `tokenizer.chat_template`.")
         check_tokenizer(config.token_table, tokenizer)
-        self.numbers = None if config.token_table is None else config.token_table
 
-    def anchors(self, prompt: list[Any], completion: list[Any], marks: list[Mark], where: str) -> list[_Anchor]:
-        """The anchors of a row in order. `marks` determine the length of the numbers to look for."""
+    def anchors(self, prompt: list[Any], completion: list[Any], where: str) -> list[_Anchor]:
+        """The anchors of a row in order."""
         apply, rules, solution = self.tokenizer.apply_chat_template, self.rules, completion[0]["content"]
         asked = {"conversation": prompt, "add_generation_prompt": True}
         given = {"conversation": prompt + completion, "tokenizer_kwargs": {"return_offsets_mapping": True}}
@@ -215,15 +213,13 @@ class _Chats:
         since = context_starts(self.config.reading_context, rules, at, kinds_of(rules, ids, at, 0))[0].tolist()
         inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
         places = [place for place in at[0].tolist() if place >= 0]
-        reads = self._numbers(row["input_ids"], places, since)
         spans = row["offset_mapping"]
-        if self.numbers is None:
-            reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+        reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
         if self.config.has_vocabulary and places:
             known, limits, tokens = self.config.vocabulary, Limits.of(self.config), row["input_ids"]
-            said = [said_at(known, tokens, at, start, limits) for at, start in zip(places, since, strict=False)]
+            said = [said_at(known, tokens, place, start, limits) for place, start in zip(places, since, strict=False)]
             values, reasons = [one.value for one in said], [one.reason for one in said]
         anchors = []
         for place, read, value, reason in zip(places, reads, values, reasons, strict=True):
@@ -233,16 +229,6 @@ class _Chats:
                 _Anchor(start, end, is_inline, Counter(str(int(plain(number))) for number in read), value, reason)
             )
         return anchors
-
-    def _numbers(self, ids: Sequence[int], places: list[int], since: list[int]) -> list[list[str]]:
-        """The numbers among the tokens from `since` to each of the `places`."""
-        if self.numbers is None:
-            return []
-        found = []
-        for place, first in zip(places, since, strict=False):
-            runs = number_runs(self.numbers, ids[: place + 1])
-            found.append([run.digits for run in runs if run.first >= first and run.digits is not None])
-        return found
 
 
 def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Report) -> dict[int, Mark]:

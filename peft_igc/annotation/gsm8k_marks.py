@@ -7,24 +7,26 @@ Try it: `pytest tests/annotation/test_gsm8k.py -k right`
 
 from __future__ import annotations
 
-import operator
 import re
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..data.exact_values import ValueLimits
+from ..data.exact_values import ValueLimits, items_of
 from ..numbers.calculator import evaluate_exactly
+from ..text.grammar import evaluate
+from ..text.refusals import Reason, Refused
+from ..text.values import Limits
 from ..tuner.config import IGCConfig
 
 
 __all__ = ["CURRENCY", "INTEGER", "Mark", "plain", "read_marks"]
 
-LONGEST_MARK = 200  # characters; each bracket is a recursive call, so longer marks could exhaust the stack
+LONGEST_MARK = 200  # characters
 
 CURRENCY = "$€£¥₹"
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
 _NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
-# An integer as in `number_runs`: digits that touch a letter, a decimal point or a percent sign are none.
+# An integer without its sign: digits that touch a letter, a decimal point or a percent sign are none.
 INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
 _MARK = re.compile(r"<<((?:(?!<<).)*?)>>")
 _STATED = re.compile(rf"\s*(-?{_NUMBER})\s*(%?)\s*")
@@ -36,7 +38,7 @@ _LONGER = re.compile(
     rf"[\d)%]{_SIGN}[{CURRENCY}]?{_NUMBER}[%)]?{_SIGN}[-\u2212]?[{CURRENCY}]?{_NUMBER}[^\S\n]*=?[^\S\n]*[{CURRENCY}]?\s*$"
 )
 _PLAIN = str.maketrans({"×": "*", "÷": "/", "\u2212": "-"} | dict.fromkeys(CURRENCY))
-_APPLY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_LIMITS = Limits(operands=LONGEST_MARK)  # whatever an adapter can do
 
 
 class Mark(NamedTuple):
@@ -120,29 +122,8 @@ def _agrees(value: Fraction, stated: str, is_percent: bool) -> bool:
 
 
 def _evaluate(expression: str) -> Fraction:
-    """The value of an expression of numbers, percent signs, brackets and `+ - * /`. Raises ValueError for others."""
-    tokens = ["end", *re.findall(rf"{_NUMBER}|\S", expression)[::-1]]  # reversed: `pop` takes the next token
-
-    def take(level: int) -> Fraction:
-        """Consumes and evaluates a sum (level 0), a product (1) or a factor (2)."""
-        if level < 2:
-            value = take(level + 1)
-            while tokens[-1] in ("+-", "*/")[level]:
-                sign = tokens.pop()
-                value = _APPLY[sign](value, take(level + 1))
-            return value
-        token = tokens.pop()
-        if token == "-":
-            return -take(2)
-        value = take(0) if token == "(" else Fraction(plain(token))
-        if token == "(" and tokens.pop() != ")":
-            raise ValueError("a bracket is open")
-        while tokens[-1] == "%":
-            tokens.pop()
-            value /= 100
-        return value
-
-    value = take(0)
-    if tokens != ["end"]:
-        raise ValueError(f"{expression!r} continues after its end")
-    return value
+    """The value of an expression. Raises ValueError if it has none, and ZeroDivisionError."""
+    try:
+        return evaluate(items_of(expression), _LIMITS, [])
+    except Refused as refused:
+        raise (ZeroDivisionError if refused.reason is Reason.UNDEFINED else ValueError)(expression) from None

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.columns import COLUMNS, canonical, label
-from ..inference.decoding import eval_mode
-from ..inference.evaluation import generate_answers, longest_text
+from ..inference.decoding import eval_mode, longest_text
+from ..inference.evaluation import generate_answers
 from ..numbers.calculator import Status
 from .answer_loss import ScoredRow, answer_losses, read_row
 from .candidates import SYMBOLS, Calculation, by_model, by_pattern, numbers_of, question_to_model

@@ -1,27 +1,57 @@
-"""Right, wrong and silent against the threshold `confidence`, as numbers and as a plot.
+"""Fits a temperature, and counts right, wrong and silent prompts against the threshold `confidence`.
 
-In: readings of prompts, their targets and a temperature. Out: an `OperatingPoint` per threshold, the smallest
-threshold that keeps wrong answers below a share, and a PNG. Rules alone decide some prompts, which no threshold
-silences.
+In: readings of prompts and their targets. Out: the temperature with which the probability of a reading is how often it
+is right; an `OperatingPoint` per threshold, the smallest threshold that keeps wrong answers below a share, and a PNG.
+Rules alone decide some prompts, which no threshold silences. Which reading is the most probable one does not change.
 Try it: `pytest tests/calibration/test_calibrate.py`
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .prompt_readings import TEMPERATURES, PromptReading
-from .temperature import is_right
 
 
-__all__ = ["THRESHOLDS", "OperatingPoint", "choose_confidence", "draw_curve", "operating_curve"]
+__all__ = ["THRESHOLDS", "OperatingPoint", "choose_confidence", "draw_curve", "fit_temperature", "operating_curve"]
+
+_LEAST = 1e-6  # a probability of 0 or 1 in float32 has no logarithm
 
 THRESHOLDS = (
     0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995,
     0.9975, 0.999, 0.9995, 0.9999,
 )  # fmt: skip
+
+
+def fit_temperature(
+    readings: Sequence[PromptReading], targets: Sequence[str | None]
+) -> tuple[float, dict[str, float | int]]:
+    """The temperature, and the negative log-likelihood in nats per prompt with it and without.
+
+    Args:
+        readings: of held-out prompts.
+        targets: the result that answers each prompt, or None if the calculator should be silent.
+
+    Returns:
+        The temperature, and `{"n", "right", "nats_before", "nats_after"}` of the prompts that were used. 1.0 if there
+        are none.
+    """
+    pairs = zip(readings, targets, strict=True)
+    used = [(one, one.is_right(target)) for one, target in pairs if one.result is not None and not one.by_rule]
+    if not used:
+        return 1.0, {"n": 0, "right": 0, "nats_before": 0.0, "nats_after": 0.0}
+    nats = []
+    for index in range(len(TEMPERATURES)):
+        chances = [min(max(one.probabilities[index], _LEAST), 1 - _LEAST) for one, _ in used]
+        logs = (-math.log(p if hit else 1 - p) for p, (_, hit) in zip(chances, used, strict=True))
+        nats.append(sum(logs) / len(used))
+    best = min(range(len(nats)), key=nats.__getitem__)
+    right = sum(hit for _, hit in used)
+    found = {"n": len(used), "right": right, "nats_before": nats[TEMPERATURES.index(1.0)], "nats_after": nats[best]}
+    return TEMPERATURES[best], found
 
 
 class OperatingPoint(NamedTuple):
@@ -50,8 +80,8 @@ def operating_curve(
         right = wrong = 0
         for one, target in zip(readings, targets, strict=True):
             if one.result is not None and (one.by_rule or one.probabilities[index] >= threshold):
-                right += is_right(one, target)
-                wrong += not is_right(one, target)
+                right += one.is_right(target)
+                wrong += not one.is_right(target)
         points.append(OperatingPoint(threshold, right, wrong, len(readings) - right - wrong))
     return points
 

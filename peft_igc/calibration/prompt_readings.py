@@ -1,4 +1,4 @@
-"""Reads prompts without answering them: a pass ends behind the calculator's layer, a tenth of a whole one or less.
+"""Reads prompts without answering them: a pass ends after the calculator's layer, a tenth of a whole one or less.
 
 In: a model with an IGC adapter, its tokenizer, prompts. Out: for each prompt a `PromptReading`, what the calculator
 would write and the logits that say how sure it is. Nothing is generated and nothing is trained.
@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..inference.decoding import eval_mode, padding_token, prompt_tokens
+from ..inference.decoding import batches_of, eval_mode, left_padded, padding_token, prompt_tokens
 from ..mappings.decisions import Decision, certainty
 from ..mappings.readings import Pointing
 from ..numbers.calculator import Status
 from ..numbers.digits import canonical
 from ..tuner.call import observing
+from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing
 
@@ -28,7 +29,6 @@ __all__ = ["TEMPERATURES", "PromptReading", "read_prompts", "read_results"]
 
 # Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
 TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
-_CERTAIN = 1 - 1e-6  # a confidence that only decisions of the rules alone reach
 
 
 class PromptReading(NamedTuple):
@@ -36,13 +36,17 @@ class PromptReading(NamedTuple):
 
     Attributes:
         result: what it would write with `confidence=0`; None if it would be silent.
-        by_rule: whether rules alone decide, so that no confidence refuses it.
+        by_rule: whether the text alone decides, so that no confidence refuses it.
         probabilities: of the reading, for each of `TEMPERATURES`.
     """
 
     result: str | None
     by_rule: bool
     probabilities: tuple[float, ...]
+
+    def is_right(self, target: str | None) -> bool:
+        """Whether what would be written is the target; a target of None asks for silence."""
+        return target is not None and self.result == target
 
 
 class _Read(Exception):  # noqa: N818 - not an error: it ends a pass after the reading
@@ -68,71 +72,57 @@ def read_prompts(
     Raises:
         ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.
     """
+    config = _config(model)
     found: dict[int, PromptReading] = {}
-    # What rules alone decide is known by comparing: no confidence refuses it.
-    settings = ((0.0, 1.0), (_CERTAIN, 1.0))
-    for chosen, (free, certain) in _passes(model, tokenizer, prompts, batch_size, raw, settings):
-        n = len(chosen)
-        rows = zip(chosen, _results(free, n), _results(certain, n), _chances(free, n), strict=True)
-        for at, result, ruled, chances in rows:
-            found[at] = PromptReading(result, ruled is not None, chances)
+    own = config.confidence, config.temperature
+    config.confidence, config.temperature = 0.0, 1.0
+    try:
+        for chosen, step in _passes(model, tokenizer, prompts, batch_size, raw):
+            n = len(chosen)
+            rows = zip(_results(step, n), _decisions(step, n), _chances(step, n), strict=True)
+            for at, (result, decision, chances) in zip(chosen, rows, strict=True):
+                found[at] = PromptReading(result, decision is not None and decision.said.is_final, chances)
+    finally:
+        config.confidence, config.temperature = own
     return [found[at] for at in range(len(found))]
 
 
 def read_results(
     model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64, raw: bool = False
 ) -> list[str | None]:
-    """What the calculator would write, with its own confidence and temperature, or None; in half the time.
+    """What the calculator would write, with its own confidence and temperature, or None.
 
     Arguments and errors as of `read_prompts`.
     """
-    config = active_config(model)
-    own = (0.0, 1.0) if config is None else (config.confidence, config.temperature)
+    _config(model)
     found: dict[int, str | None] = {}
-    for chosen, (step,) in _passes(model, tokenizer, prompts, batch_size, raw, (own,)):
+    for chosen, step in _passes(model, tokenizer, prompts, batch_size, raw):
         found.update(zip(chosen, _results(step, len(chosen)), strict=True))
     return [found[at] for at in range(len(found))]
 
 
-@torch.no_grad()
-def _passes(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[str],
-    batch_size: int,
-    raw: bool,
-    settings: Sequence[tuple[float, float]],
-) -> Iterator[tuple[list[int], list[Step | None]]]:
-    """For each batch the indices of its prompts, and a step for each pair of confidence and temperature."""
+def _config(model: Any) -> IGCConfig:
+    """The config of the active adapter."""
     config = active_config(model)
     if config is None:
         raise ValueError("The model has no active IGC adapter, so there is no reading. Load one with `--adapter`.")
+    return config
+
+
+@torch.no_grad()
+def _passes(
+    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, raw: bool
+) -> Iterator[tuple[list[int], Step | None]]:
+    """For each batch the indices of its prompts, and their steps."""
     rows = prompt_tokens(tokenizer, prompts, raw)
-    order = sorted(range(len(rows)), key=lambda at: -len(rows[at]))
-    own = config.confidence, config.temperature
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        ids, mask = _padded([rows[at] for at in chosen], padding_token(model, tokenizer))
-        steps = []
-        try:
-            with eval_mode(model):
-                for config.confidence, config.temperature in settings:
-                    steps.append(_step_of(model, ids.to(model.device), mask.to(model.device)))
-        finally:
-            config.confidence, config.temperature = own
-        yield chosen, steps
+    with eval_mode(model):
+        for chosen in batches_of(rows, batch_size):
+            batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
+            yield chosen, _step_of(model, batch)
 
 
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ids and mask, both [B, longest], with padding on the left."""
-    longest = max(map(len, rows))
-    ids = torch.tensor([[pad] * (longest - len(row)) + list(row) for row in rows])
-    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-    return ids, mask
-
-
-def _step_of(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Step | None:
-    """The step of a pass that ends behind it; None if no text has an anchor."""
+def _step_of(model: Any, batch: dict[str, torch.Tensor]) -> Step | None:
+    """The step of a pass that ends after it; None if no text has an anchor."""
 
     def watch(seen: Step | Writing) -> None:
         if isinstance(seen, Step):
@@ -140,7 +130,7 @@ def _step_of(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> Step | None:
 
     with observing(watch):
         try:
-            model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=1)
+            model(**batch, use_cache=False, logits_to_keep=1)
         except _Read as read:
             return read.step
     return None
@@ -163,6 +153,13 @@ def _results(step: Step | None, rows: int) -> list[str | None]:
     return [next(found) if ok else None for ok in speaks.tolist()]
 
 
+def _decisions(step: Step | None, rows: int) -> list[Decision | None]:
+    """What was decided on the host at the last anchor of each row."""
+    if step is None:
+        return [None] * rows
+    return [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
+
+
 def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:
     """For each row the probability that `confidence` is compared with, at each of `TEMPERATURES`.
 
@@ -170,13 +167,12 @@ def _chances(step: Step | None, rows: int) -> list[tuple[float, ...]]:
     """
     if step is None or step.reading is None:
         return [(0.0,) * len(TEMPERATURES)] * rows
-    found = []
+    found, decisions = [], _decisions(step, rows)
     for temperature in TEMPERATURES:
         reading = step.reading.cooled(temperature)
         if step.decisions and isinstance(reading, Pointing):
             asked, sure = (x[_last(step)].tolist() for x in reading.chances()[:2])
-            decided = [step.decision(row, at) for row, at in enumerate(step.anchors.argmax(1).tolist())]
-            found.append([_certainty(*one) for one in zip(decided, asked, sure, strict=True)])
+            found.append([_certainty(*one) for one in zip(decisions, asked, sure, strict=True)])
         else:
             found.append(reading.choose().probability[_last(step)].tolist())
     return list(zip(*found, strict=True))

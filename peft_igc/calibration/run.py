@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from peft.utils import CONFIG_NAME
 
-from .operating_curve import OperatingPoint, choose_confidence, draw_curve, operating_curve
+from .operating_curve import OperatingPoint, choose_confidence, draw_curve, fit_temperature, operating_curve
 from .prompt_readings import read_prompts
-from .temperature import fit_temperature
 
 
 __all__ = ["CURVE", "RECORD", "Calibration", "calibrate", "check_items", "save_calibration"]

@@ -20,7 +20,7 @@ from ..text.rounding import Division
 from ..text.values import Item, Limits, Value, finished, spelled, written
 
 
-__all__ = ["NotAnExpression", "ValueLimits", "Worked", "expression_in", "work_out", "written"]
+__all__ = ["NotAnExpression", "ValueLimits", "Worked", "expression_in", "items_of", "work_out", "written"]
 
 LONGEST_TEXT = 2000  # characters
 
@@ -113,7 +113,7 @@ def work_out(text: str, limits: ValueLimits) -> Worked:
             an operation that is not configured, adds a percentage to a number, or has an exponent that is no integer
             of at least 0.
     """
-    items, given = _items(text), Limits.of(limits)
+    items, given = items_of(text), Limits.of(limits)
     numbers = sum(item.kind == "number" for item in items)
     if numbers > limits.max_operands:
         raise NotAnExpression(f"it has {numbers} numbers, but `max_operands={limits.max_operands}`")
@@ -141,7 +141,7 @@ def _check_numbers(items: Sequence[Item], limits: Limits) -> None:
         raise Refused(Reason.OVERFLOW)
 
 
-def _items(text: str) -> list[Item]:
+def items_of(text: str) -> list[Item]:
     """The items of a text.
 
     Raises:

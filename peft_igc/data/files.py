@@ -140,6 +140,11 @@ def _checked(item: dict[str, Any], where: str) -> dict[str, Any]:
             raise ValueError(f'{where}: the field "{name}" is missing; there are {sorted(item)}.')
     if isinstance(item["target"], int) and not isinstance(item["target"], bool):
         item = item | {"target": str(item["target"])}  # exact, unlike a float
+    if item["target"] is None:
+        raise ValueError(
+            f'{where}: "target" is null, so there is nothing to compare an answer with. Leave the row out, or write '
+            "the right answer there; `peft-igc calibrate` takes rows in which silence is right."
+        )
     for name in _FIELDS:
         if name in item and not isinstance(item[name], str):
             raise ValueError(f'{where}: "{name}" must be a string, got {item[name]!r}. Put it in quotation marks.')

@@ -18,14 +18,10 @@ from typing import Any, TextIO
 import torch
 from transformers.generation.streamers import BaseStreamer
 
-from ..numbers.calculator import NO_ARITHMETIC
-from ..tuner.step_log import EXPLANATIONS
-from .decoding import chat_text, eval_mode, greedy
-from .evaluation import longest_text
-from .recording import Recording, igc_trace
-from .records import Pieces, TracedStep, explanation, percent
-from .trace_page import write_page
-from .trace_text import harmless
+from .decoding import chat_text, eval_mode, greedy, longest_text
+from .records import NOWHERE, Pieces, StepRecord
+from .terminal import harmless
+from .tracing import Recording, igc_trace
 
 
 __all__ = ["COMMANDS", "Chat", "Margin"]
@@ -172,7 +168,7 @@ class Chat:
         with eval_mode(self._model):
             recording.add_base()
         try:
-            write_page(recording.texts, path, "Conversation")
+            recording.save_html(path, "Conversation")
         except OSError as error:
             self._say(f"`{path}` cannot be written: {error.strerror}. Name another file.")
             return
@@ -181,7 +177,7 @@ class Chat:
     def _answer(self, text: str) -> None:
         """Answers a user message. An interrupt ends the answer and takes the message back."""
         messages = [*self._messages, {"role": "user", "content": text}]
-        steps: list[TracedStep] = []
+        steps: list[StepRecord] = []
         try:
             with igc_trace(self._model, self._tokenizer, on_step=steps.append) as recording:
                 answer = self._generate(messages, steps)
@@ -191,7 +187,7 @@ class Chat:
         if answer is not None:
             self._messages, self._last = [*messages, {"role": "assistant", "content": answer}], recording
 
-    def _generate(self, messages: list[dict[str, str]], steps: list[TracedStep] | None) -> str | None:
+    def _generate(self, messages: list[dict[str, str]], steps: list[StepRecord] | None) -> str | None:
         """Streams the answer to a conversation and returns it; None if there is no room for one.
 
         Args:
@@ -232,7 +228,7 @@ class _Streamer(BaseStreamer):
         prompt: number of tokens of the prompt, which is passed first.
     """
 
-    def __init__(self, tokenizer: Any, margin: Margin, steps: list[TracedStep] | None, prompt: int) -> None:
+    def __init__(self, tokenizer: Any, margin: Margin, steps: list[StepRecord] | None, prompt: int) -> None:
         self._pieces = Pieces(
             lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
         )
@@ -254,24 +250,15 @@ class _Streamer(BaseStreamer):
         """Ends the text."""
         self._tell()
         if self._steps is not None and not self._steps:
-            self._margin.note(f"silent: {EXPLANATIONS['no_anchor']}")
+            self._margin.note(NOWHERE.summary)
         self._margin.write(self._pieces.rest())
         self._margin.close()
 
     def _tell(self) -> None:
         """Notes the steps that are new."""
         for step in (self._steps or [])[self._told :]:
-            self._margin.note(_note(step))
+            self._margin.note(step.summary)
         self._told = len(self._steps or ())
-
-
-def _note(step: TracedStep) -> str:
-    """A step in one line: the calculation, or why the calculator is silent and the model answers alone."""
-    if step.status == "ok":
-        sure = "by rule" if step.expression is not None else percent(step.operator_probability)
-        return f"{step.calculation} ({sure})"
-    read = "" if step.operator == NO_ARITHMETIC else f" on {step.calculation}"
-    return f"silent{read}: {explanation(step)}"
 
 
 def _columns(text: str) -> int:

@@ -1,8 +1,10 @@
-"""Prompts to tokens, and the settings of greedy decoding, shared by `tracing` and `evaluation`.
+"""Prompts to tokens, padded batches, and greedy decoding.
 
-In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the answer (`prompt_tokens`), a generation
-config for greedy decoding (`greedy`), and a context manager for eval mode (`eval_mode`). Nothing is generated here.
+In: prompts, a tokenizer, a model. Out: token ids up to the beginning of the answer (`prompt_tokens`), padded batches
+(`batches_of`, `left_padded`), a generation config for greedy decoding (`greedy`), and the output of `generate` with it
+(`generate_greedily`). Answers are made of that in `evaluation`.
 
+Shapes: B rows of a batch, P tokens of its longest prompt.
 Try it: `pytest tests/inference/test_evaluation.py`
 """
 
@@ -12,10 +14,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from transformers import GenerationConfig
 
 
-__all__ = ["chat_text", "end_tokens", "eval_mode", "greedy", "padding_token", "prompt_tokens"]
+__all__ = [
+    "batches_of",
+    "chat_text",
+    "end_tokens",
+    "eval_mode",
+    "generate_greedily",
+    "greedy",
+    "left_padded",
+    "longest_text",
+    "padding_token",
+    "prompt_tokens",
+]
 
 
 def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[list[int]]:
@@ -45,15 +59,18 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
     return rows
 
 
-def chat_text(tokenizer: Any, messages: Sequence[dict[str, str]]) -> str:
+def chat_text(
+    tokenizer: Any,
+    messages: Sequence[dict[str, str]],
+    cure: str = "Pass `raw=True` to use prompts without a chat template.",
+) -> str:
     """A conversation that ends with a user message, followed by the assistant header.
 
     Raises:
-        ValueError: if there is no chat template, or if it fails.
+        ValueError: if there is no chat template, or if it fails; the message ends with `cure`.
     """
     from jinja2.exceptions import TemplateError
 
-    cure = "Pass `raw=True` (`--raw` on the command line) to use prompts without a chat template."
     if tokenizer.chat_template is None:
         raise ValueError(f"The tokenizer has no chat template. {cure}")
     try:
@@ -61,6 +78,32 @@ def chat_text(tokenizer: Any, messages: Sequence[dict[str, str]]) -> str:
     except TemplateError as error:
         prompt = messages[-1]["content"]
         raise ValueError(f"The tokenizer's chat template fails on the prompt {prompt!r}: {error}. {cure}") from error
+
+
+def longest_text(model: Any) -> int | None:
+    """Number of positions of the model, or None without a limit.
+
+    Beyond it, learned position embeddings raise an error and rotary ones become inaccurate.
+    """
+    limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return limit
+
+
+def batches_of(tokens: Sequence[Sequence[int]], batch_size: int) -> list[list[int]]:
+    """The indices of the prompts in each batch.
+
+    Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
+    """
+    order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+
+def left_padded(rows: Sequence[Sequence[int]], padding: int, device: Any = None) -> dict[str, torch.Tensor]:
+    """`input_ids` and `attention_mask`, both [B, P] int64, with padding on the left."""
+    longest = max(map(len, rows))
+    ids = [[padding] * (longest - len(row)) + list(row) for row in rows]
+    mask = [[0] * (longest - len(row)) + [1] * len(row) for row in rows]
+    return {"input_ids": torch.tensor(ids, device=device), "attention_mask": torch.tensor(mask, device=device)}
 
 
 @contextmanager
@@ -113,3 +156,11 @@ def greedy(model: Any, tokenizer: Any, max_new_tokens: int) -> GenerationConfig:
         use_cache=True,
         return_dict_in_generate=False,
     )
+
+
+def generate_greedily(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int) -> Any:
+    """The output of `generate` for a batch of tokenized prompts, with the steps of each."""
+    settings = greedy(model, tokenizer, max_new_tokens)
+    settings.return_dict_in_generate = True
+    batch = left_padded(rows, padding_token(model, tokenizer), model.device)
+    return model.generate(**batch, generation_config=settings)

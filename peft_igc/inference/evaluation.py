@@ -18,7 +18,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,9 @@ import torch
 from ..numbers.calculator import Status
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.step_log import EXPLANATIONS, AnswerStep
-from .decoding import end_tokens, eval_mode, greedy, padding_token, prompt_tokens
+from ..tuner.records import StepRecord
+from .decoding import batches_of, end_tokens, eval_mode, generate_greedily, longest_text, prompt_tokens
+from .records import Answer
 
 
 __all__ = [
@@ -43,68 +43,13 @@ __all__ = [
     "decode_answer",
     "evaluate",
     "generate_answers",
+    "is_right",
     "longest_text",
     "versions",
 ]
 
 ProgressCallback = Callable[[int, int], None]  # (prompts done, prompts in total)
 _STATUSES = [status.name.lower() for status in Status]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A greedy answer, and where it comes from.
-
-    Attributes:
-        text: the text up to the end token.
-        cut: whether there is no end token within `max_new_tokens`.
-        steps: each step of prompt and answer, by position; empty without an anchor or without an active adapter.
-        tokens: ids of the answer, up to and with the end token.
-    """
-
-    text: str
-    cut: bool
-    steps: tuple[AnswerStep, ...] = ()
-    tokens: tuple[int, ...] = ()
-
-    @property
-    def step(self) -> AnswerStep | None:
-        """The step that the answer comes from: the last one that it spells, else the last one; None without any."""
-        steps = [step for step in self.steps if step.written] or self.steps
-        return steps[-1] if steps else None
-
-    @property
-    def written(self) -> bool:
-        """Whether the answer spells the exact result of a step. If not, all of it is the model's own."""
-        return self.step is not None and bool(self.step.written)
-
-    @property
-    def status(self) -> str:
-        """The status of `step`, such as `ok`; `no_anchor` if there is none."""
-        return "no_anchor" if self.step is None else self.step.status
-
-    @property
-    def reason(self) -> str | None:
-        """Why the calculator was silent, a key of `EXPLANATIONS`; None with the status `ok`."""
-        return "no_anchor" if self.step is None else self.step.reason
-
-    @property
-    def expression(self) -> str | None:
-        """What was read, such as `58 * 36`; None if no arithmetic was read."""
-        return None if self.step is None else self.step.expression
-
-    @property
-    def source(self) -> str:
-        """Where the answer comes from, in one line."""
-        if self.written:
-            return f"calculated: {self.expression or 'an earlier calculation'}"
-        if self.reason is None:  # the model overruled what was written, or the answer was cut
-            return f"by the model alone, although {self.expression} was calculated"
-        read = "" if self.expression is None else f" on {self.expression}"
-        return f"by the model alone, calculator silent{read}: {EXPLANATIONS[self.reason]}"
-
-    def __str__(self) -> str:
-        return f"{self.text}  ({self.source})"
 
 
 def generate_answers(
@@ -136,7 +81,8 @@ def generate_answers(
             does not fit the model's positions, or if `batch_size` or `max_new_tokens` is below 1.
         TypeError: if `prompts` is a single string.
     """
-    found = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
+    tokens = checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
+    found = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
     return found if return_steps else [answer.text for answer in found]
 
 
@@ -176,18 +122,14 @@ def evaluate(
     """
     check_items(items)
     start = time.perf_counter()
-    prompts = [item["prompt"] for item in items]
-    answers = _answer(model, tokenizer, prompts, batch_size, max_new_tokens, raw, progress)
+    tokens = checked_tokens(model, tokenizer, [item["prompt"] for item in items], batch_size, max_new_tokens, raw)
+    answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
     seconds = time.perf_counter() - start
-    right = [  # a cut answer may match by chance: `5791` cut to `579`
-        not answer.cut and answer.text.strip() == item["target"].strip()
-        for item, answer in zip(items, answers, strict=True)
-    ]
     if predictions is not None:
-        _write_predictions(Path(predictions), items, answers, right)
+        _write_predictions(Path(predictions), items, answers)
     anchorless = sum(not answer.steps for answer in answers)
     return {
-        **count_answers(items, answers, right),
+        **count_answers(items, answers),
         "without_anchor": None if active_config(model) is None else anchorless,
         "seconds": round(seconds, 3),
         "settings": {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw},
@@ -195,10 +137,14 @@ def evaluate(
     }
 
 
-def count_answers(
-    items: Sequence[Mapping[str, Any]], answers: Sequence[Answer], right: Sequence[bool]
-) -> dict[str, Any]:
+def is_right(answer: Answer, item: Mapping[str, Any]) -> bool:
+    """Whether an answer is the item's target. A cut answer may match by chance: `5791` cut to `579`."""
+    return not answer.cut and answer.text.strip() == item["target"].strip()
+
+
+def count_answers(items: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> dict[str, Any]:
     """The part of a report that depends on the answers alone."""
+    right = [is_right(answer, item) for item, answer in zip(items, answers, strict=True)]
     groups: dict[str, list[bool]] = {}
     for item, hit in zip(items, right, strict=True):
         if item.get("group") is not None:
@@ -218,13 +164,11 @@ def count_answers(
     }
 
 
-def _write_predictions(
-    path: Path, items: Sequence[Mapping[str, Any]], answers: Sequence[Answer], right: Sequence[bool]
-) -> None:
+def _write_predictions(path: Path, items: Sequence[Mapping[str, Any]], answers: Sequence[Answer]) -> None:
     """Writes one JSON object per item."""
     with path.open("w", encoding="utf-8") as file:
-        for item, answer, hit in zip(items, answers, right, strict=True):
-            found: dict[str, Any] = {"answer": answer.text, "right": hit, "cut": answer.cut}
+        for item, answer in zip(items, answers, strict=True):
+            found: dict[str, Any] = {"answer": answer.text, "right": is_right(answer, item), "cut": answer.cut}
             found |= {"source": answer.source, "steps": [step.status for step in answer.steps]}
             file.write(json.dumps({**item, **found}, ensure_ascii=False) + "\n")
 
@@ -236,7 +180,10 @@ def check_items(items: Sequence[Mapping[str, Any]]) -> None:
     for index, item in enumerate(items):
         for name in ("prompt", "target"):
             if not isinstance(item.get(name), str):
-                raise ValueError(f"Item {index}: `{name}` must be a string, got {item.get(name)!r}.")
+                raise ValueError(
+                    f"Item {index}: `{name}` must be a string, got {item.get(name)!r}. Write it as a string, or leave "
+                    "the item out."
+                )
 
 
 def _score(right: Sequence[bool]) -> dict[str, Any]:
@@ -250,20 +197,6 @@ def versions() -> dict[str, str]:
     found["torch"] = str(torch.__version__)  # names the build, too: `+cu130`
     # Imported here: `peft_igc/__init__.py` imports this module.
     return found | {"peft_igc": importlib.import_module("peft_igc").__version__, "python": platform.python_version()}
-
-
-def _answer(
-    model: Any,
-    tokenizer: Any,
-    prompts: Sequence[str],
-    batch_size: int,
-    max_new_tokens: int,
-    raw: bool,
-    progress: ProgressCallback | None,
-) -> list[Answer]:
-    """Checks the arguments and answers the prompts; returns as `answer_tokens`."""
-    tokens = checked_tokens(model, tokenizer, prompts, batch_size, max_new_tokens, raw)
-    return answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens, progress)
 
 
 def checked_tokens(
@@ -282,15 +215,6 @@ def checked_tokens(
                 f"model's {limit} positions. Shorten the prompt or lower `max_new_tokens`."
             )
     return tokens
-
-
-def longest_text(model: Any) -> int | None:
-    """Number of positions of the model, or None without a limit.
-
-    Beyond it, learned position embeddings raise an error and rotary ones become inaccurate.
-    """
-    limit: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return limit
 
 
 def answer_tokens(
@@ -319,37 +243,13 @@ def answer_tokens(
     answers: dict[int, Answer] = {}
     with eval_mode(model):
         for chosen in batches_of(tokens, batch_size):
-            batch = _answer_batch(model, tokenizer, [tokens[index] for index in chosen], max_new_tokens)
-            answers.update(zip(chosen, batch, strict=True))
+            batch = [tokens[index] for index in chosen]
+            output = generate_greedily(model, tokenizer, batch, max_new_tokens)
+            found = answers_of(tokenizer, output, len(batch[0]), end_tokens(model, tokenizer))
+            answers.update(zip(chosen, found, strict=True))
             if progress is not None:
                 progress(len(answers), len(tokens))
     return [answers[index] for index in range(len(tokens))]
-
-
-def batches_of(tokens: Sequence[Sequence[int]], batch_size: int) -> list[list[int]]:
-    """The indices of the prompts in each batch.
-
-    Similar lengths share a batch, which saves padding. Longest first: if memory runs out, it does so at once.
-    """
-    order = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-
-
-def _answer_batch(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int) -> list[Answer]:
-    """Generates the answers of one batch; returns as `answer_tokens`."""
-    padding = padding_token(model, tokenizer)
-    longest = max(len(row) for row in rows)
-    ids = torch.full((len(rows), longest), padding)  # [B, P]
-    mask = torch.zeros_like(ids)
-    for index, row in enumerate(rows):
-        ids[index, longest - len(row) :] = torch.tensor(row)
-        mask[index, longest - len(row) :] = 1
-    settings = greedy(model, tokenizer, max_new_tokens)
-    settings.return_dict_in_generate = True
-    output = model.generate(
-        input_ids=ids.to(model.device), attention_mask=mask.to(model.device), generation_config=settings
-    )
-    return answers_of(tokenizer, output, longest, end_tokens(model, tokenizer))
 
 
 def answers_of(tokenizer: Any, output: Any, prompt: int, ends: Sequence[int]) -> list[Answer]:
@@ -366,15 +266,14 @@ def answers_of(tokenizer: Any, output: Any, prompt: int, ends: Sequence[int]) ->
     answers = []
     for row, found in zip(sequences[:, prompt:].tolist(), steps, strict=True):
         text, cut = decode_answer(tokenizer, row, ends)
-        length = len(row) if cut else next(index for index, token in enumerate(row) if token in ends) + 1
         if cut or any(step.written is None for step in found):
             found = tuple(dataclasses.replace(step, written=step.written or _spells(text, step)) for step in found)
-        answers.append(Answer(text, cut, found, tuple(row[:length])))
+        answers.append(Answer(text, cut, found))
     return answers
 
 
-def _spells(text: str, step: AnswerStep) -> bool:
-    """Whether an answer has the result of a step as a number of its own. `AnswerStep.written` does not know the last
+def _spells(text: str, step: StepRecord) -> bool:
+    """Whether an answer has the result of a step as a number of its own. `StepRecord.written` does not know the last
     token of a cut answer, and nothing in the hidden interface."""
     if step.result is None:
         return False

@@ -117,28 +117,17 @@ def find_base(name_or_path: str | Path) -> Path | str:
         FileNotFoundError: if a path does not exist or the folder contains no model.
         ValueError: if the folder contains an adapter.
     """
-    source = TINY_FOLDER if str(name_or_path) == TINY else _find(name_or_path)
-    if isinstance(source, Path):
-        _check_base_folder(source)
-    return source
-
-
-def _find(name_or_path: str | Path) -> Path | str:
-    """A local folder as a `Path`, or the name itself if it may be a hub id."""
-    path = Path(name_or_path).expanduser()
-    if path.is_dir():
-        return path
-    if path.exists():
-        raise FileNotFoundError(f"`{path}` is a file, not a model's folder. Pass the folder with `config.json`.")
-    if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(name_or_path):
-        raise FileNotFoundError(f'The folder `{path}` does not exist. Pass an existing folder, a hub id, or "tiny".')
-    return name_or_path
-
-
-def _check_base_folder(folder: Path) -> None:
-    """Refuses a folder without a model, which transformers would look up on the hub."""
+    folder = TINY_FOLDER if str(name_or_path) == TINY else Path(name_or_path).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise FileNotFoundError(f"`{folder}` is a file, not a model's folder. Pass the folder with `config.json`.")
+    if not folder.is_dir() and folder != TINY_FOLDER:
+        if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(name_or_path):
+            raise FileNotFoundError(
+                f'The folder `{folder}` does not exist. Pass an existing folder, a hub id, or "tiny".'
+            )
+        return name_or_path
     if (folder / "config.json").is_file():
-        return
+        return folder
     if (folder / "adapter_config.json").is_file():
         raise ValueError(
             f"`{folder}` contains an adapter, not a base model. Load the base that it was trained on, "

@@ -138,7 +138,7 @@ class Decision(NamedTuple):
     Attributes:
         said: what its text says in symbols.
         found: the value that is written, or why there is none; None where the network asks for nothing.
-        silence: why a step without a value is silent, a key of `step_log.EXPLANATIONS`; None with one.
+        silence: why a step without a value is silent, a key of `tuner.records.EXPLANATIONS`; None with one.
         by_rule: whether the text says what is calculated, and the network no more than that it is asked for.
         stated: whether the text states the operation that is calculated.
         culprit: the first and the last token of what refuses, -1 for none.

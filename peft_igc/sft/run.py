@@ -212,7 +212,10 @@ def _check_layer(source: str, config: IGCConfig, model_args: Any) -> None:
     base = AutoConfig.from_pretrained(source, revision=model_args.model_revision)
     layers = getattr(base.get_text_config(), "num_hidden_layers", None)
     if layers is not None and config.layer >= layers:
-        raise ValueError(f"`layer={config.layer}` is out of range: the model has {layers} decoder layers.")
+        raise ValueError(
+            f"`layer={config.layer}` is out of range: the model has {layers} decoder layers (0..{layers - 1}). "
+            "Set `IGCConfig(layer=...)`."
+        )
 
 
 def _progress(trainer: IGCTrainer, igc_args: IGCArguments, shown: Shown | None) -> Progress | None:

@@ -30,7 +30,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
-from trl.trainer.utils import add_fused_lm_head, global_then_local_main_first
+from trl.trainer.utils import global_then_local_main_first
 
 from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
@@ -138,7 +138,8 @@ class IGCTrainer(SFTTrainer):
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
         self._refuse_absent(self.model)
-        _put_fused_head_on_the_base(self.model, self._igc_config is not None)
+        if self._igc_config is not None:  # without one, the trainer is TRL's to the last bit
+            score_labels_only(innermost_model(self.model))
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
         self._igc_totals: dict[str, torch.Tensor] = {}
@@ -550,18 +551,6 @@ class BaselineTrainer(IGCTrainer):
     """
 
     needs_calculator = False
-
-
-def _put_fused_head_on_the_base(model: nn.Module, has_calculator: bool) -> None:
-    """Moves TRL's fused language-model head to the causal LM if PEFT models are nested (LoRA and IGC)."""
-    # TRL (1.16) patches the `forward` of `get_base_model()`. Of nested models this is the inner `PeftModel`, which has
-    # no backbone that the patch could call.
-    patched = model.get_base_model() if isinstance(model, PeftModel) else model
-    if isinstance(patched, PeftModel):
-        del patched.forward
-        add_fused_lm_head(innermost_model(patched), outputs=("log_probs", "entropy", "is_top1"))
-    if has_calculator:  # without one, the trainer is TRL's to the last bit
-        score_labels_only(innermost_model(model))
 
 
 def _supervised(batch: dict[str, Any]) -> torch.Tensor:

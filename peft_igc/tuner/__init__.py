@@ -5,7 +5,7 @@
 * `anchors`: positions of the steps in a text; `steps`: from a text to results; `writing`: where these are written.
 * `state`: what is known of a text between passes, and how it travels with the KV cache.
 * `call`: context of one forward pass; `untaught`: a warning of a training that teaches nothing.
-* `hooks`, `outputs`: arguments into the model, losses and steps out of it; `step_log`: the steps of a `generate`.
+* `hooks`, `outputs`: arguments into the model, losses and steps out of it; `records`: the record of a step.
 * `model`, `base_model`: injection into a causal LM; `saving`: the folder of an adapter.
 * `register`: PEFT's tables.
 

@@ -9,7 +9,10 @@ Try it: `pytest tests/tuner/test_model.py`
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from peft import PeftModel
+from peft.tuners.tuners_utils import BaseTuner
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -34,6 +37,16 @@ def innermost_model(model: nn.Module) -> PreTrainedModel:
             "Pass a causal LM, for example from `AutoModelForCausalLM.from_pretrained(...)`."
         )
     return found
+
+
+def without_peft(model: nn.Module) -> nn.Module:
+    """The model to which the tuners of PEFT models around it are attached. Their adapters stay in it."""
+    while isinstance(model, PeftModel) and isinstance(model.base_model, BaseTuner):
+        inner: Any = model.base_model.model
+        if not hasattr(inner, "peft_config"):  # PEFT (0.21) removes it with one adapter, also while others stay
+            inner.peft_config = model.peft_config
+        model = inner
+    return model
 
 
 def decoder_layers(model: nn.Module) -> tuple[str, nn.ModuleList]:

@@ -50,7 +50,7 @@ class Generation:
         cache: the KV cache of the generation's own forward passes, None until the first of them.
         span: the first and the last anchor position as Python integers; (0, -1) if there are no anchors.
         passed: whether the last of these anchors has been processed.
-        log: a `step_log.StepLog` if the caller is told the steps, else None.
+        log: a `hooks.step_log.StepLog` if the caller is told the steps, else None.
     """
 
     model: nn.Module

@@ -15,6 +15,7 @@ import enum
 import os
 import reprlib
 from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from peft import PeftConfig, TaskType
@@ -38,6 +39,7 @@ from .config_values import (
     settle,
 )
 from .saving.beside import check_entries
+from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
 from .saving.vocabulary_file import vocabulary_in
 
@@ -290,7 +292,10 @@ class IGCConfig(PeftConfig):
         if not isinstance(vocabulary, Vocabulary | None):
             raise ValueError(f"`vocabulary` is of type `{type(vocabulary).__name__}`. {NO_TEXTS}")
         self.vocabulary = vocabulary
-        self.loaded_from: str | None = None  # path for error messages; not a field, so it is not saved
+        # Where the config was loaded from; no fields, so they are not saved.
+        self.loaded_from: str | None = None
+        self.source: tuple[str, str] = ("", "")  # folder or hub id, and subfolder
+        self.hub_options: dict[str, Any] = {}
         self.peft_type = IGC_PEFT_TYPE
         if self.base_model_name_or_path == TINY and not os.path.isdir(TINY):  # type: ignore[has-type]
             self.base_model_name_or_path = str(TINY_FOLDER)  # `AutoPeftModelForCausalLM` looks there for the base
@@ -369,11 +374,17 @@ class IGCConfig(PeftConfig):
             config = super().from_pretrained(pretrained_model_name_or_path, subfolder=subfolder, **kwargs)
         except OldFormatError as error:
             raise OldFormatError(error.version, folder) from None
-        config.loaded_from = folder
+        config.loaded_from, config.source = folder, (str(pretrained_model_name_or_path), subfolder or "")
+        config.hub_options, *_ = cls._split_kwargs(kwargs)
         weights = os.path.join(folder, SAFETENSORS_WEIGHTS_NAME)
         if os.path.isfile(weights) and (vocabulary := vocabulary_in(weights)) and config.has_vocabulary:
             config.vocabulary = vocabulary
         return config
+
+    def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
+        """Saves the config and the model card. PEFT calls it last, after it has written a card of its own there."""
+        super().save_pretrained(save_directory, **kwargs)
+        write_card(Path(save_directory), self.base_model_name_or_path, config=self.to_dict())
 
     @classmethod
     def from_tokenizer(

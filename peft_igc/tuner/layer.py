@@ -126,11 +126,23 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         super().set_adapter(names, inference_mode=inference_mode)
 
     def merge(self, safe_merge: bool = False, adapter_names: list[str] | None = None) -> None:
-        """Raises a ValueError: the adapter is not a linear map that could be added to weights."""
-        raise ValueError(CANNOT_MERGE)
+        """Does nothing: PEFT calls it when a LoRA in the same model is merged. `IGCModel` refuses to merge its own."""
 
     def unmerge(self) -> None:
         """Does nothing, because nothing can have been merged."""
+
+    def unload_and_optionally_merge_module(self, **options: Any) -> IGCLayer:
+        """Stays in place while PEFT (0.21) unloads the adapters of another method, whose configs are forgotten."""
+        configs = self._base_model[0].peft_config
+        for name in [name for name, config in configs.items() if not isinstance(config, IGCConfig)]:
+            del configs[name]
+        return self
+
+    def _replicate_for_data_parallel(self) -> None:
+        raise ValueError(
+            "`nn.DataParallel` runs copies of the model, but the calculator's layers belong to the original. "
+            "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
+        )
 
     def remove(self) -> None:
         """Removes the hook from the decoder layer."""

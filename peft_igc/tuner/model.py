@@ -2,8 +2,8 @@
 
 In: a model and an `IGCConfig`. Out: the same model with an `IGCLayer` as a child of one decoder layer, and hooks on
 the causal LM. It follows PEFT's contract for tuners (`BaseTuner` of PEFT 0.21) and differs in three points: the
-adapter is a child of its target instead of a wrapper around it, it cannot be merged, and its weights are saved under
-the same keys however PEFT models are nested. The forward pass is in `layer` and `hooks`.
+adapter is a child of its target instead of a wrapper around it, it cannot be merged, and around a PEFT model it
+attaches to that model's base (see `register`). The forward pass is in `layer` and `hooks`.
 
 Try it: `pytest tests/tuner/test_model.py`
 """
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from peft import PeftConfig
+from peft import PeftConfig, PeftModel
 from peft.tuners.tuners_utils import BaseTuner
 from peft.utils import ModulesToSaveWrapper
 from torch import nn
@@ -29,9 +29,9 @@ from .layer import CANNOT_MERGE, IGCLayer, several_active
 from .saving.adapter_files import (
     FILE_KEY,
     bare_key,
-    canonical_key,
     check_beside,
     check_complete,
+    check_names,
     check_size,
     check_values,
     check_weights,
@@ -40,37 +40,13 @@ from .saving.adapter_files import (
     take_vocabulary,
     verify_next_load,
 )
+from .saving.companions import record_companions, with_companions
 from .saving.vocabulary_file import VOCABULARY
 
 
 # Name of the `IGCLayer` within its decoder layer. PEFT searches names for the method's prefix `igc_`, so this one must
 # not contain it.
 CHILD = "igc"
-
-
-class AdapterConfigs(dict[str, PeftConfig]):
-    """The configs of all adapters of nested PEFT models, by name.
-
-    PEFT 0.21 lets an outer model reuse the name of an inner model's adapter, and does not separate their
-    `modules_to_save`. This dict refuses both, because the saved files could not be loaded. It can go when PEFT does.
-    """
-
-    def __missing__(self, name: str) -> PeftConfig:
-        """Raises a KeyError. A PEFT model looks its active adapter up, also after its last one was deleted."""
-        raise KeyError(
-            f"The model has no adapter {name!r}; there are: {', '.join(self) or 'none'}. Add one with `add_adapter`, "
-            "activate another with `set_adapter`, or take the base model with `unload()`."
-        )
-
-    def __setitem__(self, name: str, config: PeftConfig) -> None:
-        """Adds or replaces a config. Raises a ValueError as `check_beside` does."""
-        check_beside(name, config, self)
-        super().__setitem__(name, config)
-
-    def update(self, configs: dict[str, PeftConfig]) -> None:  # type: ignore[override]
-        """Adds or replaces configs. `dict.update` would bypass `__setitem__` and its check."""
-        for name, config in configs.items():
-            self[name] = config
 
 
 class IGCModel(BaseTuner):
@@ -98,13 +74,10 @@ class IGCModel(BaseTuner):
                 "`model.load_adapter(folder, name)`."
             )
         new = peft_config if isinstance(peft_config, dict) else {adapter_name: peft_config}
-        for name, config in new.items():
-            check_beside(name, config, getattr(model, "peft_config", None) or {})
+        for config in new.values():
+            model = with_companions(model, config)
         super().__init__(model, peft_config, adapter_name, *args, **kwargs)
-        configs = AdapterConfigs(self.peft_config)
-        for module in self.modules():  # PEFT 0.21 shares one dict among the nested tuners and the base model
-            if "peft_config" in module.__dict__:
-                module.peft_config = configs
+        self._within = [model]  # in a list, because a plain attribute would become a submodule
 
     # ------------------------------------------------------------------------------------------ injection
     def _prepare_adapter_config(self, peft_config: IGCConfig, model_config: dict[str, Any]) -> IGCConfig:
@@ -141,6 +114,8 @@ class IGCModel(BaseTuner):
         parameter_name: str | None = None,
     ) -> None:
         """Adds the adapter to the `IGCLayer` of the decoder layer `target`, which is not replaced."""
+        check_beside(adapter_name, peft_config, self.peft_config)
+        check_names(self._base[0], self.peft_config)
         text_config = self._base[0].config.get_text_config(decoder=True)
         awaited = peft_config.has_vocabulary and peft_config.vocabulary is None  # with the weights
         if not awaited and (table := peft_config.token_table) is not None:
@@ -211,7 +186,7 @@ class IGCModel(BaseTuner):
         safe_merge: bool = False,
         adapter_names: list[str] | None = None,
     ) -> nn.Module:
-        """Removes the layers, hooks and configs of all IGC adapters, and returns the model.
+        """Removes the layers, hooks and configs of all IGC adapters, and returns the model that was given.
 
         Overrides PEFT's version (0.21), which replaces each tuner layer by its `base_layer`. This layer is a child of
         its base layer, which would thereby become a child of itself.
@@ -226,12 +201,11 @@ class IGCModel(BaseTuner):
                 elif isinstance(child, ModulesToSaveWrapper):  # ours: `check_beside` allows no other
                     module._modules[name] = child.original_module
         uninstall(self._base[0])
-        configs = self.model.peft_config
-        for name in [n for n, c in configs.items() if c.peft_type == IGC_PEFT_TYPE]:
-            del configs[name]
-        if not configs and "peft_config" in self.model.__dict__:
+        for name in [n for n, c in self.peft_config.items() if c.peft_type == IGC_PEFT_TYPE]:
+            del self.peft_config[name]
+        if not self.peft_config and "peft_config" in self.model.__dict__:
             del self.model.peft_config
-        return self.model
+        return self._within[0]
 
     # ------------------------------------------------------------------------------------------ files
     @classmethod
@@ -254,13 +228,14 @@ class IGCModel(BaseTuner):
             found = {k: v for k, v in model.state_dict().items() if k in found}
         if not is_elsewhere(state_dict):
             check_complete(model, adapter_name, found)
+        if isinstance(model, PeftModel):  # what is saved after the weights is the config
+            record_companions(model, adapter_name)
         return found
 
     @classmethod
     def _remove_adapter_name_from_key(cls, key: str, adapter_name: str) -> str:
-        """The key in a file: without the adapter name, and with PEFT's prefix once however deep the nesting."""
-        key = own_key(adapter_name).sub(r".\1.", key)
-        return canonical_key(key)
+        """The key in a file: without the adapter name."""
+        return own_key(adapter_name).sub(r".\1.", key)
 
     @classmethod
     def _remap_adapter_state_dict_for_load(
@@ -280,9 +255,9 @@ class IGCModel(BaseTuner):
         for key, saved in state_dict.items():
             if key.endswith(VOCABULARY):
                 take_vocabulary(model, config, adapter_name, saved)
-        remapped = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
-        verify_next_load(model, adapter_name, {k: v for k, v in remapped.items() if k in own})
-        return remapped
+        loaded = {places.get(bare_key(k), k): v for k, v in state_dict.items()}
+        verify_next_load(model, adapter_name, {k: v for k, v in loaded.items() if k in own})
+        return loaded
 
 
 def _bring_back(model: nn.Module, adapter_name: str) -> None:

@@ -27,20 +27,8 @@ def render_tables(results: dict[str, Any]) -> str:
     """All tables of the README as Markdown."""
     parts = [
         ("The run", _table(["what", "value"], _run_rows(results))),
-        ("Copying numbers", _table(["digits", "exact"], _rows(results["scores"]["copying"]))),
         ("Other tasks", _table(["task", "exact"], _rows(results["scores"]["tasks"]))),
-        (
-            "Arithmetic in BIG-bench's form",
-            _table(["exact, digits", *map(str, range(1, 6))], _arithmetic_rows(results)),
-        ),
-        (
-            "On the way",
-            _table(
-                ["step", "bits per byte", "repeat"],
-                [[str(p["step"]), f"{p['bits_per_byte']:.3f}", _percent(p["repeat"])] for p in results["curve"]],
-            ),
-        ),
-        ("Settings", _table(["setting", "value"], [[f"`{k}`", f"{v}"] for k, v in results["settings"].items()])),
+        ("Arithmetic", _table(["exact, digits", *map(str, range(1, 6))], _arithmetic_rows(results))),
     ]
     return "\n".join(f"## {title}\n\n{table}" for title, table in parts)
 

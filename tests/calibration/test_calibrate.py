@@ -7,15 +7,21 @@ import torch
 from peft import get_peft_model
 
 from peft_igc import IGCConfig, tiny_base, tiny_igc
-from peft_igc.calibration.operating_curve import THRESHOLDS, OperatingPoint, choose_confidence, operating_curve
+from peft_igc.calibration.operating_curve import (
+    THRESHOLDS,
+    OperatingPoint,
+    choose_confidence,
+    fit_temperature,
+    operating_curve,
+)
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts, read_results
 from peft_igc.calibration.run import check_items
-from peft_igc.calibration.temperature import fit_temperature
 from peft_igc.cli import main
 from peft_igc.inference.loading import load_adapter
 from peft_igc.mappings.decisions import certainty
 from peft_igc.mappings.readings import Pointing, two_places
 from peft_igc.tuner.call import observing
+from peft_igc.tuner.hooks.wrapper import active_layer
 from peft_igc.tuner.steps import Step
 
 
@@ -196,3 +202,13 @@ def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():
             asked, sure, _ = (x[0, -1].item() for x in step.reading.chances())
             found = certainty(asked, sure, stated=step.decision(0, 0).stated, ruled=False)
             assert found == pytest.approx(known[TEMPERATURES.index(temperature)], abs=1e-5)
+
+
+def test_only_what_the_text_says_alone_is_by_rule():
+    model, tokenizer = tiny_igc()
+    layer, name = active_layer(model)
+    layer.igc_input_mapping[name].operator_head.bias.data[-1:].sub_(1000)  # the network is certain that it is asked
+    prompts = ["12 + 30 =", "12 + 30", "What is 12 + 30?", "What is 58 times 36?", "Hello"]
+    found = read_prompts(model, tokenizer, prompts)
+    assert [one.result for one in found] == ["42", "42", "42", "2088", None]
+    assert [one.by_rule for one in found] == [True, True, False, False, False]

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.accuracy import look_alikes as benchmark
+from benchmarks.accuracy.expression_texts import WORDS
 from peft_igc import tiny_base
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
@@ -133,7 +133,10 @@ def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
 
     ours = {words(text) for lines in pools("look_alikes").values() for line in lines for text in expand(line)}
     theirs = {
-        words(line) for texts in (benchmark.TEXTS, benchmark.HELD_OUT) for lines in texts.values() for line in lines
+        words(line)
+        for name in ("look_alikes", "held_out_look_alikes")
+        for lines in WORDS[name].values()
+        for line in lines
     }
     assert len(theirs) > 100
     assert not ours & theirs

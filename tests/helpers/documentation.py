@@ -54,8 +54,8 @@ def prose(text: str) -> str:
 
 
 def shell_lines(text: str) -> list[str]:
-    """The commands of a page, continued lines joined; of a `console` block those after a `$`."""
-    found = []
+    """The commands of a page, continued lines joined: of blocks (`console`: after a `$`), and lines in backticks."""
+    found = re.findall(r"^`((?:[A-Z_]+=\S+ )?(?:python|peft-igc|make) [^`]+)`$", prose(text), re.MULTILINE)
     for language, content in blocks(text):
         if language in ("bash", "console"):
             lines = content.replace("\\\n", " ").splitlines()
@@ -137,9 +137,8 @@ def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if word.split("/")[0] in folders and "/" in word:
             assert (ROOT / word).exists(), f"`{line}` names `{word}`, which does not exist."
     if program == "make":
-        targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        assert targets
-        assert set(arguments) <= set(targets[1].split()), f"`{line}` names no target of the Makefile."
+        targets = " ".join(re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        assert set(arguments) <= set(targets.split()), f"`{line}` names no target of the Makefile."
     elif program == "pip":
         _check_pip(line, arguments)
     elif program == "peft-igc":

@@ -8,15 +8,17 @@ from checks import adapted
 from traced import make
 
 from peft_igc import generate_answers, tiny_igc
-from peft_igc.inference.audit_causes import CAUSES
+from peft_igc.inference.audit import audit
+from peft_igc.inference.causes import CAUSES
 from peft_igc.inference.chat import Chat
-from peft_igc.inference.evaluation import Answer, evaluate
+from peft_igc.inference.evaluation import evaluate
+from peft_igc.inference.records import Answer
 from peft_igc.inference.tracing import trace
-from peft_igc.tuner.step_log import AnswerStep
+from peft_igc.tuner.records import StepRecord
 
 
 QUESTIONS = ["What is 58 times 36?", "What is 6 multiplied by 7 minus 2?", "What is 7 divided by 0?"]
-OK = AnswerStep(3, "ok", True, "2088", "58 * 36", None)
+OK = StepRecord(3, "ok", True, "2088", "58 * 36", None)
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +51,13 @@ def test_an_answer_says_where_it_comes_from_in_one_line(answers):
 
 
 def test_an_answer_that_overrules_the_calculation_is_the_models_own():
-    overruled = Answer("99", False, (AnswerStep(3, "ok", False, "2088", "58 * 36", None),))
+    overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
     assert not overruled.written
     assert overruled.source == "by the model alone, although 58 * 36 was calculated"
 
 
 def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
-    silent = AnswerStep(9, "none", False, None, None, "no_arithmetic")
+    silent = StepRecord(9, "none", False, None, None, "no_arithmetic")
     assert Answer("2088 ...", False, (OK, silent)).step == OK
     assert Answer("...", False, ()).source == "by the model alone, calculator silent: the text has no anchor, or no " \
         "adapter is active"
@@ -93,6 +95,18 @@ def test_a_trace_shows_silence_as_clearly_as_speech(made, answers):
         assert seen.source == answer.source
         assert f"source     {answer.source}" in seen.format()
         assert [step.reason for step in seen.steps] == [step.reason for step in answer.steps]
+
+
+def test_igc_steps_answers_traces_and_audits_have_the_same_record(made, answers):
+    items = [{"prompt": question, "target": "nothing of this"} for question in QUESTIONS]
+    basic = ("status", "result", "expression", "reason")
+    for question, answer, finding in zip(QUESTIONS, answers, audit(*made, items).findings, strict=True):
+        seen = trace(*made, question)
+        found = [[[getattr(step, name) for name in basic] for step in one.steps] for one in (answer, seen, finding)]
+        assert found[0] == found[1] == found[2]
+        assert [step.written for step in seen.steps] == [step.written for step in answer.steps]
+        places = [[(step.position, step.before, step.spans) for step in one.steps] for one in (seen, finding)]
+        assert places[0] == places[1]
 
 
 def test_a_chat_shows_silence_as_clearly_as_speech(made):

@@ -1,7 +1,6 @@
-"""Promises of `audit`: it counts what `evaluate` counts, names the part that is damaged, and its page is inert."""
+"""Promises of `audit`: it counts what `evaluate` countsand names the part that is damaged."""
 
 import json
-import re
 
 import pytest
 import torch
@@ -11,9 +10,8 @@ from tiny_models import small_config, tiny_model
 from peft_igc import tiny_base, tiny_igc
 from peft_igc.cli import main
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
-from peft_igc.inference.audit import Audit, Finding, audit, open_gates
-from peft_igc.inference.audit_causes import CAUSES
-from peft_igc.inference.audit_page import page
+from peft_igc.inference.audit import audit, open_gates
+from peft_igc.inference.causes import CAUSES
 from peft_igc.inference.evaluation import evaluate, generate_answers
 from peft_igc.tuner.hooks import active_layer
 
@@ -91,7 +89,7 @@ def test_every_damaged_part_is_named_in_nearly_all_errors(part):
 
 def test_a_calculator_that_is_not_silent_is_named():
     model, tokenizer = tiny_igc()
-    prompts = ["Which page has 12 times 8?", "Print the text 12 plus 345."]
+    prompts = ["Which page has 12 times 8?", "Which chapter has 58 times 36?"]
     with model.disable_adapter():
         base = generate_answers(model, tokenizer, prompts)
     items = [{"prompt": p, "target": t, "igc_operator": "none"} for p, t in zip(prompts, base, strict=True)]
@@ -151,41 +149,6 @@ def test_a_model_without_the_calculator_is_refused():
         audit(tiny_model("llama"), tiny_igc()[1], [{"prompt": "a", "target": "b"}])
     with pytest.raises(ValueError, match="no active IGC adapter, so it has no gates"), open_gates(tiny_model("llama")):
         pass
-
-
-# ----------------------------------------------------------------------------------------------------------- the page
-HOSTILE = '</dd></script><script src="https://example.com/x.js"></script><img src=x onerror=alert(1)> & "quoted"'
-
-
-def made(n=3):
-    """An audit with hostile texts in every field."""
-    findings = [Finding(i, HOSTILE, HOSTILE, HOSTILE, True, "operand", HOSTILE, (HOSTILE,)) for i in range(n)]
-    report = {
-        "n": 10,
-        "exact_match": 0.7,
-        "groups": {HOSTILE: {"n": 10, "exact_match": 0.7}},
-        "steps": {"ok": 10},
-        "wrong": n,
-        "causes": {"operand": n},
-        "details": {"operand": {HOSTILE: n}},
-    }
-    return Audit(report, findings)
-
-
-def test_the_page_holds_everything_and_does_nothing():
-    text = page(made(), title=HOSTILE)
-    assert "default-src &#x27;none&#x27;" in text
-    assert not re.search(r"<(script|img|link|iframe|object|form)|https?://example.com/x.js\"", text)
-    assert text.count("&lt;script src=") == 4 * 3 + 3 * 1 + 4  # fields, steps, and title, heading, group, detail
-    assert not re.search(r"(src|href|url)\s*=", re.sub(r"&lt;.*?&gt;", "", text))
-    for tag in ("html", "body", "details", "article", "table", "dl"):
-        assert text.count(f"<{tag}") == text.count(f"</{tag}>"), tag
-
-
-def test_prompts_can_be_left_out_of_the_page():
-    assert page(made(), examples=0).count("<article>") == 0
-    assert "3 more are not shown" in page(made(), examples=0)
-    assert page(made(), examples=2).count("<article>") == 2
 
 
 def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):

@@ -40,7 +40,7 @@ def test_the_answer_is_that_of_an_evaluation_and_the_step_is_beside_it(made):
 def test_a_refusal_has_its_reason_in_the_margin(made):
     shown, _ = said(made, "3 + sin(16) =")
     notes = " ".join(line.split("| ")[1] for line in shown.splitlines() if "| " in line)
-    assert "numeric and not understood (at ' s')" in notes
+    assert "numeric and not understood (at ' sin')" in notes
 
 
 def test_tokens_are_shown_as_they_are_made(made):

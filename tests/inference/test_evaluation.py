@@ -259,13 +259,13 @@ def test_versions_name_everything_an_evaluation_depends_on():
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused_with_the_cure(llama):
-    with pytest.raises(ValueError, match=r"The tokenizer has no chat template. Pass `raw=True` \(`--raw` on"):
+    with pytest.raises(ValueError, match=r"The tokenizer has no chat template. Pass `raw=True`"):
         generate_answers(llama, byte_tokenizer(template=None), ["a"])
 
 
 @pytest.mark.parametrize("template", ["{{ raise_exception('system message needed') }}", "{% for %}"])
 def test_a_chat_template_that_fails_is_refused_with_the_prompt_and_the_cure(llama, template):
-    with pytest.raises(ValueError, match=r"chat template fails on the prompt 'a1': .*\(`--raw` on the command line\)"):
+    with pytest.raises(ValueError, match=r"chat template fails on the prompt 'a1': .* `raw=True`"):
         generate_answers(llama, byte_tokenizer(template=template), ["a1"])
 
 

@@ -167,12 +167,15 @@ def test_results_of_an_earlier_run_are_replaced(tmp_path):
     assert [path.name for path in old.iterdir()] == ["new"]
 
 
+TOO_DEEP = "`--layer 99` is out of range: the model has 5 decoder layers"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["--minutes", "0"], "`igc_minutes=0` must be above 0"),
-        (["--layer", "99"], "`layer=99` is out of range: the model has 5 decoder layers"),
-        (["--base", str(TINY_FOLDER), "--layer", "99"], "`layer=99` is out of range: the model has 5 decoder layers"),
+        (["--minutes", "0"], "`--minutes 0` must be above 0"),
+        (["--layer", "99"], TOO_DEEP),
+        (["--base", str(TINY_FOLDER), "--layer", "99"], TOO_DEEP),
     ],
 )
 def test_options_that_cannot_be_are_refused_before_rows_are_made(line, message, tmp_path, monkeypatch, capsys):

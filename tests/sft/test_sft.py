@@ -652,7 +652,7 @@ def test_the_command_trains_and_says_errors_in_one_line(base, tmp_path, capsys):
     assert (tmp_path / "o" / WEIGHTS).is_file()
     for more, message in (
         (["--lora_r", "2"], "`lora_r` is given"),
-        (["--igc_layer", "9"], "`layer=9` is out of range"),
+        (["--igc_layer", "9"], "`--igc_layer 9` is out of range"),
     ):
         capsys.readouterr()
         assert cli.main(["sft", *line, *more]) == 2

@@ -178,8 +178,9 @@ def test_the_command_ends_with_1_where_a_calculation_is_untrue(tmp_path, capsys)
         ("none.txt", None, "does not exist"),
         ("bad.jsonl", b'{"a": "3 + 4 = 8"}\n{"a": \n', "line 2: not valid JSON"),
         ("latin.txt", "3 + 4 = 8 für".encode("latin-1"), "not in UTF-8"),
-        ("cut.txt.gz", gzip.compress(b"3 + 4 = 8" * 1000)[:40], "not a complete gzip file"),
+        ("cut.txt.gz", gzip.compress(b"3 + 4 = 8" * 1000, mtime=0)[:40], "not a complete gzip file"),
     ],
+    ids=["missing", "json", "encoding", "gzip"],
 )
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path, capsys, name, content, message):
     if content is not None:

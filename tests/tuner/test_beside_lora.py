@@ -104,9 +104,10 @@ def test_each_file_of_two_adapters_loads_alone_and_both_are_nested_again_in_any_
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
-def test_each_of_two_nested_models_saves_the_same_weights(order, tmp_path):
-    model = nested(tiny_model("llama"), order)
-    inner = model.base_model.model
+def test_both_of_two_peft_models_save_the_same_weights(order, tmp_path):
+    configs = {"math": small_config(), "style": lora()}
+    inner = get_peft_model(tiny_model("llama"), configs[order[0]], adapter_name=order[0])
+    model = get_peft_model(inner, configs[order[1]], adapter_name=order[1])
     model.save_pretrained(tmp_path / "outer")
     inner.save_pretrained(tmp_path / "inner")
     for name in order:
@@ -141,12 +142,42 @@ def test_unload_of_the_calculator_leaves_the_lora_within_as_it_was():
     assert torch.equal(logits(left.unload()), before)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
-def test_merging_a_lora_beside_a_calculator_is_refused_too(order):
-    model = nested(tiny_model("llama"), order)
+def test_a_lora_around_a_calculator_is_merged_and_the_calculator_stays(tmp_path):
+    inner = get_peft_model(tiny_model("llama"), small_config(), adapter_name="math")
+    model = get_peft_model(inner, lora(), adapter_name="style")
     expected = logits(model)
-    with pytest.raises(ValueError, match="IGC cannot be merged"):
-        model.merge_adapter()
+    model.merge_adapter()
+    torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
+    model.unmerge_adapter()
+    torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
+    base = model.merge_and_unload()
+    assert not any("lora" in name for name, _ in base.named_modules())
+    assert list(inner.peft_config) == ["math"]
+    for merged in (base, inner):
+        torch.testing.assert_close(logits(merged), expected, atol=1e-4, rtol=1e-4)
+    inner.save_pretrained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["math"]
+    again = get_peft_model(inner, lora(), adapter_name="style")
+    assert set(again.peft_config) == {"style", "math"}
+
+
+def test_a_lora_around_a_calculator_is_unloaded_and_the_calculator_stays():
+    inner = get_peft_model(tiny_model("llama"), small_config(), adapter_name="math")
+    expected = logits(inner)
+    base = get_peft_model(inner, lora(), adapter_name="style").unload()
+    assert torch.equal(logits(base), expected)
+    assert torch.equal(logits(inner), expected)
+
+
+def test_merging_a_lora_within_a_calculators_model_is_done_on_its_own_model():
+    inner = get_peft_model(tiny_model("llama"), lora(), adapter_name="style")
+    model = get_peft_model(inner, small_config(), adapter_name="math")
+    expected = logits(model)
+    for refused in (model.merge_adapter, model.merge_and_unload):
+        with pytest.raises(ValueError, match="IGC cannot be merged"):
+            refused()
+    assert torch.equal(logits(model), expected)
+    inner.merge_adapter()
     torch.testing.assert_close(logits(model), expected, atol=1e-4, rtol=1e-4)
 
 

@@ -1,5 +1,6 @@
 """Promises of `companions`: adapters that were trained together come back together, or their lack is said."""
 
+import dataclasses
 import json
 import shutil
 import warnings
@@ -50,6 +51,9 @@ WAYS = {
     "load_adapter of the package": lambda folder: load_adapter(tiny_model("llama"), folder),
     "with the config": lambda folder: PeftModel.from_pretrained(
         tiny_model("llama"), folder, config=IGCConfig.from_pretrained(folder)
+    ),
+    "with a changed config": lambda folder: PeftModel.from_pretrained(
+        tiny_model("llama"), folder, config=dataclasses.replace(IGCConfig.from_pretrained(folder))
     ),
     "AutoModelForCausalLM": AutoModelForCausalLM.from_pretrained,
     "load_adapter of transformers": lambda folder: loaded_onto(tiny_model("llama"), folder),
@@ -135,7 +139,7 @@ def test_named_adapters_are_found_in_the_folders_where_peft_saves_them(names, tm
     assert torch.equal(logits(loaded), logits(model))
     assert set(loaded.peft_config) == set(names)
     if "default" in names:
-        with pytest.raises(ValueError, match="that name is taken by a calculator. Pass another `adapter_name`"):
+        with pytest.raises(ValueError, match="The adapter name 'default' is taken by a LORA .*Pass another"):
             PeftModel.from_pretrained(tiny_model("llama"), tmp_path / "math")
 
 
@@ -145,12 +149,6 @@ def test_a_missing_companion_is_an_error_with_the_way_out(folder):
         with pytest.raises(ValueError, match=r"trained beside the adapter 'low_rank', which is missing: .*low_rank"):
             way(folder)
     assert logits(get_alone(folder)).isfinite().all()
-
-
-def test_a_folder_of_an_earlier_version_without_a_record_is_loaded_with_its_lora(folder, caplog):
-    change(folder, trained_beside=None)
-    assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), folder)), logits(both()))
-    assert "has no record of the adapter in its subfolder `low_rank`" in caplog.text
 
 
 def test_a_calculator_that_was_trained_alone_is_loaded_alone_and_its_config_is_as_before(tmp_path):
@@ -170,13 +168,16 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ one of both by hand
-def test_the_lora_alone_is_said(folder):
-    message = r"The adapter 'default' in `.*low_rank` was trained beside the calculator in `.*out`, which is not"
+@pytest.mark.parametrize("names", [(LOW_RANK, "default"), ("default", "math"), ("style", "math")], ids="-".join)
+def test_the_lora_alone_is_said(names, tmp_path):
+    both(names).save_pretrained(tmp_path)
+    style, math = (tmp_path if name == "default" else tmp_path / name for name in names)
+    message = f"The adapter 'mine' in `{style}` was trained beside the calculator in `{math}`, which is not loaded"
     with pytest.warns(UserWarning, match=message):
-        PeftModel.from_pretrained(tiny_model("llama"), folder / LOW_RANK)
-    model = get_peft_model(tiny_model("llama"), lora(), adapter_name="mine")
-    with pytest.warns(UserWarning, match="The adapter 'style' in `.*low_rank` was trained beside the calculator"):
-        model.load_adapter(folder / LOW_RANK, "style")
+        PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
+    model = get_peft_model(tiny_model("llama"), lora())
+    with pytest.warns(UserWarning, match=message):
+        model.load_adapter(str(tmp_path), "mine", subfolder="" if style == tmp_path else style.name)
 
 
 def test_the_calculator_alone_is_said_when_it_is_used(folder):
@@ -205,11 +206,10 @@ def test_transformers_keeps_both_trainable_and_refuses_to_save_one_of_them(folde
     assert config.trained_beside == [LOW_RANK]
 
 
-def test_a_calculator_from_a_state_dict_is_alone_and_that_is_said(folder):
+def test_a_calculator_from_a_saved_config_and_a_state_dict_is_loaded_with_its_lora_too(folder):
     base, config = tiny_model("llama"), IGCConfig.from_pretrained(folder)
     base.load_adapter(peft_config=config, adapter_state_dict=load_peft_weights(str(folder)))
-    with pytest.warns(UserWarning, match=ALONE):
-        logits(base)
+    assert torch.equal(logits(base), logits(both()))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -228,9 +228,9 @@ def test_the_hooks_sit_once_on_the_innermost_model_however_it_is_wrapped():
 
 def test_a_replica_of_data_parallel_is_refused():
     model = get_peft_model(tiny_model("llama"), small_config())
-    base = igc_layers(model)[0]._base_model[0]
+    copies = (module._replicate_for_data_parallel() for module in model.modules())  # as `nn.parallel.replicate` does
     with pytest.raises(ValueError, match="`nn.DataParallel` runs copies .*Use DistributedDataParallel"):
-        base._replicate_for_data_parallel()  # what `nn.parallel.replicate` calls on each module
+        list(copies)
 
 
 def test_texts_packed_by_lengths_are_refused_while_a_calculator_is_on():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers as tf
-from checks import IDS, igc_layers, logits, nesting, traces
+from checks import IDS, logits, nesting, traces
 from peft import (
     PeftModel,
     get_peft_model,
@@ -30,7 +30,6 @@ def folder(tmp_path):
 
 def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
     model = get_peft_model(tiny_model("llama"), small_config())
-    (layer,) = igc_layers(model)
     expected = logits(model)
     message = r"IGC cannot be merged into the base model.*Keep the adapter beside the base.*`unload\(\)`"
     for refused in (
@@ -38,7 +37,6 @@ def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
         model.merge_and_unload,
         lambda: model.merge_and_unload(safe_merge=True),
         lambda: model.merge_adapter(["default"]),
-        layer.merge,
     ):
         with pytest.raises(ValueError, match=message):
             refused()

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import transformers as tf
+from checks import IDS, logits
 from peft import LoraConfig, PeftModel, get_peft_model, inject_adapter_in_model, set_peft_model_state_dict
 from peft.utils import load_peft_weights
 from safetensors.torch import load_file, save_file
@@ -21,15 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Some parameters are on the meta device:UserWarning"),
 ]
 
-IDS = torch.tensor([[5, 6, 7, 8, 3, 9, 4]])
-ON_DISK = [("1",), ("2",), ("0", "1", "2")]
 CPU = torch.device("cpu")
-
-
-def logits(model):
-    """Logits of a pass in eval mode."""
-    with torch.no_grad():
-        return model.eval()(input_ids=IDS).logits
 
 
 @pytest.fixture(params=["llama", "gpt2"])
@@ -104,10 +97,15 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("on_disk", ON_DISK, ids="-".join)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "on_disk"),
+    [*((way, ("1",)) for way in WAYS), *((way, ("0", "1", "2")) for way in ("PeftModel", "transformers"))],
+)
 def test_an_adapter_on_a_base_with_layers_on_the_disk_has_the_weights_of_its_file(way, on_disk, arch, folder):
-    model = WAYS[way](offloaded(folder, on_disk), folder / "adapter")
+    base = offloaded(folder, on_disk)
+    places = dict(base.hf_device_map)
+    model = WAYS[way](base, folder / "adapter")
+    assert base.hf_device_map == places
     assert {p.device.type for name, p in model.named_parameters() if "igc_" in name} == {"cpu"}
     expected = PeftModel.from_pretrained(tiny_model(arch), folder / "adapter")
     assert torch.equal(logits(model), logits(expected))
@@ -154,6 +152,17 @@ def test_a_model_that_is_offloaded_with_its_adapter_works(offload, interface, tm
     assert torch.equal(logits(used), expected)
 
 
+@pytest.mark.parametrize("places", ["cpu", "auto"])
+def test_a_base_that_is_dispatched_without_the_disk_takes_an_adapter(places, folder):
+    base = tf.AutoModelForCausalLM.from_pretrained(folder / "base", device_map=places)
+    model = PeftModel.from_pretrained(base, folder / "adapter")
+    assert torch.equal(logits(model), logits(PeftModel.from_pretrained(tiny_like(base), folder / "adapter")))
+
+
+def tiny_like(base):
+    return tiny_model("gpt2" if base.config.model_type == "gpt2" else "llama")
+
+
 def test_an_adapter_that_is_offloaded_before_its_first_save_is_loaded_over(tmp_path):
     model = get_peft_model(tiny_model("llama"), small_config())
     model.save_pretrained(tmp_path)
@@ -162,7 +171,6 @@ def test_an_adapter_that_is_offloaded_before_its_first_save_is_loaded_over(tmp_p
     assert torch.equal(logits(other), logits(model))
 
 
-# --------------------------------------------------------------------------------- the weights are those of the file
 def test_weights_that_do_not_arrive_are_an_error(tmp_path, monkeypatch):
     model = get_peft_model(tiny_model("llama"), small_config())
     model.save_pretrained(tmp_path)

@@ -15,8 +15,6 @@ from peft import (
     get_peft_model_state_dict,
 )
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
-from peft.tuners import tuners_utils
-from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
 
 from peft_igc import IGCConfig, IGCModel, register
@@ -24,7 +22,6 @@ from peft_igc.tuner.config import IGC_PEFT_TYPE
 
 
 TABLES = (PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING)
-HOOKS = ("_get_adapter_state_dict", "_remap_adapter_state_dict_for_load")
 
 
 def test_peft_finds_the_method_by_its_name_and_by_its_member():
@@ -45,13 +42,9 @@ def test_the_prefix_is_the_one_that_transformers_derives_from_the_name():
 
 def test_registering_again_changes_nothing():
     before = [dict(table) for table in TABLES]
-    hooks = [BaseTuner.__dict__[name] for name in HOOKS]
-    find = tuners_utils._maybe_include_all_linear_layers
     register()
     register()
     assert [dict(table) for table in TABLES] == before
-    assert [BaseTuner.__dict__[name] for name in HOOKS] == hooks
-    assert tuners_utils._maybe_include_all_linear_layers is find
 
 
 def test_a_name_that_another_package_holds_raises(monkeypatch):
@@ -89,18 +82,6 @@ def test_models_without_a_calculator_are_saved_and_targeted_as_peft_does_it():
     assert all(key.startswith(twice) for key in get_peft_model_state_dict(outer, adapter_name="inner"))
     targeted = outer.peft_config["outer"].target_modules
     assert any("lm_head" in name for name in targeted)
-
-
-def test_a_lora_alone_is_the_same_with_and_without_our_hooks(monkeypatch):
-    model = get_peft_model(tiny_model("llama"), lora())
-    with_hooks = get_peft_model_state_dict(model)
-    for name in HOOKS:
-        plain = BaseTuner.__dict__[name].__func__.__closure__
-        original = next(cell.cell_contents for cell in plain if isinstance(cell.cell_contents, classmethod))
-        monkeypatch.setattr(BaseTuner, name, original)
-    without = get_peft_model_state_dict(model)
-    assert with_hooks.keys() == without.keys()
-    assert all(torch.equal(with_hooks[key], without[key]) for key in without)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from peft_igc import tiny_igc
 from peft_igc.inference.decoding import prompt_tokens
 from peft_igc.numbers.calculator import Status
 from peft_igc.text import Reason
+from peft_igc.tuner.hooks.step_log import StepLog
+from peft_igc.tuner.records import EXPLANATIONS, StepRecord
 from peft_igc.tuner.state.text_state import Steps
-from peft_igc.tuner.step_log import EXPLANATIONS, AnswerStep, StepLog
 
 
 END = TEXTS.index("A")
@@ -39,7 +40,7 @@ def asked(made, *prompts, **options):
 
 def test_a_batch_of_mixed_lengths_has_a_step_per_row_with_status_reason_and_expression(made):
     out = asked(made, "What is 58 times 36?", "Hello", "7/0=", "3 apples + 4 oranges, on 12-05-2024 =")
-    by_rule = AnswerStep(out.igc_steps[2][0].position, "undefined", False, None, "7 / 0", "undefined")
+    by_rule = StepRecord(out.igc_steps[2][0].position, "undefined", False, None, "7 / 0", "undefined")
     width = out.sequences.shape[1] - 8
     assert [len(row) for row in out.igc_steps] == [1, 1, 1, 1]
     assert {row[0].position for row in out.igc_steps} == {width - 1}  # the end of the assistant's header
@@ -116,7 +117,7 @@ def test_without_an_active_adapter_there_are_no_steps(made):
 
 
 def test_a_generate_that_returns_tokens_alone_logs_nothing(made, monkeypatch):
-    monkeypatch.setattr("peft_igc.tuner.step_log.StepLog.__init__", lambda *args, **given: pytest.fail("logged"))
+    monkeypatch.setattr("peft_igc.tuner.hooks.step_log.StepLog.__init__", lambda *args, **given: pytest.fail("logged"))
     model, tokenizer = made
     ids = torch.tensor(prompt_tokens(tokenizer, ["What is 58 times 36?"], False))
     assert torch.is_tensor(model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=8))

@@ -23,7 +23,7 @@ from ..state.cache import find_cache
 from .wrapper import Wrapper, active_config, active_layer
 
 
-__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput", "ReplicateWrapper"]
+__all__ = ["TARGETS", "CallWrapper", "Capture", "CaptureOutput"]
 
 TARGETS = tuple(f"igc_{field}" for field in Targets._fields)
 
@@ -50,18 +50,6 @@ class CallWrapper(Wrapper):
             return _with_report(call, output)
         finally:
             thread.calls.pop()
-
-
-class ReplicateWrapper(Wrapper):
-    """Refuses `nn.DataParallel`, which copies the model with its wrappers, and these lead to the original."""
-
-    name = "_replicate_for_data_parallel"
-
-    def __call__(self) -> Any:
-        raise ValueError(
-            "`nn.DataParallel` runs copies of the model, but the calculator's layers belong to the original. "
-            "Use DistributedDataParallel (`accelerate launch`), or one device (`CUDA_VISIBLE_DEVICES=0`)."
-        )
 
 
 def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Saving and loading by transformers' own methods: nothing of an adapter gets lost.
+"""Saving and loading by transformers' own methods: `save_pretrained`, `from_pretrained`, `load_adapter`, a pipeline.
 
 Try it: `pytest tests/tuner/test_offloaded.py tests/tuner/test_companions.py`
 """
@@ -14,7 +14,7 @@ from peft.utils import load_peft_weights
 from transformers.utils.loading_report import LoadStateDictInfo
 
 from ..config import IGCConfig
-from ..saving.companions import active_adapters, load_companions_of_base
+from ..saving.companions import active_adapters, with_companions
 from .wrapper import Wrapper
 
 
@@ -22,9 +22,9 @@ __all__ = ["LoadWeightsWrapper", "SaveWrapper"]
 
 
 class SaveWrapper(Wrapper):
-    """`save_pretrained` of transformers, which saves one of the adapters that it has loaded.
+    """`save_pretrained` of transformers (5.23), which saves the active adapter of the first layer that has one.
 
-    It (5.23) takes the active one of the first adapted layer, and would lose a calculator next to a LoRA.
+    A calculator and a LoRA that are active in different layers are two, and one of them would be left out.
     """
 
     name = "save_pretrained"
@@ -42,8 +42,8 @@ class SaveWrapper(Wrapper):
 class LoadWeightsWrapper(Wrapper):
     """`_load_pretrained_model`, with which `load_adapter` of transformers loads the weights of an injected adapter.
 
-    A calculator's are loaded as PEFT does it, which checks them. Transformers (5.23) leaves them random where the base
-    has its own weights on the disk, and where the file has none.
+    A calculator's are loaded as PEFT does it, with its vocabulary, checks and companions. Transformers (5.23) does not
+    tell the config its folder, and leaves weights random where the base has its own on the disk.
     """
 
     name = "_load_pretrained_model"
@@ -55,10 +55,12 @@ class LoadWeightsWrapper(Wrapper):
             return (self.replaced or type(self.model)._load_pretrained_model)(*args, **kwargs)
         weights = kwargs["state_dict"]
         if weights is None:
+            options = kwargs["load_config"]
             config.loaded_from = os.path.dirname(kwargs["checkpoint_files"][0])
+            config.hub_options = dict(options.download_kwargs)
+            config.source = str(options.pretrained_model_name_or_path), config.hub_options.pop("subfolder", None) or ""
             weights = load_peft_weights(config.loaded_from, device="cpu")
         set_peft_model_state_dict(self.model, weights, name)
-        if kwargs["state_dict"] is None:
-            load_companions_of_base(self.model, config, kwargs["load_config"])
+        with_companions(self.model, config)
         nothing: dict[str, Any] = {"error_msgs": [], "conversion_errors": {}}
         return LoadStateDictInfo(**{f.name: nothing.get(f.name, set()) for f in fields(LoadStateDictInfo)}), {}

@@ -21,8 +21,8 @@ from ..config_values import PROMPT_END
 from ..outputs import extended
 from ..state.cache import find_cache, states_of
 from ..state.text_state import TextState
-from ..step_log import StepLog
 from ..steps import Generated
+from .step_log import StepLog
 from .wrapper import Wrapper, active_config, active_layer
 
 

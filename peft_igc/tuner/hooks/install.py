@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from .calls import CallWrapper, Capture, CaptureOutput, ReplicateWrapper
+from .calls import CallWrapper, Capture, CaptureOutput
 from .files import LoadWeightsWrapper, SaveWrapper
 from .generation import ContinuousBatchingWrapper, GenerateWrapper, PrepareInputsWrapper
 from .wrapper import Wrapper
@@ -21,7 +21,6 @@ _WRAPPERS: dict[str, type[Wrapper]] = {
     kind.name: kind
     for kind in (
         CallWrapper,
-        ReplicateWrapper,
         PrepareInputsWrapper,
         GenerateWrapper,
         ContinuousBatchingWrapper,

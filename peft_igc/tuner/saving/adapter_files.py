@@ -1,18 +1,17 @@
 """Keys of adapter weights in a file and in a model, and checks that both fit.
 
 In: keys, shapes and values of weights, configs. Out: renamed keys, or an error that names the file and the cure. In a
-model, a key contains the adapter name and one `base_model.model.` for each PEFT model around the base; in a file it
-has no adapter name and the prefix once. Reading and writing files is PEFT's work.
+model, a key contains the adapter name; in a file it does not. Reading and writing files is PEFT's work.
 
 Try it: `pytest tests/tuner/test_model_refusals.py`
 """
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -22,15 +21,15 @@ from torch import nn
 
 from ..base_model import innermost_model
 from ..build import make_mappings
+from ..config import IGC_PEFT_TYPE
 from ..layer import IGCLayer
 from .vocabulary_file import VOCABULARY, vocabulary_of
 
 
-NESTED = "base_model.model."  # PEFT's prefix of the keys of a wrapped model
+PREFIX = "base_model.model."  # PEFT's, of the keys of a wrapped model
 
 # Matches the name of a mapping in the key of a file.
 FILE_KEY = re.compile(rf"\.({'|'.join(IGCLayer.adapter_layer_names)})\.")
-_OWN = re.compile(rf"{FILE_KEY.pattern}([^.]+)\.")  # and the name of its adapter, in the key of a model
 
 
 def own_key(adapter_name: str) -> re.Pattern[str]:
@@ -38,32 +37,30 @@ def own_key(adapter_name: str) -> re.Pattern[str]:
     return re.compile(rf"{FILE_KEY.pattern}{re.escape(adapter_name)}\.")
 
 
-# Matches the name of a calculator in the key of one of its weights, also of a whole module that it trains.
-_OWNER = re.compile(rf"\.(?:{'|'.join(IGCLayer.adapter_layer_names)}|modules_to_save)\.([^.]+)\.")
+# Matches the name of the adapter that trains a whole module, in the key of a model.
+_OWNER = re.compile(r"(?<=\.modules_to_save\.)[^.]+\.")
 
 Weights = dict[str, torch.Tensor]
 
 
-def without_adapters(drop: Callable[[Weights, list[str]], Weights]) -> Callable[[Weights, list[str]], Weights]:
-    """Wraps the function with which PEFT drops the weights of unwanted adapters from a state dict before it saves.
+def check_names(base: nn.Module, configs: Mapping[str, PeftConfig]) -> None:
+    """Refuses calculators with names because of which PEFT 0.21 leaves out weights of other adapters in their files.
 
-    PEFT 0.21 drops every key that has the name of an unwanted adapter anywhere in its path, so beside an adapter
-    named `layers` nothing would be left. The owner of a calculator's weight is known from its key, and the name of a
-    calculator is looked for nowhere else. This can go when PEFT looks at the place of a name.
+    Args:
+        base: the causal LM with its adapters.
+        configs: the configs of its adapters, by name.
+
+    Raises:
+        ValueError: if a name is in the path of a weight. Own weights do not count.
     """
-
-    @functools.wraps(drop)
-    def filtered(state_dict: Weights, unwanted_adapter_names: list[str]) -> Weights:
-        calculators = {match[2] for key in state_dict if (match := _OWN.search(key))}
-        if not calculators:
-            return drop(state_dict, unwanted_adapter_names)
-        owners = {key: match[1] for key in state_dict if (match := _OWNER.search(key)) and match[1] in calculators}
-        others = {key: value for key, value in state_dict.items() if key not in owners}
-        kept = drop(others, [name for name in unwanted_adapter_names if name not in calculators])
-        kept |= {key: state_dict[key] for key, owner in owners.items() if owner not in unwanted_adapter_names}
-        return {key: value for key, value in state_dict.items() if key in kept}  # in their order
-
-    return filtered
+    calculators = {name for name, config in configs.items() if config.peft_type == IGC_PEFT_TYPE}
+    for path, _ in itertools.chain(base.named_parameters(prefix=PREFIX[:-1]), base.named_buffers(prefix=PREFIX[:-1])):
+        parts = () if ".igc." in path else _OWNER.sub("", path).split(".")
+        for name in calculators.intersection(parts):
+            raise ValueError(
+                f"The name {name!r} of a calculator is in the path of the weight `{path.removeprefix(PREFIX)}`, which "
+                "PEFT would leave out when it saves another adapter. Pass another `adapter_name`."
+            )
 
 
 def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> None:
@@ -84,23 +81,15 @@ def check_complete(model: nn.Module, adapter_name: str, keys: Iterable[str]) -> 
         bare = (name.replace("_fsdp_wrapped_module.", "") for name in names)
         return {name[match.start() :] for name in bare if (match := own.search(name))}
 
-    wanted, given = places(name for name, _ in _all_weights(model)), places(keys)
+    saved = itertools.chain(model.named_parameters(), model.named_buffers())  # a vocabulary is a buffer
+    wanted, given = places(name for name, _ in saved), places(keys)
     if missing := sorted(wanted - given):
         raise ValueError(
             f"{len(missing)} of the weights of the calculator {adapter_name!r} are missing in the state dict that is "
-            f"to be saved, such as `{missing[0].removeprefix('.')}`, so it could not be loaded. {GATHER}"
+            f"to be saved, such as `{missing[0].removeprefix('.')}`, so it could not be loaded. Pass no `state_dict`, "
+            "or the whole one (with DeepSpeed ZeRO-3 set `stage3_gather_16bit_weights_on_model_save`), and rename "
+            "adapters that are named like a module, such as `layers`: PEFT drops all weights within such a module."
         )
-
-
-GATHER = (
-    "Pass no `state_dict`, or the whole one: with DeepSpeed ZeRO-3 set `stage3_gather_16bit_weights_on_model_save`."
-)
-
-
-def _all_weights(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Names and values of what is saved of calculators, among others: parameters, and vocabularies as buffers."""
-    yield from model.named_parameters()
-    yield from model.named_buffers()
 
 
 def is_elsewhere(state_dict: Weights) -> bool:
@@ -111,14 +100,7 @@ def is_elsewhere(state_dict: Weights) -> bool:
 
 def bare_key(key: str) -> str:
     """`key` without PEFT's prefix, as in a base model without PEFT."""
-    return canonical_key(key).removeprefix(NESTED)
-
-
-def canonical_key(key: str) -> str:
-    """`key` with PEFT's prefix `base_model.model.` at most once."""
-    while key.startswith(2 * NESTED):
-        key = key.removeprefix(NESTED)
-    return key
+    return key.removeprefix(PREFIX)
 
 
 def check_weights(
@@ -214,7 +196,7 @@ def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> Non
 
     def verify(module: nn.Module, _: Any) -> None:
         handle.remove()
-        for key, parameter in _all_weights(module):
+        for key, parameter in module.named_parameters():
             value = given.get(key)
             if value is None or type(parameter.data) is not torch.Tensor or parameter.shape != value.shape:
                 continue

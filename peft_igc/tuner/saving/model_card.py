@@ -217,7 +217,7 @@ def _metadata(front: str, base: str | None) -> str:
     # A data set in a local folder, which TRL (1.16) names by its path.
     blocks = [(name, _public_part(rest) if name == "datasets" else rest) for name, rest in blocks]
     tags = next((re.findall(r"^- (.+)$", rest, re.MULTILINE) for name, rest in blocks if name == "tags"), [])
-    tags = [tag for tag in tags if not tag.startswith("base_model:")] + ["igc"]
+    tags = [tag for tag in tags if not tag.strip("'").startswith("base_model:")] + ["igc"]
     lines = [f"base_model: {base}\n"] if base else []
     # `licence: license` is a placeholder of TRL (1.16).
     empty = ("", "{}", "[]", "license", "[More Information Needed]")

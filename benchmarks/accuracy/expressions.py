@@ -1,0 +1,147 @@
+"""Expressions in symbols against Python's `fractions`: is a value wrong, is anything refused that should not be?
+
+No network takes part: the texts are read by `peft_igc.text` alone, as a calculator reads them at an anchor. Sets:
+
+* `generated`: random expressions of up to eight operands in random spellings, and spoilt ones (`expression_texts`);
+* `spellings`, `like_math_401`, `look_alikes`: fixed forms (`expression_items`); look-alikes are read as whole messages
+  and at each `=` in them;
+* `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on. The rules
+  were written after its first 2,000 rows, so the others are measured. `wrong` is a value that is not the annotation's.
+
+Outcomes: `right`, `wrong`, `refused` (an answer was due), `rightly refused` (none was), and `open`, texts that have a
+value and may be refused, such as `5 ++3`.
+
+    python -m benchmarks.accuracy.expressions --output benchmarks/results/expressions.json --data gsm8k_train.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
+from benchmarks.accuracy.expression_texts import Sample, samples
+from benchmarks.common.measuring import facts
+from benchmarks.common.written_calculations import value_of
+from peft_igc.text import Limits, Value, read
+
+
+DEVELOPMENT = 2000  # rows of GSM8K
+LISTED = 50  # texts of each kind of mistake in the results
+OUTCOMES = ("right", "wrong", "refused", "rightly refused", "open")
+LIMITS = Limits(digits=40, result_digits=40, operands=8)
+_MARK = re.compile(r"<<(.*?)>>")
+_END = re.compile(r"=[ $€£]*\Z")
+
+
+class Site(NamedTuple):
+    """An annotation of a solution.
+
+    Attributes:
+        row: index of the solution.
+        text: the solution up to and with the `=`; None: no `=` is before the annotation.
+        since: where the preceding `=` ends, 0 without one.
+        written: the annotation.
+        values: the values that count as right.
+    """
+
+    row: int
+    text: str | None
+    since: int
+    written: str
+    values: frozenset[Fraction]
+
+
+def sites_of(row: int, solution: str) -> list[Site]:
+    """All annotations of a solution."""
+    found, text, at = [], "", 0
+    for match in _MARK.finditer(solution):
+        text, at = text + solution[at : match.start()], match.end()
+        end = _END.search(text)
+        before = None if end is None else text[: end.start() + 1]
+        since = 0 if before is None else before.rfind("=", 0, len(before) - 1) + 1
+        found.append(Site(row, before, since, match[1], _values(match[1])))
+    return found
+
+
+def _values(annotation: str) -> frozenset[Fraction]:
+    """The value of an annotation's expression and its stated result, as far as they can be read."""
+    expression, _, stated = re.sub("[$,]", "", annotation).rpartition("=")
+    return frozenset(value for value in map(value_of, (expression, stated)) if value is not None)
+
+
+def judged(sample: Sample, values: frozenset[Fraction] | None = None) -> tuple[str, str]:
+    """The outcome of a text, and what was read: a value or the id of the refusal.
+
+    Args:
+        sample: a text and its value.
+        values: of an annotation, each of which counts as right.
+    """
+    said = read(sample.text, LIMITS)
+    if not isinstance(said, Value):
+        return "rightly refused" if sample.value is None else "refused" if sample.due else "open", said.id
+    right = said.text == sample.value if values is None else Fraction(said.text) in values
+    return ("right" if sample.due else "open") if right else "wrong", said.text
+
+
+def measure(texts: Iterable[tuple[Sample, frozenset[Fraction] | None]]) -> dict[str, Any]:
+    """Counts of a set by outcome, and the first mistakes."""
+    counts, reasons, mistakes = Counter[str](), Counter[str](), []
+    for sample, values in texts:
+        outcome, said = judged(sample, values)
+        counts["n"] += 1
+        counts[outcome] += 1
+        reasons[said] += outcome == "refused"
+        if outcome in ("wrong", "refused") and counts[outcome] <= LISTED:
+            mistakes.append({"text": sample.text[-120:], "value": sample.value, "got": said, "outcome": outcome})
+    told = {name: counts[name] for name in ("n", *OUTCOMES)}
+    return told | {"refused by reason": dict((+reasons).most_common()), "mistakes": mistakes}
+
+
+def gsm8k(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
+    """The text before each annotated `=` of the held-out rows."""
+    lines = path.read_text(encoding="utf-8").splitlines()[DEVELOPMENT:]
+    for row, line in enumerate(lines):
+        for site in sites_of(row, json.loads(line)["answer"]):
+            if site.text is not None:
+                yield Sample(site.text[site.since :], "gsm8k", site.written, True), site.values
+
+
+def main() -> None:
+    """Measures all sets and writes the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="GSM8K's training file, JSON lines with `answer`")
+    parser.add_argument("--generated", type=int, default=100_000, metavar="N", help="(default: %(default)s)")
+    parser.add_argument("--n", type=int, default=2000, help="texts of each other set (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    n, seed = arguments.n, arguments.seed
+    alike = [*look_alikes(n, seed), *look_alikes(n, seed, held_out=True)]
+    ends = [one._replace(text=one.text[: at.end()]) for one in alike for at in re.finditer("=", one.text)]
+    sets = {
+        "generated": itertools.islice(samples(seed), arguments.generated),
+        "spellings": spelled(n, seed),
+        "like math 401": like_math_401(n, seed),
+        "look-alikes": (one for one in alike if not one.text.endswith("=")),
+        "look-alikes, at each =": ends,
+    }
+    texts: dict[str, Any] = {name: ((one, None) for one in found) for name, found in sets.items()}
+    if arguments.data is not None:
+        texts["gsm8k"] = gsm8k(arguments.data)
+    results: dict[str, Any] = {**facts(), "seed": seed, "sets": {}}
+    for name, found in texts.items():
+        results["sets"][name] = told = measure(found)
+        print(name, {key: told[key] for key in ("n", *OUTCOMES)}, flush=True)
+        arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

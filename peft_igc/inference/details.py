@@ -1,0 +1,144 @@
+"""Details of a step for a trace: probabilities, runners-up, the tokens that were read, and texts.
+
+In: one step of a forward pass. Out: the `StepRecord` of `tuner.records` with all of its fields. Which steps there are,
+and which text they belong to, is collected in `tracing`.
+
+Shapes: n tokens at hand, W places of a reading, K operations, D digits of an operand.
+Try it: `pytest tests/inference/test_recording.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..mappings.decisions import Said
+from ..mappings.readings import Choice, Pointing
+from ..numbers.calculator import NO_ARITHMETIC, Result
+from ..numbers.digits import PAD
+from ..numbers.places import number_runs
+from ..numbers.token_table import TokenTable
+from ..tuner.config import IGCConfig
+from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
+
+
+__all__ = ["Spell", "detailed"]
+
+Spell = Callable[[Sequence[int]], str]  # the text of token ids
+_SHOWN = 10  # number of tokens shown up to an anchor
+
+
+def detailed(config: IGCConfig, place: Place, table: TokenTable | None, spell: Spell) -> StepRecord:
+    """The record of a step with the fields of a trace, its position counted as in the event.
+
+    Args:
+        config: the adapter's config.
+        place: the step in its event.
+        table: the adapter's token table; None in the hidden interface.
+        spell: decodes tokens.
+    """
+    event, row = place.event, place.row
+    assert event.ids is not None
+    assert event.reading is not None  # observers see all readings
+    ids = event.ids[row].tolist()  # [n]
+    first, position = int(event.first), int(place.of(event.anchors))
+    outcome = Result(*(place.of(x).cpu() for x in event.result))
+    choice = Choice(*(place.of(x).cpu() for x in event.reading.choose()))
+    asked = place.of(event.reading.operator).float().softmax(-1).cpu()  # [K + 1], the last class is "none"
+    said = None if place.decision is None else place.decision.said
+    by_rule = said if said is not None and said.ruled else None
+    culprit = None if place.decision is None or place.decision.culprit[1] < 0 else place.decision.culprit
+    operator = int(asked.argmax()) if by_rule else int(choice.operator)  # the network decides only whether it is asked
+    second = int(torch.where(torch.arange(len(asked)) == operator, -1.0, asked).argmax())
+    symbols = [*config.operations, NO_ARITHMETIC]
+
+    def text(span: Span) -> str:
+        return spell([token for token in ids[span[0] : span[1] + 1] if token >= 0])
+
+    last = position - first
+    return dataclasses.replace(
+        record_of(config, position, outcome, place),
+        row=row,
+        anchor=text((last, last)),
+        before=text((max(last - _SHOWN + 1, 0), last)),
+        operands=tuple(_operand(place, choice, which) for which in (0, 1)),
+        operator=symbols[operator],
+        operator_probability=float(1 - asked[-1]) if by_rule else float(choice.operator_chance),
+        operator_runner_up=None if by_rule else symbols[second],
+        operator_runner_up_probability=None if by_rule else float(asked[second]),
+        expression_span=None if by_rule is None else (first + by_rule.first, first + by_rule.last),
+        reductions=() if by_rule is None else tuple(map(_reduction, by_rule.found.reductions)),
+        spans=_spans(place, table, by_rule, asked=operator < len(asked) - 1),
+        culprit=None if culprit is None else text(culprit) or None,
+        culprit_position=None if culprit is None else first + culprit[0],
+    )
+
+
+def _reduction(reduction: Any) -> str:
+    """One step of an evaluation, such as `4 * 5 = 20`."""
+    return f"{reduction} = refused" if reduction.result is None else str(reduction)
+
+
+def _spans(place: Place, table: TokenTable | None, by_rule: Said | None, asked: bool) -> tuple[Span, ...]:
+    """First and last position of the numbers that a step read: those of the expression, or the two pointed at.
+
+    Args:
+        place: the step in its event.
+        table: the adapter's token table; None in the hidden interface.
+        by_rule: the expression that the text says, or None.
+        asked: whether arithmetic is read.
+    """
+    event = place.event
+    if table is None or event.ids is None or not isinstance(event.reading, Pointing):
+        return ()
+    runs = number_runs(table, event.ids[place.row].tolist())
+    if by_rule is not None:
+        chosen = [run for run in runs if by_rule.first <= run.first <= by_rule.last]
+    else:
+        positions, pointed = (place.of(x).tolist() for x in (event.reading.positions, event.reading.places))
+        begins = {run.first: run for run in runs}
+        chosen = [begins[positions[at]] for at in pointed if asked and positions[at] in begins]
+    first = int(event.first)
+    return tuple((first + run.first, first + run.last) for run in chosen)
+
+
+def _operand(place: Place, choice: Choice, which: int) -> NumberRecord:
+    """Operand `which` (0 or 1) of a step, with its `choice` without the dimensions B and A."""
+    other = _other_place if isinstance(place.event.reading, Pointing) else _other_digit
+    return NumberRecord(
+        number_text(choice.digits[which].tolist(), int(choice.signs[which])),
+        float(choice.operand_chances[which].prod()),
+        float(choice.operand_chances[which].min()),
+        *other(place, choice, which),
+    )
+
+
+def _other_place(place: Place, choice: Choice, which: int) -> tuple[str | None, float | None]:
+    """The most probable other number of the text: its text, and the probability of all places that have it."""
+    reading: Any = place.event.reading
+    chances = place.of(reading.scores)[which].exp().cpu()  # [W, 2]
+    digits, chosen = place.of(reading.digits).cpu(), tuple(choice.digits[which].tolist())
+    numbers: dict[tuple[int, ...], torch.Tensor] = {}
+    for at in (digits[:, 0] != PAD).nonzero().flatten().tolist():
+        value = tuple(digits[at].tolist())
+        if value != chosen:
+            numbers[value] = numbers.get(value, torch.zeros(2)) + chances[at]
+    if not numbers:
+        return None, None
+    value, found = max(numbers.items(), key=lambda pair: float(pair[1].sum()))
+    return number_text(list(value), int(found.argmax())), float(found.sum())
+
+
+def _other_digit(place: Place, choice: Choice, which: int) -> tuple[str | None, float | None]:
+    """The number with the second most probable class in the one slot where this costs the least."""
+    reading: Any = place.event.reading
+    digits, signs = (place.of(x)[which].float().softmax(-1).cpu() for x in reading[:2])
+    chances, classes = zip(*(slot.topk(2) for slot in [*digits, signs]), strict=True)
+    ratios = [float(chance[1] / chance[0]) for chance in chances]
+    slot = max(range(len(ratios)), key=lambda one: ratios[one])
+    values = [*choice.digits[which].tolist(), int(choice.signs[which])]
+    values[slot] = int(classes[slot][1])
+    return number_text(values[:-1], values[-1]), float(choice.operand_chances[which].prod()) * ratios[slot]

@@ -1,0 +1,126 @@
+"""The steps of a `generate` for its caller: where each answer comes from.
+
+In: the state of the text and the reading of each forward pass. Out: a `StepRecord` for each step of each returned
+sequence, in the field `igc_steps` of an output of `generate(..., return_dict_in_generate=True)`. Sequences that beam
+search returns are followed back through its `beam_indices`. A decode step that runs in a compiled graph has no Python
+objects: there the log knows status and result, but no expression. Nothing is computed for a `generate` that returns
+tokens alone.
+
+Shapes: B rows of the forward passes, A anchors per row, n columns of the returned sequences.
+Try it: `pytest tests/tuner/test_step_log.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from ...numbers.calculator import Result
+from ...text.row import Row
+from ...text.spelling import Style
+from ..config import IGCConfig
+from ..records import Place, StepRecord, record_of
+from ..state.cache import State
+from ..state.text_state import StaticText, Steps
+from ..state.told import rows_of
+from ..steps import Step
+
+
+__all__ = ["StepLog"]
+
+
+class _Pass(NamedTuple):
+    """One forward pass: the index of the generated token that it predicts, and the steps of the text after it."""
+
+    token: int
+    steps: Steps
+    rows: tuple[Row, ...]  # empty in the hidden interface
+
+
+class StepLog:
+    """Collects the steps of one running `generate`.
+
+    Args:
+        config: the config of the active adapter.
+        style: how it writes results; None for the hidden interface.
+        length: number of columns of the text up to the end of the prompt, those in the KV cache included.
+        beams: whether rows are reordered, so that a returned sequence may have passed through several rows.
+    """
+
+    def __init__(self, config: IGCConfig, style: Style | None, length: int, beams: bool) -> None:
+        self.config, self.style, self.length, self.beams = config, style, length, beams
+        self.is_complete = True  # whether the last forward pass is logged
+        self._lacks_end = False  # whether the last pass of a sequence was reordered before it could be logged
+        self._passes: list[_Pass] = []
+        self._events: list[tuple[int, Step]] = []  # by the token that the pass predicts
+
+    def add(self, state: State, steps: Steps, event: Step | None = None, *, after_reorder: bool = False) -> None:
+        """Logs one forward pass.
+
+        Args:
+            state: the state of the text after this pass.
+            steps: the steps that governed this pass, [B, A].
+            event: what the pass has read; None if it has no anchor with two numbers, or ran in a compiled graph.
+            after_reorder: whether beam search has reordered the rows since the pass.
+        """
+        assert state.length is not None
+        token = max(int(state.length) - self.length, 0) + after_reorder
+        self._lacks_end |= after_reorder
+        rows: tuple[Row, ...] = ()
+        if isinstance(state, StaticText):  # later passes write into its tensors, and it keeps the latest step only
+            steps = Steps(*(x.clone() for x in steps))
+            rows = () if self.style is None else rows_of(self.style, state, state.length)
+        else:
+            rows = state.rows
+            if not self.beams:
+                self._passes.clear()  # the steps of this pass contain all earlier ones
+        self._passes.append(_Pass(token, steps, rows))
+        if event is not None:
+            self._events.append((token, event))
+        self.is_complete = True
+
+    def of_sequences(
+        self, sequences: torch.Tensor, start: int, ends: Sequence[int], beams: torch.Tensor | None
+    ) -> tuple[tuple[StepRecord, ...], ...]:
+        """The steps of each returned sequence, by position.
+
+        Args:
+            sequences: [rows, n] int64, the returned sequences.
+            start: position in the text of their first column.
+            ends: the tokens that end an answer.
+            beams: [rows, longest answer] int64 `beam_indices`, -1 after an answer's end; None without beams.
+        """
+        anchors = [one.steps.anchors.tolist() for one in self._passes]
+        read = [(token, event, event.anchors.tolist()) for token, event in self._events]
+        found = []
+        for row, answer in enumerate(sequences[:, self.length - start :].tolist()):
+            count = next((at + 1 for at, token in enumerate(answer) if token in ends), len(answer))
+            lineage = [row] * max(count, 1) if beams is None else [at for at in beams[row].tolist() if at >= 0]
+            # The last token was never read, and anchors that assisted decoding took back are after it.
+            last = self.length + len(lineage) - 1
+            places: dict[int, tuple[_Pass, int, int]] = {}
+            for one, rows in zip(self._passes, anchors, strict=True):
+                at = lineage[min(one.token, len(lineage) - 1)]
+                if one.token < len(lineage) or not self.beams:
+                    places |= {place: (one, at, index) for index, place in enumerate(rows[at]) if 0 <= place < last}
+            events: dict[int, Place] = {}
+            for token, event, rows in read:
+                at = lineage[min(token, len(lineage) - 1)]
+                # Assisted decoding reads more tokens than it keeps.
+                if token < len(lineage) or not self.beams:
+                    events |= {place: Place(event, at, index) for index, place in enumerate(rows[at])}
+            found.append(tuple(self._step(*places[at], events.get(at), at - start, last) for at in sorted(places)))
+        return tuple(found)
+
+    def _step(
+        self, seen: _Pass, row: int, index: int, place: Place | None, column: int, last: int
+    ) -> StepRecord:
+        """One step as Python values; `last`: position of the last token."""
+        one = Steps(*(x[row, index] for x in seen.steps))
+        complete: bool | None = bool(seen.rows) and 0 <= seen.rows[row].completed(int(one.anchors)) < last
+        if self.config.interface != "tokens" or (self._lacks_end and not complete):
+            complete = None
+        outcome = Result(one.digits, one.signs, one.status, one.scale)
+        return record_of(self.config, column, outcome, place, complete)

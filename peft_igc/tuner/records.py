@@ -1,0 +1,277 @@
+"""The record of a step: what was read, what came of it, and why nothing was written.
+
+In: one step of a forward pass (`Place`). Out: a `StepRecord` of texts and Python numbers. `record_of` makes it
+wherever steps are shown: in `igc_steps`, answers, traces, chats and audits; `inference.details` adds what only a trace
+has.
+
+Shapes: B rows, A anchors per row, D digits of an operand.
+Try it: `pytest tests/tuner/test_step_log.py tests/inference/test_recording.py`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..mappings.decisions import Decision
+from ..mappings.readings import Pointing
+from ..numbers.calculator import NO_ARITHMETIC, Result, Status
+from ..numbers.digits import PAD, canonical
+from ..numbers.token_table import EMBEDDED, UNSEEN
+from ..text.refusals import REASON_TEXTS
+from .config import IGCConfig
+from .steps import Step
+
+
+__all__ = [
+    "EXPLANATIONS",
+    "NumberRecord",
+    "Place",
+    "Span",
+    "StepRecord",
+    "number_text",
+    "percent",
+    "record_of",
+]
+
+Span = tuple[int, int]  # the positions of a first and a last token
+# What each `StepRecord.reason` means, as a sentence without its end.
+EXPLANATIONS: dict[str, str] = {reason.name.lower(): text for reason, text in REASON_TEXTS.items()} | {
+    "no_arithmetic": "no arithmetic is read",
+    "unsure": "the reading is less probable than `confidence`",
+    "few_numbers": "fewer than two numbers that can be read",
+    "unseen": "a part of the text is not known to the calculator",
+    "overflow": "an operand or the result has more digits than are kept",
+    "undefined": "a division by zero, or an operand that is no number",
+    "inexact": "a division with a remainder",
+    "no_anchor": "the text has no anchor, or no adapter is active",
+}
+
+
+@dataclass(frozen=True)
+class NumberRecord:
+    """An operand as it was read.
+
+    Attributes:
+        text: its sign and digits. `_` is a placeholder followed by a digit, and a final `...` means that the number is
+            longer than the adapter's `num_digits`; the calculator refuses both.
+        probability: probability of the number, in 0..1: the product over all its digit places and the sign.
+        weakest: the smallest of these factors. In the token interface a number is read as a whole, so both are equal.
+        runner_up: the most probable other number, None if the text has no other one.
+        runner_up_probability: its probability, in 0..1.
+    """
+
+    text: str
+    probability: float
+    weakest: float
+    runner_up: str | None = None
+    runner_up_probability: float | None = None
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of a text or of an answer. Only traces and audits have the fields after `reason`.
+
+    Attributes:
+        position: position of its anchor. In `igc_steps` the column of the returned `sequences`, negative in text from
+            an earlier call; in a trace counted in tokens from the beginning of the text, without padding.
+        status: `ok`, `none`, `overflow`, `undefined` or `inexact`. Only a step with `ok` writes.
+        written: whether the answer spells the whole result after the anchor; its last token does not count, because
+            the model has not read it. None if that is not known: in a trace, in the hidden interface, which does not
+            know the tokens of numbers, and where beams end in a compiled graph.
+        result: the calculated number, None if the status is not `ok`.
+        expression: what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call or
+            of a compiled graph, and outside of traces for two numbers whose calculation was refused.
+        reason: why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`.
+        row: the text's row in its batch.
+        anchor: the text of the anchor's token.
+        before: the last tokens up to the anchor.
+        operands: the two operands that the network chose; meaningless if the operator is `"none"`.
+        operator: a symbol, or `"none"`.
+        operator_probability: its probability, in 0..1; for an expression in symbols that arithmetic is asked.
+        operator_runner_up: the second most probable operator.
+        operator_runner_up_probability: its probability, in 0..1.
+        expression_span: first and last position of an expression in symbols, which rules read; None if the network
+            pointed at the operands.
+        reductions: the steps in which that expression was evaluated, such as `4 * 5 = 20`.
+        spans: first and last position of each number that was read; empty in the hidden interface, which reads no
+            tokens.
+        culprit: the text that caused the refusal, or None.
+        culprit_position: position of its first token, or None.
+    """
+
+    position: int
+    status: str
+    written: bool | None = None
+    result: str | None = None
+    expression: str | None = None
+    reason: str | None = None
+    row: int = 0
+    anchor: str = ""
+    before: str = ""
+    operands: tuple[NumberRecord, ...] = ()
+    operator: str = NO_ARITHMETIC
+    operator_probability: float | None = None
+    operator_runner_up: str | None = None
+    operator_runner_up_probability: float | None = None
+    expression_span: Span | None = None
+    reductions: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+    culprit: str | None = None
+    culprit_position: int | None = None
+
+    @property
+    def by_rule(self) -> bool:
+        """Whether rules read an expression in symbols."""
+        return self.expression_span is not None
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no result although one may have been asked for, or None."""
+        return None if self.reason in (None, "no_arithmetic") else EXPLANATIONS[str(self.reason)]
+
+    @property
+    def explanation(self) -> str:
+        """Why the step wrote nothing, as a sentence without its end; empty for the status `ok`."""
+        at = "" if self.culprit is None else f" (at {self.culprit!r})"
+        return "" if self.reason is None else EXPLANATIONS[self.reason] + at
+
+    @property
+    def calculation(self) -> str:
+        """The calculation in one line, such as `58 * 36 = 2088`."""
+        read = self.expression or "no arithmetic"
+        return read if self.result is None else f"{read} = {self.result}"
+
+    @property
+    def summary(self) -> str:
+        """The step in one line: the calculation and how sure it is, or why the calculator is silent."""
+        if self.status != "ok":
+            read = "" if self.expression is None else f" on {self.expression}"
+            return f"silent{read}: {self.explanation}"
+        if self.operator_probability is None:
+            return self.calculation
+        return f"{self.calculation} ({'by rule' if self.by_rule else percent(self.operator_probability)})"
+
+    def moved(self, move: Callable[[int], int]) -> StepRecord:
+        """The step with all positions changed by a function."""
+        spans = tuple((move(first), move(last)) for first, last in self.spans)
+        whole, culprit = self.expression_span, self.culprit_position
+        return dataclasses.replace(
+            self,
+            position=move(self.position),
+            expression_span=None if whole is None else (move(whole[0]), move(whole[1])),
+            spans=spans,
+            culprit_position=None if culprit is None else move(culprit),
+        )
+
+
+def percent(probability: float) -> str:
+    """In per cent, rounded down so that 100.00% means certainty."""
+    return f"{math.floor(probability * 10_000) / 100:.2f}%"
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One step among the [B, A] steps of an event."""
+
+    event: Step
+    row: int
+    index: int
+
+    def of(self, x: torch.Tensor) -> torch.Tensor:
+        """The part of a tensor [B, A, ...] that belongs to the step."""
+        return x[self.row, self.index]
+
+    @property
+    def decision(self) -> Decision | None:
+        """What was decided on the host, None where the network alone decides."""
+        return self.event.decision(self.row, self.index)
+
+
+def record_of(
+    config: IGCConfig, position: int, outcome: Result, place: Place | None, written: bool | None = None
+) -> StepRecord:
+    """The record of a step.
+
+    Args:
+        config: the adapter's config.
+        position: as in `StepRecord`.
+        outcome: its result, without the dimensions B and A.
+        place: the step in its event; None for a step of an earlier call or of a compiled graph.
+        written: as in `StepRecord`, for the status `ok`.
+    """
+    status = Status(int(outcome.status))
+    ok = status == Status.OK
+    return StepRecord(
+        position=position,
+        status=status.name.lower(),
+        written=written if ok else False,
+        result=canonical(outcome.digits[None], outcome.sign[None], outcome.scale[None])[0] if ok else None,
+        expression=None if place is None else _expression(config, place),
+        reason=None if ok else _reason(config, status, place),
+    )
+
+
+def _reason(config: IGCConfig, status: Status, place: Place | None) -> str:
+    """Why a step without a result is silent, a key of `EXPLANATIONS`."""
+    if place is None:
+        return "few_numbers" if status == Status.NONE else status.name.lower()
+    if place.decision is not None:
+        return place.decision.silence or status.name.lower()
+    if status != Status.NONE:
+        return status.name.lower()
+    if _has_unknown(config, place):
+        return "unseen"
+    reading = place.event.reading
+    if isinstance(reading, Pointing) and int((place.of(reading.digits)[:, 0] != PAD).sum()) < 2:
+        return "few_numbers"
+    none = reading is None or int(place.of(reading.operator).argmax()) == len(config.operations)
+    return "no_arithmetic" if none else "unsure"
+
+
+def _has_unknown(config: IGCConfig, place: Place) -> bool:
+    """Whether the text before an anchor has tokens whose ids the calculator was not given."""
+    event = place.event
+    assert event.ids is not None
+    before = event.ids[place.row, : int(place.of(event.anchors)) - int(event.first) + 1]
+    return bool((before == (EMBEDDED if config.interface == "tokens" else UNSEEN)).any())
+
+
+def _expression(config: IGCConfig, place: Place) -> str | None:
+    """What a step has read as text: the expression in symbols, or two numbers and an operator."""
+    decision = place.decision
+    found = None if decision is None else decision.said.found if decision.said.ruled else decision.found
+    if found is not None:
+        return "".join(_spaced([item.plain for item in found.items])).strip()
+    choice = place.event.choice
+    operator = len(config.operations) if choice is None else int(place.of(choice.operator))
+    if choice is None or operator >= len(config.operations):
+        return None
+    digits, signs = place.of(choice.digits).tolist(), place.of(choice.signs).tolist()
+    left, right = (number_text(number, sign) for number, sign in zip(digits, signs, strict=True))
+    return f"{left} {config.operations[operator]} {right}"
+
+
+def _spaced(texts: Sequence[str]) -> Iterator[str]:
+    """Items with spaces around operators, none inside of brackets, and none after a sign."""
+    before = "("
+    for text in texts:
+        if text in "+-" and before in "(+-*/^of":  # a sign
+            yield text
+        else:
+            yield f" {text} " if text in ("+", "-", "*", "/", "of") else text + " " * (text == ",")
+        before = text
+
+
+def number_text(digits: Sequence[int], sign: int) -> str:
+    """A number of D + 1 digit classes as text; `_` is a placeholder before a digit, and a final `...` means that the
+    number is longer than D digits."""
+    *found, last = digits
+    while found and found[-1] == PAD:
+        found.pop()
+    text = "".join("_" if digit == PAD else str(digit) for digit in found)
+    return ("-" if sign else "") + text + ("..." if last != PAD else "")

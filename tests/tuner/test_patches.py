@@ -1,0 +1,74 @@
+"""Promises of `patches`: the list is complete, each target exists, and all goes with the adapter."""
+
+import importlib
+
+import pytest
+from peft import LoraConfig, PeftModel, get_peft_model
+from peft.tuners.tuners_utils import BaseTuner
+from tiny_models import small_config, tiny_model
+from transformers import DynamicCache
+
+from peft_igc import register
+from peft_igc.tuner.hooks.install import _WRAPPERS
+from peft_igc.tuner.hooks.patches import PATCHES
+
+
+OF = {scope: [patch for patch in PATCHES if patch.scope == scope] for scope in ("class", "model", "cache")}
+
+
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: f"{patch.target}.{patch.name}")
+def test_what_is_replaced_exists_and_has_a_version_and_a_way_out(patch):
+    module, _, name = patch.target.rpartition(".")
+    assert callable(getattr(getattr(importlib.import_module(module), name), patch.name))
+    assert patch.version.split()[0] in ("peft", "torch", "transformers")
+    assert patch.purpose
+    assert patch.way_out
+    assert patch in OF[patch.scope]
+
+
+def test_a_model_has_the_listed_methods_replaced_once_and_then_its_own_again():
+    base = tiny_model("llama")
+    names = {patch.name for patch in OF["model"]}
+    assert names == set(_WRAPPERS)
+    before = set(vars(base))
+    model = get_peft_model(base, small_config())
+    wrappers = {name: vars(base)[name] for name in names}
+    model.add_adapter("second", small_config())
+    assert {name: vars(base)[name] for name in names} == wrappers
+    model.unload()
+    assert set(vars(base)) == before
+
+
+def test_a_cache_has_the_listed_methods_replaced_in_one_layer():
+    model, cache = get_peft_model(tiny_model("llama"), small_config()), DynamicCache()
+    model.generate(input_ids=tiny_ids(), max_new_tokens=2, past_key_values=cache)
+    changed = [layer for layer in cache.layers if vars(type(layer)).get("_igc_following")]
+    assert len(changed) == 1
+    own = {name for name, value in vars(type(changed[0])).items() if callable(value) and name != "__reduce__"}
+    assert own == {patch.name for patch in OF["cache"]}
+
+
+def tiny_ids():
+    return tiny_model("llama").dummy_inputs["input_ids"][:1, :3] % 5 + 5
+
+
+def test_the_listed_functions_of_peft_are_replaced_once():
+    classes = (BaseTuner, PeftModel)
+    replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
+    assert {(kind.__name__, name) for kind, name in replaced} == {
+        (patch.target.rpartition(".")[2], patch.name) for patch in OF["class"]
+    }
+    before = {(kind, name): vars(kind)[name] for kind, name in replaced}
+    register()
+    for (kind, name), function in before.items():
+        assert vars(kind)[name] is function
+        assert not hasattr(getattr(kind, name).__wrapped__, "_igc")
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
+@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+def test_without_a_calculator_a_tuner_around_a_peft_model_is_as_peft_makes_it():
+    lora = LoraConfig(target_modules=["q_proj"])
+    inner = get_peft_model(tiny_model("llama"), lora, adapter_name="inner")
+    outer = get_peft_model(inner, LoraConfig(target_modules=["v_proj"]), adapter_name="outer")
+    assert outer.base_model.model is inner
