@@ -25,9 +25,8 @@ from torch import Tensor
 
 from ..numbers.calculator import OPERATIONS, Result, Status
 from ..numbers.digits import PAD
-from ..numbers.number_runs import NumberTokens
 from ..numbers.places import Run
-from ..numbers.token_table import UNSEEN
+from ..numbers.token_table import UNSEEN, TokenTable
 from ..text.operations import OPERATORS
 from ..text.pieces import CONTROL
 from ..text.reading import read
@@ -345,7 +344,7 @@ def _decide_in_graph(
     rounds = Rounding.of_fields(division, rounding, decimal_places)
     limits = Limits(digits, width, operands, frozenset("+-*/").intersection(known), decimals, rounds)
     settings = Settings(tuple(known), confidence, limits)
-    texts = StepTexts.of(NumberTokens.of_key(table).table, ids.shape[1], ids, anchors, since)
+    texts = StepTexts.of(TokenTable.of_key(table), ids.shape[1], ids, anchors, since)
     said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
     found = []
     for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):

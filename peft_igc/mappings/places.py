@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from ..numbers.digits import PAD
-from ..numbers.number_runs import NumberTokens
 from ..numbers.places import Places, places_of
 from ..numbers.token_table import EMBEDDED, PADDING, TokenTable
 from .attention import batches
@@ -172,7 +171,7 @@ def _digits(text: str, width: int) -> list[int]:
 
 
 def places_in_graph(
-    tokens: NumberTokens, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
+    tokens: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
 ) -> PlaceTensors:
     """The places of ids [B, n], anchors and since [B, A] in a compiled graph: one group, of a fixed W."""
     most = min(most, ids.shape[1])
@@ -189,7 +188,7 @@ def _in_graph(
     ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int
 ) -> Tensor:
     """The fields and digits of the places [N, most, 4 + width]; equal numbers have the value of the first of them."""
-    texts = StepTexts.of(NumberTokens.of_key(table).table, most, ids, anchors, since)
+    texts = StepTexts.of(TokenTable.of_key(table), most, ids, anchors, since)
     lines: list[list[int]] = []
     first: dict[str, int] = {}
     for step, one in enumerate(texts.places):

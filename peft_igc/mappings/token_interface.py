@@ -20,9 +20,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..numbers.digits import may_look
-from ..numbers.number_runs import NumberTokens
 from ..numbers.places import LEAD
-from ..numbers.token_table import PADDING
+from ..numbers.token_table import PADDING, TokenTable
 from ..text.spelling import ENDS, Spelled
 from ..text.vocabulary import Vocabulary
 from .attention import Block, float_logits, one_batch, rms
@@ -60,7 +59,7 @@ class TokenInputMapping(nn.Module):
     def __init__(
         self,
         hidden_size: int,
-        tokens: NumberTokens | None,
+        tokens: TokenTable | None,
         num_digits: int,
         num_operations: int,
         *,
@@ -100,7 +99,7 @@ class TokenInputMapping(nn.Module):
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
 
-    def know(self, vocabulary: Vocabulary, tokens: NumberTokens) -> None:
+    def know(self, vocabulary: Vocabulary, tokens: TokenTable) -> None:
         """Sets what is known of the tokens: their texts, and how they spell numbers."""
         assert self.characters is not None
         saved = torch.frombuffer(bytearray(vocabulary.to_bytes()), dtype=torch.uint8)
@@ -108,7 +107,7 @@ class TokenInputMapping(nn.Module):
         self.vocabulary, self._tokens = vocabulary, tokens
 
     @property
-    def tokens(self) -> NumberTokens:
+    def tokens(self) -> TokenTable:
         """How the tokens spell numbers."""
         if self._tokens is None:
             raise ValueError(
@@ -165,7 +164,7 @@ class TokenInputMapping(nn.Module):
             return self._point(kept, places).unflattened(anchors.shape)
         if texts is None:
             ids = ids.masked_fill(~valid, PADDING)
-            texts = StepTexts.of(self.tokens.table, self.max_distance, ids, anchors, since)
+            texts = StepTexts.of(self.tokens, self.max_distance, ids, anchors, since)
         chosen = range(len(texts.anchors)) if steps is None else steps
         alone = one_batch(anchors) or len(chosen) == 1
         groups = place_tensors(texts, width, steps=chosen, one_group=alone, device=kept.device)

@@ -3,8 +3,7 @@
 * `digits`: the number format, integers as left-aligned digit tensors.
 * `calculator`: exact arithmetic on digit tensors, with a status for every result.
 * `token_table`, `tokenizer_profile`: the digits that each token of a tokenizer spells.
-* `places`: the numbers of a text, from its token ids, on the host. `number_runs`: the table as tensors.
-* `spelling`: the token that continues a result at each position of a text.
+* `places`: the numbers of a text, from its token ids, on the host.
 
 Imports `text` and torch. Start with `digits`, then `calculator`. The place of both in the method
 is described in `docs/how_it_works.md`. Try it: `pytest tests/numbers`
@@ -12,7 +11,6 @@ is described in `docs/how_it_works.md`. Try it: `pytest tests/numbers`
 
 from .calculator import OPERATIONS, Operation, Result, Status, calculate, evaluate_exactly, register_operation
 from .digits import PAD, decode, encode
-from .number_runs import NumberTokens
 from .places import number_runs
 from .token_table import TokenTable
 from .tokenizer_profile import TokenizerProfile, check_tokenizer
@@ -21,7 +19,6 @@ from .tokenizer_profile import TokenizerProfile, check_tokenizer
 __all__ = [
     "OPERATIONS",
     "PAD",
-    "NumberTokens",
     "Operation",
     "Result",
     "Status",

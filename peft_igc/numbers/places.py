@@ -1,24 +1,25 @@
 """Finds the numbers of a text in its token ids, and the places that the token interface reads, on the host.
 
 In: the ids of a text as a list, and a `TokenTable`. Out: `Run`s, every number with its digits at any length, and
-`Places`: one for each number and one for each other token. A number that touches a decimal point, a letter, `%`, an
-exponent or an unknown separator is broken: it is one place, but cannot be an operand. Signs, and which numbers are
-operands, are not decided here. Try it: `pytest tests/numbers/test_number_runs.py`
+`Places`: one for each number and one for each other token. A broken number (see `text.integers`) is one place, but
+cannot be an operand. Signs, and which numbers are operands, are not decided here.
+Try it: `pytest tests/numbers/test_number_runs.py`
 """
 
 from __future__ import annotations
 
+import functools
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .token_table import CLOSE, PADDING, STOP, UNSEEN, Edge, TokenTable
+from ..text.integers import JOINTS, integers
+from .token_table import PADDING, UNSEEN, TokenTable
 
 
 __all__ = ["LEAD", "Places", "Run", "number_runs", "places_of"]
 
 LEAD = 64  # tokens before a context that are searched for the start of a number or sentence
-_BREAKS = frozenset({Edge.BREAK, Edge.LETTER})
-_UNKNOWN = Edge.BREAK | Edge.BREAK << 4  # the edges of an id outside the table
 _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 
 
@@ -44,65 +45,6 @@ class Places(NamedTuple):
     numbers: dict[int, Run]
 
 
-class _Tokens:
-    """The tokens of a text with what the table says of them; beyond its ends are boundaries."""
-
-    def __init__(self, table: TokenTable, ids: Sequence[int]) -> None:
-        known, size = table.edges, len(table.edges)
-        edges = [known[one] if 0 <= one < size else 0 if one == PADDING else _UNKNOWN for one in ids]
-        self.first = [edge & 7 for edge in edges] + [0, 0]
-        self.last = [edge >> 4 & 7 for edge in edges] + [0, 0]
-        self.stop = [bool(edge & STOP) for edge in edges] + [False, False]
-        self.close = [bool(edge & CLOSE) for edge in edges]
-        digits, spaced = table.digits, table.spaced
-        self.numeric = {at: digits[one] for at, one in enumerate(ids) if one in digits}
-        self.spaced = {at for at in self.numeric if ids[at] in spaced}
-
-    def touches(self, at: int) -> bool:
-        """Whether the token is numeric and touches the one before it."""
-        return at in self.numeric and at not in self.spaced
-
-    def is_between(self, at: int) -> bool:
-        """Whether a token touches digits on both sides."""
-        return at - 1 in self.numeric and self.touches(at + 1)
-
-    def is_comma(self, at: int) -> bool:
-        """Whether a token is a comma that may separate thousands."""
-        return self.first[at] == self.last[at] == Edge.COMMA and self.is_between(at)
-
-    def breaks(self, at: int) -> bool:
-        """Whether what touches a numeric token makes its number no integer."""
-        if at not in self.spaced and at and self._breaks_before(at):
-            return True
-        right, beyond = self.first[at + 1], self.first[at + 2]
-        if right in _BREAKS:
-            return not self._exclaims(at)
-        if right == Edge.DOT and (beyond in _BREAKS or beyond == Edge.DIGIT):
-            return True
-        return self._is_joint(at + 1) or (self._is_hyphen(at + 1) and beyond in _BREAKS)
-
-    def _breaks_before(self, at: int) -> bool:
-        left = self.last[at - 1]
-        hyphen = at > 1 and self._is_hyphen(at - 1) and self.last[at - 2] in _BREAKS  # `x-5`
-        return left in _BREAKS or left == Edge.DOT or hyphen or self._is_joint(at - 1)
-
-    def _is_hyphen(self, at: int) -> bool:
-        return self.first[at] == self.last[at] == Edge.MINUS
-
-    def _is_joint(self, at: int) -> bool:
-        """Whether a token joins two numbers to something else: `10:30`, `2**8`, but not a line break: `3!\\n5`."""
-        joins = self.first[at] == Edge.COLON or (self.first[at] in _BREAKS and not self.stop[at])
-        return joins and self.is_between(at)
-
-    def _exclaims(self, at: int) -> bool:
-        """Whether a sign of exclamation follows that is no factorial: `91 minus 37!`, but not `5!`."""
-        long = len(self.numeric[at]) > 1 or (at - 1 in self.numeric and at not in self.spaced)
-        return long and self._is_mark(at + 1) and (self.first[at + 2] == Edge.BOUNDARY or self._is_mark(at + 2))
-
-    def _is_mark(self, at: int) -> bool:
-        return self.first[at] in _BREAKS and self.stop[at] and self.last[at] == Edge.BOUNDARY
-
-
 def number_runs(table: TokenTable, ids: Sequence[int]) -> list[Run]:
     """All numbers of a text.
 
@@ -113,17 +55,12 @@ def number_runs(table: TokenTable, ids: Sequence[int]) -> list[Run]:
     Returns:
         The runs in order. `007` has the digits `7`, `000` has `0`.
     """
-    return _runs(_Tokens(table, ids), ids)
-
-
-def _runs(tokens: _Tokens, ids: Sequence[int]) -> list[Run]:
-    found, end = [], -1
-    for at in tokens.numeric:
-        if at > end:
-            end, groups = _stretch(tokens, at)
-            inner = (one for one in range(at, end + 1) if one in tokens.numeric)
-            wrong = not _are_thousands(groups) or any(map(tokens.breaks, inner))
-            found.append(Run(at, end, None if wrong else "".join(groups).lstrip("0") or "0"))
+    found: list[Run] = []
+    begin = 0
+    for at in [*(at for at, one in enumerate(ids) if one == PADDING), len(ids)]:
+        if at > begin:  # padding separates numbers
+            found += _runs(table, ids[begin:at], begin)
+        begin = at + 1
     unseen = [at for at, one in enumerate(ids) if one == UNSEEN]
     if unseen:
         ends = [at for at in unseen if at + 1 == len(ids) or ids[at + 1] != UNSEEN]
@@ -132,25 +69,16 @@ def _runs(tokens: _Tokens, ids: Sequence[int]) -> list[Run]:
     return found
 
 
-def _stretch(tokens: _Tokens, at: int) -> tuple[int, list[str]]:
-    """The last token of the run that begins at a token, and its groups of digits between commas."""
-    groups = [tokens.numeric[at]]
-    while True:
-        if tokens.touches(at + 1):
-            at += 1
-            groups[-1] += tokens.numeric[at]
-        elif at + 1 < len(tokens.close) and tokens.is_comma(at + 1):
-            at += 2
-            groups.append(tokens.numeric[at])
-        else:
-            return at, groups
-
-
-def _are_thousands(groups: Sequence[str]) -> bool:
-    """Whether groups of digits that commas separate are thousands: `1,234`, but not `12,34` or `0,123`."""
-    if len(groups) == 1:
-        return True
-    return len(groups[0]) < 4 and groups[0][0] != "0" and all(len(group) == 3 for group in groups[1:])
+def _runs(table: TokenTable, ids: Sequence[int], begin: int) -> list[Run]:
+    """The numbers of a text without padding, the first token of which is counted as `begin`."""
+    text, ends = table.vocabulary.spell(ids)
+    found: list[Run] = []
+    for start, end, digits in integers(text):
+        first, last = begin + bisect_right(ends, start), begin + bisect_left(ends, end)
+        if found and found[-1].last >= first:  # two numbers in one token
+            first, digits = found.pop().first, None
+        found.append(Run(first, last, digits))
+    return found
 
 
 def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, most: int) -> Places:
@@ -165,26 +93,45 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     """
     begin = max(since - LEAD, 0)
     window = ids[begin : anchor + 1]
-    tokens = _Tokens(table, window)
-    runs = _runs(tokens, window)
+    runs = number_runs(table, window)
     inside = {at for run in runs for at in range(run.first + 1, run.last + 1)}
     at = [one for one in range(since - begin, len(window)) if one not in inside and window[one] != PADDING]
     at = at[max(len(at) - most, 0) :]
     if not at or at[-1] != len(window) - 1:  # the anchor is a place even if it is no text
         at = [*at[max(len(at) - most + 1, 0) :], len(window) - 1]
-    sentence = _sentences(tokens, window, runs, since - begin)
+    sentence = _sentences(table, window, runs, since - begin)
     first = {run.first: run for run in runs}
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
     moved = {place: Run(run.first + begin, run.last + begin, run.digits) for place, run in numbers.items()}
     return Places([one + begin for one in at], [sentence[one] for one in at], moved)
 
 
-def _sentences(tokens: _Tokens, ids: Sequence[int], runs: Sequence[Run], since: int) -> list[int]:
+def _marks(table: TokenTable, token: int) -> tuple[bool, bool, bool]:
+    """Whether a token ends a sentence, is a closing bracket, or is one mark that ends none if a digit touches it."""
+    vocabulary = table.vocabulary
+    if not 0 <= token < len(vocabulary):
+        return False, False, False
+    if token in vocabulary.control:
+        return True, False, False
+    return _marks_of(vocabulary.texts[token])
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _marks_of(text: str) -> tuple[bool, bool, bool]:
+    """`_marks`, of the text of a token."""
+    end = text.rstrip(" \"'”’)]")
+    stops = "\n" in text or (end != "" and end[-1] in ".?!;:。？！；：…")
+    return stops, text.strip() in (")", "]", ">", ").", "):"), text in JOINTS
+
+
+def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since: int) -> list[int]:
     """The index of the sentence of each token.
 
     A sentence ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special token, or a list number such as `2)`.
     """
     ends = {run.last + 1: run.first for run in runs if run.first >= since}
+    marks = [_marks(table, one) for one in ids]
+    digits = [one in table.digits and one not in table.spaced for one in ids] + [False]
     found, index, start, closing = [], 0, since, False
     for at in range(len(ids)):
         if at < since or ids[at] == PADDING:
@@ -192,10 +139,10 @@ def _sentences(tokens: _Tokens, ids: Sequence[int], runs: Sequence[Run], since: 
             start, closing = at + 1, False
             continue
         found.append(index)
-        close = tokens.close[at]
+        stop, close, colon = marks[at]
         listed = close and not closing and at in ends and ends[at] - start <= _MOST_LISTED
         closing = close
-        stop = tokens.stop[at] and not (tokens.first[at] in (Edge.DOT, Edge.COLON) and tokens.touches(at + 1))
+        stop = stop and not (colon and digits[at + 1])
         index += stop + listed
         if stop:
             start = at + 1

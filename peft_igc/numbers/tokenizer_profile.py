@@ -18,9 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..text.integers import ends_in_minus
 from ..text.token_bytes import token_ids
 from ..text.vocabulary import Vocabulary
-from .token_table import Edge, TokenTable, edges_of_all, numeric_tokens, points_of
+from .token_table import TokenTable, numeric_tokens, points_of
 
 
 __all__ = ["TokenizerProfile", "check_tokenizer"]
@@ -74,8 +75,6 @@ class TokenizerProfile:
         vocabulary = Vocabulary.from_tokenizer(tokenizer)
         texts, unused = vocabulary.texts, _unused_digits(tokenizer, vocabulary)
         digits, spaced = numeric_tokens(vocabulary, unused)
-        parts = _parts_of_signs(tokenizer, texts)
-        edges = edges_of_all(vocabulary, digits, spaced, parts)
         runs = _sample_runs()
         bare = _pieces(tokenizer, runs, digits)
         group, gaps = _grouping(tokenizer, runs, bare, digits)
@@ -88,7 +87,6 @@ class TokenizerProfile:
             "minus": minus or 0,
             "point": _point_token(tokenizer, points_of(vocabulary)),
             "unused": unused,
-            "parts": {str(token): [int(edge) for edge in pair] for token, pair in parts.items()},
         }
         if "".join(_pieces(tokenizer, ["5²"], digits)[0]) == "52":
             notes.append("The tokenizer turns superscripts into digits: `5²` reads as 52.")
@@ -108,7 +106,7 @@ class TokenizerProfile:
             fused={
                 token: text
                 for token, text in enumerate(texts)
-                if edges[token] >> 4 & 7 == Edge.MINUS and len(text.strip()) > 1
+                if len(text.strip()) > 1 and ends_in_minus(text) and token not in vocabulary.control
             },
             notes=tuple(notes),
         )
@@ -140,7 +138,7 @@ class TokenizerProfile:
         return self.found
 
     def compare(self, stored: TokenTable) -> str | None:
-        """Compares this tokenizer with the token table of an adapter, except for edges and added tokens.
+        """Compares this tokenizer with the token table of an adapter, except for added tokens.
 
         Args:
             stored: The table of an adapter.
@@ -278,22 +276,6 @@ def _unused_digits(tokenizer: Any, vocabulary: Vocabulary) -> list[int]:
         kept = next((token for token in tokens if token in used), tokens[0])
         unused += [token for token in tokens if token != kept]
     return unused
-
-
-def _parts_of_signs(tokenizer: Any, texts: Sequence[str]) -> dict[int, tuple[Edge, Edge]]:
-    """Edges of tokens that are parts of the characters `÷`, `×` and U+2212.
-
-    The inner edges touch no number. They are boundaries, so that they break none either.
-    """
-    found: dict[int, tuple[Edge, Edge]] = {}
-    for sign, outer in (("÷", Edge.BOUNDARY), ("×", Edge.BOUNDARY), ("\u2212", Edge.MINUS)):
-        for ids in token_ids(tokenizer, [f"5{sign}5", f"5 {sign} 5", f" {sign}", sign]):
-            parts = [token for token in ids if re.fullmatch(" ?\ufffd+", texts[token])]
-            for place, token in enumerate(parts):
-                first = outer if place == 0 and texts[token][0] != " " else Edge.BOUNDARY
-                last = outer if place == len(parts) - 1 else Edge.BOUNDARY
-                found[token] = (first, last)
-    return found
 
 
 def _minus_token(tokenizer: Any, texts: Sequence[str], special: frozenset[int]) -> int | None:

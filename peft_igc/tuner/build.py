@@ -15,7 +15,6 @@ from torch import nn
 
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
-from ..numbers.number_runs import NumberTokens
 
 
 SHORTCUT_VECTORS = 4  # V, vectors per step that bypass the calculator if there is a shortcut
@@ -40,13 +39,13 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
     if config.interface == "tokens":
         pointing = TokenInputMapping(
             hidden_size,
-            None if config.has_vocabulary else NumberTokens(config.token_table),
+            None if config.has_vocabulary else config.token_table,
             config.num_digits,
             len(config.operations),
             **sizes,
         )
         if config.vocabulary is not None:
-            pointing.know(config.vocabulary, NumberTokens(config.token_table))
+            pointing.know(config.vocabulary, config.token_table)
         return (
             pointing,
             TokenOutputMapping(hidden_size, _width(embeddings), ffn=config.writing_ffn, gate_dim=config.gate_dim),

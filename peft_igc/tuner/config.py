@@ -351,7 +351,7 @@ class IGCConfig(PeftConfig):
     def has_vocabulary(self) -> bool:
         """Whether the adapter knows the texts of its tokens, so that rules read expressions, signs and words. Else the
         network alone reads."""
-        return self.number_tokens is not None and "edges" not in self.number_tokens
+        return self.number_tokens is not None and "vocabulary" not in self.number_tokens
 
     @property
     def _place(self) -> str:

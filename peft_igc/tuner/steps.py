@@ -138,7 +138,7 @@ def read_and_calculate(
     (kept, ids, first), real = state.readable(_longest(config, state, anchors, since), features), state.real
     texts = None
     if config.interface == "tokens" and may_look(ids):
-        texts = StepTexts.of(reader.tokens.table, reader.max_distance, ids, anchors, since, first)
+        texts = StepTexts.of(reader.tokens, reader.max_distance, ids, anchors, since, first)
         lean = _lean_steps(config, reader, state, kept, ids, texts, anchors, kinds, features, call)
         if lean is not None:
             return None, *lean

@@ -1,7 +1,7 @@
 """The naive twins of `runs` and `spelling`: characters, strings and regular expressions, one row at a time.
 
 They know nothing of tokens but what text each one stands for, so that they cannot share a slip with the tensors. The
-vocabulary of the property tests is here too, with the edges of each token written down by hand.
+vocabulary of the property tests is here too.
 """
 
 import re
@@ -10,38 +10,36 @@ from typing import NamedTuple
 
 PAD = 10
 START, WAITING, SIGNED, MIDDLE, AGAIN, RESUMED, END, TOLD = range(8)
-BOUNDARY, DIGIT, BREAK, DOT, COMMA, COLON, MINUS, LETTER = range(8)
 
 NOTHING = "\0"  # how an invalid position reads
 UNKNOWN = "§"  # how an id that is not in the vocabulary reads: a character that belongs to no known writing of numbers
 DIGITS = "0123456789"
 
-# Text, first edge, last edge.
 MARKS = [
-    (" ", BOUNDARY, BOUNDARY),
-    ("\n", BOUNDARY, BOUNDARY),
-    ("<s>", BOUNDARY, BOUNDARY),
-    ("(", BOUNDARY, BOUNDARY),
-    (")", BOUNDARY, BOUNDARY),
-    ("=", BOUNDARY, BOUNDARY),
-    ("+", BOUNDARY, BOUNDARY),
-    (".", DOT, DOT),
-    (").", BOUNDARY, DOT),
-    (",", COMMA, COMMA),
-    ("),", BOUNDARY, COMMA),
-    (":", COLON, COLON),
-    ("'", COLON, COLON),
-    ("):", BOUNDARY, COLON),
-    ("-", MINUS, MINUS),
-    ("−", MINUS, MINUS),
-    (" -", BOUNDARY, MINUS),
-    ("=-", BOUNDARY, MINUS),
-    ("%", BREAK, BREAK),
-    ("x", BREAK, BREAK),  # times
-    (" the", BOUNDARY, LETTER),
-    ("x‐", LETTER, BREAK),  # a hyphen that cannot be a minus
-    ("**", BREAK, BOUNDARY),
-    ("U.S.", LETTER, DOT),
+    " ",
+    "\n",
+    "<s>",
+    "(",
+    ")",
+    "=",
+    "+",
+    ".",
+    ").",
+    ",",
+    "),",
+    ":",
+    "'",
+    "):",
+    "-",
+    "−",
+    " -",
+    "=-",
+    "%",
+    "x",  # times
+    " the",
+    "x‐",  # a hyphen that cannot be a minus
+    "**",
+    "U.S.",
 ]
 BREAKS_BEFORE = set("%xe‐" + UNKNOWN)  # characters that break a number behind them
 BREAKS_BEHIND = set("%x*U" + UNKNOWN)  # and one before them
@@ -53,7 +51,6 @@ class Vocabulary(NamedTuple):
     texts: list[str]
     digits: dict[int, str]
     spaced: frozenset[int]
-    edges: bytes
     group: int
     minus: int
     point: int
@@ -73,20 +70,18 @@ class Vocabulary(NamedTuple):
         return ids
 
 
-def vocabulary(numbers: list[str], group: int, fused: tuple[tuple[str, int, int], ...] = ()) -> Vocabulary:
+def vocabulary(numbers: list[str], group: int, fused: tuple[str, ...] = ()) -> Vocabulary:
     """The marks, further ones that hold a point, and some numeric tokens.
 
     Numeric tokens that begin with a space start a new number.
     """
     marks = [*MARKS, *fused]
-    texts = [text for text, _, _ in marks] + numbers
-    edges = [first | last << 4 for _, first, last in marks]
-    edges += [(BOUNDARY if text[0] == " " else DIGIT) | DIGIT << 4 for text in numbers]
+    texts = marks + numbers
     ids = range(len(marks), len(texts))
     spaced = frozenset(token for token in ids if texts[token][0] == " ")
     digits = {token: texts[token].strip() for token in ids}
-    points = {texts.index(text): text for text in [".", *(text for text, _, _ in fused)]}
-    return Vocabulary(texts, digits, spaced, bytes(edges), group, texts.index("-"), texts.index("."), points)
+    points = {texts.index(text): text for text in [".", *fused]}
+    return Vocabulary(texts, digits, spaced, group, texts.index("-"), texts.index("."), points)
 
 
 SINGLE = [str(digit) for digit in range(10)]
@@ -99,13 +94,13 @@ VOCABULARIES = {
 }
 # Tokens with a point and digits, which no tokenizer that splits at signs has.
 POINTS = (
-    (" .", BOUNDARY, DOT),
-    (".5", BREAK, BREAK),
-    (" .1", BOUNDARY, BREAK),
-    ("0.", BREAK, DOT),
-    (" 0.", BOUNDARY, DOT),
-    ("12.", BREAK, DOT),
-    ("2.1", BREAK, BREAK),
+    " .",
+    ".5",
+    " .1",
+    "0.",
+    " 0.",
+    "12.",
+    "2.1",
 )
 FUSED = vocabulary([*SINGLE, "12", "00", "050", " 5", " 12"], 1, POINTS)
 
@@ -142,13 +137,13 @@ def is_operand(before: str, number: str, behind: str) -> bool:
     first, *others = number.split(",")
     if others and (len(first) > 3 or first[0] == "0" or any(len(group) != 3 for group in others)):
         return False
-    if re.search(r"([.]|[0-9][:']|[0-9][*][*])\Z", before) or re.match("[.:'][0-9]", behind):
+    if re.search(r"([.]|[0-9][:']|[0-9][*][*])\Z", before) or re.match("[.:'][0-9]|'[^\\W_]", behind):
         return False
     if before[-1:] in BREAKS_BEFORE or behind[:1] in BREAKS_BEHIND:
         return False
     if before[-1:] in ("-", "−") and before[-2:-1] in BREAKS_BEFORE:
         return False
-    return not (behind[:1] in (".", "-", "−") and behind[1:2] in BREAKS_BEHIND)
+    return not (behind[:1] in (".", "-", "−") and behind[1:2] in BREAKS_BEHIND - {"*"})
 
 
 def group_of(words: Vocabulary, digits: str, spelled: int) -> int:
@@ -168,11 +163,6 @@ def spell(words: Vocabulary, digits: str, negative: bool) -> list[int]:
         ids.append(group_of(words, digits, spelled))
         spelled += len(words.digits[ids[-1]])
     return ids
-
-
-def is_word(text: str) -> bool:
-    """Whether a token is a word or a part of one; `x` alone is a sign."""
-    return text.strip() not in ("x", "X") and (text[0].isalpha() or text[-1].isalpha())
 
 
 class Continued(NamedTuple):

@@ -23,7 +23,7 @@ def find_runs(tokens, ids, valid, width):
     number, broken, inside = (torch.zeros(ids.shape, dtype=torch.bool) for _ in range(3))
     digits = torch.full((*ids.shape, width), PAD)
     for row, line in enumerate(ids.masked_fill(~valid, PADDING).tolist()):
-        for run in number_runs(tokens.table, line):
+        for run in number_runs(tokens, line):
             (broken if run.digits is None else number)[row, run.first] = True
             inside[row, run.first + 1 : run.last + 1] = True
             if run.digits is not None:
@@ -37,6 +37,6 @@ def sentences(tokens, ids, valid):
     found = torch.full(ids.shape, -1)
     for row, line in enumerate(ids.masked_fill(~valid, PADDING).tolist()):
         last = max((at for at, one in enumerate(line) if one != PADDING), default=0)
-        places = places_of(tokens.table, line, 0, last, len(line))
+        places = places_of(tokens, line, 0, last, len(line))
         found[row, torch.tensor(places.at)] = torch.tensor(places.sentence)
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from peft_igc.numbers.token_table import STOP, Edge, TokenTable, edges_of, flags_of
+from peft_igc.numbers.token_table import TokenTable
 from peft_igc.text import Vocabulary
 
 
@@ -51,27 +51,17 @@ TEXTS += [f"«{i}»" for i in range(128 - len(TEXTS))]  # marks that no text hol
 UNUSED = 128  # beyond the table
 
 
-def _edges(token: int, text: str) -> int:
-    """The byte of the table for a token."""
-    if text in NUMBERS:
-        return (Edge.BOUNDARY if text[0] == " " else Edge.DIGIT) | Edge.DIGIT << 4
-    if text in _SPECIAL:
-        return Edge.BOUNDARY | Edge.BOUNDARY << 4 | STOP
-    first, last = edges_of(text)
-    return first | last << 4 | flags_of(text)
+VOCABULARY = Vocabulary([text.encode() for text in TEXTS], control=range(len(_SPECIAL)))
+FACTS = {"group": 3, "minus": TEXTS.index("-"), "point": TEXTS.index("."), "unused": []}
 
-
+# For adapters whose network reads alone, without rules.
 TABLE = TokenTable(
     digits={token: text.strip() for token, text in enumerate(TEXTS) if text in NUMBERS},
     spaced=frozenset(token for token, text in enumerate(TEXTS) if text in _SPACED),
-    edges=bytes(_edges(token, text) for token, text in enumerate(TEXTS)),
+    vocabulary=VOCABULARY,
     group=3,
     minus=TEXTS.index("-"),
 )
-
-# The same for adapters whose rules read the texts of tokens, which the network alone does without.
-VOCABULARY = Vocabulary([text.encode() for text in TEXTS], control=range(len(_SPECIAL)))
-FACTS = {"group": 3, "minus": TEXTS.index("-"), "point": TEXTS.index("."), "unused": [], "parts": {}}
 
 
 def encode(text: str) -> torch.Tensor:

@@ -15,7 +15,6 @@ from tiny_vocabulary import TABLE, TEXTS, UNUSED, decode, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.number_runs import NumberTokens
 from peft_igc.text.spelling import Progress, Spelled, Style, Written
 from peft_igc.tuner.state.told import as_tensor
 from peft_igc.tuner.steps import Writing
@@ -341,7 +340,7 @@ class Told(NamedTuple):
 def answered(model, text="34 * 12 =408. = 40 -408 4080"):
     """Ids [1, L] of a text, its anchor, and what continues the result of 34 x 12 in it."""
     ids, at = encode(text)[None], len(encode("34 * 12 =")) - 1
-    progress = Progress(Style(NumberTokens(TABLE).speller), Written("408", 3, negative=False), at)
+    progress = Progress(Style(TABLE.speller), Written("408", 3, negative=False), at)
     told = as_tensor([[None] * at + progress.after(ids[0, at:].tolist())[1]], ids.device)
     return ids, torch.tensor([[at]]), Told(told[0], told[1], told[2].bool())
 

@@ -1,7 +1,6 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
 
 import copy
-import dataclasses
 import functools
 import os
 import pickle
@@ -18,9 +17,9 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.number_runs import NumberTokens
-from peft_igc.numbers.token_table import CLOSE, STOP, Edge, TokenTable
+from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.text.vocabulary import Vocabulary
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -28,10 +27,11 @@ properties = settings(max_examples=300, derandomize=True, deadline=None)
 
 def table_of(words):
     """A vocabulary of `reference_tokens` as the package takes it."""
-    return TokenTable(words.digits, words.spaced, words.edges, words.group, words.minus, words.point, words.points)
+    texts = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
+    return TokenTable(words.digits, words.spaced, texts, words.group, words.minus, words.point, words.points)
 
 
-TOKENS = {name: NumberTokens(table_of(words)) for name, words in naive.VOCABULARIES.items()}
+TOKENS = {name: table_of(words) for name, words in naive.VOCABULARIES.items()}
 WORDS = naive.VOCABULARIES["groups of three"]
 THREES = TOKENS["groups of three"]
 
@@ -228,52 +228,9 @@ def test_long_random_texts_read_as_their_characters_do(name):
 
 def test_copies_and_pickles_are_whole():
     for twin in (copy.deepcopy(THREES), pickle.loads(pickle.dumps(THREES))):
-        assert twin.table == THREES.table
+        assert twin == THREES
         ids, valid = batch_of([WORDS.encode("12,345 x")])
         assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
-
-
-def test_the_table_is_small():
-    table = THREES.on(torch.device("cpu"))
-    assert {tensor.dtype for tensor in table} <= {torch.int8, torch.int16, torch.int32, torch.bool}
-    assert table.digits.shape == (len(WORDS.texts) + 1, 3)
-    assert THREES.on(torch.device("cpu")) is table
-
-
-def test_edges_are_numbered_as_the_twin_has_them():
-    edges = [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS, naive.LETTER]
-    assert edges == list(Edge)
-
-
-def without_letters(table):
-    """A table as it was made before letters had an edge of their own."""
-    old = {Edge.LETTER: Edge.BREAK}
-    edges = [(old.get(byte & 7, byte & 7), old.get(byte >> 4 & 7, byte >> 4 & 7), byte) for byte in table.edges]
-    return dataclasses.replace(
-        table, edges=bytes(first | last << 4 | byte & (STOP | CLOSE) for first, last, byte in edges)
-    )
-
-
-def test_a_word_begins_or_ends_with_a_letter_and_times_is_none():
-    ids = torch.tensor([[*range(len(WORDS.texts)), -1, len(WORDS.texts)]])
-    valid = torch.ones_like(ids, dtype=torch.bool)
-    seen = THREES.look_up(ids, valid)
-    assert [WORDS.texts[token] for token in seen.word[0].nonzero().flatten()] == [" the", "x‐", "U.S."]
-    assert [naive.is_word(text) for text in WORDS.texts] == seen.word[0, :-2].tolist()
-    assert not THREES.look_up(ids, ~valid).word.any()
-
-
-@pytest.mark.parametrize("name", TOKENS)
-def test_a_table_without_letters_reads_the_same_numbers_and_knows_no_words(name):
-    table = TOKENS[name].table
-    old = NumberTokens(without_letters(table))
-    assert old.table.edges != table.edges
-    ids = torch.randint(len(table.edges) + 1, (50, 40))
-    ids = torch.where(torch.rand(ids.shape) < 0.5, torch.randint(len(naive.MARKS), ids.shape), ids)
-    valid = torch.rand(ids.shape) < 0.95
-    assert not old.look_up(ids, valid).word.any()
-    for one, two in zip(find_runs(old, ids, valid, 9), find_runs(TOKENS[name], ids, valid, 9), strict=True):
-        assert torch.equal(one, two)
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers
@@ -292,7 +249,7 @@ def known(name):
     """A tokenizer and its numbers."""
     folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
     tokenizer = AutoTokenizer.from_pretrained(folder / name)
-    return tokenizer, NumberTokens(TokenizerProfile.from_tokenizer(tokenizer).table)
+    return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
 
 
 def tokenized(tokenizer, written):

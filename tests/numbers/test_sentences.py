@@ -9,7 +9,6 @@ import torch
 from runs import find_runs, sentences
 
 from peft_igc import tiny_base
-from peft_igc.numbers.number_runs import NumberTokens
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 
 
@@ -17,7 +16,7 @@ from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 def known():
     """The embedded base's tokenizer and what it means for numbers."""
     tokenizer = tiny_base()[1]
-    return tokenizer, NumberTokens(TokenizerProfile.from_tokenizer(tokenizer).table)
+    return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
 
 
 def ids_of(known, texts, behind=0):

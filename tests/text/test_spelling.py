@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 import peft_igc
-from peft_igc.numbers.spelling import speller_of
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
-from peft_igc.text.vocabulary import PADDING, UNSEEN
+from peft_igc.text.vocabulary import PADDING, UNSEEN, Vocabulary
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -30,10 +29,9 @@ VOCABULARIES = naive.VOCABULARIES | {"points with digits": naive.FUSED}
 
 def speller(words, **changed):
     """How a vocabulary of `reference_tokens` spells numbers."""
-    fields = {
-        name: getattr(words, name) for name in ("digits", "spaced", "edges", "group", "minus", "point", "points")
-    }
-    return speller_of(TokenTable(**(fields | changed)))
+    fields = {name: getattr(words, name) for name in ("digits", "spaced", "group", "minus", "point", "points")}
+    fields["vocabulary"] = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
+    return TokenTable(**(fields | changed)).speller
 
 
 SPELLERS = {name: speller(words) for name, words in VOCABULARIES.items()}
@@ -414,7 +412,7 @@ def known_tokenizer(name):
     folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
     tokenizer = AutoTokenizer.from_pretrained(folder / name)
     table = TokenizerProfile.from_tokenizer(tokenizer).table
-    return tokenizer, table, speller_of(table)
+    return tokenizer, table, table.speller
 
 
 def random_results(count, decimals):

@@ -11,7 +11,6 @@ from peft_igc.mappings.hidden_interface import HiddenInputMapping
 from peft_igc.mappings.readings import Pointing
 from peft_igc.mappings.token_interface import TokenInputMapping
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.number_runs import NumberTokens
 
 
 HIDDEN, DIM, ROWS, LENGTH = 24, 16, 3, 220
@@ -23,7 +22,7 @@ def reader(interface):
     if interface == "hidden":
         mapping = HiddenInputMapping(HIDDEN, 4, 4, **SIZES)
     else:
-        mapping = TokenInputMapping(HIDDEN, NumberTokens(TABLE), 4, 4, **SIZES)
+        mapping = TokenInputMapping(HIDDEN, TABLE, 4, 4, **SIZES)
     for weight in mapping.parameters():
         torch.nn.init.normal_(weight, std=0.4)
     return mapping.eval()

@@ -82,7 +82,7 @@ def assert_knows(model, vocabulary=VOCABULARY, name="default"):
     assert reader.vocabulary == vocabulary
     assert reader.characters.dtype == torch.uint8
     assert reader.characters.numpy().tobytes() == vocabulary.to_bytes()
-    assert reader.symbols.size == len(vocabulary)
+    assert reader.tokens.vocabulary == vocabulary
     assert model.peft_config[name].vocabulary == vocabulary
     assert reader.tokens.table == model.peft_config[name].token_table
 
@@ -313,7 +313,7 @@ def as_tensor(vocabulary):
         (lambda saved: saved.float(), "vocabulary in `.*` .* is of dtype torch.float32 and shape"),
         (lambda saved: saved[None], r"vocabulary in `.*` .* is of dtype torch.uint8 and shape \(1, "),
         (lambda saved: as_tensor(without_a_digit()), "the vocabulary.* contradict each other: No token spells .* 7"),
-        (lambda saved: as_tensor(Vocabulary([b"1", b"2"])), "names token .*, but `edges` has only tokens 0..1"),
+        (lambda saved: as_tensor(Vocabulary([b"1", b"2"])), "names token .*, but the tokens are 0..1"),
     ],
 )
 @pytest.mark.parametrize("way", ["PeftModel", "state dict", "transformers"])

@@ -19,7 +19,6 @@ from peft import PeftConfig
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from torch import nn
 
-from ...numbers.number_runs import NumberTokens
 from ..base_model import innermost_model
 from ..build import make_mappings
 from ..config import IGC_PEFT_TYPE
@@ -177,7 +176,7 @@ def take_vocabulary(model: nn.Module, config: Any, adapter_name: str, saved: tor
             layer.igc_config[adapter_name].vocabulary = known
             reader: Any = layer.igc_input_mapping[adapter_name]
             if reader.vocabulary != known:
-                reader.know(known, NumberTokens(table))
+                reader.know(known, table)
 
 
 def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> None:

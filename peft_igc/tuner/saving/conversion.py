@@ -8,6 +8,7 @@ Try it: `peft-igc convert DIR --tokenizer TOKENIZER`, `pytest tests/inference/te
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from safetensors.torch import load_file, save_file
 
 from ...numbers.token_table import TokenTable
 from ...numbers.tokenizer_profile import TokenizerProfile
+from ...text.vocabulary import Vocabulary
 from ..config import IGCConfig
 from .saved_fields import FORMAT
 from .vocabulary_file import VOCABULARY, bytes_of
@@ -63,7 +65,7 @@ def convert(folder: Path, tokenizer: Any) -> bool:
         if tokenizer is None:
             raise ValueError(f"The adapter in `{folder}` reads tokens. Name its tokenizer with `--tokenizer`.")
         profile = TokenizerProfile.from_tokenizer(tokenizer)
-        table = TokenTable.from_json(fields["number_tokens"])
+        table = _table(fields["number_tokens"], profile.vocabulary)
         if (difference := profile.compare(table)) is not None:
             raise ValueError(difference)
         fields["number_tokens"] = profile.facts | {"point": table.point}
@@ -79,6 +81,13 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     if path.name == WEIGHTS_NAME:
         path.unlink()
     return True
+
+
+def _table(saved: Any, vocabulary: Vocabulary) -> TokenTable:
+    """The token table of an earlier format, which has `edges` in place of the vocabulary."""
+    texts = {"vocabulary": base64.b64encode(vocabulary.to_bytes()).decode("ascii")}
+    known = {name: value for name, value in dict(saved).items() if name != "edges"} | texts
+    return TokenTable.from_json(known)
 
 
 def _config(folder: Path) -> dict[str, Any]:
