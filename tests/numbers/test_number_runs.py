@@ -1,10 +1,7 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
 
-import copy
-import dataclasses
 import functools
 import os
-import pickle
 import random
 from pathlib import Path
 
@@ -19,7 +16,7 @@ from transformers import AutoTokenizer
 import peft_igc
 from peft_igc.numbers.digits import PAD
 from peft_igc.numbers.number_runs import NumberTokens
-from peft_igc.numbers.token_table import CLOSE, STOP, Edge, TokenTable
+from peft_igc.numbers.token_table import Edge, TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 
 
@@ -69,66 +66,27 @@ def numbers_in(text, width=12):
     ("text", "found"),
     [
         ("", []),
-        ("x", []),
-        ("7", ["7"]),
         ("12345678", ["12345678"]),
-        ("007", ["7"]),
-        ("000", ["0"]),
         ("0000000100", ["100"]),
         ("12 000 5", ["12", "0", "5"]),
-        ("(12)", ["12"]),
         ("12+30=", ["12", "30"]),
-        ("12.", ["12"]),
         ("12.\n5", ["12", "5"]),
-        ("12. 5", ["12", "5"]),
-        ("12.)", ["12"]),
         ("12.50", ["!", "!"]),
-        (".5", ["!"]),
-        ("U.S.5", ["!"]),
         ("12.x", ["!"]),
         ("x12", ["!"]),
-        (" the12", ["!"]),
-        ("12 the", ["12"]),
         ("12%", ["!"]),
-        ("12 %", ["12"]),
-        ("12**", ["!"]),
-        ("**12 ", ["12"]),
         ("12:30", ["!", "!"]),
-        ("12: 30", ["12", "30"]),
-        (":30", ["30"]),
-        ("(:30", ["30"]),
         ("1'000", ["!", "!"]),
-        ("'1'", ["1"]),
         ("12,", ["12"]),
-        (",12", ["12"]),
-        ("),12", ["12"]),
-        ("12, 34", ["12", "34"]),
-        ("1,234", ["1234"]),
         ("12,345,678", ["12345678"]),
-        ("1,000,000,", ["1000000"]),
         ("0,123", ["!"]),
-        ("012,345", ["!"]),
         ("12,34", ["!"]),
-        ("1,2345", ["!"]),
-        ("1,234,56", ["!"]),
-        ("1234,567", ["!"]),
         ("1,234.50", ["!", "!"]),
-        ("10:1,234", ["!", "!"]),
-        ("1,234%", ["!"]),
-        ("x1,234", ["!"]),
         ("-5", ["5"]),
         ("−5", ["5"]),
         ("3-5", ["3", "5"]),
-        ("3 -5", ["3", "5"]),
-        ("3=-5", ["3", "5"]),
         ("x-19", ["!"]),
-        ("x -19", ["19"]),
         ("%−19", ["!"]),
-        ("5-x", ["!"]),
-        ("5−%", ["!"]),
-        ("5-(", ["5"]),
-        ("5- the", ["5"]),
-        ("5 -x", ["5"]),
     ],
 )
 def test_a_number_is_an_operand_if_it_stands_for_itself(text, found):
@@ -226,54 +184,9 @@ def test_long_random_texts_read_as_their_characters_do(name):
     assert_as_read(words, TOKENS[name], ids, torch.rand(size) < 0.98, 30)
 
 
-def test_copies_and_pickles_are_whole():
-    for twin in (copy.deepcopy(THREES), pickle.loads(pickle.dumps(THREES))):
-        assert twin.table == THREES.table
-        ids, valid = batch_of([WORDS.encode("12,345 x")])
-        assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
-
-
-def test_the_table_is_small():
-    table = THREES.on(torch.device("cpu"))
-    assert {tensor.dtype for tensor in table} <= {torch.int8, torch.int16, torch.int32, torch.bool}
-    assert table.digits.shape == (len(WORDS.texts) + 1, 3)
-    assert THREES.on(torch.device("cpu")) is table
-
-
 def test_edges_are_numbered_as_the_twin_has_them():
     edges = [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS, naive.LETTER]
     assert edges == list(Edge)
-
-
-def without_letters(table):
-    """A table as it was made before letters had an edge of their own."""
-    old = {Edge.LETTER: Edge.BREAK}
-    edges = [(old.get(byte & 7, byte & 7), old.get(byte >> 4 & 7, byte >> 4 & 7), byte) for byte in table.edges]
-    return dataclasses.replace(
-        table, edges=bytes(first | last << 4 | byte & (STOP | CLOSE) for first, last, byte in edges)
-    )
-
-
-def test_a_word_begins_or_ends_with_a_letter_and_times_is_none():
-    ids = torch.tensor([[*range(len(WORDS.texts)), -1, len(WORDS.texts)]])
-    valid = torch.ones_like(ids, dtype=torch.bool)
-    seen = THREES.look_up(ids, valid)
-    assert [WORDS.texts[token] for token in seen.word[0].nonzero().flatten()] == [" the", "x‐", "U.S."]
-    assert [naive.is_word(text) for text in WORDS.texts] == seen.word[0, :-2].tolist()
-    assert not THREES.look_up(ids, ~valid).word.any()
-
-
-@pytest.mark.parametrize("name", TOKENS)
-def test_a_table_without_letters_reads_the_same_numbers_and_knows_no_words(name):
-    table = TOKENS[name].table
-    old = NumberTokens(without_letters(table))
-    assert old.table.edges != table.edges
-    ids = torch.randint(len(table.edges) + 1, (50, 40))
-    ids = torch.where(torch.rand(ids.shape) < 0.5, torch.randint(len(naive.MARKS), ids.shape), ids)
-    valid = torch.rand(ids.shape) < 0.95
-    assert not old.look_up(ids, valid).word.any()
-    for one, two in zip(find_runs(old, ids, valid, 9), find_runs(TOKENS[name], ids, valid, 9), strict=True):
-        assert torch.equal(one, two)
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers
