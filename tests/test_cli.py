@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import json
-import logging
 import re
 
 import pytest
@@ -112,14 +111,6 @@ def test_an_error_names_the_options_of_the_command_line(capsys, base, data, tmp_
     assert "IGCConfig" not in line
 
 
-@pytest.mark.parametrize(("world", "shown"), [("1", "a warning"), ("2", "[RANK 0] a warning")])
-def test_a_single_process_names_no_rank(monkeypatch, world, shown):
-    monkeypatch.setenv("WORLD_SIZE", world)
-    record = logging.makeLogRecord({"msg": "[RANK 0] a warning"})
-    assert cli.without_rank(record)
-    assert record.getMessage() == shown
-
-
 @pytest.mark.parametrize("command", ["eval", "audit"])
 def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path, command):
     path = tmp_path / "items.jsonl"
@@ -223,15 +214,6 @@ def test_annotate_writes_rows_and_a_report_that_names_its_inputs(base, rows, tmp
     shown = capsys.readouterr().out
     assert "precision" in shown
     assert "made.report.json`" in shown
-
-
-def test_annotate_names_the_defaults_of_its_settings(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["annotate", "--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    for field in dataclasses.fields(Settings):
-        option = shown[shown.rindex("--" + field.name.replace("_", "-")) :]
-        assert f"(default: {field.default})" in option.split(" --")[0], field.name
 
 
 def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, rows, tmp_path):

@@ -156,19 +156,6 @@ def test_an_annotation_without_an_anchor_before_it_is_counted_and_taught_nowhere
     assert set(row["igc_operator"][1:]) <= {None}
 
 
-def test_a_token_of_an_anchor_and_a_minus_sign_is_an_anchor_and_one_that_takes_a_digit_is_none():
-    fused = copy.deepcopy(tokenizer())
-    fused.add_tokens(["=-", "=5"])
-    made = IGCConfig.from_tokenizer(fused, anchors=["=", assistant_header(fused)], **SMALL)
-    assert [len(fused) - 2] in made.inline_token_ids
-    (row,), _ = convert(gsm("10-15=<<10-15=-5>>-5"), fused, made)
-    assert entries(row) == [NONE, ("-", ["10", "15"], "-5")]
-    made.inline_token_ids = [[len(fused) - 1]]
-    (row,), report = convert(gsm("15-10=<<15-10=5>>5"), fused, made)
-    assert entries(row) == [NONE, UNKNOWN]
-    assert report.without_anchor == 1
-
-
 def test_of_two_anchors_before_an_annotation_the_last_counts_because_it_governs_the_result():
     equals, dollar = (tokenizer()(text, add_special_tokens=False)["input_ids"] for text in ("=", "$"))
     rows = gsm("5*$3=$<<5*3=15>>15")
@@ -222,15 +209,6 @@ def test_what_is_right_but_beyond_the_calculator_is_taught_as_none(answer, reaso
     found, report = entry(answer, interface, **without_rules(interface))  # with them, see `test_gsm8k_expressions`
     assert found == NONE
     assert report.refused == {reason: 1}
-
-
-@INTERFACES
-def test_only_numbers_count_that_the_step_reads(interface):
-    rows = gsm("9 less 1+1 = <<1+1=2>>2, and minus 2 = <<9-2=7>>7")
-    since = convert(rows, tokenizer(), config(interface))
-    whole = convert(rows, tokenizer(), config(interface, reading_context="row"))
-    assert entries(since.rows[0])[1:] == [("+", ["1", "1"], "2"), NONE]
-    assert entries(whole.rows[0])[1:] == [("+", ["1", "1"], "2"), ("-", ["9", "2"], "7")]
 
 
 @INTERFACES

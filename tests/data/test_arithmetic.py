@@ -8,7 +8,7 @@ import re
 import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
+from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.phrases import UNABLE
@@ -122,16 +122,6 @@ def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
     careful = {triple(row) for row in ArithmeticRows(exclude=items, **settings).take(20_000)}
     assert not careful & held_out
     assert len(careful & one_digit) > 200
-
-
-def test_items_to_exclude_may_be_questions_without_columns_but_need_a_calculation():
-    items = bigbench_items("2_digit_addition", 50)
-    bare = [{"prompt": item["prompt"], "target": item["target"]} for item in items]
-    mixed = [*bare, {"prompt": "Hello", "igc_operator": "none"}, {"prompt": "What is 2 plus 2?"}]
-    assert ArithmeticRows(exclude=mixed).excluded == ArithmeticRows(exclude=items).excluded
-    assert len(ArithmeticRows(exclude=items).excluded) == 50
-    with pytest.raises(ValueError, match="`exclude`, item 1: no calculation found in 'Add 3 to 4'"):
-        ArithmeticRows(exclude=[{"prompt": "What is 1 plus 1?"}, {"prompt": "Add 3 to 4"}])
 
 
 def test_own_operations_need_phrasings_and_settings_must_fit():

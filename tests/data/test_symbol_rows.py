@@ -92,25 +92,6 @@ def test_rows_are_read_by_the_rules_with_a_real_tokenizer_as_without_one():
         assert work_out(read_as, LIMITS) == work_out(row["igc_expression"], LIMITS), row["prompt"]
 
 
-def test_unsupported_texts_that_rules_read_have_their_value():
-    mixture = Mixture(**NOTHING, unsupported=1.0, negative=0.2, separators=0.2)
-    options = {"max_digits": 4, "num_digits": 40, "mixture": mixture, "wording": TRAINING}
-    before = ArithmeticRows(0, **options).take(500)
-    after = ArithmeticRows(0, **options, max_operands=8).take(500)
-    assert [row["prompt"] for row in before] == [row["prompt"] for row in after]
-    assert {row["igc_operator"] for row in before} == {"none"}
-    by_rule = [row for row in after if row["igc_expression"] is not None]
-    assert 40 < len(by_rule) < 250
-    differ = 0
-    for row in after:
-        value = read(asked(row))
-        if row["igc_result"] is not None and row["igc_result"].lstrip("-").isdigit():
-            # The reader of characters agrees or does not read it.
-            assert isinstance(value, Refusal) or value.text == row["igc_result"], row
-            differ += isinstance(value, Refusal)
-    assert differ < 0.2 * len(by_rule)
-
-
 def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
     mixture = Mixture(**NOTHING, look_alikes=1.0)
     made = ArithmeticRows(0, num_digits=40, max_operands=8, mixture=mixture, wording=TRAINING).take(600)

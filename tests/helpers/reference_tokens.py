@@ -170,11 +170,6 @@ def spell(words: Vocabulary, digits: str, negative: bool) -> list[int]:
     return ids
 
 
-def is_word(text: str) -> bool:
-    """Whether a token is a word or a part of one; `x` alone is a sign."""
-    return text.strip() not in ("x", "X") and (text[0].isalpha() or text[-1].isalpha())
-
-
 class Continued(NamedTuple):
     """As `spelling.Continuation`, for one position."""
 

@@ -113,16 +113,6 @@ def test_a_missing_anchor_and_a_row_of_padding_read_something_finite():
     close(got, read(mapping, h, ~padding, ((0,), (0,))))
 
 
-def test_random_weights_can_be_made_to_read_two_digits():
-    mapping = reader()
-    mapping.read_two_digits()
-    got = read(mapping, torch.randn(3, 5, H), anchors=((4,), (3,), (0,)))
-    classes = got.digits.argmax(-1)
-    assert (classes[..., :2] < PAD).all()
-    assert (classes[..., 2:] == PAD).all()
-    assert (got.operator.argmax(-1) == 0).all()
-
-
 # ------------------------------------------------------------------------------------------ the loss
 def targets(operator):
     operator = torch.tensor(operator)

@@ -10,7 +10,7 @@ import torch
 from checks import adapted, generated, igc_layers, left_padded, scored, steps_of, texts
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_vocabulary import TABLE, TEXTS, decode, encode
+from tiny_vocabulary import TABLE, decode, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
@@ -139,27 +139,6 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch)
     close(step.reading.operator[5], alone.reading.operator[0])
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_a_step_within_a_long_text_reads_only_the_places_of_its_context(rows, monkeypatch):
-    reader = reader_of(pointing())
-    ids = encode("12 * 7 = 84 . 5 and 6 ; 35 + 48 =").expand(rows, -1)
-    kept, valid = torch.randn(rows, ids.shape[1], reader.number.shape[0]), torch.ones_like(ids, dtype=torch.bool)
-    anchors, since = torch.full((rows, 1), ids.shape[1] - 1), torch.full((rows, 1), ids.shape[1] - 8)
-    places, read = [], reader._read
-
-    def watched(x, *more):
-        places.append(x.shape[1])
-        return read(x, *more)
-
-    monkeypatch.setattr(reader, "_read", watched)
-    alone = reader(kept, valid, anchors, ids, since)  # with a gradient in one batch
-    with torch.no_grad():
-        found = reader(kept, valid, anchors, ids, since)
-    assert places == [6, 6]  # of eight tokens, where `35` and `48` have two
-    for chosen, wanted in zip(found.choose(), alone.choose(), strict=True):
-        torch.testing.assert_close(chosen, wanted, atol=1e-4, rtol=0)
-
-
 # ------------------------------------------------------------------------------------------ causality
 @pytest.mark.parametrize("more", [".5", "%", "th", "0", ",000", " + 7", "-x", " = 17", ":30"])
 def test_a_step_does_not_depend_on_what_follows_its_anchor(more):
@@ -246,20 +225,6 @@ def assert_silent(model, batch, silent):
     out = generated(model, **batch)
     with model.disable_adapter():
         same_bits(out.stacked[silent], generated(model, **batch).stacked[silent])
-
-
-def test_rows_begun_by_embeddings_stay_off_when_the_text_goes_on_in_ids():
-    model = pointing("+", 0, anchor_token_ids=[[TEXTS.index(" =")]])
-    begun, rest = encode(" what is ")[None], encode("(12 + 5 =")[None]
-    embeddings = model.get_input_embeddings()(begun)
-    with torch.no_grad():
-        for text, off in (({"inputs_embeds": embeddings}, True), ({"input_ids": begun}, False)):
-            logits = []
-            for adapter in (True, False):
-                with model.disable_adapter() if not adapter else torch.no_grad():
-                    cache = model(**text, use_cache=True).past_key_values
-                    logits.append(model(input_ids=rest, past_key_values=cache).logits)
-            assert torch.equal(*logits) == off
 
 
 # ------------------------------------------------------------------------------------------ writing

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 import peft_igc
 from peft_igc.numbers.digits import PAD
 from peft_igc.numbers.number_runs import NumberTokens
-from peft_igc.numbers.token_table import Edge, TokenTable
+from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 
 
@@ -100,31 +100,6 @@ def test_ids_that_the_table_does_not_know_are_no_numbers_and_break_one(stranger)
     assert read(find_runs(THREES, ids, valid, 4)) == [["!", "7", "!"]]
 
 
-def test_a_number_counts_as_one_with_its_separators():
-    ids, valid = batch_of([WORDS.encode("1,234567 1234,567,")])
-    runs = find_runs(THREES, ids, valid, 12)
-    pieces = [WORDS.texts[token] for token in ids[0]]
-    assert pieces == ["1", ",", "234", "567", " ", "123", "4", ",", "567", ","]
-    assert runs.broken[0].tolist() == [True, *[False] * 4, True, *[False] * 4]
-    assert runs.inside[0].tolist() == [False, True, True, True, False, False, True, True, True, False]
-    assert not runs.number.any()
-
-
-def test_a_longer_number_shows_its_first_digits():
-    digits = "1234567890" * 4
-    assert numbers_in(digits, 40) == numbers_in(digits, 41) == [digits]
-    assert numbers_in(digits, 39) == [digits[:39]]
-    assert numbers_in("000" + digits, 1) == ["1"]
-
-
-@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0), (3, 1)])
-def test_texts_of_no_or_one_token(shape):
-    ids = torch.full(shape, WORDS.texts.index("7"))
-    runs = find_runs(THREES, ids, torch.ones(shape, dtype=torch.bool), 4)
-    assert [tuple(field.shape) for field in runs] == [shape, shape, shape, (*shape, 4)]
-    assert read(runs) == ([["7"]] * 3 if shape == (3, 1) else [[]] * shape[0])
-
-
 def texts(words):
     """Strategy: ids of a text that is rich in numbers and what may join or break them, with unknown ids among them."""
     numbers = list(words.digits)[:20] + list(words.digits)[-40:]
@@ -182,11 +157,6 @@ def test_long_random_texts_read_as_their_characters_do(name):
     mixed = torch.rand(size) < 0.3
     ids = torch.where(mixed, marks[torch.randint(len(marks), size)], numbers[torch.randint(len(numbers), size)])
     assert_as_read(words, TOKENS[name], ids, torch.rand(size) < 0.98, 30)
-
-
-def test_edges_are_numbered_as_the_twin_has_them():
-    edges = [naive.BOUNDARY, naive.DIGIT, naive.BREAK, naive.DOT, naive.COMMA, naive.COLON, naive.MINUS, naive.LETTER]
-    assert edges == list(Edge)
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers

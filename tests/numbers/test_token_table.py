@@ -185,14 +185,6 @@ def test_the_numeric_tokens_are_those_whose_decoded_text_is_digits(name):
     assert {token for token, text in found.items() if text[0] == " "} == profile.spaced
 
 
-def test_single_bytes_of_digits_are_no_second_spelling():
-    tokenizer, profile = made("mistral")
-    byte = tokenizer.convert_tokens_to_ids("<0x37>")
-    assert token_texts(tokenizer)[byte] == "7"
-    assert byte not in profile.digits
-    assert profile.table.edge(byte) == (Edge.BREAK, Edge.BREAK)
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_a_saved_vocabulary_and_the_saved_facts_give_the_table(name):
     profile = made(name)[1]
@@ -200,13 +192,6 @@ def test_a_saved_vocabulary_and_the_saved_facts_give_the_table(name):
     assert len(json.dumps(facts)) < 500
     known = Vocabulary.from_bytes(profile.vocabulary.to_bytes())
     assert TokenTable.from_vocabulary(known, facts) == profile.table
-
-
-@pytest.mark.parametrize("changed", [{"unused": [1 << 20]}, {"parts": {str(1 << 20): [0, 0]}}])
-def test_facts_about_other_tokens_than_those_of_the_vocabulary_are_refused(changed):
-    profile = made("embedded")[1]
-    with pytest.raises(ValueError, match=r"name token 1048576, but the vocabulary has 0\.\.3071\. Create the config"):
-        TokenTable.from_vocabulary(profile.vocabulary, profile.facts | changed)
 
 
 def read(name, text):
@@ -266,26 +251,6 @@ def test_every_family_is_recognised(name, family, number_format, space):
     assert (profile.family, profile.number_format, profile.space) == (family, number_format, space)
     assert profile.interface == "tokens"
     assert f"groups of {profile.table.group}" == number_format or profile.table.group == 1
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("length", range(1, 21))
-def test_runs_are_split_as_reported(name, length):
-    tokenizer, profile = made(name)
-    draw = random.Random(length)
-    shares: dict[str, float] = {}
-    for _ in range(60):
-        run = str(draw.randrange(10 ** (length - 1), 10**length))
-        texts = [tokenizer.decode([token]).strip() for token in ids_of(tokenizer, run)]
-        assert "".join(texts) == run
-        way = "+".join(str(len(text)) for text in texts if text)
-        shares[way] = shares.get(way, 0) + 1 / 60
-    reported = profile.splits[length]
-    assert sum(reported.values()) == pytest.approx(1, abs=0.01)
-    if profile.family == "irregular" or profile.gaps:
-        assert all(shares.get(way, 0) == pytest.approx(share, abs=0.3) for way, share in reported.items())
-    else:
-        assert set(shares) == set(reported)
 
 
 def test_groups_that_are_no_token_are_named():
@@ -402,26 +367,6 @@ def test_a_token_shows_its_edges_to_numbers_beside_it(text):
     assert edges_of(text) == EDGES[text]
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_numeric_and_special_tokens_have_edges_of_their_own(name):
-    tokenizer, profile = made(name)
-    for token in profile.digits:
-        assert profile.table.edge(token) == (B if token in profile.spaced else Edge.DIGIT, Edge.DIGIT)
-    for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
-        assert token is None or profile.table.edge(token) == (B, B)
-    if tokenizer.unk_token_id not in (None, tokenizer.eos_token_id):
-        assert profile.table.edge(tokenizer.unk_token_id) == (K, K)
-
-
-# ---------------------------------------------------------------------------------------------------------- the sign
-@pytest.mark.parametrize("name", ALL)
-def test_the_minus_token_is_the_one_before_the_digits_of_a_negative_number(name):
-    tokenizer, profile = made(name)
-    ids = ids_of(tokenizer, "-5")
-    assert ids[-2:] == [profile.table.minus, ids[-1]]
-    assert profile.table.edge(profile.table.minus)[1] is M
-
-
 # ------------------------------------------------------------------------------------------------- saved and compared
 @pytest.mark.parametrize("name", ALL)
 def test_a_table_comes_back_from_json(name):
@@ -464,19 +409,6 @@ def test_the_fingerprint_changes_with_what_numbers_are_read_and_written_by(chang
 def test_damaged_json_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
         TokenTable.from_json(small_table().to_json() | change)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_point_is_the_token_between_the_digits_of_a_decimal(name):
-    tokenizer, profile = made(name)
-    table = profile.table
-    between = [token for token in ids_of(tokenizer, "1.5") if token not in table.digits]
-    if table.point is None:
-        assert not any(table.points)
-    elif between[-1:] and between[-1] in table.points:
-        assert table.point == between[-1]
-    assert all(table.points[token].count(".") == 1 for token in table.points)
-    assert f"decimal point   {'none' if table.point is None else f'token {table.point}'}" in profile.report()
 
 
 @pytest.mark.parametrize(

@@ -148,12 +148,6 @@ def test_the_state_tells_what_is_written_and_whether_it_was_before(text, number,
     assert states(text, number) == expected
 
 
-def test_a_decimal_needs_a_point_and_room_for_its_zeros():
-    for digits, scale, width, possible in (("1", 3, 4, True), ("1", 4, 4, False), ("1234", 2, 4, True)):
-        assert (Written.of(digits, False, scale, width) is not None) == possible
-    assert Written.of("", False, 0, 4) is None
-
-
 def test_a_result_that_is_written_once_is_over_after_it():
     known, found = progress("7", once=True).after(WORDS.encode("=7"))
     assert [one.state for one in found] == [Spelled.START, Spelled.END]

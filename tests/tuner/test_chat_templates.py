@@ -5,8 +5,6 @@ part where `PEFT_IGC_TOKENIZERS` names a folder that holds `llama3.1/` and `qwen
 """
 
 import os
-import random
-import re
 from pathlib import Path
 
 import pytest
@@ -25,8 +23,6 @@ from peft_igc.tuner.steps import Step
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 needs_real = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
-ASKED = ("What is {a} {o} {b}?", "{a} {o} {b} =", "{a} {o} {b}", "Find {a} {o} {b}.", "x = {a}\ny = {b}\nx {o} y is")
-WRITTEN = {"-": ("-", "minus", "−"), "*": ("*", "times", "×")}
 
 
 def folder_of(name):
@@ -45,25 +41,6 @@ def points_at_the_last_two(operator):
         return scores, operators, unrelated, two_places(scores)[0]
 
     return read
-
-
-def chats(tokenizer, operator, count):
-    """Tokens of prompts, of prompts with their answers, the numbers in the prompts, and the results."""
-    draw = random.Random(f"{operator}")
-    prompts, answered, numbers, results = [], [], [], []
-    for _ in range(count):
-        a, b = (str(draw.randrange(10 ** draw.randint(1, 15))) for _ in range(2))
-        result = str(int(a) - int(b) if operator == "-" else int(a) * int(b))
-        asked = draw.choice(ASKED).format(a=a, b=b, o=draw.choice(WRITTEN[operator]))
-        asked = re.sub(" ([-−*×]) ", r"\1", asked) if draw.random() < 0.3 else asked
-        chat = [{"role": "user", "content": asked}]
-        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-        prompts.append(text)
-        answered.append(text + result)
-        numbers.append([str(int(found)) for found in re.findall(r"[0-9]+", text)])
-        results.append(result)
-    encoded = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, answered))
-    return *encoded, numbers, results
 
 
 @pytest.mark.parametrize(

@@ -115,22 +115,6 @@ def test_a_step_whose_graph_is_chosen_writes_what_a_whole_pass_writes():
             torch.testing.assert_close(logits[:, 0], whole[:, place], atol=TOLERANCE, rtol=0)
 
 
-def test_generate_chooses_the_graph_before_each_pass():
-    model, ids = adapted("llama", interface="tokens", **RULES), text()[:, :PROMPT]
-    seen = []
-    layer = igc_layers(model)[0]
-    run = layer._run
-    layer._run = lambda name, h, call, state: seen.append(state.speaks) or run(name, h, call, state)
-    options = {"max_new_tokens": 5, "pad_token_id": 0, "do_sample": False}
-    mask = torch.ones_like(ids)
-    found = model.generate(input_ids=ids, attention_mask=mask, cache_implementation="static", **options)
-    del layer._run
-    assert torch.equal(found, model.generate(input_ids=ids, attention_mask=mask, **options))
-    assert seen[0] is None  # nothing is known of a text without a token: the prompt's pass looks itself
-    assert set(seen[1:]) <= {True, False}
-    assert len(seen) == 5
-
-
 def test_choosing_costs_one_look_at_the_device_and_another_one_behind_a_step(monkeypatch):
     model, ids = adapted("llama", interface="tokens", **RULES), text()
     _, cache = decoded(model, model.base_model.model, ids)

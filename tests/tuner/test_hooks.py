@@ -43,11 +43,6 @@ def test_targets_come_together(model, missing):
         model(input_ids=IDS, **given, **{missing: None})
 
 
-def test_targets_of_none_are_none_given(model):
-    out = model(input_ids=IDS, **dict.fromkeys(TARGETS))
-    assert "igc_loss" not in out
-
-
 def test_unknown_arguments_are_refused(model):
     with pytest.raises(ValueError, match="`igc_anchor` is not an argument of the calculator. Use `igc_anchors`"):
         model(input_ids=IDS, igc_anchor=torch.tensor([[1], [1]]))

@@ -373,22 +373,6 @@ def test_a_step_runs_once_and_decoding_only_writes(llama, interface):
     assert all(written) if interface == "hidden" else written[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fullgraph", [False, True])
-def test_a_compiled_model_gives_equal_logits(llama, fullgraph):
-    model, rows = llama
-    ids = torch.stack(rows)
-    torch._dynamo.reset()
-    compiled = torch.compile(model.base_model.model, backend="eager", fullgraph=fullgraph)
-    with torch.no_grad():
-        close(compiled(input_ids=ids, use_cache=False).logits, model(input_ids=ids, use_cache=False).logits)
-        if not fullgraph:
-            got = compiled(input_ids=ids, use_cache=True)
-            more = compiled(input_ids=ids[:, :1], past_key_values=got.past_key_values)
-            want = model(input_ids=ids, use_cache=True)
-            close(more.logits, model(input_ids=ids[:, :1], past_key_values=want.past_key_values).logits)
-
-
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23
 def test_a_checkpointed_layer_in_training_mode_leaves_the_cache_alone(interface):
     model = adapted("llama", interface=interface)

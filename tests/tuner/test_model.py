@@ -16,7 +16,6 @@ from peft import (
     PeftModel,
     get_peft_model,
     get_peft_model_state_dict,
-    inject_adapter_in_model,
     set_peft_model_state_dict,
 )
 from safetensors.torch import load_file
@@ -145,15 +144,6 @@ def test_transformers_add_adapter_adds_it_beside_a_lora():
     assert all("lora_" in key for key in base.get_adapter_state_dict("style"))
 
 
-def test_inject_adapter_in_model_takes_a_saved_state_dict(tmp_path):
-    folder, expected = saved(tmp_path)
-    base = tiny_model("llama")
-    inject_adapter_in_model(small_config(), base)
-    result = set_peft_model_state_dict(base, load_file(f"{folder}/{WEIGHTS}"))
-    assert not result.unexpected_keys
-    assert torch.equal(logits(base), expected)
-
-
 @pytest.mark.parametrize("name", ["other", "reader", "igc_input_mapping"])  # two of them names of parts of ours
 def test_a_state_dict_goes_under_another_name(name):
     model = get_peft_model(tiny_model("llama"), small_config())
@@ -208,17 +198,6 @@ def test_two_adapters_made_active_behind_our_back_raise_in_the_forward_pass():
         model(input_ids=IDS)
     model.set_adapter("a")
     assert logits(model).isfinite().all()  # the refused pass has left nothing behind
-
-
-def test_several_adapters_are_saved_apart_and_load_alone(tmp_path):
-    model = get_peft_model(tiny_model("llama"), small_config(layer=0))
-    model.add_adapter("default2", small_config(layer=2))
-    expected = {"default": logits(model)}
-    model.set_adapter("default2")
-    expected["default2"] = logits(model)
-    model.save_pretrained(tmp_path)
-    for name, folder in (("default", tmp_path), ("default2", tmp_path / "default2")):
-        assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), folder)), expected[name])
 
 
 @pytest.mark.parametrize("layers", [(0, 0, 0), (0, 1, 2), (0, 1, 1)])

@@ -121,11 +121,6 @@ def test_the_cost_of_a_token_does_not_grow_with_the_text(monkeypatch):
     assert state.nbytes == state.length * (8 + 2 * WIDTH)
 
 
-def test_memory_is_given_back_by_a_crop():
-    state = empty(1).appended(*tokens(1, 5000, 0)).cropped(100)
-    assert state.nbytes == 100 * (8 + 2 * WIDTH)
-
-
 # ------------------------------------------------------------------------------------------ forks
 @pytest.fixture(scope="module")
 def trained():
@@ -227,16 +222,6 @@ def test_an_adapter_that_was_replaced_under_its_name_does_not_go_on_with_a_text(
     for one in (cache, kept):
         with pytest.raises(ValueError, match="another adapter with the name 'default', which has been replaced"):
             model(input_ids=ids, past_key_values=one)
-
-
-def test_a_copy_of_a_model_goes_on_with_a_text():
-    model = adapted("llama", interface="tokens")
-    cache = DynamicCache(config=model.config)
-    ids = torch.randint(10, 60, (1, 5))
-    with torch.no_grad():
-        model(input_ids=ids, past_key_values=cache)
-        copy.deepcopy(model)(input_ids=ids, past_key_values=cache)
-    assert state_of(cache).length == 10
 
 
 @pytest.mark.parametrize("make", [lambda c: DynamicCache(config=c), lambda c: StaticCache(config=c, max_cache_len=32)])
@@ -401,25 +386,3 @@ def test_a_model_without_any_attention_is_refused_beside_a_cache():
     message = r"No layer of the KV cache \(`LinearAttentionLayer`\) has keys and values"
     with torch.no_grad(), pytest.raises(TypeError, match=message):
         model(input_ids=ids, use_cache=True)
-
-
-# ------------------------------------------------------------------------------------------ many anchors
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
-@pytest.mark.parametrize("context", ["since_last_anchor", "row"])
-def test_many_anchors_are_read_in_batches_of_bounded_size(interface, context, monkeypatch):
-    rules = {"anchor": "tokens", "inline_token_ids": [[7]], "reading_context": context}
-    model = adapted("llama", interface=interface, overrides={"max_position_embeddings": 2048}, **rules)
-    reader = igc_layers(model)[0].igc_input_mapping["default"]
-    name = "_attend" if interface == "hidden" else "_point"
-    inner, seen = getattr(reader, name), []
-    monkeypatch.setattr(reader, name, lambda *args: seen.append((len(args[-2]), args[-1])) or inner(*args))
-    ids = torch.randint(10, 60, (1, 2000), generator=torch.Generator().manual_seed(0))
-    ids[:, 9::10] = 7
-    with torch.no_grad():
-        model(input_ids=ids, use_cache=False)
-    read = [steps * longest for steps, longest in seen]
-    assert sum(steps for steps, _ in seen) == 200
-    assert max(read) <= 16_384
-    needed = 200 * 11 if context == "since_last_anchor" else sum(range(10, 2001, 10))
-    assert sum(read) <= 1.3 * needed + 200 * 48

@@ -99,15 +99,6 @@ def test_no_call_outlives_its_pass(layer, read_from, given, backward):
         assert all(reference.expired() for reference, _ in _calls_by_storage.values())
 
 
-def test_a_generation_in_training_mode_leaves_no_cache_behind():
-    model = adapted("llama", interface="tokens").train()
-    _calls_by_storage.clear()
-    model.generate(**PROMPTS, max_new_tokens=2, pad_token_id=0)
-    kept = [call for _, call in _calls_by_storage.values()]
-    assert kept
-    assert all(call.generation is not None and call.generation.cache is None for call in kept)
-
-
 def test_several_anchors_of_a_row_are_read_and_taught_apart():
     model = adapted("llama", interface="tokens", reading_context="row").train()
     ids = encode("(12 + 5 = 17 and 8 =-9 .")[None]

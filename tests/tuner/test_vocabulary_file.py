@@ -175,12 +175,6 @@ def test_every_way_of_loading_has_the_vocabulary_and_the_answers(way, folder, tm
         assert all(torch.equal(found[key], value) for key, value in first.items())
 
 
-def test_weights_are_loaded_into_an_adapter_that_has_another_vocabulary(folder):
-    model = attached(OTHER)
-    set_peft_model_state_dict(model, load_file(folder / WEIGHTS))
-    assert_knows(model)
-
-
 # ------------------------------------------------------------------------------------------------ copies and casts
 @pytest.mark.parametrize("cast", [torch.bfloat16, torch.float16, torch.float64])
 def test_a_cast_leaves_the_vocabulary(cast, tmp_path):
