@@ -3,11 +3,7 @@
 import dataclasses
 import gzip
 import json
-import logging
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,11 +13,9 @@ from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc import cli, commands
 from peft_igc.annotation.self_annotation import Settings
-from peft_igc.inference.loading import load_adapter
 from peft_igc.sft import demo
 
 
-ROOT = Path(__file__).parent.parent
 def small_base():
     """A random model and a tokenizer of characters, in place of the embedded base."""
     return tiny_model("llama"), make_tokenizer()
@@ -55,25 +49,6 @@ def data(tmp_path):
 
 
 # ---------------------------------------------------------------------------------------------- commands
-def test_eval_writes_a_report_that_names_its_inputs(base, adapter, data, tmp_path, capsys):
-    output = tmp_path / "results.json"
-    arguments = ["--base", base, "--adapter", adapter, "--data", data, "--output", str(output)]
-    assert cli.main(["eval", *arguments, "--batch-size", "2", "--max-new-tokens", "4"]) == 0
-    report = json.loads(output.read_text())
-    assert report["n"] == 3
-    assert report["groups"].keys() == {"g0", "g1"}
-    assert {"exact_match", "seconds", "versions"} <= set(report)
-    assert (report["base"], report["adapter"], report["data"]) == (base, adapter, data)
-    assert report["settings"] == {"batch_size": 2, "max_new_tokens": 4, "raw": False}
-    assert "of 3 answers are exactly right" in capsys.readouterr().out
-
-
-def test_eval_without_an_adapter_evaluates_the_base(base, data, tmp_path):
-    output = tmp_path / "results.json"
-    assert cli.main(["eval", "--base", base, "--data", data, "--output", str(output), "--raw"]) == 0
-    report = json.loads(output.read_text())
-    assert report["adapter"] is None
-    assert report["settings"]["raw"]
 
 
 def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
@@ -100,11 +75,6 @@ def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
     assert found["numeric_tokens"] == {"1": 10}
 
 
-def test_profile_knows_the_embedded_base(capsys):
-    assert cli.main(["profile", "tiny"]) == 0
-    assert "groups of 3 from the left" in capsys.readouterr().out
-
-
 def test_profile_shows_where_anchor_rules_hold(capsys):
     assert cli.main(["profile", "tiny", "--anchors", "=", "answer is"]) == 0
     shown = capsys.readouterr().out
@@ -113,12 +83,6 @@ def test_profile_shows_where_anchor_rules_hold(capsys):
     assert cli.main(["profile", "tiny", "--json", "--anchors", "="]) == 0
     assert list(json.loads(capsys.readouterr().out)["anchors"]) == ["="]
     assert "The anchor rule '' is empty" in refused(capsys, "profile", "tiny", "--anchors", "")
-
-
-def test_profile_names_a_folder_without_tokenizer(capsys, tmp_path):
-    assert "contains no `tokenizer_config.json`" in refused(capsys, "profile", str(tmp_path))
-    assert "is not a folder" in refused(capsys, "profile", str(tmp_path / "nowhere"))
-    assert "is not a folder" in refused(capsys, "profile", "./nowhere")
 
 
 def refused(capsys, *arguments):
@@ -147,22 +111,6 @@ def test_an_error_names_the_options_of_the_command_line(capsys, base, data, tmp_
     assert "IGCConfig" not in line
 
 
-def test_an_error_names_no_option_that_the_command_has_not():
-    arguments = cli.build_parser().parse_args(["trace", "--base", "b", "--adapter", "a", "prompt"])
-    text = "Set `num_digits=4`, `IGCConfig(layer=...)` or `max_new_tokens`; `prompt` and `base` are other things."
-    told = text.replace("`max_new_tokens`", "`--max-new-tokens`")
-    assert cli.in_options(text, arguments) == told
-    assert cli.in_options("Pass `raw=True`.", arguments) == "Pass `--raw`."
-
-
-@pytest.mark.parametrize(("world", "shown"), [("1", "a warning"), ("2", "[RANK 0] a warning")])
-def test_a_single_process_names_no_rank(monkeypatch, world, shown):
-    monkeypatch.setenv("WORLD_SIZE", world)
-    record = logging.makeLogRecord({"msg": "[RANK 0] a warning"})
-    assert cli.without_rank(record)
-    assert record.getMessage() == shown
-
-
 @pytest.mark.parametrize("command", ["eval", "audit"])
 def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path, command):
     path = tmp_path / "items.jsonl"
@@ -181,40 +129,10 @@ def test_a_missing_adapter_folder_is_named_before_the_base_is_loaded(capsys, dat
     assert line.startswith("peft-igc: error: The adapter folder `nowhere` does not exist.")
 
 
-def test_a_missing_base_folder_is_named(capsys, adapter):
-    assert "does not exist" in refused(capsys, "trace", "--base", "./nowhere", "--adapter", adapter, "1+1")
-
-
-def test_a_missing_data_file_is_named(capsys, base, tmp_path):
-    line = refused(capsys, "eval", "--base", base, "--data", "nowhere.jsonl", "--output", str(tmp_path / "r"))
-    assert "The data file `nowhere.jsonl` does not exist" in line
-
-
-def test_an_empty_data_file_is_named(capsys, base, tmp_path):
-    (tmp_path / "empty.jsonl").touch()
-    line = refused(
-        capsys, "eval", "--base", base, "--data", str(tmp_path / "empty.jsonl"), "--output", str(tmp_path / "r")
-    )
-    assert "empty.jsonl` is empty" in line
-
-
-def test_a_malformed_line_is_named_by_its_number_and_nothing_is_written(capsys, base, data, tmp_path):
-    with open(data, "a") as file:
-        file.write('{"prompt": "What is 1 plus 1?"}\n')
-    line = refused(capsys, "eval", "--base", base, "--data", data, "--output", str(tmp_path / "r.json"))
-    assert 'line 4: the field "target" is missing' in line
-    assert not (tmp_path / "r.json").exists()
-
-
 def test_a_missing_output_folder_is_named_first(capsys, tmp_path):
     line = refused(capsys, "eval", "--base", "tiny", "--data", "x", "--output", str(tmp_path / "no" / "r.json"))
     assert "of `--output" in line
     assert "does not exist. Make it first." in line
-
-
-def test_an_output_that_is_a_folder_is_refused(capsys, tmp_path):
-    line = refused(capsys, "eval", "--base", "tiny", "--data", "x", "--output", str(tmp_path))
-    assert f"Pass the name of a file, such as `{tmp_path}/results.json`" in line
 
 
 def test_a_tokenizer_without_chat_template_needs_raw(capsys, adapter, data, tmp_path):
@@ -227,13 +145,6 @@ def test_a_tokenizer_without_chat_template_needs_raw(capsys, adapter, data, tmp_
     assert "`--raw`" in refused(capsys, "eval", "--base", folder, "--data", data, "--output", output)
     assert "`--raw`" in refused(capsys, "trace", "--base", folder, "--adapter", adapter, "1+1")
     assert cli.main(["trace", "--base", folder, "--adapter", adapter, "1+1=", "--raw", "--max-new-tokens", "1"]) == 0
-
-
-def test_an_adapter_for_another_model_is_refused(capsys, adapter, tmp_path):
-    folder = str(tmp_path / "wide")
-    tiny_model("llama", hidden_size=64).save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    assert "adapter" in refused(capsys, "trace", "--base", folder, "--adapter", adapter, "1+1")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "1.5", "many"])
@@ -305,15 +216,6 @@ def test_annotate_writes_rows_and_a_report_that_names_its_inputs(base, rows, tmp
     assert "made.report.json`" in shown
 
 
-def test_annotate_names_the_defaults_of_its_settings(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["annotate", "--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    for field in dataclasses.fields(Settings):
-        option = shown[shown.rindex("--" + field.name.replace("_", "-")) :]
-        assert f"(default: {field.default})" in option.split(" --")[0], field.name
-
-
 def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, rows, tmp_path):
     output = ["--output", str(tmp_path / "made.jsonl")]
     assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, "--data", rows, *output)
@@ -328,18 +230,6 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     line = refused(capsys, "annotate", "--model", base, "--data", str(tmp_path / "text.jsonl"), *output)
     assert "line 1: expected an object that is a training row" in line
     assert not [path for path in tmp_path.iterdir() if "made" in path.name]
-
-
-def test_progress_shows_the_time_left(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    times = iter((0.0, 50.0, 200.0))
-    monkeypatch.setattr(commands.time, "perf_counter", lambda: next(times))
-    counter = commands._Counter()
-    counter(1_000, 4_000)
-    counter(4_000, 4_000)
-    assert capsys.readouterr().err == (
-        f"\r[{'#' * 7}{'-' * 23}]  25%  1,000/4,000  2 min 30 s left   \r[{'#' * 30}] 100%  4,000/4,000  0 s left   \n"
-    )
 
 
 def test_progress_without_a_terminal_is_a_line_every_half_minute(monkeypatch, capsys):
@@ -388,56 +278,3 @@ def test_the_dtype_and_the_device_reach_the_model(monkeypatch, base, adapter, ca
         cli.main(given)
     assert seen[0].dtype == torch.bfloat16
     assert seen[0].device.type == "meta"
-
-
-@pytest.mark.parametrize("name", ["cuda:9", "gpu", "xla"])
-def test_a_device_that_is_not_there_is_named(capsys, base, adapter, name):
-    line = refused(capsys, "trace", "--base", base, "--adapter", adapter, "1+1", "--device", name)
-    assert f"`--device {name}` cannot be used: " in line
-
-
-def test_predictions_need_a_file_of_their_own(capsys, base, data, tmp_path):
-    given = ["eval", "--base", base, "--data", data, "--output", str(tmp_path / "r.json"), "--predictions"]
-    assert "both name" in refused(capsys, *given, str(tmp_path / "." / "r.json"))
-    assert "The folder `nowhere` of `--predictions nowhere/p` does not" in refused(capsys, *given, "nowhere/p")
-
-
-# ---------------------------------------------------------------------------------------------- new processes
-def run_program(program, *arguments):
-    """The last line that a program in a new process prints."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_help_answers_without_loading_a_trainer():
-    program = "import sys, peft_igc.cli as cli; print(cli.build_parser().format_help(), 'trl' in sys.modules)"
-    shown = run_program(["-c", program])
-    assert shown.split()[-1] == "False"
-    for command in ("demo", "eval", "trace", "profile", "annotate"):
-        assert command in shown
-
-
-@pytest.mark.slow
-def test_the_module_runs_as_a_program(base, adapter):
-    shown = run_program(
-        ["-m", "peft_igc.cli", "trace"], "--base", base, "--adapter", adapter, "1+1", "--max-new-tokens", "2"
-    )
-    assert "operand 1" in shown
-
-
-@pytest.mark.slow
-def test_a_reloaded_adapter_gives_the_same_logits_bit_for_bit_in_a_new_process(outcome, base, tmp_path):
-    model, _ = small_base()
-    ids = torch.arange(5, 25)[None]
-    here = load_adapter(model, outcome[0].folder / "adapter")(input_ids=ids).logits
-    program = (
-        "import sys, torch; from peft_igc.inference.loading import load_adapter, load_base; "
-        "model, _ = load_base(sys.argv[1]); model = load_adapter(model, sys.argv[2]); "
-        "torch.save(model(input_ids=torch.arange(5, 25)[None]).logits, sys.argv[3])"
-    )
-    run_program(["-c", program], base, str(outcome[0].folder / "adapter"), str(tmp_path / "logits"))
-    assert torch.equal(here, torch.load(tmp_path / "logits"))

@@ -47,17 +47,6 @@ def test_trace_writes_a_page_and_lines_for_all_prompts(given, tmp_path, capsys):
     assert shown.count("<section>") == 3
 
 
-@pytest.mark.usefixtures("_loaded")
-def test_several_prompts_are_printed_one_after_the_other(given, capsys):
-    assert cli.main(["trace", *given, *PROMPTS[:2]]) == 0
-    shown = capsys.readouterr().out
-    assert [line.split(maxsplit=1)[1] for line in shown.splitlines() if line.startswith("prompt ")] == PROMPTS[:2]
-    assert "\n\nprompt " in shown
-    assert cli.main(["trace", *given, *PROMPTS[:2], "--json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["text"] for line in found if line["record"] == "text"] == [0, 1]
-
-
 def test_what_is_missing_for_a_trace_is_named_before_the_base_is_loaded(given, tmp_path, capsys):
     for more, message in [
         (["--json", "What is 1 + 1?"], "There is no prompt. Write one before `--json`"),

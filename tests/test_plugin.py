@@ -10,8 +10,6 @@ import pytest
 from peft import get_peft_model
 from tiny_models import small_config, tiny_model
 
-from peft_igc import plugin
-
 
 ROOT = Path(__file__).parent.parent
 LOAD = "peft.PeftConfig.from_pretrained({folder!r}).__class__.__name__"
@@ -45,20 +43,6 @@ def test_the_import_registers_before_and_after_that_of_peft(order, folder):
 @pytest.mark.slow
 def test_without_the_import_peft_says_that_it_does_not_know_the_method(folder):
     assert run(f"import peft; print({LOAD.format(folder=folder)})") == "KeyError: 'IGC'"
-
-
-@pytest.mark.slow
-def test_a_part_of_the_tuner_may_be_imported_first():
-    program = "import peft_igc.tuner.config, peft; print(peft.PEFT_TYPE_TO_CONFIG_MAPPING['IGC'].__name__)"
-    assert run(program) == "IGCConfig"
-
-
-def test_asking_where_peft_is_does_not_use_up_the_registration():
-    program = (
-        "import sys, peft_igc, importlib.util as u; u.find_spec('peft'); "
-        "print(any(type(f).__name__ == '_Watch' and f.name == 'peft' for f in sys.meta_path), 'peft' in sys.modules)"
-    )
-    assert run(program) == "True False"
 
 
 # ------------------------------------------------------------------------------------------ autoload
@@ -96,14 +80,6 @@ def test_autoload_is_silent_where_the_package_is_gone(python, tmp_path):
     autoload(python, "off")
 
 
-def test_the_file_says_what_it_does_and_how_it_is_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(plugin, "autoload_file", lambda: tmp_path / "file.pth")
-    plugin.set_autoload(True)
-    text = (tmp_path / "file.pth").read_text()
-    assert "removed by `peft-igc autoload off`" in text
-    assert "imports `peft_igc` when it starts" in text
-
-
 # ------------------------------------------------------------------------------------------ the import
 def test_importing_the_package_alone_imports_neither_torch_nor_peft():
     program = (
@@ -122,12 +98,6 @@ def test_every_public_name_is_imported_when_it_is_used():
         assert name in dir(peft_igc)
     with pytest.raises(AttributeError, match="module `peft_igc` has no attribute `nothing`"):
         _ = peft_igc.nothing
-
-
-@pytest.mark.slow
-def test_the_rooms_of_the_model_are_attributes_of_the_package():
-    program = "import peft_igc; print(peft_igc.tuner.call.observing.__name__, peft_igc.numbers.digits.PAD)"
-    assert run(program) == "observing 10"
 
 
 @pytest.mark.parametrize("command", [["-m", "peft_igc"], ["-m", "peft_igc.cli"]])

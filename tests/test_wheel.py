@@ -64,49 +64,9 @@ def environment():
 
 
 @pytest.mark.slow
-def test_the_package_imports_in_an_empty_folder(fresh, tmp_path):
-    program = "import peft_igc; print(peft_igc.__file__)"
-    found = run(fresh / "bin" / "python", "-c", program, cwd=tmp_path, env=environment())
-    assert Path(found.splitlines()[-1]).is_relative_to(fresh)
-
-
-@pytest.mark.slow
 def test_the_demonstration_runs_in_an_empty_folder(fresh, tmp_path):
     command = (fresh / "bin" / "peft-igc", "demo", "--minutes", "0.5", "--per-group", "10", "--output", "out")
     done = subprocess.run(list(map(str, command)), cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr  # targets are not asked for behind a time limit
     assert "Stopped at the time limit" in done.stdout
     assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").is_file()
-
-
-@pytest.mark.slow
-def test_configurations_of_accelerate_are_found_by_name(fresh, tmp_path):
-    program = (
-        "from peft_igc.sft.launch import CONFIGS; names = sorted(p.stem for p in CONFIGS.glob('*.yaml')); print(names)"
-    )
-    found = run(fresh / "bin" / "python", "-c", program, cwd=tmp_path, env=environment())
-    assert found.splitlines()[-1] == "['ddp', 'deepspeed_zero2', 'deepspeed_zero3', 'fsdp2']"
-
-
-LOOK_UP = "import peft; print(peft.PEFT_TYPE_TO_CONFIG_MAPPING['IGC'].__module__)"
-
-
-@pytest.mark.slow
-def test_peft_knows_the_method_without_an_import_while_autoload_is_on(fresh, tmp_path):
-    def peft_igc(*arguments):
-        return run(fresh / "bin" / "peft-igc", "autoload", *arguments, cwd=tmp_path, env=environment())
-
-    def look_up():
-        command = [fresh / "bin" / "python", "-W", "ignore", "-c", LOOK_UP]
-        # An editable installation of an earlier version, whose entry point torch would call, may be beside this one.
-        given = environment() | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-        done = subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True)
-        return (done.stdout or done.stderr).splitlines()[-1]
-
-    assert peft_igc("status").startswith("off")
-    assert look_up() == "KeyError: 'IGC'"
-    assert peft_igc("on").startswith("on: every Python process of this environment imports peft_igc")
-    assert peft_igc("status").startswith("on")
-    assert look_up() == "peft_igc.tuner.config"
-    assert peft_igc("off").startswith("off")
-    assert look_up() == "KeyError: 'IGC'"

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc import IGCConfig
-from peft_igc.annotation.gsm8k import Report, convert
+from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.columns import COLUMNS, check_columns
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.worked_solutions import WorkedSolutions
@@ -115,65 +115,30 @@ def test_a_row_becomes_a_chat_without_marks():
     }
 
 
-def test_the_fields_may_have_other_names():
-    (row,), _ = convert([{"q": "How many?", "a": "1+1=<<1+1=2>>2"}], tokenizer(), config(), "q", answer="a")
-    assert entries(row) == [NONE, ("+", ["1", "1"], "2")]
-
-
-def test_converted_rows_become_a_dataset_also_beside_rows_without_any_anchor():
-    rows = gsm("It is 3.", "1+1=<<1+1=2>>2", "1 = 1")
-    made, _ = convert(rows, tokenizer(), config(anchor_token_ids=None))
-    assert [row["igc_operator"] for row in made] == [[], ["+"], [None]]
-    assert to_dataset(made)[:] == {name: [row[name] for row in made] for name in made[0]}
-
-
 # ------------------------------------------------------------------------------------------ anchors
 @INTERFACES
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
         ("He has 48/2 = <<48/2=24>>24 clips.", ("/", ["48", "2"], "24")),
-        ("48/2=<<48/2=24>>24", ("/", ["48", "2"], "24")),
         ("48/2 = << 48 / 2 = 24 >>24", ("/", ["48", "2"], "24")),
-        ("5 * $3 = $<<5*3=15>>15", ("*", ["5", "3"], "15")),
         ("5 * $3 = <<5*$3=$15>>$15.00", ("*", ["5", "3"], "15")),
-        ("10-15 = <<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
         ("10-15=<<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
-        ("1. 10-15=<<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
         ("In 2020\n- 10-15=<<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
-        ("of 12, 10-15=<<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
-        ("10-15= <<10-15=-5>>-5", ("-", ["10", "15"], "-5")),
         ("10-15 = <<10-15=-5>>-$5", ("-", ["10", "15"], "-5")),
-        ("10-15 = <<10-15=-5>>$-5", ("-", ["10", "15"], "-5")),
         ("With -5 and 7: -5 + 7 = <<-5+7=2>>2", ("+", ["-5", "7"], "2")),
-        ("7*6 =<<7*6=42>> 42", ("*", ["7", "6"], "42")),
         ("7 times 6 make\n = <<7*6=42>>42", ("*", ["7", "6"], "42")),
         ("1,000 + 500 = <<1000+500=1500>>1,500", ("+", ["1000", "500"], "1500")),
         ("1000 + 500 = <<1,000+500=1,500>>1500", ("+", ["1000", "500"], "1500")),
         ("007 - 7 = <<007-7=0>>0", ("-", ["7", "7"], "0")),
         ("3×4 = <<3×4=12>>12", ("*", ["3", "4"], "12")),
-        ("8 ÷ 4 = <<8÷4=2>>2", ("/", ["8", "4"], "2")),
         ("8 − 4 = <<8−4=4>>4", ("-", ["8", "4"], "4")),
-        ("  48/2 = <<48/2=24>>24 clips.\n", ("/", ["48", "2"], "24")),
     ],
 )
 def test_an_annotation_is_the_entry_of_the_anchor_before_it(answer, expected, interface):
     found, report = entry(answer, interface)
     assert found == expected
     assert report.supervised == 1
-
-
-def test_results_lose_their_separators_because_the_calculator_writes_none():
-    (row,), _ = convert(gsm("In 1,000 + 500 = $<<1000+500=1500>>1,500 dollars, 2,500 left."), tokenizer(), config())
-    assert row["completion"][0]["content"] == "In 1,000 + 500 = $1500 dollars, 2,500 left."
-
-
-def test_an_annotation_may_stand_at_the_beginning_of_the_solution():
-    (row,), report = convert(gsm("<<48/2=24>>24 clips", question="What is 48/2?"), tokenizer(), config())
-    assert entries(row) == [("/", ["48", "2"], "24")]
-    (row,), report = convert(gsm("<<48/2=24>> 24 clips", question="What is 48/2?"), tokenizer(), config())
-    assert entries(row) == [("/", ["48", "2"], "24")]
-    assert report.without_anchor == 0
 
 
 @pytest.mark.parametrize(
@@ -189,37 +154,6 @@ def test_an_annotation_without_an_anchor_before_it_is_counted_and_taught_nowhere
     (row,), report = convert(gsm(answer), tokenizer(), config())
     assert (report.annotations, report.without_anchor, report.supervised) == (1, 1, 0)
     assert set(row["igc_operator"][1:]) <= {None}
-
-
-def test_a_question_may_hold_the_solution():
-    (row,), _ = convert(gsm("1+1 = <<1+1=2>>2", question="Is 1+1 = 2?"), tokenizer(), config())
-    assert entries(row) == [UNKNOWN, NONE, ("+", ["1", "1"], "2")]
-
-
-def test_an_anchor_of_the_question_has_no_annotation():
-    rows = gsm("<<48/2=24>>24", question="What is 48/2 =")
-    (row,), report = convert(rows, tokenizer(), config(anchor_token_ids=None))
-    assert entries(row) == [UNKNOWN]
-    assert report.without_anchor == 1
-
-
-def test_a_token_of_an_anchor_and_a_minus_sign_is_an_anchor_and_one_that_takes_a_digit_is_none():
-    fused = copy.deepcopy(tokenizer())
-    fused.add_tokens(["=-", "=5"])
-    made = IGCConfig.from_tokenizer(fused, anchors=["=", assistant_header(fused)], **SMALL)
-    assert [len(fused) - 2] in made.inline_token_ids
-    (row,), _ = convert(gsm("10-15=<<10-15=-5>>-5"), fused, made)
-    assert entries(row) == [NONE, ("-", ["10", "15"], "-5")]
-    made.inline_token_ids = [[len(fused) - 1]]
-    (row,), report = convert(gsm("15-10=<<15-10=5>>5"), fused, made)
-    assert entries(row) == [NONE, UNKNOWN]
-    assert report.without_anchor == 1
-
-
-def test_of_two_annotations_behind_one_anchor_the_first_counts():
-    found, report = entry("1+1 = <<1+1=2>><<4-2=2>>2")
-    assert found == ("+", ["1", "1"], "2")
-    assert report.without_anchor == 1
 
 
 def test_of_two_anchors_before_an_annotation_the_last_counts_because_it_governs_the_result():
@@ -240,12 +174,6 @@ def test_anchors_without_an_annotation_are_not_supervised_but_that_of_the_turn_i
     assert report.bare_anchors == 3
 
 
-def test_only_the_turn_of_the_solution_is_taught_as_none():
-    turns = [tokenizer()(role, add_special_tokens=False)["input_ids"] for role in ("<|user|>", "<|assistant|>")]
-    (row,), _ = convert(gsm("1+1 = <<1+1=2>>2"), tokenizer(), config(anchor_token_ids=turns))
-    assert entries(row) == [UNKNOWN, NONE, ("+", ["1", "1"], "2")]
-
-
 def test_the_end_of_the_prompt_is_taught_as_none_too():
     made = config(anchor="prompt_end", anchor_token_ids=None)
     answers = gsm("1+1 = <<1+1=2>>2", "<<48/2=24>>24", question="What is 48/2?")
@@ -259,13 +187,6 @@ def test_the_end_of_the_prompt_is_taught_as_none_too():
     assert entries(row) == [NONE]
 
 
-def test_a_template_that_trims_is_no_obstacle():
-    trims = copy.deepcopy(tokenizer())
-    trims.chat_template = trims.chat_template.replace("message['content']", "message['content'] | trim")
-    (row,), _ = convert(gsm("  1+1 = <<1+1=2>>2\n\n", question=" How many?\n"), trims, config())
-    assert entries(row) == [NONE, ("+", ["1", "1"], "2")]
-
-
 # ------------------------------------------------------------------------------------------ what is taught
 @INTERFACES
 @pytest.mark.parametrize(
@@ -273,24 +194,13 @@ def test_a_template_that_trims_is_no_obstacle():
     [
         ("1+2+3 = <<1+2+3=6>>6", "not two integers"),
         ("1.5+2 = <<1.5+2=3.5>>3.5", "not two integers"),
-        ("10*.5 = <<10*.5=5>>5", "not two integers"),
         ("200*5% = <<200*5%=10>>10", "not two integers"),
-        ("20/100 = <<20/100*100%=20%>>20%", "not two integers"),
         ("2*(3+4) = <<2*(3+4)=14>>14", "not two integers"),
-        ("3*4 = <<(3*4)=12>>12", "not two integers"),
-        ("2 = <<2=2>>2", "not two integers"),
         ("3+4*12=<<4*12=48>>48", "part of a longer expression"),
-        ("3 + 4 * $12 = $<<4*12=48>>48", "part of a longer expression"),
         ("(5-3)+4=<<3+4=7>>7", "part of a longer expression"),
-        ("50%*3+4=<<3+4=7>>7", "part of a longer expression"),
         ("half of 48 = <<48/2=24>>24", "operand not in the text"),
         ("48.5 and 2 = <<48/2=24>>24", "operand not in the text"),
-        ("48% of 2 = <<48/2=24>>24", "operand not in the text"),
         ("the 48th, 2 = <<48/2=24>>24", "operand not in the text"),
-        ("480, 2 = <<48/2=24>>24", "operand not in the text"),
-        ("0.48 and 2 = <<48/2=24>>24", "operand not in the text"),
-        ("no48 and 2 = <<48/2=24>>24", "operand not in the text"),
-        ("10:48 and 2 = <<48/2=24>>24", "operand not in the text"),
         ("the square of 12 = <<12*12=144>>144", "operand not in the text"),
         ("200/2 = <<200/2=10000%>>10000%", "another result"),
     ],
@@ -299,31 +209,6 @@ def test_what_is_right_but_beyond_the_calculator_is_taught_as_none(answer, reaso
     found, report = entry(answer, interface, **without_rules(interface))  # with them, see `test_gsm8k_expressions`
     assert found == NONE
     assert report.refused == {reason: 1}
-
-
-def test_an_operator_that_the_config_lacks_is_taught_as_none():
-    found, report = entry("3*4 = <<3*4=12>>12", operations=["+", "-"])
-    assert (found, report.refused) == (NONE, {"unknown operator": 1})
-
-
-@INTERFACES
-def test_only_numbers_count_that_the_step_reads(interface):
-    rows = gsm("9 less 1+1 = <<1+1=2>>2, and minus 2 = <<9-2=7>>7")
-    since = convert(rows, tokenizer(), config(interface))
-    whole = convert(rows, tokenizer(), config(interface, reading_context="row"))
-    assert entries(since.rows[0])[1:] == [("+", ["1", "1"], "2"), NONE]
-    assert entries(whole.rows[0])[1:] == [("+", ["1", "1"], "2"), ("-", ["9", "2"], "7")]
-
-
-def test_a_context_of_so_many_tokens_counts_too():
-    answer = "48 and then some words and 2 = <<48/2=24>>24"
-    assert entry(answer, reading_context=60)[0] == ("/", ["48", "2"], "24")
-    assert entry(answer, reading_context=4)[0] == NONE
-
-
-@INTERFACES
-def test_operands_behind_the_anchor_are_not_read(interface):
-    assert entry("The result = <<48/2=24>>24, which is 48/2", interface)[0] == NONE
 
 
 @INTERFACES
@@ -360,23 +245,15 @@ def test_the_calculators_own_answer_is_taught(answer, fields, expected, interfac
     "mark",
     [
         "2+3*4=14",
-        "(2+3)*4=20",
-        "2-3-4=-5",
-        "24/4/3=2",
         "24/(4/2)=12",
-        "-(2+3)=-5",
         "2*-3=-6",
-        ".5*4=2",
-        "50%*4=2",
         "(20+30)%*4=2",
-        "2/3=.67",
         "2/3=0.667",
         "1/8=.13",
         "1/8=.12",
         "0.1+0.2=0.3",
         "1/3=33%",
         "$1,200 + $.50 = $1,200.50",
-        "((((1))))+1=2",
         "99999999999999999999*3=299999999999999999997",
     ],
 )
@@ -390,22 +267,15 @@ def test_right_expressions_are_right(mark):
     ("answer", "fault"),
     [
         ("48/2 = <<48/2=25>>25", "it gives 24"),
-        ("7/2 = <<7/2=3>>3", "it gives 3.5"),
         ("7/2 = <<7/2=4>>4", "it gives 3.5"),
         ("2/3 = <<2/3=.66>>.66", "it gives 0.666"),
-        ("2+3*4 = <<2+3*4=20>>20", "it gives 14"),
         ("0.1+0.2 = <<0.1+0.2=0.30000000000000004>>0.30000000000000004", "it gives 0.3"),
         ("99999999999999999999+1 = <<99999999999999999999+1=10>>10", "it gives 100000000000000000000"),
-        ("5/0 = <<5/0=0>>0", "it divides by zero"),
         ("5/0 = <<5/(3-3)=0>>0", "it divides by zero"),
-        ("48/2 = <<48/2=24>>25", "the text continues with '25'"),
         ("48/2 = <<48/2=24>>245", "the text continues with '245'"),
         ("48/2 = <<48/2=24>>24,500", "the text continues with '24,500'"),
-        ("48/2 = <<48/2=24>>24.5", "the text continues with '24.5'"),
         ("48/2 = <<48/2=24>>-24", "the text continues with '-24'"),
-        ("48/2 = <<48/2=24>>clips: 24", "the text continues with 'clips: 24'"),
         ("48/2 = <<48/2=24>>", "the text continues with ''"),
-        ("10-15 = <<10-15=-5>>5", "the text continues with '5'"),
     ],
 )
 def test_a_row_with_a_wrong_annotation_is_left_out_and_named(answer, fault):
@@ -429,13 +299,6 @@ def test_a_division_is_right_as_the_calculator_rounds_it_and_in_no_other_way():
     assert found == ("/", ["1000", "3"], "overflow")
 
 
-def test_five_wrong_annotations_are_shown():
-    rows = gsm(*["1+1 = <<1+1=3>>3"] * 7, "1+1 = <<1+1=2>>2")
-    _, report = convert(rows, tokenizer(), config())
-    assert report.wrong == 7
-    assert [example.split(":")[0] for example in report.examples] == [f"row {i}" for i in range(5)]
-
-
 @pytest.mark.parametrize(
     "mark",
     ["", "=", "48/2", "=24", "48/2=", "x=24", "48/2=24=24", "48//2=24", "5+=5", "(2+3=5", "2+3)=5", "1 2+3=15"]
@@ -445,19 +308,6 @@ def test_the_anchor_of_an_unreadable_mark_is_not_supervised(mark):
     found, report = entry(f"48/2 = <<{mark}>>24")
     assert found == UNKNOWN
     assert (report.annotations, report.unreadable, report.wrong, report.without_anchor) == (1, 1, 0, 0)
-
-
-def test_the_turn_before_an_unreadable_mark_is_not_supervised_either():
-    (row,), _ = convert(gsm("<<?>>24"), tokenizer(), config())
-    assert entries(row) == [UNKNOWN]
-
-
-def test_a_mark_that_is_not_closed_is_unreadable_and_stays_in_the_text():
-    (row,), report = convert(gsm("48/2 = <<48/2=24>24\n1+1 = <<1+1=2>>2"), tokenizer(), config())
-    assert row["completion"][0]["content"] == "48/2 = <<48/2=24>24\n1+1 = 2"
-    assert entries(row) == [NONE, UNKNOWN, UNKNOWN, ("+", ["1", "1"], "2")]
-    assert (report.annotations, report.unreadable, report.supervised) == (2, 1, 1)
-    assert convert(gsm("48/2 = <<48/2=24>24, 1+1 = <<1+1=2>>2"), tokenizer(), config()).report == report
 
 
 # ------------------------------------------------------------------------------------------ report
@@ -489,10 +339,6 @@ def test_every_annotation_is_counted_once_and_the_report_is_a_table_and_json():
     assert len(table) == len(set(report.as_dict()) - {"refused", "examples"}) + 2 + 1
 
 
-def test_reports_are_independent_of_each_other():
-    assert Report().refused is not Report().refused
-
-
 # ------------------------------------------------------------------------------------------ errors
 @pytest.mark.parametrize(
     ("row", "error", "message"),
@@ -520,14 +366,6 @@ def test_no_row_left_is_an_error_that_shows_why():
 def test_a_config_without_a_rule_within_texts_is_refused():
     with pytest.raises(ValueError, match=r"no anchor rule within texts .* anchors=\[\.\.\., \"=\"\]"):
         convert(gsm("1"), tokenizer(), config(inline_token_ids=None))
-
-
-def test_a_slow_tokenizer_is_refused():
-    class Slow:
-        is_fast = False
-
-    with pytest.raises(ValueError, match=r"`Slow` is a slow tokenizer.*AutoTokenizer"):
-        convert(gsm("1"), Slow(), config())
 
 
 def test_a_tokenizer_without_a_template_or_with_one_that_changes_texts_is_refused():

@@ -17,10 +17,10 @@ from trl import DatasetMixtureConfig, ScriptArguments
 
 from peft_igc.annotation import self_annotation
 from peft_igc.annotation.answer_loss import answer_losses, read_row
-from peft_igc.annotation.candidates import Calculation, by_model, by_pattern, numbers_of, question_to_model
+from peft_igc.annotation.candidates import Calculation, by_model, by_pattern, numbers_of
 from peft_igc.annotation.self_annotation import Settings, annotate, report_path, write
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
+from peft_igc.data.columns import COLUMNS, ROW_COLUMN
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.inference import loading
@@ -123,11 +123,6 @@ def test_a_proposal_needs_numbers_of_the_prompt_and_is_refused_with_its_reason()
     }
 
 
-def test_none_is_no_proposal_and_the_question_holds_the_text_on_one_line():
-    assert by_model("\nnone\n", ["1", "2"], 3, 10, Counter(), []) == 0
-    assert question_to_model("Add 2\n\nand 3.").endswith("\n\nText: Add 2 and 3.\nCalculations:")
-
-
 # ---------------------------------------------------------------------------------------------- losses
 def loss_of_one(model, tokenizer, context, answer):
     """The naive twin: one text, without padding."""
@@ -160,15 +155,6 @@ def test_losses_of_a_batch_are_those_of_single_texts_and_the_note_stands_before_
     for batch_size in (1, 4):
         assert answer_losses(model, tokenizer, tried, batch_size) == pytest.approx(expected, abs=1e-5)
     assert len({round(loss, 4) for loss in expected}) == 6
-
-
-def test_a_text_longer_than_the_models_positions_has_no_loss(tokenizer):
-    model = tiny_model("llama", vocab_size=len(tokenizer), max_position_embeddings=24)
-    found = answer_losses(
-        model, tokenizer, [(read_row(row(text, "5"), "row"), "") for text in ("Add 2 and 3.", "Go on. " * 24)], 8
-    )
-    assert found[0] is not None
-    assert found[1] is None
 
 
 # ---------------------------------------------------------------------------------------------- what is kept
@@ -207,14 +193,6 @@ def test_every_candidate_is_counted_once(monkeypatch, model, tokenizer):
     shown = report.format()
     assert "another one was better" in shown
     assert "6 / 3 = 2" in shown
-
-
-def test_texts_that_are_too_long_are_not_annotated_and_counted(monkeypatch, tokenizer):
-    model = tiny_model("llama", vocab_size=len(tokenizer), max_position_embeddings=24)
-    _, report = annotate([row("Go on. " * 24 + "6 / 3", "2")], model, tokenizer, Settings(proposals=1))
-    assert report.rejected["text too long for the model"] == 5
-    assert report.rows_not_asked == 1
-    assert report.proposed.total() == report.rejected.total()
 
 
 def test_the_models_own_proposals_reach_beyond_the_last_numbers(monkeypatch, model, tokenizer):
@@ -266,40 +244,6 @@ def test_the_check_never_shows_the_columns_to_the_method_and_counts_right_and_wr
     assert given[0]["igc_operator"] == "+"  # what was handed in stays as it was
 
 
-@pytest.mark.parametrize("result", [9, "9", None])
-@pytest.mark.parametrize("operands", [[6, 3], ["6", "3"], [6, "3"]])
-def test_the_check_takes_integers_and_results_that_are_left_out(monkeypatch, model, tokenizer, operands, result):
-    given = [row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": operands, "igc_result": result}]
-    with_losses(monkeypatch, {"3 + 6 is 9. ": 0.0})
-    check = annotate(given, model, tokenizer, check=True).report.check
-    assert (check["asking"], check["right"], check["same_result"], check["precision"]) == (1, 1, 1, 1.0)
-
-
-def test_the_check_refuses_numbers_that_are_not_exact(model, tokenizer):
-    given = [row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": [6.0, 3], "igc_result": "9"}]
-    with pytest.raises(ValueError, match="row 0: `igc_operands` holds 6.0 of type `float`"):
-        annotate(given, model, tokenizer, check=True)
-
-
-def test_precision_of_nothing_is_no_number(monkeypatch, model, tokenizer):
-    with_losses(monkeypatch, {})
-    none = row("Hi", "Hi") | {"igc_operator": "none"}
-    report = annotate([none], model, tokenizer, check=True).report
-    assert report.check["precision"] is None
-    assert report.check["recall"] is None
-    assert "-" in report.format()
-
-
-def test_the_seed_draws_the_examples_and_changes_nothing_else(monkeypatch, model, tokenizer):
-    with_losses(monkeypatch, {})
-    rows = [row(f"{n} + 1", str(n + 1)) for n in range(40)]
-    first, again, other = (annotate(rows, model, tokenizer, Settings(seed=seed)) for seed in (0, 0, 1))
-    assert first == again
-    assert first.rows == other.rows
-    assert first.report.examples != other.report.examples
-    assert len(first.report.examples) == 10
-
-
 # ---------------------------------------------------------------------------------------------- rows and files
 @pytest.mark.parametrize(
     ("bad", "message"),
@@ -319,37 +263,12 @@ def test_rows_of_another_form_are_refused_by_number(model, tokenizer, bad, messa
         annotate([bad], model, tokenizer)
 
 
-def test_other_wrong_input_is_refused(model, tokenizer):
-    with pytest.raises(ValueError, match="a message without text"):
-        annotate([{"messages": [{"role": "user", "content": ["x"]}]}], model, tokenizer)
-    with pytest.raises(ValueError, match="no rows to annotate"):
-        annotate([], model, tokenizer)
-    with pytest.raises(ValueError, match="has no `igc_operator` to compare with"):
-        annotate([row("2 + 3", "5")], model, tokenizer, check=True)
-    with pytest.raises(ValueError, match="several anchors"):
-        annotate([row("2 + 3", "5") | {"igc_operator": ["+"]}], model, tokenizer, check=True)
-
-
 @pytest.mark.parametrize(
     ("field", "value"), [("margin", -1), ("margin", float("nan")), ("batch_size", 0), ("num_digits", 0)]
 )
 def test_settings_that_mean_nothing_are_refused(field, value):
     with pytest.raises(ValueError, match=f"`{field}={value}` must be at least"):
         Settings(**{field: value})
-
-
-def test_settings_without_candidates_are_refused():
-    with pytest.raises(ValueError, match="there would be no candidates"):
-        Settings(max_numbers=1)
-
-
-def test_rows_go_out_as_a_dataset_with_their_other_fields(monkeypatch, model, tokenizer):
-    with_losses(monkeypatch, {"6 / 3 is 2. ": 0.0})
-    made = annotate([row("6 / 3", "2") | {"group": "a"}, row("Hi", "Hi")], model, tokenizer).rows
-    dataset = to_dataset(made)
-    assert dataset["igc_operands"][:] == [["6", "3"], None]
-    assert dataset["group"][:] == ["a", None]
-    assert [check_columns(one, 10, 10)[0].result for one in dataset] == ["2", None]
 
 
 def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, model, tokenizer):

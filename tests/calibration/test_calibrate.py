@@ -83,15 +83,6 @@ def test_no_layer_after_the_calculators_runs(random_model):
     assert len(layers) > 2
 
 
-def test_the_settings_are_as_before_afterwards(random_model):
-    model, tokenizer = random_model
-    config = model.peft_config["default"]
-    config.confidence, config.temperature = 0.25, 2.0
-    read_prompts(model, tokenizer, PROMPTS)
-    assert (config.confidence, config.temperature) == (0.25, 2.0)
-    config.confidence, config.temperature = 0.0, 1.0
-
-
 def test_a_temperature_flattens_and_keeps_the_choice():
     torch.manual_seed(1)
     scores = torch.randn(2, 1, 2, 6, 2).flatten(-2).log_softmax(-1).unflatten(-1, (6, 2))
@@ -117,11 +108,6 @@ def test_an_overconfident_reading_gets_a_temperature_above_one():
     assert fit["nats_after"] < fit["nats_before"]
     index = TEMPERATURES.index(temperature)
     assert sure[0].probabilities[index] == pytest.approx(0.7, abs=0.06)
-
-
-def test_silent_and_ruled_readings_do_not_fit_the_temperature():
-    readings = [reading(0.9, result=None), reading(0.9, by_rule=True)]
-    assert fit_temperature(readings, ["12", "12"])[0] == 1.0
 
 
 def test_the_curve_counts_and_rules_are_never_silenced():
@@ -176,12 +162,6 @@ def test_the_command_writes_the_config_and_the_adapter_obeys(random_model, tmp_p
     assert "is not a share" in capsys.readouterr().err
     assert main([*command, "--least", "1"]) == 2
     assert "is no threshold" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("value", [0, -1.0, True, "hot", float("nan"), float("inf"), 10**30, 1e-300])
-def test_a_faulty_temperature_is_refused(value):
-    with pytest.raises(ValueError, match="`temperature="):
-        IGCConfig(temperature=value)
 
 
 def test_the_probability_at_a_temperature_is_that_of_an_adapter_with_it():

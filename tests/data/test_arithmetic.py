@@ -8,7 +8,7 @@ import re
 import pytest
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
+from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.phrases import UNABLE
@@ -97,34 +97,6 @@ def test_the_mixture_is_kept_and_fractions_of_zero_give_no_such_row():
     assert not [row for row in rows if any(number.startswith("-") for number in row["igc_operands"])]
 
 
-def test_lengths_are_equal_and_mixed_and_zeros_and_negative_results_occur():
-    rows = [row for row in ArithmeticRows(mixture=ORDINARY).take(10_000) if row["igc_operator"] != "/"]
-    lengths = collections.Counter(tuple(map(digits, row["igc_operands"])) for row in rows)
-    assert set(lengths) == set(itertools.product(range(1, 6), repeat=2))
-    equal = sum(count for (a, b), count in lengths.items() if a == b)
-    assert equal / len(rows) == pytest.approx(0.6, abs=0.03)  # half, and a fifth of the others
-    for operator, side in itertools.product("+-*", (0, 1)):
-        operands = [row["igc_operands"] for row in rows if row["igc_operator"] == operator]
-        assert any(pair[side] == "0" and digits(pair[1 - side]) > 1 for pair in operands)
-    assert any(row["igc_result"].startswith("-") for row in rows)
-
-
-def test_divisions_come_from_two_distributions_and_rounding_ones_have_a_result():
-    pairs = [(a, b) for a, _, b in map(triple, ArithmeticRows(operations=("/",), mixture=ORDINARY).take(10_000))]
-    assert {digits(a) for a, _ in pairs} == {1, 2, 3, 4, 5}
-    # Divisors of large dividends are small or large; quotient times divisor has all lengths of divisors alike.
-    five = [(a, b) for a, b in pairs if digits(a) == 5]
-    lengths = collections.Counter(digits(b) for _, b in five)
-    assert min(lengths.values()) > len(five) / 10
-    assert any(a == 0 for a, _ in pairs)
-    assert sum(b == 1 for _, b in five) > len(five) / 50  # a prime has no other divisor but itself
-    found = by_result(ArithmeticRows(operations=("/",), division="floor", mixture=Mixture(inexact=0.3)).take(3000))
-    assert not found["inexact"]
-    remainders = [row for row in found["ok"] if triple(row)[0] % triple(row)[2]]
-    assert 0.1 < len(remainders) / len(found["ok"]) < 0.3
-    assert all(row["igc_result"] == str(triple(row)[0] // triple(row)[2]) for row in remainders)
-
-
 def test_overflow_is_in_operands_and_where_result_digits_is_given_in_results():
     found = by_result(ArithmeticRows(max_digits=4, num_digits=8, mixture=Mixture(overflow=0.3)).take(5000))
     for side in (0, 1):
@@ -139,31 +111,6 @@ def test_overflow_is_in_operands_and_where_result_digits_is_given_in_results():
     assert all(digits(exact(*triple(row))) > 6 for row in readable)
 
 
-def test_undefined_divides_by_zero_and_inexact_leaves_a_remainder():
-    found = by_result(ArithmeticRows(mixture=Mixture(undefined=0.3, inexact=0.3)).take(3000))
-    assert all(row["igc_operator"] == "/" and row["igc_operands"][1] == "0" for row in found["undefined"])
-    assert all(row["igc_operator"] == "/" and triple(row)[0] % triple(row)[2] for row in found["inexact"])
-
-
-def test_stories_of_the_few_templates_are_told_of_counts_and_silent_texts_have_no_operands():
-    for row in ArithmeticRows(mixture=Mixture(negative=0.5)).take(5000):
-        if row["igc_operator"] == "-" and "How many" in row["prompt"][0]["content"]:
-            a, _, b = triple(row)
-            assert a >= b >= 0
-    rows = by_result(ArithmeticRows(mixture=Mixture(none=0.9)).take(1000))["none"]
-    assert all(row["igc_operator"] == "none" and row["igc_operands"] is None for row in rows)
-    assert any(re.fullmatch(r"Repeat [0-9]+\.?", row["prompt"][0]["content"]) for row in rows)
-
-
-def test_plain_rows_are_strings_whose_completion_starts_with_a_space():
-    chats = ArithmeticRows(seed=2).take(100)
-    for row, chat in zip(ArithmeticRows(seed=2, conversational=False).take(100), chats, strict=True):
-        assert isinstance(row["prompt"], str)
-        assert re.match(r" [^ ]", row["completion"])
-        assert set(row) == set(chat)
-    assert (chats[0]["prompt"][-1]["role"], chats[0]["completion"][0]["role"]) == ("user", "assistant")
-
-
 def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
     items = bigbench_test_set(per_group=400, seed=0)
     assert len([item for item in items if item["group"] == "2_digit_division"]) == 400  # of 450: hard to avoid
@@ -175,16 +122,6 @@ def test_no_calculation_of_the_test_occurs_in_training_but_one_digit_ones_do():
     careful = {triple(row) for row in ArithmeticRows(exclude=items, **settings).take(20_000)}
     assert not careful & held_out
     assert len(careful & one_digit) > 200
-
-
-def test_items_to_exclude_may_be_questions_without_columns_but_need_a_calculation():
-    items = bigbench_items("2_digit_addition", 50)
-    bare = [{"prompt": item["prompt"], "target": item["target"]} for item in items]
-    mixed = [*bare, {"prompt": "Hello", "igc_operator": "none"}, {"prompt": "What is 2 plus 2?"}]
-    assert ArithmeticRows(exclude=mixed).excluded == ArithmeticRows(exclude=items).excluded
-    assert len(ArithmeticRows(exclude=items).excluded) == 50
-    with pytest.raises(ValueError, match="`exclude`, item 1: no calculation found in 'Add 3 to 4'"):
-        ArithmeticRows(exclude=[{"prompt": "What is 1 plus 1?"}, {"prompt": "Add 3 to 4"}])
 
 
 def test_own_operations_need_phrasings_and_settings_must_fit():

@@ -66,14 +66,3 @@ def test_test_items_are_left_out():
     item = {"igc_operator": "+", "igc_operands": ["11", "12"]}
     rows = arithmetic_chats(1, max_digits=2, excluded=[item])
     assert (11, "+", 12) in rows.excluded
-
-
-def test_turns_go_on_from_integers_as_from_strings():
-    def chats(result):
-        said = {"role": "assistant", "content": "94"}
-        turn = {"prompt": [{"role": "user", "content": "58 + 36"}], "completion": [said]}
-        row = turn | {"igc_operator": "+", "igc_operands": ["58", "36"], "igc_result": result}
-        return Conversations(itertools.repeat(row), 0, onwards=1.0).take(5)
-
-    assert [chat["messages"] for chat in chats(94)] == [chat["messages"] for chat in chats("94")]
-    assert any("58 + 36" not in text for chat in chats(94) for text in users(chat))

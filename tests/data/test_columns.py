@@ -122,20 +122,6 @@ def test_the_tensors_hold_what_the_steps_say():
         assert (empty == PAD).all()
 
 
-def test_long_operands_empty_batches_and_decimals_are_encoded():
-    tensors = encoded([check("+", ["-1234567", "12345"], "overflow")])
-    assert tensors["igc_operands"][0, 0].tolist() == [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, PAD]]  # the first digits
-    assert tensors["igc_signs"][0, 0].tolist() == [1, 0]
-    for rows in ([], [[], []]):
-        tensors = encoded(rows)
-        assert tensors["igc_operands"].shape == (len(rows), 0, 2, 6)
-        assert all(tensor.dtype == torch.int64 for tensor in tensors.values())
-    tensors = encoded([[StepLabel("*", None, text, Status.OK)] for text in ("-12.5", "0.05", "-0.25", "3")])
-    digits, signs = tensors["igc_result"][:, 0], tensors["igc_result_sign"][:, 0]
-    assert decode(digits, signs) == ["-125", "5", "-25", "3"]
-    assert tensors["igc_result_scale"][:, 0].tolist() == [1, 2, 2, 0]
-
-
 def test_the_encoded_result_is_what_the_calculator_gives():
     texts = ["0", "7", "-12", "99999", "-99999", "456"]
     rows = []

@@ -1,11 +1,8 @@
 """Promises of `dataset` and `label_summary`: rows are kept exactly, and what a dataset does not teach is named."""
 
 import itertools
-import subprocess
-import sys
 
 import pytest
-from datasets import Dataset
 
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
@@ -16,7 +13,6 @@ from peft_igc.data.mixture import Mixture
 
 
 ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
-OPERATIONS = ("+", "-", "*", "/")
 
 
 def row(operator=None, operands=None, result=None):
@@ -33,14 +29,6 @@ def test_a_first_row_without_supervision_does_not_drop_the_columns_of_the_others
     assert dataset[0]["igc_operator"] is None
     assert dataset[0]["igc_operands"] is None
     assert [dataset[i] for i in (1, 2, 3)] == rows[1:]
-
-
-def test_datasets_keep_rows_exactly_whatever_the_length_of_their_numbers():
-    rows = ArithmeticRows(max_digits=40, num_digits=40, result_digits=80, mixture=Mixture(system=0.5)).take(500)
-    assert list(to_dataset(rows)) == rows
-    assert to_dataset(rows).features == igc_features()
-    items = bigbench_test_set(2)
-    assert list(to_dataset(items)) == items
 
 
 def test_datasets_take_rows_with_several_anchors():
@@ -81,12 +69,6 @@ def test_a_streaming_dataset_gives_the_rows_of_the_stream():
     assert list(itertools.islice(to_iterable_dataset(rows), 60)) == rows.take(60)
 
 
-@pytest.mark.slow
-def test_the_data_modules_do_not_import_datasets():
-    code = "import sys, peft_igc.data, peft_igc.data.columns; sys.exit('datasets' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 # ---- labels counted ----
 
 
@@ -99,18 +81,6 @@ def test_rows_are_counted_by_operator_refusal_none_and_unknown():
     assert found.format() == "Labels of 5 rows: + 2, none 1, undefined 1; 1 rows not supervised."
 
 
-def test_rows_with_several_anchors_count_each_of_them_and_the_row_once():
-    rows = [row(["+", None, "none"], [["1", "2"], None, None], ["3", None, None]), row([None], [None], [None])]
-    found = summed(*rows)
-    assert (found.rows, found.annotated, found.labels) == (2, 1, {"+": 1, "none": 1})
-
-
-def test_generated_rows_lack_nothing():
-    found = summarize(to_dataset(ArithmeticRows(seed=0).take(200)))
-    assert found.annotated == found.rows == 200
-    assert found.warnings(OPERATIONS) == []
-
-
 def test_an_operation_that_never_occurs_and_missing_refusals_are_warned_of():
     found = summed(row("+", ["1", "2"]), row("*", ["1", "2"]))
     assert [text.partition(",")[0] for text in found.warnings(("+", "*", "/"))] == [
@@ -119,13 +89,6 @@ def test_an_operation_that_never_occurs_and_missing_refusals_are_warned_of():
     ]
     refused = summed(row("+", ["1", "2"]), row("/", ["1", "0"], "undefined"), row("none"))
     assert [text.partition(",")[0] for text in refused.warnings(("+", "/"))] == ["No row asks for `/`"]
-
-
-def test_rows_without_any_operator_are_warned_of():
-    plain = Dataset.from_list([{"prompt": "a", "completion": "b", "igc_operand": ["1", "2"]}])
-    first, second = summarize(plain).warnings(OPERATIONS)
-    assert first.startswith("The column `igc_operand` is not read; the name of an operand column is `igc_operands`")
-    assert second.startswith("No row has an operator: the reading learns nothing")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +103,3 @@ def test_rows_without_any_operator_are_warned_of():
 )
 def test_columns_that_are_named_almost_right_are_found_and_ordinary_ones_are_not(names, found):
     assert similar_columns(names) == found
-
-
-def test_a_stream_is_not_counted():
-    assert summarize(to_iterable_dataset(ArithmeticRows(), 4)) is None

@@ -33,16 +33,6 @@ def test_the_items_are_the_same_whatever_holds_them(tmp_path, name, mark):
     assert read_items(path) == read_items(str(path)) == ITEMS
 
 
-def test_integers_are_targets_and_floats_are_not(tmp_path):
-    path = tmp_path / "items.jsonl"
-    path.write_text('{"prompt": "a", "target": 12345678901234567890123456789}\n')
-    assert read_items(path)[0]["target"] == "12345678901234567890123456789"
-    for value in ("1.0", "true"):
-        path.write_text(f'{{"prompt": "a", "target": {value}}}\n')
-        with pytest.raises(ValueError, match='line 1: "target" must be a string, got'):
-            read_items(path)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -68,12 +58,9 @@ def test_a_malformed_csv_file_is_named_with_its_line(tmp_path, text, message):
         (b'{"prompt": "a", "target": ', "line 2: not valid JSON: .*Write one object per line"),
         (b'{"prompt": "\xff", "target": "b"}', "line 2: not valid JSON: "),
         (b"", "line 2: the line is empty"),
-        (b"  ", "line 2: the line is empty"),
         (b'["a", "b"]', 'line 2: expected an object with "prompt" and "target", got'),
         (b'{"prompt": "a"}', r'line 2: the field "target" is missing; there are \[\'prompt\'\]'),
-        (b'{"target": "a"}', 'line 2: the field "prompt" is missing'),
         (b'{"prompt": "a", "target": 2.5}', 'line 2: "target" must be a string, got 2.5. Put it in quotation marks'),
-        (b'{"prompt": ["a"], "target": "2"}', 'line 2: "prompt" must be a string'),
         (b'{"prompt": "a", "target": "2", "group": null}', 'line 2: "group" must be a string, got None'),
         (b'{"prompt": " ", "target": "2"}', 'line 2: "prompt" is empty'),
     ],
@@ -109,18 +96,3 @@ def test_prompts_are_the_same_whatever_holds_them(tmp_path, name):
     content = content.encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert read_prompts(tmp_path / name) == prompts
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.txt", b"\n \n", "expected one prompt per line"),
-        ("a.txt", b"\xff", "is not in UTF-8"),
-        ("a.jsonl", b'{"prompt": 5}', 'line 1: "prompt" must be a text, got 5'),
-        ("a.jsonl", b'{"text": "a"}', 'line 1: "prompt" must be a text, got None'),
-    ],
-)
-def test_a_file_without_prompts_is_refused(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        read_prompts(tmp_path / name)

@@ -66,14 +66,6 @@ def test_texts_have_the_numbers_of_their_labels_at_their_spans_and_satisfy_their
     assert len(forms) == 8
 
 
-def test_factors_and_divisions_have_a_unit_at_their_first_number_only(file):
-    rng = random.Random(0)
-    times = [text for text in read_texts(file) if text.operator == "*"]
-    texts = [draw(times, rng).text for _ in range(600)]
-    assert any("$" in text for text in texts)
-    assert not [text for text in texts if len(re.findall(r"[$€£]|kg", text)) > 1]
-
-
 def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
     wording = replace(TRAINING, by_hand=read_texts([file, file]))
     mixture = Mixture(none=0, overflow=0, undefined=0, inexact=0, by_hand=0.6, contexts=0.3, casual=0.3)
@@ -109,8 +101,3 @@ def test_a_line_that_is_no_text_is_refused_with_its_file_and_line(tmp_path, line
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, (good, good | line))))
     with pytest.raises(ValueError, match=f"t.jsonl`, line 2: {message}"):
         read_texts(tmp_path / "t.jsonl")
-
-
-def test_a_mixture_with_such_texts_needs_a_wording_that_has_them():
-    with pytest.raises(ValueError, match=r"`Mixture\(by_hand=...\)` has no effect on this wording"):
-        ArithmeticRows(mixture=Mixture(by_hand=0.5), wording=TRAINING)

@@ -12,7 +12,6 @@ from peft_igc import tiny_base
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import ValueLimits, expression_in, work_out
-from peft_igc.data.mixture import TOKENS_MIXTURE
 from peft_igc.data.wording.drawing import BARE
 from peft_igc.data.wording.phrases import expand, pools
 from peft_igc.data.wording.symbol_expressions import KINDS, draw
@@ -81,16 +80,6 @@ def test_the_columns_and_the_completion_hold_the_exact_value():
     assert 0 < refused < 0.1 * len(rows())
 
 
-def test_results_with_decimals_are_made_only_if_they_are_written():
-    assert not any("." in (row["igc_result"] or "") for row in rows())
-    made = rows(200, decimals=True)
-    decimals = [row["igc_result"] for row in made if "." in row["igc_result"]]
-    assert len(decimals) > 15
-    assert all(re.fullmatch(r"-?(0|[1-9][0-9]*)\.[0-9]*[1-9]", result) for result in decimals), decimals
-    for row in made:
-        check_columns(row, 40, 40, decimals=True)
-
-
 def test_rows_are_read_by_the_rules_with_a_real_tokenizer_as_without_one():
     tokenizer = tiny_base()[1]
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
@@ -101,25 +90,6 @@ def test_rows_are_read_by_the_rules_with_a_real_tokenizer_as_without_one():
         assert isinstance(found, Value) or found.ruled, row["prompt"]
         read_as = " ".join(item.plain for item in found.items)
         assert work_out(read_as, LIMITS) == work_out(row["igc_expression"], LIMITS), row["prompt"]
-
-
-def test_unsupported_texts_that_rules_read_have_their_value():
-    mixture = Mixture(**NOTHING, unsupported=1.0, negative=0.2, separators=0.2)
-    options = {"max_digits": 4, "num_digits": 40, "mixture": mixture, "wording": TRAINING}
-    before = ArithmeticRows(0, **options).take(500)
-    after = ArithmeticRows(0, **options, max_operands=8).take(500)
-    assert [row["prompt"] for row in before] == [row["prompt"] for row in after]
-    assert {row["igc_operator"] for row in before} == {"none"}
-    by_rule = [row for row in after if row["igc_expression"] is not None]
-    assert 40 < len(by_rule) < 250
-    differ = 0
-    for row in after:
-        value = read(asked(row))
-        if row["igc_result"] is not None and row["igc_result"].lstrip("-").isdigit():
-            # The reader of characters agrees or does not read it.
-            assert isinstance(value, Refusal) or value.text == row["igc_result"], row
-            differ += isinstance(value, Refusal)
-    assert differ < 0.2 * len(by_rule)
 
 
 def test_look_alikes_ask_for_nothing_and_are_not_those_of_the_benchmark():
@@ -155,13 +125,3 @@ def test_calculations_of_test_items_are_not_trained():
     assert all((row["igc_operator"], row["igc_operands"]) != key for row in stream.take(300))
     pairs = ArithmeticRows(0, num_digits=40, mixture=mixture, wording=TRAINING).take(100)
     assert all(row["igc_operands"] for row in pairs)  # without rules there is nothing else
-
-
-def test_the_mixture_of_the_demonstration_has_rows_of_all_kinds():
-    made = ArithmeticRows(
-        0, max_digits=6, num_digits=40, max_operands=8, mixture=TOKENS_MIXTURE, wording=TRAINING
-    ).take(1500)
-    kinds = Counter(row["igc_operator"] for row in made)
-    by_rule = kinds["expression"] / len(made)
-    assert by_rule == pytest.approx(0.6 * TOKENS_MIXTURE.expressions + 0.15 * TOKENS_MIXTURE.unsupported, abs=0.03)
-    assert kinds["none"] / len(made) > 0.35

@@ -48,7 +48,6 @@ _SPECIAL = ["<pad>", "<s>", "</s>"]
 NUMBERS = [*_DIGITS, *_SPACED, *_PAIRS, *_TRIPLES]
 TEXTS = [*_SPECIAL, *NUMBERS, *_MARKS, *_SIGNS, *_WORDS]
 TEXTS += [f"«{i}»" for i in range(128 - len(TEXTS))]  # marks that no text holds
-UNUSED = 128  # beyond the table
 
 
 VOCABULARY = Vocabulary([text.encode() for text in TEXTS], control=range(len(_SPECIAL)))

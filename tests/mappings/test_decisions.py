@@ -19,7 +19,6 @@ from peft_igc.text import Limits
 
 
 GOLDEN = Path(__file__).parents[1] / "text" / "golden.jsonl"
-SURE = (SCALE, SCALE)
 
 
 @pytest.fixture(scope="module")

@@ -3,21 +3,19 @@
 What both interfaces promise (caches, beams, gradients, ground truth) is in `test_generation.py` and `test_layer.py`.
 """
 
-import random
 from typing import NamedTuple
 
 import pytest
 import torch
-from checks import adapted, generated, igc_layers, left_padded, scored, steps_of, texts, watching
+from checks import adapted, generated, igc_layers, left_padded, scored, steps_of, texts
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_vocabulary import TABLE, TEXTS, UNUSED, decode, encode
+from tiny_vocabulary import TABLE, decode, encode
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.text.spelling import Progress, Spelled, Style, Written
 from peft_igc.tuner.state.told import as_tensor
-from peft_igc.tuner.steps import Writing
 from peft_igc.tuner.writing import embed
 
 
@@ -89,26 +87,6 @@ def results(step):
 
 
 # ------------------------------------------------------------------------------------------ exactness
-def random_number(length, generator):
-    return int("".join([generator.choice("123456789"), *generator.choices("0123456789", k=length - 1)]))
-
-
-@pytest.mark.parametrize(("operator", "minus"), [("+", 0), ("*", 0), ("+", 1)])
-def test_numbers_of_every_length_are_read_and_calculated_exactly(operator, minus):
-    model = pointing(operator, minus, num_digits=40, result_digits=80)
-    generator = random.Random(0)
-    pairs = [(random_number(n, generator), random_number(generator.randint(1, n), generator)) for n in range(1, 41)]
-    step = step_of(model, *(f"{a} and {b} =" for a, b in pairs))
-    signed = [((-1) ** minus * a, (-1) ** minus * b) for a, b in pairs]
-    assert operands(step) == [tuple(sorted(pair)) for pair in signed]
-    assert results(step) == [a + b if operator == "+" else a * b for a, b in signed]
-
-
-def test_a_number_with_separators_is_one_operand_and_a_longer_one_than_fits_is_refused():
-    model = pointing("+", 0, num_digits=8)
-    step = step_of(model, "1,234,567 + 12 =", "123,456 + 1,000 =", "12345678 + 1 =", "123456789 + 1 =")
-    assert results(step) == [1_234_579, 124_456, 12_345_679, None]
-    assert step.result.status.tolist() == [[Status.OK], [Status.OK], [Status.OK], [Status.OVERFLOW]]
 
 
 def test_equal_operands_are_two_numbers_of_the_text_and_one_number_is_never_both():
@@ -160,32 +138,6 @@ def test_rows_without_an_anchor_are_not_read_beside_one_that_has_it(monkeypatch)
     close(step.reading.operator[5], alone.reading.operator[0])
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_a_step_within_a_long_text_reads_only_the_places_of_its_context(rows, monkeypatch):
-    reader = reader_of(pointing())
-    ids = encode("12 * 7 = 84 . 5 and 6 ; 35 + 48 =").expand(rows, -1)
-    kept, valid = torch.randn(rows, ids.shape[1], reader.number.shape[0]), torch.ones_like(ids, dtype=torch.bool)
-    anchors, since = torch.full((rows, 1), ids.shape[1] - 1), torch.full((rows, 1), ids.shape[1] - 8)
-    places, read = [], reader._read
-
-    def watched(x, *more):
-        places.append(x.shape[1])
-        return read(x, *more)
-
-    monkeypatch.setattr(reader, "_read", watched)
-    alone = reader(kept, valid, anchors, ids, since)  # with a gradient in one batch
-    with torch.no_grad():
-        found = reader(kept, valid, anchors, ids, since)
-    assert places == [6, 6]  # of eight tokens, where `35` and `48` have two
-    for chosen, wanted in zip(found.choose(), alone.choose(), strict=True):
-        torch.testing.assert_close(chosen, wanted, atol=1e-4, rtol=0)
-
-
-def test_numbers_farther_than_the_configured_distance_are_not_read():
-    text = "(12 + 5 + "  # six places, the 12 in the fifth from the end
-    assert [results(step_of(pointing("+", 0, max_distance=n), text)) for n in (9, 5, 4)] == [[17], [17], [None]]
-
-
 # ------------------------------------------------------------------------------------------ causality
 @pytest.mark.parametrize("more", [".5", "%", "th", "0", ",000", " + 7", "-x", " = 17", ":30"])
 def test_a_step_does_not_depend_on_what_follows_its_anchor(more):
@@ -212,26 +164,6 @@ def by_pieces(model, ids, sizes, anchors):
         cache, start = out.past_key_values, start + size
         logits.append(out.logits)
     return torch.cat(logits, 1)
-
-
-ANSWERED = ["(34 * -12 = -408. = ", "12 * 34 =408 408, 40 = 4089 408.", "?12 34 = - 1 - - 408; -4080 and -40 408x"]
-
-
-@pytest.mark.parametrize("text", ANSWERED)
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("minus", [0, 1])
-def test_an_answer_is_continued_alike_however_its_text_arrives(text, size, minus):
-    model = pointing("*", 0 if text.startswith("12") else minus)
-    prompt, ids = len(encode(text.split("=")[0] + "=")), encode(text)[None]
-    at = torch.tensor([[prompt - 1]])
-    rest = ids.shape[1] - prompt
-    with watching() as seen:
-        got = by_pieces(model, ids, [prompt] + [size] * (rest // size) + [1] * (rest % size), at)
-    active = torch.cat([s.active for s in seen if isinstance(s, Writing)], 1)
-    with watching() as seen:
-        close(got, scored(model, ids, at))
-    assert torch.equal(active, seen[-1].active)
-    assert 0 < int(active.sum()) < rest + 1
 
 
 # ------------------------------------------------------------------------------------------ silence
@@ -292,30 +224,6 @@ def assert_silent(model, batch, silent):
     out = generated(model, **batch)
     with model.disable_adapter():
         same_bits(out.stacked[silent], generated(model, **batch).stacked[silent])
-
-
-def test_rows_begun_by_embeddings_stay_off_when_the_text_goes_on_in_ids():
-    model = pointing("+", 0, anchor_token_ids=[[TEXTS.index(" =")]])
-    begun, rest = encode(" what is ")[None], encode("(12 + 5 =")[None]
-    embeddings = model.get_input_embeddings()(begun)
-    with torch.no_grad():
-        for text, off in (({"inputs_embeds": embeddings}, True), ({"input_ids": begun}, False)):
-            logits = []
-            for adapter in (True, False):
-                with model.disable_adapter() if not adapter else torch.no_grad():
-                    cache = model(**text, use_cache=True).past_key_values
-                    logits.append(model(input_ids=rest, past_key_values=cache).logits)
-            assert torch.equal(*logits) == off
-
-
-def test_ids_beyond_the_table_are_no_numbers_and_break_those_beside_them():
-    model = pointing("+", 0)
-    model.resize_token_embeddings(UNUSED + 8)
-    ids = torch.stack([encode("(12 + 5) =")] * 3)
-    ids[1, 0] = ids[2, 2] = UNUSED + 3  # beside the 12, and apart from both
-    step = steps_of(model, ids, torch.full((3, 1), ids.shape[1] - 1))
-    assert results(step) == [17, None, None]
-    assert decode(ids[0]) == "(12 + 5) ="
 
 
 # ------------------------------------------------------------------------------------------ writing

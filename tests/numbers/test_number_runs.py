@@ -1,9 +1,7 @@
 """Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
 
-import copy
 import functools
 import os
-import pickle
 import random
 from pathlib import Path
 
@@ -69,66 +67,27 @@ def numbers_in(text, width=12):
     ("text", "found"),
     [
         ("", []),
-        ("x", []),
-        ("7", ["7"]),
         ("12345678", ["12345678"]),
-        ("007", ["7"]),
-        ("000", ["0"]),
         ("0000000100", ["100"]),
         ("12 000 5", ["12", "0", "5"]),
-        ("(12)", ["12"]),
         ("12+30=", ["12", "30"]),
-        ("12.", ["12"]),
         ("12.\n5", ["12", "5"]),
-        ("12. 5", ["12", "5"]),
-        ("12.)", ["12"]),
         ("12.50", ["!", "!"]),
-        (".5", ["!"]),
-        ("U.S.5", ["!"]),
         ("12.x", ["!"]),
         ("x12", ["!"]),
-        (" the12", ["!"]),
-        ("12 the", ["12"]),
         ("12%", ["!"]),
-        ("12 %", ["12"]),
-        ("12**", ["!"]),
-        ("**12 ", ["12"]),
         ("12:30", ["!", "!"]),
-        ("12: 30", ["12", "30"]),
-        (":30", ["30"]),
-        ("(:30", ["30"]),
         ("1'000", ["!", "!"]),
-        ("'1'", ["1"]),
         ("12,", ["12"]),
-        (",12", ["12"]),
-        ("),12", ["12"]),
-        ("12, 34", ["12", "34"]),
-        ("1,234", ["1234"]),
         ("12,345,678", ["12345678"]),
-        ("1,000,000,", ["1000000"]),
         ("0,123", ["!"]),
-        ("012,345", ["!"]),
         ("12,34", ["!"]),
-        ("1,2345", ["!"]),
-        ("1,234,56", ["!"]),
-        ("1234,567", ["!"]),
         ("1,234.50", ["!", "!"]),
-        ("10:1,234", ["!", "!"]),
-        ("1,234%", ["!"]),
-        ("x1,234", ["!"]),
         ("-5", ["5"]),
         ("−5", ["5"]),
         ("3-5", ["3", "5"]),
-        ("3 -5", ["3", "5"]),
-        ("3=-5", ["3", "5"]),
         ("x-19", ["!"]),
-        ("x -19", ["19"]),
         ("%−19", ["!"]),
-        ("5-x", ["!"]),
-        ("5−%", ["!"]),
-        ("5-(", ["5"]),
-        ("5- the", ["5"]),
-        ("5 -x", ["5"]),
     ],
 )
 def test_a_number_is_an_operand_if_it_stands_for_itself(text, found):
@@ -140,31 +99,6 @@ def test_ids_that_the_table_does_not_know_are_no_numbers_and_break_one(stranger)
     seven = WORDS.texts.index("7")
     ids, valid = batch_of([[seven, stranger, 0, seven, 0, stranger, 0, stranger, seven]])
     assert read(find_runs(THREES, ids, valid, 4)) == [["!", "7", "!"]]
-
-
-def test_a_number_counts_as_one_with_its_separators():
-    ids, valid = batch_of([WORDS.encode("1,234567 1234,567,")])
-    runs = find_runs(THREES, ids, valid, 12)
-    pieces = [WORDS.texts[token] for token in ids[0]]
-    assert pieces == ["1", ",", "234", "567", " ", "123", "4", ",", "567", ","]
-    assert runs.broken[0].tolist() == [True, *[False] * 4, True, *[False] * 4]
-    assert runs.inside[0].tolist() == [False, True, True, True, False, False, True, True, True, False]
-    assert not runs.number.any()
-
-
-def test_a_longer_number_shows_its_first_digits():
-    digits = "1234567890" * 4
-    assert numbers_in(digits, 40) == numbers_in(digits, 41) == [digits]
-    assert numbers_in(digits, 39) == [digits[:39]]
-    assert numbers_in("000" + digits, 1) == ["1"]
-
-
-@pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0), (3, 1)])
-def test_texts_of_no_or_one_token(shape):
-    ids = torch.full(shape, WORDS.texts.index("7"))
-    runs = find_runs(THREES, ids, torch.ones(shape, dtype=torch.bool), 4)
-    assert [tuple(field.shape) for field in runs] == [shape, shape, shape, (*shape, 4)]
-    assert read(runs) == ([["7"]] * 3 if shape == (3, 1) else [[]] * shape[0])
 
 
 def texts(words):
@@ -224,13 +158,6 @@ def test_long_random_texts_read_as_their_characters_do(name):
     mixed = torch.rand(size) < 0.3
     ids = torch.where(mixed, marks[torch.randint(len(marks), size)], numbers[torch.randint(len(numbers), size)])
     assert_as_read(words, TOKENS[name], ids, torch.rand(size) < 0.98, 30)
-
-
-def test_copies_and_pickles_are_whole():
-    for twin in (copy.deepcopy(THREES), pickle.loads(pickle.dumps(THREES))):
-        assert twin == THREES
-        ids, valid = batch_of([WORDS.encode("12,345 x")])
-        assert read(find_runs(twin, ids, valid, 5)) == [["12345"]]
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers

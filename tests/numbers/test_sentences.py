@@ -50,15 +50,11 @@ def groups(known, text):
         ("What is 5 plus 3?", [2]),
         ("I am 9. What is 5 plus 3?", [1, 2]),
         ("I am 9! What is 5 plus 3?", [1, 2]),
-        ("Am I 9? What is 5 plus 3?", [1, 2]),
         ("Page 9; what is 5 plus 3?", [1, 2]),
         ("Question 9: what is 5 plus 3?", [1, 2]),
         ("Today: 9\nWhat is 5 plus 3?", [1, 2]),
-        ("9\n\n5 + 3 =", [1, 2]),
         ("9. What is 5 plus 3?", [1, 2]),
         ("9) What is 5 plus 3?", [1, 2]),
-        ("(9) What is 5 plus 3?", [1, 2]),
-        ("[9] What is 5 plus 3?", [1, 2]),
         ("I am 9, what is 5 plus 3?", [3]),
         ("What is 1.5 plus 3?", [3]),  # a decimal is two broken numbers, and its point no full stop
         ("At 10:30 add 5 and 3.", [4]),
@@ -69,17 +65,6 @@ def groups(known, text):
 )
 def test_numbers_by_sentence(known, text, expected):
     assert groups(known, text) == expected
-
-
-@pytest.mark.parametrize("padding", [0, 1, 7])
-@pytest.mark.parametrize("text", ["9) What is 5 plus 3?", "(9) What is 5 plus 3?"])
-def test_a_list_number_at_the_very_beginning_stands_apart_whatever_the_padding(known, text, padding):
-    row = known[0](text, add_special_tokens=False)["input_ids"]
-    ids = torch.tensor([[0] * padding + row])
-    valid = torch.tensor([[False] * padding + [True] * len(row)])
-    runs = find_runs(known[1], ids, valid, 6)
-    nine, five, three = sentences(known[1], ids, valid)[0][runs.number[0]].tolist()
-    assert nine < five == three
 
 
 def test_a_special_token_ends_a_sentence(known):

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -186,36 +185,6 @@ def test_the_numeric_tokens_are_those_whose_decoded_text_is_digits(name):
     assert {token for token, text in found.items() if text[0] == " "} == profile.spaced
 
 
-@pytest.mark.parametrize(
-    ("name", "counts", "spaced"),
-    [
-        ("falcon", {"1": 10, "2": 100, "3": 998}, 0),
-        ("mistral", {"1": 10}, 0),
-        ("gemma", {"1": 10}, 0),
-        ("embedded", {"1": 10, "2": 100, "3": 1000}, 0),
-        pytest.param("llama3.1", {"1": 10, "2": 100, "3": 1000}, 0, marks=needs_real),
-        pytest.param("qwen2.5", {"1": 10}, 0, marks=needs_real),
-        pytest.param(
-            "gpt2",
-            {"1": 20, "2": 200, "3": 1183, "4": 272, "5": 7, "6": 3, "7": 1, "8": 4, "16": 1},
-            697,
-            marks=needs_real,
-        ),
-    ],
-)
-def test_the_numeric_tokens_are_as_many_as_is_known(name, counts, spaced):
-    profile = made(name)[1]
-    assert profile.as_dict()["numeric_tokens"] == counts
-    assert len(profile.spaced) == spaced
-
-
-def test_single_bytes_of_digits_are_no_second_spelling():
-    tokenizer, profile = made("mistral")
-    byte = tokenizer.convert_tokens_to_ids("<0x37>")
-    assert token_texts(tokenizer)[byte] == "7"
-    assert byte not in profile.digits
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_a_saved_vocabulary_and_the_saved_facts_give_the_table(name):
     profile = made(name)[1]
@@ -223,22 +192,6 @@ def test_a_saved_vocabulary_and_the_saved_facts_give_the_table(name):
     assert len(json.dumps(facts)) < 500
     known = Vocabulary.from_bytes(profile.vocabulary.to_bytes())
     assert TokenTable.from_vocabulary(known, facts) == profile.table
-
-
-def test_facts_about_other_tokens_than_those_of_the_vocabulary_are_refused():
-    profile = made("embedded")[1]
-    with pytest.raises(ValueError, match=r"name token 1048576, but the vocabulary has 0\.\.3071\. Create the config"):
-        TokenTable.from_vocabulary(profile.vocabulary, profile.facts | {"unused": [1 << 20]})
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_numeric_tokens_of_a_text_spell_its_numbers(name):
-    tokenizer, profile = made(name)
-    draw = random.Random(3)
-    for _ in range(100):
-        a, b = (draw.randrange(10 ** draw.randint(1, 20)) for _ in range(2))
-        ids = ids_of(tokenizer, f"is {a} - {b}")
-        assert "".join(profile.digits.get(token, "|") for token in ids).replace("|", "") == f"{a}{b}"
 
 
 def read(name, text):
@@ -298,53 +251,6 @@ def test_every_family_is_recognised(name, family, number_format, space):
     assert (profile.family, profile.number_format, profile.space) == (family, number_format, space)
     assert profile.interface == "tokens"
     assert f"groups of {profile.table.group}" == number_format or profile.table.group == 1
-
-
-@pytest.mark.parametrize(
-    ("named", "name"),
-    [
-        ("the embedded base", "embedded"),
-        pytest.param("Llama 3.1", "llama3.1", marks=needs_real),
-        ("like Falcon (two groups are no token)", "falcon"),
-        pytest.param("Qwen2.5", "qwen2.5", marks=needs_real),
-        ("like Mistral and Llama 2", "mistral"),
-        ("like Gemma", "gemma"),
-        pytest.param("GPT-2", "gpt2", marks=needs_real),
-    ],
-)
-def test_the_documentation_says_what_works_with_which_tokenizer(named, name):
-    profile = made(name)[1]
-    row = f"| {named} | {profile.family} | {profile.space} | exact | {profile.number_format} |\n"
-    assert row in (Path(__file__).parents[2] / "docs" / "tokenizers.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("length", range(1, 21))
-def test_runs_are_split_as_reported(name, length):
-    tokenizer, profile = made(name)
-    draw = random.Random(length)
-    shares: dict[str, float] = {}
-    for _ in range(60):
-        run = str(draw.randrange(10 ** (length - 1), 10**length))
-        texts = [tokenizer.decode([token]).strip() for token in ids_of(tokenizer, run)]
-        assert "".join(texts) == run
-        way = "+".join(str(len(text)) for text in texts if text)
-        shares[way] = shares.get(way, 0) + 1 / 60
-    reported = profile.splits[length]
-    assert sum(reported.values()) == pytest.approx(1, abs=0.01)
-    if profile.family == "irregular" or profile.gaps:
-        assert all(shares.get(way, 0) == pytest.approx(share, abs=0.3) for way, share in reported.items())
-    else:
-        assert set(shares) == set(reported)
-
-
-def test_results_are_spelled_as_the_tokenizer_spells_them():
-    for name in ("threes", "embedded", "mistral"):
-        tokenizer, profile = made(name)
-        ids = {text: token for token, text in profile.table.digits.items()}
-        for run in ("0", "73", "1000", "90210", "123456789012"):
-            parts = [ids[run[i : i + profile.table.group]] for i in range(0, len(run), profile.table.group)]
-            assert ids_of(tokenizer, run)[-len(parts) :] == parts
 
 
 def test_groups_that_are_no_token_are_named():
@@ -430,13 +336,6 @@ def test_the_fingerprint_changes_with_what_numbers_are_read_and_written_by(chang
     assert small_table(**changes).fingerprint != small_table().fingerprint
 
 
-def test_the_fingerprint_knows_nothing_of_other_tokens_and_of_the_order_of_tokens():
-    digits = small_table().digits
-    more = Vocabulary([*small_table().vocabulary.tokens, b"the"])
-    same = small_table(vocabulary=more, digits=dict(reversed(digits.items())))
-    assert same.fingerprint == small_table().fingerprint
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -447,7 +346,6 @@ def test_the_fingerprint_knows_nothing_of_other_tokens_and_of_the_order_of_token
         ({"vocabulary": "AAAA"}, "`vocabulary` of the token table is damaged"),
         ({"spaced": ["11"]}, "`spaced` of the token table is not a list of token ids"),
         ({"digits": {"x": "1"}}, "`digits` of the token table maps 'x' to '1'"),
-        ({"digits": {"1": 1}}, "`digits` of the token table maps '1' to 1"),
         ({"digit": 1}, "has the keys .* got .*'digit'"),
         ({"minus": 99}, r"`minus` names token 99, but the tokens are 0\.\.13"),
         ({"spaced": [12]}, "`spaced` names token 12, which is not in `digits`"),
@@ -456,51 +354,6 @@ def test_the_fingerprint_knows_nothing_of_other_tokens_and_of_the_order_of_token
 def test_damaged_json_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
         TokenTable.from_json(small_table().to_json() | change)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"point": None}, "`point` of the token table is of type `NoneType`"),
-        ({"points": {"13": 1}}, "`points` of the token table maps '13' to 1"),
-        ({"points": {"13": "."}, "pint": 1}, "with or without .* got .*'pint'"),
-        ({"points": {"13": ","}}, "Token 13 of `points` has the text ',', which is no point"),
-        ({"points": {"13": " ."}}, r"`point=13` is not a token with the text '\.' in `points`"),
-        ({"points": {"99": "."}, "point": 99}, "`points` names token 99"),
-        ({"points": {"11": ".", "13": "."}}, "Token 11 of the table is in `digits` and in `points`"),
-    ],
-)
-def test_damaged_points_are_refused_by_name(change, message):
-    with pytest.raises(ValueError, match=message):
-        TokenTable.from_json(small_table(point=13, points={13: "."}).to_json() | change)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_table_that_was_saved_without_a_point_is_that_of_its_tokenizer(name):
-    profile = made(name)[1]
-    saved = {key: value for key, value in profile.table.to_json().items() if key not in ("point", "points")}
-    old = TokenTable.from_json(saved)
-    assert (old.point, old.points) == (None, {})
-    assert old.to_json() == saved
-    assert profile.compare(old) is None
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_point_is_the_token_between_the_digits_of_a_decimal(name):
-    tokenizer, profile = made(name)
-    table = profile.table
-    between = [token for token in ids_of(tokenizer, "1.5") if token not in table.digits]
-    if table.point is None:
-        assert not any(table.points)
-    elif between[-1:] and between[-1] in table.points:
-        assert table.point == between[-1]
-    assert all(table.points[token].count(".") == 1 for token in table.points)
-    assert f"decimal point   {'none' if table.point is None else f'token {table.point}'}" in profile.report()
-
-
-def test_json_that_is_no_table_is_refused():
-    with pytest.raises(ValueError, match="got list. Create it again: `TokenizerProfile"):
-        TokenTable.from_json([])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -555,11 +408,6 @@ def test_a_tokenizer_names_the_first_difference_to_a_stored_table(change, messag
     assert "The tokenizer `" in text
 
 
-def test_another_tokenizer_is_another_table():
-    for one, other in itertools.permutations(("falcon", "mistral", "embedded", "characters"), 2):
-        assert "spells" in (made(one)[1].compare(made(other)[1].table) or "")
-
-
 # --------------------------------------------------------------------------------------- where there is no table
 @pytest.mark.parametrize(
     ("letters", "reason"),
@@ -602,27 +450,3 @@ def test_the_report_tells_everything_in_few_lines(name):
     assert shown.count("\n") < 16
     assert "anchor" not in shown
     assert json.loads(json.dumps(profile.as_dict()))["fingerprint"] == profile.table.fingerprint
-
-
-def test_irregular_splits_are_listed_with_their_shares():
-    profile = made("irregular")[1]
-    way, share = next(iter(profile.splits[10].items()))
-    assert re.search(f"10 digits +{re.escape(way)} {share:.0%}, ", profile.report())
-    assert "answers are trained and written in single-digit tokens" in profile.report()
-
-
-# -------------------------------------------------------------------------------------------------- anchor rules
-@pytest.mark.slow
-def test_a_vocabulary_of_128_thousand_tokens_takes_seconds():
-    draw = random.Random(0)
-    tokenizer = falcon()
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    vocabulary = backend["model"]["vocab"]
-    while len(vocabulary) < 128_000:
-        word = "Ġ" * draw.randint(0, 1) + "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(3, 9)))
-        vocabulary.setdefault(word, len(vocabulary))
-    large = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(backend)))
-    started = time.process_time()
-    profile = TokenizerProfile.from_tokenizer(large)
-    assert time.process_time() - started < 6  # 0.6 seconds on a free core
-    assert profile.size == 128_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 from transformers import AutoTokenizer
 
 from peft_igc.inference.loading import tiny_base
@@ -69,34 +68,6 @@ def test_the_folder_is_smaller_than_six_megabytes_and_readable_by_everyone():
     }
 
 
-def test_the_model_is_a_llama_stored_in_bfloat16_with_tied_embeddings(base):
-    model, _ = base
-    config = json.loads((FOLDER / "config.json").read_text())
-    assert config["architectures"] == ["LlamaForCausalLM"]
-    assert config["dtype"] == "bfloat16"
-    assert config["tie_word_embeddings"] is True
-    assert sum(weight.numel() for weight in model.parameters()) == 2_803_776
-    assert all(torch.isfinite(weight).all() for weight in model.parameters())
-
-
-def test_the_saved_tokenizer_shows_no_trace_of_its_use():
-    core = json.loads((FOLDER / "tokenizer.json").read_text())
-    assert core["padding"] is None
-    assert core["truncation"] is None
-    settings = json.loads((FOLDER / "tokenizer_config.json").read_text())
-    assert set(settings) == {
-        "backend",
-        "bos_token",
-        "clean_up_tokenization_spaces",
-        "eos_token",
-        "extra_special_tokens",
-        "model_max_length",
-        "pad_token",
-        "padding_side",
-        "tokenizer_class",
-    }
-
-
 # The tokenizer
 
 
@@ -110,10 +81,6 @@ def test_numbers_are_split_in_threes_from_the_left(tokenizer):
         for frame in ("{}", "x {} y", "-{}", "={}.", "\n{}\n", "a{}b"):
             got = [index for index in ids_of(tokenizer, frame.format(number)) if index in numeric]
             assert got == [vocabulary[number[i : i + 3]] for i in range(0, len(number), 3)], (frame, number)
-
-
-def test_no_other_token_holds_a_digit(tokenizer):
-    assert [t for t in tokenizer.get_vocab() if re.search("[0-9]", t) and not re.fullmatch("[0-9]{1,3}", t)] == []
 
 
 def test_any_text_comes_back_as_it_was(tokenizer):
@@ -143,14 +110,6 @@ def test_the_generation_marks_cover_the_answers_and_their_ends_only(tokenizer):
     assert tokenizer.decode([index for index, mark in pairs if mark]) == "19<|end|>You are welcome.<|end|>"
 
 
-def test_every_special_token_is_one_token_and_plain_text_starts_with_the_begin_token(tokenizer):
-    for index, token in enumerate(("<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")):
-        assert ids_of(tokenizer, token) == [index]
-    assert tokenizer("x")["input_ids"][0] == tokenizer.bos_token_id == 1
-    assert tokenizer.eos_token_id == 2
-    assert tokenizer.pad_token_id == 0
-
-
 # What the model can do
 
 
@@ -164,26 +123,6 @@ def test_left_padding_does_not_change_an_answer(base):
     out = model.generate(**batch, max_new_tokens=12)
     new = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
     assert new == ["8", "123456789012"]
-
-
-@pytest.mark.slow
-def test_it_copies_numbers_of_one_to_twelve_digits(base, recipe):
-    rng = random.Random(3)
-    pairs = []
-    for count in range(1, 13):
-        numbers = [recipe.questions.draw_number(rng, count, count, negative=0.0) for _ in range(40)]
-        pairs += [(f"Repeat the number {x}.", x) for x in numbers]
-    assert recipe.scores.exact_match(*base, pairs) >= 0.99
-
-
-@pytest.mark.slow
-def test_it_is_bad_at_arithmetic(base, recipe):
-    assert recipe.scores.arithmetic_scores(*base, 30)["overall"] < 0.35
-
-
-@pytest.mark.slow
-def test_it_knows_some_english(base, recipe):
-    assert recipe.scores.bits_per_byte(*base, recipe.corpus.held_out_texts()) < 1.8
 
 
 def test_the_record_meets_the_promises_and_belongs_to_the_files():

@@ -7,9 +7,7 @@ import pytest
 
 from peft_igc.text import FUNCTIONS, Function, Limits, Reason, read
 from peft_igc.text.grammar import evaluate
-from peft_igc.text.refusals import Refused
-from peft_igc.text.rounding import Rounding
-from peft_igc.text.values import Item, finished, written
+from peft_igc.text.values import Item, written
 
 
 def items(text):
@@ -35,16 +33,6 @@ def test_values_are_exact_to_the_end():
     for _ in range(500):
         text, value = tree(rng, 3)
         assert evaluate(items(text), Limits(operands=64), []) == value, text
-
-
-def test_a_value_is_rounded_once_and_at_the_end():
-    limits = Limits(rounding=Rounding.of("half_up:2"))
-    assert finished(Fraction(1, 3) + 1, limits)[1] == "1.33"
-    assert finished(Fraction(1, 8), limits)[1] == "0.125"  # it has an end
-    long = Limits(result_digits=10, rounding=Rounding.of("half_up:2"))
-    assert finished(5 + Fraction(1, 2**45), long)[1] == "5"  # its end has more places than a result may have
-    with pytest.raises(Refused, match="INEXACT"):
-        finished(Fraction(1, 999), limits)
 
 
 @pytest.mark.parametrize(("value", "text"), [("1/8", "0.125"), ("-25/2", "-12.5"), ("100", "100"), ("0", "0")])

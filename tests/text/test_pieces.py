@@ -57,8 +57,3 @@ def test_a_word_of_several_languages_keeps_the_class_of_english():
     assert words("de").kinds["meter"] == "unit"
     assert words().units["kilometers"] == words().units["km"] == ("length", "kilometer")
     assert words() is words()
-
-
-def test_a_language_without_a_file_is_an_error_that_names_those_there_are():
-    with pytest.raises(ValueError, match="no words for .'xx'.. The languages are de, en, es"):
-        words("xx")

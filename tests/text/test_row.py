@@ -55,7 +55,3 @@ def test_a_row_without_a_result_that_can_be_written_needs_no_tokens():
 def test_a_row_needs_the_tokens_of_every_step_that_governs_what_is_asked_for():
     row = Row().begun([(0, progress("7")), (3, None)])
     assert (row.needs(), row.needs(4), row.needs(3), row.needs(0)) == (None, None, 0, 0)
-
-
-def test_of_two_steps_at_one_anchor_the_first_counts():
-    assert row_of("=", (0, "7"), (0, "8"))[2] == ["7"]

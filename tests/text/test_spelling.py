@@ -1,10 +1,8 @@
 """A result goes on where the text has come to, in the tokens that the tokenizer itself would use."""
 
-import copy
 import functools
 import itertools
 import os
-import pickle
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +17,7 @@ import peft_igc
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
-from peft_igc.text.vocabulary import PADDING, UNSEEN, Vocabulary
+from peft_igc.text.vocabulary import Vocabulary
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -82,38 +80,16 @@ def pieces(ids, words=WORDS):
     ("number", "expected"),
     [
         ("0", ["0"]),
-        ("-7", ["-", "7"]),
-        ("123", ["123"]),
-        ("1000", ["100", "0"]),
         ("-1000070", ["-", "100", "007", "0"]),
         ("9" * 40, ["999"] * 13 + ["9"]),
-        ("0.5", ["0", ".", "5"]),
         ("-0.125", ["-", "0", ".", "125"]),
-        ("0.05", ["0", ".", "05"]),
         ("0.0000001", ["0", ".", "000", "000", "1"]),
         ("1234.5678", ["123", "4", ".", "567", "8"]),
-        ("-12.34", ["-", "12", ".", "34"]),
-        ("10.0", ["10", ".", "0"]),  # a fixed number of places
         ("0.00", ["0", ".", "00"]),
-        ("9" * 20 + "." + "9" * 20, ["999"] * 6 + ["99", "."] + ["999"] * 6 + ["99"]),
     ],
 )
 def test_a_number_is_spelled_in_groups_from_the_left_on_both_sides_of_its_point(number, expected):
     assert pieces(written(THREES, number)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "number", "expected"),
-    [
-        ("single digits", "-1999", ["-", "1", "9", "9", "9"]),
-        ("irregular", "-1999", ["-", "1", "9", "9", "9"]),
-        ("groups with gaps", "123457000981", ["123", "45", "7", "00", "0", "9", "8", "1"]),
-        ("groups with gaps", "1234.007125", ["123", "4", ".", "007", "12", "5"]),
-        ("points with digits", "-10.5", ["-", "1", "0", ".", "5"]),
-    ],
-)
-def test_where_a_group_is_no_token_it_is_spelled_in_shorter_ones(name, number, expected):
-    assert pieces(written(SPELLERS[name], number), VOCABULARIES[name]) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,61 +99,26 @@ def test_where_a_group_is_no_token_it_is_spelled_in_shorter_ones(name, number, e
         (" 123456.", "123456", ["123", "456", "end", "123"]),
         ("( the=5 12", "12", ["12", "12", "12", None, "12", "end"]),
         ("=0", "0", ["0", "end"]),
-        ("=-12", "-12", ["12", "end"]),
         ("=-123456", "-123456", ["123", "456", "end"]),
         ("= -12", "-12", ["-", "12", "end"]),
-        ("= 12", "-12", ["-", "-", None]),
-        ("=−12", "-12", ["-", "12", "end"]),
         # Another number.
-        ("=123 123456", "123456", ["123", "456", "123", "456", "end"]),
         ("=1234567", "123456", ["123", "456", "end", None]),
         ("=124", "123456", ["123", None]),
-        ("=1", "123456", ["123", "23"]),
-        ("=1223456", "123456", ["123", None, None, None]),
-        ("=7.123", "123456", ["123", None, "123", None]),
         ("=7,123", "123456", ["123", None, "123", None]),
-        ("=7:123", "123456", ["123", None, "123", None]),
-        ("=7, 123", "123456", ["123", None, "123", "123", "456"]),
-        ("= ,123", "123456", ["123", "123", "123", "456"]),
-        ("=-123", "123456", [None, None]),
         ("=12-3", "-3", ["-", None, "3", "end"]),
-        ("x-5", "5", ["5", None, None]),
         ("=12.5", "12.5", ["12", ".", "5", "end"]),
-        ("= 12.5.", "12.5", ["12", "12", ".", "5", "end", "12"]),
-        ("=-0.125", "-0.125", ["0", ".", "125", "end"]),
         ("= -0.1", "-0.125", ["-", "0", ".", "125", "25"]),
-        ("=1234.56", "1234.5678", ["123", "4", ".", "567", "7"]),
-        ("=12.345", "12.345678", ["12", ".", "345", "678"]),
-        ("=12.3", "12.345678", ["12", ".", "345", "45"]),
         # Other numbers.
-        ("=12.6", "12.5", ["12", ".", "5", None]),
-        ("=12.50", "12.5", ["12", ".", "5", None]),
         ("=125", "12.5", ["12", None]),
-        ("=13.5", "12.5", ["12", None, "12", None]),
-        ("=1.25", "12.5", ["12", "2", "12", None]),
         ("=12.5.5", "12.5", ["12", ".", "5", "end", "12", None]),
-        ("=7.12.5", "12.5", ["12", None, "12", None, "12", None]),
-        ("=12:12.5", "12.5", ["12", ".", "12", None, "12", None]),
-        ("=12,12.5", "12.5", ["12", ".", "12", None, "12", None]),
-        ("=12..5", "12.5", ["12", ".", "5", "12", None]),
-        ("=7.,12.5", "12.5", ["12", None, "12", "12", None, "12", None]),
         ("=).12.5", "12.5", ["12", "12", None, "12", None]),
-        ("=-12.5", "12.5", [None, None, "12", None]),
-        ("=12.5", "-12.5", ["-", None, "-", None]),
         # A point that is the end of a sentence.
         ("=12. 12.5", "12.5", ["12", ".", "5", "12", ".", "5", "end"]),
-        ("=7. 12.5", "12.5", ["12", None, "12", "12", ".", "5", "end"]),
         # A number that lacks its zero.
-        ("=.5", "0.57", ["0", "57", "7"]),
         ("= .57", "0.57", ["0", "0", "57", "end"]),
-        ("=-.57", "-0.57", ["0", "57", "end"]),
-        ("=.57", "-0.57", ["-", "-", None]),
-        ("=.57", "7.57", ["7", "7", None]),
         ("=).57", "0.57", ["0", "0", None]),  # a point that is part of another token
         # An integer ends before a point.
         ("=12.5", "12", ["12", "end", "12", None]),
-        ("=12. 12.", "12", ["12", "end", "12", "12", "end", "12"]),
-        ("=.5", "5", ["5", "5", "end"]),
     ],
 )
 def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
@@ -187,120 +128,23 @@ def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
 @pytest.mark.parametrize(
     ("text", "number", "expected"),
     [
-        ("=12", "12", [Spelled.START, Spelled.END]),
         ("= 12", "12", [Spelled.START, Spelled.WAITING, Spelled.TOLD]),
         ("= the-12", "-12", [Spelled.START, Spelled.WAITING, Spelled.SIGNED, Spelled.TOLD]),
-        ("(-12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END]),
         ("=-123456", "-123456", [Spelled.SIGNED, Spelled.MIDDLE, Spelled.END]),
-        ("=12 12", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, Spelled.TOLD]),
         ("=12, 12.", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, Spelled.AGAIN, Spelled.TOLD, Spelled.AGAIN]),
-        ("= 12 the", "12", [Spelled.START, Spelled.WAITING, Spelled.TOLD, Spelled.AGAIN]),
         ("=7 12 ", "12", [Spelled.START, None, Spelled.WAITING, Spelled.TOLD, Spelled.AGAIN]),
-        ("=12 7 ", "12", [Spelled.START, Spelled.END, Spelled.AGAIN, None, Spelled.AGAIN]),
         (
             "=123456 123456",
             "123456",
             [Spelled.START, Spelled.MIDDLE, Spelled.END, Spelled.AGAIN, Spelled.RESUMED, Spelled.TOLD],
         ),
-        ("=123 123456", "123456", [Spelled.START, Spelled.MIDDLE, Spelled.WAITING, Spelled.MIDDLE, Spelled.TOLD]),
         ("(-12 -12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END, Spelled.SIGNED, Spelled.TOLD]),
-        ("(-12 12", "-12", [Spelled.START, Spelled.SIGNED, Spelled.END, Spelled.AGAIN, None]),
         ("=12.5", "12.5", [Spelled.START, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END]),
-        ("= 12.5", "12.5", [Spelled.START, Spelled.WAITING, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.TOLD]),
-        ("=-0.5", "-0.5", [Spelled.SIGNED, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END]),
-        (
-            "=12.5 12.5",
-            "12.5",
-            [
-                *(Spelled.START, Spelled.MIDDLE, Spelled.MIDDLE, Spelled.END),
-                *(Spelled.AGAIN, Spelled.RESUMED, Spelled.RESUMED, Spelled.TOLD),
-            ],
-        ),
         ("= .5", "0.5", [Spelled.START, Spelled.WAITING, Spelled.WAITING, Spelled.TOLD]),
-        ("= -.5", "-0.5", [Spelled.START, Spelled.SIGNED, Spelled.SIGNED, Spelled.END]),
     ],
 )
 def test_the_state_tells_what_is_written_and_whether_it_was_before(text, number, expected):
     assert states(text, number) == expected
-
-
-def test_text_before_the_anchor_does_not_count():
-    assert walk("123456=123", "123456", anchor=2) == [None, None, "123", "456"]
-    assert walk("=123456", "123456", anchor=1) == [None, None, None]  # a number that began with the anchor goes on
-    assert walk("5:123", "123456", anchor=1) == [None, "123", "456"]  # an answer directly after the question
-    assert walk("-(12", "-12", anchor=1) == [None, "-", None]
-    assert walk("5.12", "12.5", anchor=1) == [None, "12", "."]  # the full stop of the question
-    assert walk("12.5", "12.5", anchor=0) == [None, "12", None]
-
-
-@pytest.mark.parametrize(
-    ("name", "row", "number", "shown"),
-    [
-        ("irregular", ["1", " 12", "3", " 5"], "1234", [None, "3", "4", None]),
-        ("irregular", ["=", "-", " 12", "3"], "1234", ["1", None, "3", "4"]),
-        ("irregular", ["=", "-", " 12"], "-1234", ["-", "1", None]),
-        ("irregular", ["=", "7", ",", " 12", "3"], "1234", ["1", None, "1", "3", "4"]),
-        ("points with digits", ["=", "12.", "5"], "12.5", ["1", "5", "end"]),
-        ("points with digits", ["=", "1", "2.1"], "12.5", ["1", "2", None]),
-        ("points with digits", ["=", "12", ".5"], "12.5", ["1", ".", "end"]),
-        ("points with digits", ["=", "12", " .", "5"], "12.5", ["1", ".", "1", None]),  # it begins another number
-        ("points with digits", ["=", " 12", ".", "5"], "12.5", ["1", ".", "5", "end"]),
-    ],
-)
-def test_tokens_with_a_space_or_a_point_of_their_own(name, row, number, shown):
-    assert walk(row, number, words=VOCABULARIES[name], spelled_by=SPELLERS[name]) == shown
-
-
-def splits(text, words):
-    """All rows of tokens that spell a text."""
-    if not text:
-        return [[]]
-    return [
-        [token, *rest]
-        for token, piece in enumerate(words.texts)
-        if text.startswith(piece)
-        for rest in splits(text[len(piece) :], words)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "number", "least"),
-    [
-        ("groups of three", "=1234.567", "1234.5678", 20),
-        ("points with digits", "=12.1505", "12.15057", 4),
-        ("points with digits", "= 0.50512", "0.505127", 8),
-        ("points with digits", "=-12.10050", "-12.100501", 12),
-        ("points with digits", "= .51", "0.5123", 3),
-        ("points with digits", "= .1200", "0.120012", 4),
-    ],
-)
-def test_a_beginning_is_continued_however_its_tokens_split_it(name, text, number, least):
-    words = VOCABULARIES[name]
-    rows = splits(text, words)
-    assert len(rows) >= least
-    shown = text.strip("= ").removeprefix("-")
-    rest = number.removeprefix("-").removeprefix("0" if shown[0] == "." else "").removeprefix(shown)
-    for row in rows:
-        known, found = progress(number, 0, SPELLERS[name]).after(row)
-        while found[-1].token >= 0:
-            row = [*row, found[-1].token]
-            known, found = known.after(row[-1:])
-        assert "".join(pieces(row, words)) == text + rest
-
-
-def test_a_decimal_needs_a_point_and_room_for_its_zeros():
-    for digits, scale, width, possible in (("1", 3, 4, True), ("1", 4, 4, False), ("1234", 2, 4, True)):
-        assert (Written.of(digits, False, scale, width) is not None) == possible
-    assert Written.of("", False, 0, 4) is None
-
-
-def test_padding_is_not_written_to_and_counts_as_unknown_text():
-    known = progress("12")
-    first = known.after([0])[1][0].token
-    assert [one and one.token for one in known.after([0, PADDING, -1, 10**9])[1]] == [first, None, first, first]
-    one, two = (WORDS.encode(digits)[0] for digits in ("1", "2"))
-    for before in (PADDING, UNSEEN, -1):
-        assert known.after([0, 0, before, one, two])[1][-1] is None  # it may be the end of a longer number
 
 
 def test_a_result_that_is_written_once_is_over_after_it():
@@ -322,11 +166,8 @@ def test_a_result_that_is_written_once_is_over_after_it():
         ("=7,", [False, True, True]),
         ("=7 .", [False, True, False, False]),
         ("=7.5", [False, True, True, False]),
-        ("=7=.", [False, True, False, False]),
-        ("=8.", [False, False, False]),
         ("=7 the 7.", [False, True, False, False, False, False]),
         ("=2,7.", [False, False, False, False, False]),
-        ("=-7.", [False, False, False]),
     ],
 )
 def test_a_point_after_a_result_that_is_written_once_is_its_end(text, ends):
@@ -339,14 +180,6 @@ def test_the_end_of_a_turn_ends_the_writing():
     assert (known.ended, known.is_over) == (1, True)
     assert found[1:] == [None, None]
     assert not progress("7", ends=(WORDS.encode("=")[0],)).after(WORDS.encode("= "))[0].is_over  # at the anchor
-
-
-def test_progress_is_a_value_that_can_be_copied_and_stored():
-    known, _ = progress("123456").after(WORDS.encode("=123"))
-    for other in (known, copy.deepcopy(known), pickle.loads(pickle.dumps(known))):
-        assert other.after(WORDS.encode("456"))[1][0].state == Spelled.END
-    assert known.after(WORDS.encode("7"))[1] == [None]
-    assert known.completed == -1
 
 
 # ------------------------------------------------------------------------------------------------- the naive twin

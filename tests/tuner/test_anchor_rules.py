@@ -4,7 +4,6 @@ Try it: `pytest tests/tuner/test_anchor_rules.py`; real tokenizers take part whe
 folder.
 """
 
-import json
 import os
 import random
 import re
@@ -18,7 +17,7 @@ from peft_igc import IGCConfig
 from peft_igc.text.token_bytes import special_tokens, token_texts
 from peft_igc.tuner.anchor_rules import assistant_header, text_rule
 from tests.numbers.test_token_table import Characters, made, word_pieces
-from tests.tuner.test_config import HEADER, TURNS, make_tokenizer
+from tests.tuner.test_config import TURNS, make_tokenizer
 
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
@@ -27,12 +26,6 @@ needs_real = pytest.mark.skipif(
 )
 REAL_NAMES = [pytest.param(name, marks=needs_real) for name in ("llama3.1", "qwen2.5", "gpt2")]
 NAMES = ["falcon", "irregular", "mistral", "gemma", "characters", "python", "embedded", *REAL_NAMES]
-
-
-def in_texts(tokenizer, rule):
-    """The token sequences of a rule, as texts."""
-    texts = token_texts(tokenizer)
-    return [[texts[token] for token in sequence] for sequence in rule.sequences]
 
 
 def anchors(tokenizer, rule, text):
@@ -46,14 +39,6 @@ def anchors(tokenizer, rule, text):
 
 
 # ------------------------------------------------------------------------------------------------ texts
-def test_the_sign_of_equality_is_every_token_that_ends_in_it():
-    tokenizer = peft_igc.tiny_base()[1]
-    rule = text_rule(tokenizer, "=")
-    assert {"=", " =", "==", " ==", "===="} <= {text for text, *more in in_texts(tokenizer, rule) if not more}
-    assert set(rule.hidden.values()) == {'="', " =\n"}
-    texts = token_texts(tokenizer)
-    assert all(texts[token] == text for token, text in rule.hidden.items())
-    assert rule.text == "="
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,14 +68,6 @@ def test_a_text_of_calculations_has_an_anchor_behind_every_sign_of_equality(name
         assert shown == [said.rstrip(), f"{said}{a + b} is {said}".rstrip()]
 
 
-def test_a_token_that_also_begins_the_result_is_an_anchor():
-    for name in ("falcon", "mistral"):
-        tokenizer = made(name)[0]
-        rule = text_rule(tokenizer, "=")
-        assert ["=-"] in in_texts(tokenizer, rule)
-        assert anchors(tokenizer, rule, "3-5=-2") == ["3-5=-"]
-
-
 def test_a_text_of_several_tokens_is_found_behind_anything():
     tokenizer = peft_igc.tiny_base()[1]
     rule = text_rule(tokenizer, "answer is")
@@ -107,21 +84,6 @@ def test_a_text_of_several_tokens_has_its_anchor_also_where_its_end_begins_the_r
     for rule in (text_rule(tokenizer, "so:="), text_rule(tokenizer, "total =")):
         for sign in ("", "-", " ", " -"):
             assert anchors(tokenizer, rule, f"x {rule.text}{sign}5")[:1] != [], (rule, sign)
-
-
-def test_a_sequence_is_no_longer_than_the_text_needs():
-    characters = made("characters")[0]
-    ids = characters("is", add_special_tokens=False)["input_ids"]
-    assert text_rule(characters, "is").sequences == [ids]
-
-
-@pytest.mark.parametrize("name", ["python", "mistral", "gemma"])
-def test_a_vocabulary_in_another_alphabet_has_the_same_rules(name):
-    """A slow tokenizer, and sentencepiece's, with `▁` for a space and single bytes."""
-    tokenizer = made(name)[0]
-    rule = text_rule(tokenizer, "=")
-    assert anchors(tokenizer, rule, "2+3=5 is 2 + 3 =") == ["2+3=", "2+3=5 is 2 + 3 ="]
-    assert rule.hidden == {}
 
 
 def test_a_vocabulary_that_must_be_decoded_has_rules_too():
@@ -158,19 +120,11 @@ def test_a_text_that_no_tokens_end_in_is_refused(text):
 
 
 # ------------------------------------------------------------------------------------------------ assistant header
-def test_the_header_is_what_the_chat_template_adds_before_an_answer():
-    tokenizer = make_tokenizer(TURNS + HEADER)
-    assert assistant_header(tokenizer) == [tokenizer.convert_tokens_to_ids("<|assistant|>")]
 
 
 def test_a_header_of_several_tokens_is_taken_whole():
     tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}<|assistant|>A: {% endif %}")
     assert assistant_header(tokenizer) == tokenizer.convert_tokens_to_ids(["<|assistant|>", "A", ":", " "])
-
-
-def test_a_tokenizer_without_chat_template_is_refused():
-    with pytest.raises(ValueError, match=r"has no chat template.*`IGCConfig.from_tokenizer\(tokenizer, anchors="):
-        assistant_header(make_tokenizer(None))
 
 
 @pytest.mark.parametrize("name", ["characters", pytest.param("gpt2", marks=needs_real)])
@@ -212,12 +166,6 @@ def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
         assert found == [len(prompt) - len(header)]
 
 
-@needs_real
-def test_a_real_tokenizer_without_chat_template_is_refused():
-    with pytest.raises(ValueError, match="has no chat template"):
-        assistant_header(AutoTokenizer.from_pretrained(Path(str(REAL)) / "gpt2"))
-
-
 # ------------------------------------------------------------------------------------------------ reports
 def reported(rule):
     """The rows of a rule's report, without their names."""
@@ -234,18 +182,3 @@ def test_the_report_of_a_rule_tells_where_it_holds_and_which_tokens_hide_it():
     )
     (answer,) = reported(text_rule(tokenizer, "answer is"))
     assert answer == "'answer is'; tokens that end in it: 0; sequences of tokens: 2"
-
-
-def test_of_many_tokens_that_hide_a_rule_eight_are_shown():
-    rule = text_rule(made("embedded")[0], "is")
-    _, hidden = reported(rule)
-    assert len(rule.hidden) > 8
-    assert hidden.startswith(f"tokens that contain it and continue: {len(rule.hidden)}: ")
-    assert f"{', '.join(list(map(repr, rule.hidden.values()))[:8])}, ...; where" in hidden
-
-
-def test_rules_are_json_too():
-    rule = text_rule(made("embedded")[0], "=")
-    found = json.loads(json.dumps(rule.as_dict()))
-    assert found["sequences"] == rule.sequences
-    assert sorted(found["hidden"].values()) == [" =\n", '="']

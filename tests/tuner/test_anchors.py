@@ -3,7 +3,6 @@
 Try it: `pytest tests/tuner/test_anchors.py`
 """
 
-import itertools
 import random
 
 import pytest
@@ -23,7 +22,7 @@ from peft_igc.tuner.anchors import (
     last_tokens,
 )
 from peft_igc.tuner.call import Call, Generation
-from peft_igc.tuner.config_values import ROW, SINCE_LAST_ANCHOR
+from peft_igc.tuner.config_values import SINCE_LAST_ANCHOR
 
 
 MODEL = torch.nn.Identity()
@@ -78,23 +77,6 @@ def test_the_anchor_is_the_token_before_each_labelled_stretch():
     assert before_labels(torch.tensor([[7]])).tolist() == [[-1]]
 
 
-def test_a_sequences_anchor_is_its_last_token_wherever_one_ends_in_the_new_tokens():
-    ids = torch.tensor([[1, 2, 3, 1, 2, 9], [2, 1, 2, 2, 9, 9]])
-    everywhere = torch.ones_like(ids, dtype=torch.bool)
-    assert ends(ids, everywhere, [[1, 2]], new=6) == [[1, 4], [2]]
-    assert ends(ids, everywhere, [[1, 2], [9]], new=6) == [[1, 4, 5], [2, 4, 5]]
-    # a sequence that began before this call's tokens still ends among them
-    assert ends(ids, everywhere, [[1, 2]], new=2) == [[4], []]
-    assert ends(ids, everywhere, [[1, 2]], new=1) == [[], []]
-    assert ends(ids, everywhere, [[7], [1] * 9], new=6) == [[], []]
-    assert ends(ids, everywhere, [], new=6) == [[], []]
-
-
-def test_padding_never_is_a_sequence():
-    assert ends(IDS, VALID, [[0]], new=6) == [[], []]
-    assert ends(IDS, VALID, [[0, 5], [5, 6]], new=6) == [[3], [3]]
-
-
 def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():
     draw = random.Random(0)
     for _ in range(200):
@@ -108,22 +90,6 @@ def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():
             shown = [token if there else None for token, there in zip(row, real, strict=True)]
             expected.append([t for t in range(shape[1] - new, shape[1]) if _ends_at(shown, t, sequences)])
         assert ends(ids, valid, sequences, new) == expected
-
-
-def test_the_hosts_look_at_a_few_tokens_changes_no_anchor(monkeypatch):
-    draw, found = random.Random(1), 0
-    for _ in range(300):
-        shape = draw.randint(1, 3), draw.randint(1, 9)
-        ids = torch.tensor([[draw.randrange(-1, 5) for _ in range(shape[1])] for _ in range(shape[0])])
-        valid = torch.tensor([[draw.random() < 0.9 for _ in range(shape[1])] for _ in range(shape[0])])
-        sequences = [[draw.randrange(5) for _ in range(draw.randint(1, 3))] for _ in range(draw.randint(1, 2))]
-        told, new = [], draw.randint(1, shape[1])
-        for few in (0, 256):
-            monkeypatch.setattr("peft_igc.tuner.anchors.FEW", few)
-            told.append(anchors(Call(MODEL, ids), rules(inline=sequences), ids, valid, new))
-        assert told[0] == told[1]
-        found += told[0] is not None
-    assert 30 < found < 270
 
 
 def _ends_at(tokens, t, sequences):
@@ -144,35 +110,12 @@ def test_a_running_generate_comes_before_labels_and_keeps_to_its_prompt():
     assert anchors(call, new=6) == [[3], [2]]  # the whole text again, without a cache
 
 
-def test_a_running_generates_anchors_are_repeated_for_beams():
-    call = Call(MODEL, generation=generation(torch.tensor([[3], [2]]), 4))
-    ids, valid = IDS.repeat_interleave(2, 0), VALID.repeat_interleave(2, 0)
-    assert anchors(call, ids=ids, valid=valid) == [[3], [3], [2], [2]]
-    mixed = anchors(call, rules(inline=[[8]], prompt_end=True), ids=ids, valid=valid)
-    assert mixed == [[3, 5], [3, 5], [2, 5], [2, 5]]
-
-
 def test_configured_sequences_alone_know_no_labels_and_no_last_token():
     for some in (rules([[6, 7]]), rules(inline=[[6, 7]])):
         assert anchors(Call(MODEL, input_ids=IDS, labels=IDS), some) == [[4], [4]]
     for generate in (None, generation(None, 6)):
         assert anchors(Call(MODEL, input_ids=IDS, generation=generate), rules([[3]])) == [[-1], [0]]
     assert anchors(Call(MODEL, input_ids=IDS), rules([[9]])) is None
-
-
-def test_embeddings_show_no_sequences_and_are_anchored_at_their_end():
-    assert anchors(Call(MODEL), rules([[3]]), ids=torch.full_like(IDS, -1)) == [[5], [5]]
-
-
-def test_labels_come_before_the_last_token():
-    labels = torch.tensor([[-100, -100, -100, 6, 7, 8], [-100] * 6])
-    assert anchors(Call(MODEL, input_ids=IDS, labels=labels)) == [[2], [-1]]
-    assert anchors(Call(MODEL, input_ids=IDS)) == [[5], [5]]
-
-
-def test_a_pass_on_a_cache_that_was_handed_in_has_no_last_token():
-    assert anchors(Call(MODEL, input_ids=IDS, cache=object())) is None
-    assert anchors(Call(MODEL, input_ids=IDS, cache=object()), rules(inline=[[8]], prompt_end=True)) == [[5], [5]]
 
 
 # ------------------------------------------------------------------------------------------ rules together
@@ -182,43 +125,6 @@ def test_all_rules_that_are_set_hold_at_once_in_the_order_of_the_text():
     call = Call(MODEL, input_ids=IDS, labels=labels)
     assert anchors(call, every) == [[2, 3, 5, -1, -1], [0, 2, 3, 4, 5]]
     assert anchors(Call(MODEL, input_ids=IDS), every) == [[2, 3, 5], [2, 3, 5]]
-
-
-def test_a_position_that_several_rules_name_is_one_anchor():
-    everything_ends_there = rules([[8], [7, 8]], [[8], [6, 7, 8]], prompt_end=True)
-    assert anchors(Call(MODEL, input_ids=IDS), everything_ends_there) == [[5], [5]]
-    running = Call(MODEL, input_ids=IDS, generation=generation(torch.tensor([[5, 5], [-1, 2]]), 6))
-    assert anchors(running, everything_ends_there) == [[5, -1], [2, 5]]
-
-
-@pytest.mark.parametrize("cuts", [[0, 1, 2, 3, 4, 5, 6], [0, 1, 6], [0, 3, 6], [0, 4, 5, 6], [0, 6]])
-def test_sequences_that_arrive_in_pieces_anchor_where_they_do_at_once(cuts):
-    some = rules([[5, 6]], [[6, 7, 8], [4]])
-    found = [[], []]
-    for start, end in itertools.pairwise(cuts):
-        call = Call(MODEL, input_ids=IDS[:, start:end], cache=object())
-        for row, at in enumerate(anchors(call, some, IDS[:, :end], VALID[:, :end], end - start) or [[], []]):
-            found[row] += [place for place in at if place >= 0]
-    assert found == [[3, 5], [1, 3, 5]]
-
-
-def test_given_positions_of_a_generate_replace_those_of_its_prompt_and_sequences_count_behind_it():
-    inline = rules(inline=[[5], [7], [6, 7]], prompt_end=True)
-    at = torch.tensor([[3], [1]])  # token 5 stands at position 2, in the prompt of 4 tokens; token 7 behind it
-    given, found = (Call(MODEL, input_ids=IDS, generation=generation(at, 4, given)) for given in (True, False))
-    assert anchors(given, inline) == [[3, 4], [1, 4]]
-    assert anchors(found, inline) == [[2, 3, 4], [1, 2, 4]]
-    assert anchors(given, inline, IDS[:, :4], VALID[:, :4], 4) == [[3], [1]]
-    assert anchors(given, inline, IDS[:, :5], VALID[:, :5], 1) == [[4], [4]]
-    assert anchors(given, inline, new=1) is None
-
-
-def test_rules_are_those_of_the_config():
-    assert Rules.of(IGCConfig()) == rules(prompt_end=True)
-    assert Rules.of(IGCConfig(anchor_token_ids=[[5, 6]])) == rules([[5, 6]])
-    config = IGCConfig(anchor="prompt_end", anchor_token_ids=[[5, 6]], inline_token_ids=[[7]])
-    assert Rules.of(config) == rules([[5, 6]], [[7]], prompt_end=True)
-    assert Rules.of(config).sequences == [[5, 6], [7]]
 
 
 def test_a_training_batch_has_the_anchors_of_its_forward_pass():
@@ -239,7 +145,6 @@ def test_a_training_batch_has_the_anchors_of_its_forward_pass():
 TURN, SIGN, TEXT = 7, 8, 1
 RULES = rules([[TURN]], [[SIGN]])
 CHAT = torch.tensor([[TEXT, TEXT, TURN, TEXT, SIGN, TEXT, SIGN, TEXT, TURN, TEXT, SIGN, TEXT]])
-AT = [2, 4, 6, 8, 10]
 
 
 def starts(context, at, before=(), ids=CHAT, valid=None, rules=RULES):
@@ -248,62 +153,6 @@ def starts(context, at, before=(), ids=CHAT, valid=None, rules=RULES):
     text = ids.masked_fill(~valid, PADDING)
     earlier = before, kinds_of(rules, text, before, 0)
     return context_starts(context, rules, at, kinds_of(rules, text, at, 0), earlier)[0].tolist()
-
-
-def test_the_whole_row_is_read_from_its_first_token():
-    assert starts(ROW, AT) == [0] * 5
-    assert starts(ROW, [8, -1], before=[2]) == [0, 0]
-
-
-@pytest.mark.parametrize(("tokens", "expected"), [(1, AT), (3, [0, 2, 4, 6, 8]), (9, [0, 0, 0, 0, 2]), (99, [0] * 5)])
-def test_a_number_of_tokens_counts_the_anchor(tokens, expected):
-    assert starts(tokens, AT) == expected
-    assert starts(tokens, AT[2:], before=AT[:2]) == expected[2:]
-
-
-def test_a_turn_is_read_from_the_turn_before_and_a_sign_from_the_latest_anchor():
-    assert starts(SINCE_LAST_ANCHOR, AT) == [0, 2, 4, 2, 8]
-    assert starts(SINCE_LAST_ANCHOR, [2, 8], rules=rules([[TURN]])) == [0, 2]
-    assert starts(SINCE_LAST_ANCHOR, AT, rules=rules([[TURN], [SIGN]])) == [0, 2, 4, 6, 8]
-
-
-def test_what_only_the_end_of_a_prompt_or_the_caller_named_begins_no_context():
-    """A pass over the whole text, without the cache that knew of it, could not find it again."""
-    assert starts(SINCE_LAST_ANCHOR, [4, 6, 8, 11], rules=rules(inline=[[SIGN]], prompt_end=True)) == [0, 4, 0, 0]
-    assert starts(SINCE_LAST_ANCHOR, [3, 8, 11], rules=rules(prompt_end=True)) == [0, 0, 0]
-    assert starts(SINCE_LAST_ANCHOR, [11], before=[3, 8], rules=rules(prompt_end=True)) == [0]
-
-
-@pytest.mark.parametrize("known", range(5))
-def test_anchors_of_earlier_calls_count(known):
-    """Missing ones, -1 behind the others of a row, do not; nor does the order in which a record holds them."""
-    expected = [0, 2, 4, 2, 8]
-    assert starts(SINCE_LAST_ANCHOR, AT[known:], before=AT[:known]) == expected[known:]
-    assert starts(SINCE_LAST_ANCHOR, [*AT[known:], -1], before=[-1, *AT[:known], -1])[:-1] == expected[known:]
-
-
-def test_padding_is_no_sign_and_moves_what_is_read_with_the_text():
-    ids = torch.nn.functional.pad(CHAT, (3, 2), value=SIGN)
-    valid = torch.nn.functional.pad(torch.ones_like(CHAT, dtype=torch.bool), (3, 2))
-    at = [place + 3 for place in AT]
-    assert starts(SINCE_LAST_ANCHOR, at, ids=ids, valid=valid) == [0, 5, 7, 5, 11]
-    # a sign's id that is padding is no sign
-    assert starts(SINCE_LAST_ANCHOR, [5, 7, 12], ids=ids, valid=valid & (ids != SIGN)) == [0, 5, 5]
-
-
-def test_rows_have_their_own_contexts():
-    ids = torch.cat([CHAT, torch.full_like(CHAT, SIGN)])
-    at = torch.tensor([[2, 8, -1], [1, 2, 3]])
-    found = context_starts(SINCE_LAST_ANCHOR, RULES, at, kinds_of(RULES, ids, at, 0))
-    assert found[:, :2].tolist() == [[0, 2], [0, 1]]
-    assert found[1, 2] == 2
-
-
-def test_a_sign_of_several_tokens_is_known_by_its_end():
-    ids = torch.tensor([[TURN, TEXT, TEXT, SIGN, TEXT, TURN, TEXT]])
-    some = rules([[TURN]], [[TEXT, SIGN]])
-    assert starts(SINCE_LAST_ANCHOR, [0, 3, 5], ids=ids, rules=some) == [0, 0, 0]
-    assert starts(SINCE_LAST_ANCHOR, [0, 3, 5], ids=ids, rules=rules([[TURN]], [[TURN, SIGN]])) == [0, 0, 0]
 
 
 def test_contexts_are_found_as_a_loop_over_the_anchors_finds_them():

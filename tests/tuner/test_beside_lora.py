@@ -104,19 +104,6 @@ def test_each_file_of_two_adapters_loads_alone_and_both_are_nested_again_in_any_
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
-def test_both_of_two_peft_models_save_the_same_weights(order, tmp_path):
-    configs = {"math": small_config(), "style": lora()}
-    inner = get_peft_model(tiny_model("llama"), configs[order[0]], adapter_name=order[0])
-    model = get_peft_model(inner, configs[order[1]], adapter_name=order[1])
-    model.save_pretrained(tmp_path / "outer")
-    inner.save_pretrained(tmp_path / "inner")
-    for name in order:
-        outer_weights, inner_weights = (load_file(tmp_path / side / name / WEIGHTS) for side in ("outer", "inner"))
-        assert outer_weights.keys() == inner_weights.keys()
-        assert all(torch.equal(outer_weights[key], inner_weights[key]) for key in outer_weights)
-
-
-@pytest.mark.parametrize("order", ORDERS, ids=["igc-lora", "lora-igc"])
 def test_disable_adapter_of_the_outer_model_gives_the_base_bit_for_bit(order):
     base = tiny_model("llama")
     before = logits(base)
@@ -159,14 +146,6 @@ def test_a_lora_around_a_calculator_is_merged_and_the_calculator_stays(tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["math"]
     again = get_peft_model(inner, lora(), adapter_name="style")
     assert set(again.peft_config) == {"style", "math"}
-
-
-def test_a_lora_around_a_calculator_is_unloaded_and_the_calculator_stays():
-    inner = get_peft_model(tiny_model("llama"), small_config(), adapter_name="math")
-    expected = logits(inner)
-    base = get_peft_model(inner, lora(), adapter_name="style").unload()
-    assert torch.equal(logits(base), expected)
-    assert torch.equal(logits(inner), expected)
 
 
 def test_merging_a_lora_within_a_calculators_model_is_done_on_its_own_model():

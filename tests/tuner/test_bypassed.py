@@ -62,15 +62,6 @@ def test_a_layer_whose_forward_is_called_alone_is_named_once_with_the_cure(case)
     assert torch.equal(off, logits(tiny_model("llama")))
 
 
-def test_without_the_wrapper_the_calculator_is_on_again():
-    model = wrapped(1, interface="hidden")
-    with pytest.warns(UserWarning, match="decoder layer 1"):
-        logits(model)
-    layers = model.base_model.model.model.layers
-    layers[1] = layers[1].layer
-    assert not torch.equal(logits(model), logits(tiny_model("llama")))
-
-
 def test_targets_are_refused_where_the_calculator_is_off():
     with pytest.raises(ValueError, match=r"decoder layer 1 .*so the targets train nothing"):
         wrapped(1, interface="hidden")(input_ids=IDS, **targets(("+", "1", "2"), None))
@@ -112,12 +103,6 @@ def test_drafts_that_leave_early_are_silent():
     row = {name: value[:1] for name, value in PROMPT.items()}
     out = model.generate(**row, assistant_early_exit=1, do_sample=False, max_new_tokens=4, pad_token_id=0)
     assert torch.equal(out, expected[:1])
-
-
-@pytest.mark.usefixtures("silent")
-def test_layers_that_training_drops_are_silent():
-    model = adapted("opt", overrides={"layerdrop": 0.999, "dropout": 0.0})
-    model.train()(input_ids=IDS)
 
 
 @pytest.mark.usefixtures("silent")

@@ -5,30 +5,24 @@ part where `PEFT_IGC_TOKENIZERS` names a folder that holds `llama3.1/` and `qwen
 """
 
 import os
-import random
-import re
 from pathlib import Path
 
 import pytest
 import torch
 from checks import igc_layers, watching
 from peft import get_peft_model
-from reference_tokens import spell
 from tiny_models import tiny_model
 from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.mappings.readings import two_places
-from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
-from peft_igc.tuner.steps import Step, Writing
+from peft_igc.tuner.steps import Step
 
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
 needs_real = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
-ASKED = ("What is {a} {o} {b}?", "{a} {o} {b} =", "{a} {o} {b}", "Find {a} {o} {b}.", "x = {a}\ny = {b}\nx {o} y is")
-WRITTEN = {"-": ("-", "minus", "−"), "*": ("*", "times", "×")}
 
 
 def folder_of(name):
@@ -47,66 +41,6 @@ def points_at_the_last_two(operator):
         return scores, operators, unrelated, two_places(scores)[0]
 
     return read
-
-
-def chats(tokenizer, operator, count):
-    """Tokens of prompts, of prompts with their answers, the numbers in the prompts, and the results."""
-    draw = random.Random(f"{operator}")
-    prompts, answered, numbers, results = [], [], [], []
-    for _ in range(count):
-        a, b = (str(draw.randrange(10 ** draw.randint(1, 15))) for _ in range(2))
-        result = str(int(a) - int(b) if operator == "-" else int(a) * int(b))
-        asked = draw.choice(ASKED).format(a=a, b=b, o=draw.choice(WRITTEN[operator]))
-        asked = re.sub(" ([-−*×]) ", r"\1", asked) if draw.random() < 0.3 else asked
-        chat = [{"role": "user", "content": asked}]
-        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-        prompts.append(text)
-        answered.append(text + result)
-        numbers.append([str(int(found)) for found in re.findall(r"[0-9]+", text)])
-        results.append(result)
-    encoded = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (prompts, answered))
-    return *encoded, numbers, results
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("operator", ["-", "*"])
-@pytest.mark.parametrize(
-    "name", ["tiny_base", pytest.param("llama3.1", marks=needs_real), pytest.param("qwen2.5", marks=needs_real)]
-)
-def test_ten_thousand_chats_are_anchored_read_and_answered_in_the_tokenizers_own_tokens(name, operator, monkeypatch):
-    tokenizer = AutoTokenizer.from_pretrained(folder_of(name))
-    config = IGCConfig.from_tokenizer(tokenizer, reading_dim=8, reading_ffn=8, num_heads=2, init_weights=False)
-    assert config.interface == "tokens"
-    model = get_peft_model(tiny_model("llama", vocab_size=len(tokenizer)), config)
-    reader = igc_layers(model)[0].igc_input_mapping["default"]
-    monkeypatch.setattr(type(reader), "_read", points_at_the_last_two(operator))
-
-    prompts, answered, numbers, results = chats(tokenizer, operator, 5000)
-    for start in range(0, 5000, 500):
-        part = slice(start, start + 500)
-        rows, width = answered[part], max(map(len, answered[part]))
-        ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-        with torch.no_grad(), watching() as seen:
-            model(input_ids=ids, attention_mask=mask, logits_to_keep=1, use_cache=False)
-        (step,) = (one for one in seen if isinstance(one, Step))
-        (writing,) = (one for one in seen if isinstance(one, Writing))
-
-        assert step.anchors.tolist() == [[len(prompt) - 1] for prompt in prompts[part]]
-        assert (step.result.status == Status.OK).all()
-        assert decode(step.result.digits[:, 0], step.result.sign[:, 0]) == results[part]
-        for row, wanted in enumerate(numbers[part]):
-            found = step.reading.digits[row, 0]
-            found = found[found[:, 0] < 10]
-            assert decode(found, torch.zeros(len(found), dtype=torch.int64)) == wanted
-        table = reader.tokens.table
-        spelled = [spell(table, number.removeprefix("-"), number.startswith("-")) for number in results[part]]
-        own = [row[len(prompt) :] for prompt, row in zip(prompts[part], rows, strict=True)]
-        assert spelled == own
-        # Written from the anchor on, and to the end of the answer.
-        lengths = [(len(prompt), len(row)) for prompt, row in zip(prompts[part], rows, strict=True)]
-        expected = [[before - 1 <= place < after for place in range(width)] for before, after in lengths]
-        assert writing.active.tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from transformers import StaticCache
 
 import peft_igc
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner import layer as layer_module
 from peft_igc.tuner.hooks import choose_graph
 
 
@@ -84,16 +83,6 @@ def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, bac
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager"], indirect=True)  # with inductor it is the first graph of the test above
-def test_without_a_choice_a_compiled_pass_looks_for_anchors(backend):
-    model, ids = adapted("llama", interface="tokens", **RULES), text()
-    base = model.base_model.model
-    wanted, _ = decoded(model, base, ids)
-    found, _ = decoded(model, torch.compile(base, fullgraph=True, backend=backend), ids, chosen=False)
-    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager"], indirect=True)
 def test_an_expression_in_symbols_is_read_in_a_graph(backend):
     base, tokenizer = peft_igc.tiny_base()
@@ -124,30 +113,6 @@ def test_a_step_whose_graph_is_chosen_writes_what_a_whole_pass_writes():
                 choose_graph(model, ids[:, place : place + 1], cache)
             logits = model(input_ids=ids[:, place : place + 1], past_key_values=cache).logits
             torch.testing.assert_close(logits[:, 0], whole[:, place], atol=TOLERANCE, rtol=0)
-
-
-@pytest.mark.slow
-def test_a_silent_graph_computes_neither_features_twice_nor_updates(backend, monkeypatch):
-    model, ids = adapted("llama", interface="tokens", **RULES), text()[1:, :8]
-    for name in ("read_and_calculate", "write"):
-        monkeypatch.setattr(layer_module, name, lambda *args: pytest.fail("a silent text was read or written"))
-    decoded(model, torch.compile(model.base_model.model, fullgraph=True, backend=backend), ids)
-
-
-def test_generate_chooses_the_graph_before_each_pass():
-    model, ids = adapted("llama", interface="tokens", **RULES), text()[:, :PROMPT]
-    seen = []
-    layer = igc_layers(model)[0]
-    run = layer._run
-    layer._run = lambda name, h, call, state: seen.append(state.speaks) or run(name, h, call, state)
-    options = {"max_new_tokens": 5, "pad_token_id": 0, "do_sample": False}
-    mask = torch.ones_like(ids)
-    found = model.generate(input_ids=ids, attention_mask=mask, cache_implementation="static", **options)
-    del layer._run
-    assert torch.equal(found, model.generate(input_ids=ids, attention_mask=mask, **options))
-    assert seen[0] is None  # nothing is known of a text without a token: the prompt's pass looks itself
-    assert set(seen[1:]) <= {True, False}
-    assert len(seen) == 5
 
 
 def test_choosing_costs_one_look_at_the_device_and_another_one_behind_a_step(monkeypatch):

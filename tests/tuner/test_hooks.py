@@ -43,11 +43,6 @@ def test_targets_come_together(model, missing):
         model(input_ids=IDS, **given, **{missing: None})
 
 
-def test_targets_of_none_are_none_given(model):
-    out = model(input_ids=IDS, **dict.fromkeys(TARGETS))
-    assert "igc_loss" not in out
-
-
 def test_unknown_arguments_are_refused(model):
     with pytest.raises(ValueError, match="`igc_anchor` is not an argument of the calculator. Use `igc_anchors`"):
         model(input_ids=IDS, igc_anchor=torch.tensor([[1], [1]]))
@@ -146,21 +141,6 @@ def test_a_refused_call_within_a_call_leaves_the_outer_one_alone(model):
     assert torch.equal(before, after)
 
 
-def test_a_forward_pass_within_a_forward_pass_is_on_its_own(model):
-    before, other, got = scored(model, IDS, None), scored(model, IDS.flip(0), None), []
-
-    def hook(module, args):
-        if not got:
-            got.append(None)
-            got[0] = scored(model, IDS.flip(0), None)
-
-    handle = igc_layers(model)[0].get_base_layer().register_forward_pre_hook(hook)
-    after = scored(model, IDS, None)
-    handle.remove()
-    assert torch.equal(before, after)
-    assert torch.equal(other, got[0])
-
-
 # ------------------------------------------------------------------------------------------ copies
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_a_copy_of_the_model_works_and_is_independent(how):
@@ -178,40 +158,6 @@ def test_a_copy_of_the_model_works_and_is_independent(how):
     assert torch.equal(generated(model, input_ids=IDS).stacked, want)
     del twin
     assert torch.equal(generated(model, input_ids=IDS).stacked, want)
-
-
-def hooks_of(model):
-    return [
-        (name, len(m._forward_hooks), len(m._forward_pre_hooks), len(m._forward_hooks_always_called))
-        for name, m in model.named_modules()
-    ]
-
-
-def test_unloading_leaves_the_model_as_it_was():
-    base = tiny_model("llama")
-    before, logits = (hooks_of(base), set(base.__dict__)), scored(base, IDS, None)
-    model = get_peft_model(base, small_config())
-    model.add_adapter("second", small_config())
-    assert not torch.equal(scored(model, IDS, None), logits)
-    base = model.unload()
-    assert (hooks_of(base), set(base.__dict__)) == before
-    assert base.generate.__func__ is type(base).generate
-    assert torch.equal(scored(base, IDS, None), logits)
-
-
-def test_unloading_gives_back_a_generate_that_was_there_before():
-    base = tiny_model("llama")
-    seen = []
-
-    def generate(*args, **kwargs):
-        seen.append(kwargs)
-        return type(base).generate(base, *args, **kwargs)
-
-    base.generate = generate
-    model = get_peft_model(base, small_config())
-    model.generate(input_ids=IDS, max_new_tokens=1)
-    assert len(seen) == 1
-    assert model.unload().generate is generate
 
 
 @pytest.mark.filterwarnings("ignore:You are trying to modify a model", "ignore:Already found a `peft_config`")
@@ -240,13 +186,6 @@ def test_texts_packed_by_lengths_are_refused_while_a_calculator_is_on():
         model(input_ids=IDS, cu_seq_lens_q=lengths)
     with model.disable_adapter():
         model(input_ids=IDS, cu_seq_lens_q=lengths)
-
-
-def test_packed_positions_are_refused_without_labels_too():
-    model = get_peft_model(tiny_model("llama"), small_config())
-    positions = torch.arange(IDS.shape[1]).remainder(3).expand(IDS.shape)
-    with pytest.raises(ValueError, match="`position_ids` restart within a row"):
-        model(input_ids=IDS, position_ids=positions)
 
 
 def test_positions_that_stand_still_or_restart_in_one_row_are_refused():

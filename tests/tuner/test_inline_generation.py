@@ -327,28 +327,6 @@ def test_compiled_decoding_returns_the_steps_of_one_uncached_pass(options):
         assert all(one.written in ((flag, None) if options else (flag,)) for one, flag in zip(row, right, strict=True))
 
 
-@pytest.mark.parametrize("arch", ["llama", "gpt2"])
-def test_cropping_back_after_an_anchor_lets_the_earlier_step_govern_again(arch, interface):
-    model = made(arch, interface)
-    first, second, other = (encode(text) for text in (";12 *34=", "; 9 +45=", "<?"))
-    cache = DynamicCache(config=model.config)
-    for layer in cache.layers:
-        if hasattr(layer, "activate_past_recording"):
-            layer.activate_past_recording()
-    with torch.no_grad():
-        model(input_ids=torch.cat([first, second])[None], past_key_values=cache)
-        cache.crop(-1)
-        got = model(input_ids=other[None], past_key_values=cache).logits[0]
-    text = torch.cat([first, second[:-1], other])
-    logits, step = alone(model, text, [])
-    close(got, logits[-len(other) :])
-    assert calculations(state_of(cache))[0] == steps_alone(step)
-    assert [s.position for s in steps_alone(step)] == [len(first) - 1]
-    with model.disable_adapter():
-        base, _ = alone(model, text, [])
-    assert not torch.allclose(base[-1], logits[-1], atol=100 * TOLERANCE)
-
-
 class Unrounded(QuantizedLayer):
     """Handles keys and values as a quantised cache does, without the loss: its rows can be compared exactly."""
 

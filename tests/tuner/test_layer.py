@@ -21,12 +21,11 @@ from checks import (
     watching,
 )
 from peft import get_peft_model
-from tiny_models import HIDDEN, small_config, tiny_model
+from tiny_models import small_config, tiny_model
 from tiny_vocabulary import encode
 from transformers import DynamicCache
 
 from peft_igc.numbers.calculator import Status
-from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step, Writing
 
 
@@ -132,14 +131,6 @@ def test_a_row_that_is_not_finite_spoils_no_other_row(llama, value, grad):
     same_bits(got[[0, 2]].detach(), clean[[0, 2]].detach())
 
 
-def test_a_negative_zero_stays_one_where_nothing_is_written(llama):
-    model, rows = llama
-    ids = torch.stack(rows)
-    with torch.no_grad(), Overwrite(model, 0, -0.0):
-        out = layer_output(model, ids, igc_anchors=torch.tensor([[5], [5], [-1]]))
-    assert torch.signbit(out[0, 2]).all()
-
-
 # ------------------------------------------------------------------------------------------ ground truth
 def truth(llama):
     """A batch whose targets have results other than the model reads."""
@@ -156,12 +147,6 @@ def test_an_evaluation_is_never_given_the_answer(llama):
         out = model(input_ids=ids, **given)
         same_bits(out.logits, model(input_ids=ids).logits)
     assert out.igc_count == 3
-
-
-def test_an_adapter_added_in_eval_mode_is_not_given_the_answer_either(interface):
-    model = adapted("llama", interface=interface).eval()
-    model.add_adapter("second", small_config(interface=interface))
-    assert not any(module.training for module in igc_layers(model)[0].modules())
 
 
 def test_training_writes_the_right_result_and_unsupervised_rows_write_what_they_read(llama):
@@ -211,17 +196,6 @@ def test_each_position_is_governed_by_the_latest_anchor_at_or_before_it(arch):
         assert (early - none).abs()[row, first:second].amax(-1).min() > 0.01
 
 
-def test_a_later_step_without_a_number_silences_an_earlier_one():
-    model = prone_to(Status.NONE)
-    ids = texts(400, 8, seed=3)
-    status = steps_of(model, ids, torch.tensor([[4, 7]]).expand(400, 2)).result.status
-    ids = ids[(status[:, 0] == Status.OK) & (status[:, 1] == Status.NONE)][:1]
-    out = layer_output(model, ids, igc_anchors=torch.tensor([[4, 7]])).detach()
-    base = layer_output(model, ids, igc_anchors=torch.tensor([[-1]])).detach()
-    same_bits(out[:, 7:], base[:, 7:])
-    assert not torch.equal(out[:, 4:7], base[:, 4:7])
-
-
 def test_padding_between_an_anchor_and_its_answer_does_not_count(llama):
     model, rows = llama
     text, at = rows[0], torch.tensor([[5]])
@@ -245,22 +219,6 @@ def test_labels_put_an_anchor_before_each_labelled_stretch_and_none_where_there_
         same_bits(got[2:], scored(model, ids, None)[2:])
 
 
-def with_sequences(sequences, interface="hidden"):
-    return adapted("llama", anchor_token_ids=sequences, interface=interface)
-
-
-def test_likelihood_scoring_over_prompt_and_answer_equals_generation(interface):
-    model = with_sequences([[100, 101]], interface)
-    found = telling_texts(with_sequences([[5]], interface), [6, 4])
-    rows = [torch.cat([row, torch.tensor([100, 101])]) for row in found]
-    out = generated(model, **left_padded(rows))
-    for i, row in enumerate(rows):
-        text = torch.cat([row, out.sequences[i, -5:]])[None]
-        close(scored(model, text, None)[0, len(row) - 1 : -1], out.stacked[i])
-        # the same for texts whose labels begin there, and for an anchor given by hand
-        close(scored(model, text, torch.tensor([[len(row) - 1]])), scored(model, text, None))
-
-
 # ------------------------------------------------------------------------------------------ gradients
 def gradients(model):
     return {name: p.grad for name, p in model.named_parameters() if ".igc_" in name}
@@ -274,12 +232,6 @@ def test_every_parameter_gets_a_gradient_without_labels_whatever_the_anchors(anc
     found = gradients(model)
     assert len(found) > 40
     assert [name for name, grad in found.items() if grad is None] == []
-
-
-def test_every_parameter_gets_a_gradient_where_no_anchor_sequence_occurs(interface):
-    model = with_sequences([[100, 101]], interface).train()
-    model(input_ids=texts(2, 9))[0].sum().backward()
-    assert all(grad is not None for grad in gradients(model).values())
 
 
 @pytest.mark.parametrize("arch", ["llama", "gpt2"])
@@ -368,21 +320,6 @@ def test_running_the_backbone_alone_is_said_aloud(llama, caplog):
     assert "was called outside of `LlamaForCausalLM`, so the calculator is off for this pass" in caplog.text
 
 
-def test_the_layer_cannot_be_called_or_merged(llama):
-    layer = igc_layers(llama[0])[0]
-    with pytest.raises(RuntimeError, match="acts in a forward hook"):
-        layer(torch.zeros(1, 1, HIDDEN))
-    with pytest.raises(ValueError, match="IGC cannot be merged into the base model"):
-        layer.merge()
-    assert layer.unmerge() is None
-
-
-def test_a_layer_holds_neither_the_decoder_layer_nor_the_model_as_a_part(llama):
-    layer = igc_layers(llama[0])[0]
-    assert {name.split(".")[0] for name, _ in layer.named_modules() if name} == set(IGCLayer.adapter_layer_names)
-    assert not list(layer.buffers())
-
-
 # ------------------------------------------------------------------------------------------ speed
 def test_a_cached_decode_step_waits_for_the_device_at_most_once_and_only_while_a_result_is_open(llama, monkeypatch):
     """In the hidden interface never: only the token interface has to know the new token."""
@@ -434,22 +371,6 @@ def test_a_step_runs_once_and_decoding_only_writes(llama, interface):
     written = [bool(s.active[:, -1].all()) for s in seen if isinstance(s, Writing)]
     # the token interface is silent inside a number that is not the result
     assert all(written) if interface == "hidden" else written[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fullgraph", [False, True])
-def test_a_compiled_model_gives_equal_logits(llama, fullgraph):
-    model, rows = llama
-    ids = torch.stack(rows)
-    torch._dynamo.reset()
-    compiled = torch.compile(model.base_model.model, backend="eager", fullgraph=fullgraph)
-    with torch.no_grad():
-        close(compiled(input_ids=ids, use_cache=False).logits, model(input_ids=ids, use_cache=False).logits)
-        if not fullgraph:
-            got = compiled(input_ids=ids, use_cache=True)
-            more = compiled(input_ids=ids[:, :1], past_key_values=got.past_key_values)
-            want = model(input_ids=ids, use_cache=True)
-            close(more.logits, model(input_ids=ids[:, :1], past_key_values=want.past_key_values).logits)
 
 
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning")  # transformers 5.23

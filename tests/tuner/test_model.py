@@ -1,8 +1,6 @@
 """What `IGCModel` promises to users of PEFT: every way in, beside other adapters, and out again without a trace."""
 
-import copy
 import os
-import pickle
 import subprocess
 import sys
 import warnings
@@ -14,12 +12,10 @@ import torch
 import transformers as tf
 from checks import traces
 from peft import (
-    AutoPeftModelForCausalLM,
     LoraConfig,
     PeftModel,
     get_peft_model,
     get_peft_model_state_dict,
-    inject_adapter_in_model,
     set_peft_model_state_dict,
 )
 from safetensors.torch import load_file
@@ -93,16 +89,6 @@ def test_an_adapter_comes_goes_and_returns_from_its_file_bit_for_bit(arch, inter
     assert torch.equal(unloaded.generate(input_ids=ids, max_new_tokens=4), answer)
 
 
-def test_auto_classes_load_it(tmp_path):
-    tiny_model("llama").save_pretrained(tmp_path / "base")
-    base = tf.AutoModelForCausalLM.from_pretrained(tmp_path / "base")
-    model = get_peft_model(base, small_config())
-    model.save_pretrained(tmp_path / "adapter")
-    expected = logits(model)
-    assert torch.equal(logits(AutoPeftModelForCausalLM.from_pretrained(tmp_path / "adapter")), expected)
-    assert torch.equal(logits(tf.AutoModelForCausalLM.from_pretrained(tmp_path / "adapter")), expected)
-
-
 def test_a_new_process_gives_the_same_logits_bit_for_bit(tmp_path):
     tiny_model("llama").save_pretrained(tmp_path / "base")
     model = get_peft_model(tf.AutoModelForCausalLM.from_pretrained(tmp_path / "base"), small_config())
@@ -158,15 +144,6 @@ def test_transformers_add_adapter_adds_it_beside_a_lora():
     assert all("lora_" in key for key in base.get_adapter_state_dict("style"))
 
 
-def test_inject_adapter_in_model_takes_a_saved_state_dict(tmp_path):
-    folder, expected = saved(tmp_path)
-    base = tiny_model("llama")
-    inject_adapter_in_model(small_config(), base)
-    result = set_peft_model_state_dict(base, load_file(f"{folder}/{WEIGHTS}"))
-    assert not result.unexpected_keys
-    assert torch.equal(logits(base), expected)
-
-
 @pytest.mark.parametrize("name", ["other", "reader", "igc_input_mapping"])  # two of them names of parts of ours
 def test_a_state_dict_goes_under_another_name(name):
     model = get_peft_model(tiny_model("llama"), small_config())
@@ -178,23 +155,6 @@ def test_a_state_dict_goes_under_another_name(name):
     assert not result.unexpected_keys
     assert torch.equal(logits(model), logits(other))
     assert get_peft_model_state_dict(other, adapter_name=name).keys() == weights.keys()
-
-
-@pytest.mark.parametrize(
-    "how", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copy", "pickle"]
-)
-def test_a_copy_works_and_is_independent(how):
-    base = tiny_model("llama")
-    before = logits(base)
-    model = get_peft_model(base, small_config())
-    expected = logits(model)
-    other = how(model)
-    assert torch.equal(logits(other), expected)
-    assert torch.equal(
-        other.generate(input_ids=IDS, max_new_tokens=3), model.generate(input_ids=IDS, max_new_tokens=3)
-    )
-    assert torch.equal(logits(other.unload()), before)
-    assert torch.equal(logits(model), expected)
 
 
 # ------------------------------------------------------------------------------------------------ several adapters
@@ -240,17 +200,6 @@ def test_two_adapters_made_active_behind_our_back_raise_in_the_forward_pass():
     assert logits(model).isfinite().all()  # the refused pass has left nothing behind
 
 
-def test_several_adapters_are_saved_apart_and_load_alone(tmp_path):
-    model = get_peft_model(tiny_model("llama"), small_config(layer=0))
-    model.add_adapter("default2", small_config(layer=2))
-    expected = {"default": logits(model)}
-    model.set_adapter("default2")
-    expected["default2"] = logits(model)
-    model.save_pretrained(tmp_path)
-    for name, folder in (("default", tmp_path), ("default2", tmp_path / "default2")):
-        assert torch.equal(logits(PeftModel.from_pretrained(tiny_model("llama"), folder)), expected[name])
-
-
 @pytest.mark.parametrize("layers", [(0, 0, 0), (0, 1, 2), (0, 1, 1)])
 def test_deleting_the_active_adapter_leaves_exactly_one_active(layers):
     base = tiny_model("llama")
@@ -274,23 +223,7 @@ def test_deleting_the_active_adapter_leaves_exactly_one_active(layers):
     assert torch.equal(model.base_model(input_ids=IDS).logits, before)
 
 
-def test_no_parameter_of_a_deleted_adapter_stays():
-    model = get_peft_model(tiny_model("llama"), small_config(), adapter_name="a")
-    model.add_adapter("b", small_config())
-    model.delete_adapter("b")
-    assert not [name for name in model.state_dict() if ".b." in name]
-    assert not any("b" in layer.igc_config for layer in calculators(model).values())
-
-
 # ------------------------------------------------------------------------------------------------ off and out
-def test_paths_and_classes_of_the_base_stay_as_they_are():
-    base = tiny_model("llama")
-    before = {path: type(module) for path, module in base.named_modules()}
-    get_peft_model(base, small_config())
-    after = {path: type(module) for path, module in base.named_modules()}
-    own = {path for path in after if path.startswith("model.layers.1.igc")}
-    assert own
-    assert {path: kind for path, kind in after.items() if path not in own} == before
 
 
 def test_unload_leaves_no_trace():
@@ -341,21 +274,6 @@ def test_unload_gives_back_a_generate_that_was_there_before():
     model.generate(input_ids=IDS, max_new_tokens=1)
     assert len(calls) == 1
     assert model.unload().generate is generate
-
-
-def test_training_leaves_the_base_bit_for_bit():
-    base = tiny_model("llama")
-    before = {name: p.clone() for name, p in base.named_parameters()}
-    model = get_peft_model(base, small_config()).train()
-    own = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    labels = IDS.masked_fill(torch.arange(7) < 4, -100)
-    model(input_ids=IDS, labels=labels).loss.backward()
-    optimizer.step()
-    assert any(not torch.equal(p, own[name]) for name, p in model.named_parameters() if name in own)
-    unloaded = model.unload()
-    assert all(torch.equal(p, before[name]) for name, p in unloaded.named_parameters())
-    assert torch.equal(logits(unloaded), logits(tiny_model("llama")))
 
 
 def test_of_a_vision_language_model_the_text_decoder_is_taken():
@@ -431,26 +349,6 @@ def test_the_default_has_seventeen_million_parameters_on_llama_8b(fields):
     trainable, total = model.get_nb_trainable_parameters()
     assert total - trainable == 8_030_261_248  # it is that model
     assert abs(trainable - 17e6) <= 0.05 * 17e6
-
-
-def test_no_parameter_is_unused():
-    config = small_config(max_offset=4, max_distance=8)
-    model = get_peft_model(tiny_model("llama"), config).train()
-    labels = IDS.masked_fill(torch.arange(7) < 4, -100)
-    digits = torch.tensor([[1, 2, 10, 10, 10], [3, 10, 10, 10, 10]]).expand(2, 1, 2, 5)
-    output = model(
-        input_ids=IDS,
-        labels=labels,
-        igc_operands=digits,
-        igc_signs=torch.tensor([[[0, 1]], [[1, 0]]]),
-        igc_operator=torch.tensor([[0], [1]]),
-        igc_result=torch.tensor([[[9, 10, 10, 10]], [[1, 5, 10, 10]]]),
-        igc_result_sign=torch.tensor([[0], [1]]),
-        igc_result_status=torch.zeros(2, 1, dtype=torch.int64),
-    )
-    output.loss.backward()
-    unused = [name for name, p in model.named_parameters() if p.requires_grad and not p.grad.abs().sum() > 0]
-    assert unused == []
 
 
 def test_the_tuner_is_what_peft_says_it_is():

@@ -51,18 +51,6 @@ def test_the_card_says_what_the_adapter_is_and_has_no_placeholder_and_no_path(sa
     compile(text.split("```python")[1].split("```")[0], "card", "exec")
 
 
-def test_the_card_of_the_hidden_interface_and_of_the_embedded_base(tmp_path):
-    model, _ = tiny_base()
-    made = get_peft_model(model, IGCConfig(reading_dim=32, num_heads=4, writing_dim=32))
-    made.save_pretrained(tmp_path / "a")
-    text = card(tmp_path / "a")
-    assert "| interface | `hidden`: digits are read from hidden states |" in text
-    assert "| anchors | the end of the prompt |" in text
-    assert "model, tokenizer = peft_igc.tiny_base()" in text
-    for words in BAD:
-        assert words not in text
-
-
 def test_what_others_set_and_an_earlier_record_are_kept(saved):
     write_card(saved, "org/base", "me/adder", f"{RECORD}\n\nTrained for 7 steps.\n\n")
     text = card(saved).replace(

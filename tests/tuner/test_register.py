@@ -8,7 +8,6 @@ from peft import (
     LoraConfig,
     PeftConfig,
     PeftModel,
-    PeftType,
     PromptTuningConfig,
     get_peft_config,
     get_peft_model,
@@ -31,15 +30,6 @@ def test_peft_finds_the_method_by_its_name_and_by_its_member():
     assert type(PeftConfig.from_peft_type(peft_type="IGC")) is IGCConfig
 
 
-def test_pefts_own_enum_is_untouched():
-    assert "IGC" not in PeftType.__members__
-    assert IGC_PEFT_TYPE.value == "IGC"
-
-
-def test_the_prefix_is_the_one_that_transformers_derives_from_the_name():
-    assert f"{IGC_PEFT_TYPE.value.lower()}_" == IGCModel.prefix
-
-
 def test_registering_again_changes_nothing():
     before = [dict(table) for table in TABLES]
     register()
@@ -60,13 +50,6 @@ def test_a_prefix_that_another_package_holds_raises(monkeypatch):
     monkeypatch.setitem(PEFT_TYPE_TO_PREFIX_MAPPING, "OTHER", "igc_")
     with pytest.raises(KeyError, match="The PEFT prefix 'igc_' is registered for 'OTHER'. Import only one"):
         register()
-
-
-def test_a_reloaded_module_may_register_again(monkeypatch):
-    twin = type("IGCConfig", (IGCConfig,), {"__module__": IGCConfig.__module__})
-    monkeypatch.setitem(PEFT_TYPE_TO_CONFIG_MAPPING, "IGC", twin)
-    register()
-    assert PEFT_TYPE_TO_CONFIG_MAPPING["IGC"] is IGCConfig
 
 
 def lora(**fields):

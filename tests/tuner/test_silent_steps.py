@@ -72,19 +72,6 @@ def test_behind_steps_without_a_result_writing_does_not_run(model):
         assert torch.equal(out.stacked, generated(model, **batch).stacked)
 
 
-def test_a_prompt_is_written_to_from_its_first_result_on(model):
-    batch = texts_of(model)
-    width = batch["input_ids"].shape[1]
-    with widths(model) as seen, watching() as watched:
-        generated(model, **batch)
-    assert seen == [1] * 5  # the prompt's last token, and each that follows
-    writings = [one for one in watched if isinstance(one, Writing)]
-    assert [(one.start, one.active.shape[1], one.gate.shape[1]) for one in writings][:2] == [
-        (0, width, width),
-        (width, 1, 1),
-    ]
-
-
 def test_what_is_written_is_what_a_layer_writes_that_computes_everything(model, monkeypatch):
     batch = texts_of(model)
     batch = {name: torch.cat([x, x], 1) for name, x in batch.items()}  # two steps, and padding between them
@@ -93,33 +80,6 @@ def test_what_is_written_is_what_a_layer_writes_that_computes_everything(model, 
     everything = generated(model, **batch)
     assert torch.equal(out.sequences, everything.sequences)
     torch.testing.assert_close(out.stacked, everything.stacked, atol=1e-5, rtol=0)
-
-
-def test_a_result_behind_steps_without_one_is_written(model):
-    ids, more = anchored_texts()["input_ids"], texts_of(model)["input_ids"]
-    bias = igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias
-    with torch.no_grad():
-        bias[-1] += NONE
-        first = model(input_ids=ids, use_cache=True)
-        bias[-1] -= NONE
-        with widths(model) as seen:
-            model(input_ids=more, past_key_values=first.past_key_values)
-    assert len(seen) == 1
-
-
-def test_a_cache_that_is_reset_forgets_where_writing_began(model):
-    with torch.no_grad():
-        cache = model(**texts_of(model), use_cache=True).past_key_values
-    assert 0 < state_of(cache).write_from < 100
-    cache.layers[1].reset()
-    assert cache.layers[1]._igc == {}
-
-
-def test_with_gradients_everything_is_computed(model):
-    without_results(model)
-    with widths(model) as seen:
-        model(**anchored_texts(), use_cache=True)
-    assert seen == [anchored_texts()["input_ids"].shape[1]]
 
 
 class Written(LogitsProcessor):

@@ -50,12 +50,6 @@ def test_a_batch_of_mixed_lengths_has_a_step_per_row_with_status_reason_and_expr
     assert [row[0].reason for row in out.igc_steps] == [None, "few_numbers", "undefined", "look_alike"]
 
 
-def test_the_reason_is_the_same_whatever_else_is_in_the_batch(made):
-    ((alone,),) = asked(made, "Hello").igc_steps
-    (_, (beside,)) = asked(made, "What is 58 times 36?", "Hello").igc_steps
-    assert (alone.reason, alone.expression) == (beside.reason, beside.expression) == ("few_numbers", None)
-
-
 def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculator(made):
     model, _ = made
     out = asked(made, "What is 58 times 36?", num_beams=4, num_return_sequences=4)
@@ -64,10 +58,6 @@ def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculat
     spelled = [text.strip().startswith("2088") for text in texts]
     assert [row[0].written for row in out.igc_steps] == spelled
     assert set(spelled) == {True, False}
-
-
-def test_a_result_that_is_cut_before_its_end_is_not_written(made):
-    assert not asked(made, "What is 58 times 36?", max_new_tokens=1).igc_steps[0][0].written
 
 
 @pytest.mark.parametrize(("after_reorder", "results"), [(False, ["1", "2"]), (True, ["2", "1"])])
@@ -116,27 +106,6 @@ def test_without_an_active_adapter_there_are_no_steps(made):
         assert asked(made, "What is 58 times 36?").igc_steps is None
 
 
-def test_a_generate_that_returns_tokens_alone_logs_nothing(made, monkeypatch):
-    monkeypatch.setattr("peft_igc.tuner.hooks.step_log.StepLog.__init__", lambda *args, **given: pytest.fail("logged"))
-    model, tokenizer = made
-    ids = torch.tensor(prompt_tokens(tokenizer, ["What is 58 times 36?"], False))
-    assert torch.is_tensor(model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=8))
-
-
-def test_a_prompt_of_embeddings_has_no_numbers_that_can_be_read(made):
-    model, tokenizer = made
-    ids = torch.tensor(prompt_tokens(tokenizer, ["What is 58 times 36?"], False))
-    embedded = model.get_input_embeddings()(ids)
-    anchors = torch.tensor([[ids.shape[1] - 1]])
-    with pytest.warns(UserWarning, match="no token ids"):
-        out = model.generate(
-            inputs_embeds=embedded, max_new_tokens=4, igc_anchors=anchors, return_dict_in_generate=True
-        )
-    ((step,),) = out.igc_steps
-    assert (step.status, step.position) == ("none", -1)  # the sequences hold the new tokens only
-    assert step.reason == "few_numbers"
-
-
 def test_a_prompt_without_the_chat_template_is_told_once_that_the_calculator_is_off(made, caplog):
     model, tokenizer = made
     plain = tokenizer("What is 58 times 36?", return_tensors="pt")["input_ids"]
@@ -150,13 +119,6 @@ def test_a_prompt_without_the_chat_template_is_told_once_that_the_calculator_is_
     (record,) = caplog.records
     assert "so the calculator is off" in record.getMessage()
     assert "apply_chat_template" in record.getMessage()
-
-
-def test_texts_without_an_anchor_are_no_surprise_where_an_adapter_calculates_within_texts(caplog):
-    model = adapted("llama", interface="tokens", **INLINE)
-    ids = encode("12 +45")[None]
-    model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=1, pad_token_id=0)
-    assert not caplog.records
 
 
 def test_every_reason_has_an_explanation():

@@ -29,7 +29,7 @@ from transformers import (
 
 from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.token_table import PADDING, UNSEEN
+from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state import text_state
 from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
@@ -121,11 +121,6 @@ def test_the_cost_of_a_token_does_not_grow_with_the_text(monkeypatch):
     assert state.nbytes == state.length * (8 + 2 * WIDTH)
 
 
-def test_memory_is_given_back_by_a_crop():
-    state = empty(1).appended(*tokens(1, 5000, 0)).cropped(100)
-    assert state.nbytes == 100 * (8 + 2 * WIDTH)
-
-
 # ------------------------------------------------------------------------------------------ forks
 @pytest.fixture(scope="module")
 def trained():
@@ -145,38 +140,6 @@ def answer(model, tokenizer, ids, cache=None):
         out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=8, do_sample=False, **more)
     steps = [one for one in seen if isinstance(one, Step)]
     return tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip(), steps
-
-
-@pytest.mark.parametrize("how", [copy.copy, lambda layer: twin_of(layer)], ids=["copy", "dict"])
-def test_shallow_copies_of_cache_layers_are_forks_of_their_own(trained, how):
-    model, tokenizer = trained
-    first, second = (chat(tokenizer, f"What is {text}?") for text in ("7 plus 8", "7 plus 2"))
-    shared = next(i for i in range(first.shape[1]) if not torch.equal(first[:, : i + 1], second[:, : i + 1]))
-    prefix = DynamicCache(config=model.config)
-    with torch.no_grad():
-        model(input_ids=first[:, :shared], past_key_values=prefix)
-    forks = []
-    for _ in range(2):
-        fork = DynamicCache(config=model.config)
-        fork.layers = [how(layer) for layer in prefix.layers]
-        forks.append(fork)
-    wanted = [answer(model, tokenizer, ids)[0] for ids in (first, second)]
-    assert wanted[0] != wanted[1]
-    # in turn, a few tokens at a time
-    for start in range(shared, first.shape[1] - 1):
-        for fork, ids in zip(forks, (first, second), strict=True):
-            with torch.no_grad():
-                model(input_ids=ids[:, start : start + 1], past_key_values=fork)
-    for fork, ids, text in zip(forks, (first, second), wanted, strict=True):
-        assert all_ids(state_of(fork)).tolist() == ids[:, :-1].tolist()
-        assert answer(model, tokenizer, ids, fork)[0] == text
-    assert all_ids(state_of(prefix)).tolist() == first[:, :shared].tolist()
-
-
-def twin_of(layer):
-    twin = object.__new__(type(layer))
-    twin.__dict__.update(layer.__dict__)
-    return twin
 
 
 # ------------------------------------------------------------------------------------------ unseen text
@@ -259,16 +222,6 @@ def test_an_adapter_that_was_replaced_under_its_name_does_not_go_on_with_a_text(
     for one in (cache, kept):
         with pytest.raises(ValueError, match="another adapter with the name 'default', which has been replaced"):
             model(input_ids=ids, past_key_values=one)
-
-
-def test_a_copy_of_a_model_goes_on_with_a_text():
-    model = adapted("llama", interface="tokens")
-    cache = DynamicCache(config=model.config)
-    ids = torch.randint(10, 60, (1, 5))
-    with torch.no_grad():
-        model(input_ids=ids, past_key_values=cache)
-        copy.deepcopy(model)(input_ids=ids, past_key_values=cache)
-    assert state_of(cache).length == 10
 
 
 @pytest.mark.parametrize("make", [lambda c: DynamicCache(config=c), lambda c: StaticCache(config=c, max_cache_len=32)])
@@ -433,32 +386,3 @@ def test_a_model_without_any_attention_is_refused_beside_a_cache():
     message = r"No layer of the KV cache \(`LinearAttentionLayer`\) has keys and values"
     with torch.no_grad(), pytest.raises(TypeError, match=message):
         model(input_ids=ids, use_cache=True)
-
-
-# ------------------------------------------------------------------------------------------ many anchors
-@pytest.mark.slow
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
-@pytest.mark.parametrize("context", ["since_last_anchor", "row"])
-def test_many_anchors_are_read_in_batches_of_bounded_size(interface, context, monkeypatch):
-    rules = {"anchor": "tokens", "inline_token_ids": [[7]], "reading_context": context}
-    model = adapted("llama", interface=interface, overrides={"max_position_embeddings": 2048}, **rules)
-    reader = igc_layers(model)[0].igc_input_mapping["default"]
-    name = "_attend" if interface == "hidden" else "_point"
-    inner, seen = getattr(reader, name), []
-    monkeypatch.setattr(reader, name, lambda *args: seen.append((len(args[-2]), args[-1])) or inner(*args))
-    ids = torch.randint(10, 60, (1, 2000), generator=torch.Generator().manual_seed(0))
-    ids[:, 9::10] = 7
-    with torch.no_grad():
-        model(input_ids=ids, use_cache=False)
-    read = [steps * longest for steps, longest in seen]
-    assert sum(steps for steps, _ in seen) == 200
-    assert max(read) <= 16_384
-    needed = 200 * 11 if context == "since_last_anchor" else sum(range(10, 2001, 10))
-    assert sum(read) <= 1.3 * needed + 200 * 48
-
-
-def test_padding_counts_for_nothing_wherever_it_is():
-    ids = torch.tensor([[PADDING, 11, PADDING, 12]])
-    state = empty(1).appended(ids, torch.zeros(1, 4, WIDTH))
-    assert state.real.tolist() == [2]
-    assert state.cropped(3).real.tolist() == [1]

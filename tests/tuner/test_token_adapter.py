@@ -1,21 +1,17 @@
 """The token interface as an adapter: training, checkpointing, files, types, and other adapters beside it."""
 
 import gc
-import json
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
-import transformers as tf
-from checks import adapted, igc_layers, left_padded, steps_of, targets
-from peft import AutoPeftModelForCausalLM, PeftModel, get_peft_model
+from checks import adapted, left_padded, steps_of, targets
+from peft import PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_vocabulary import encode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from transformers import DynamicCache
 
-from peft_igc import IGCConfig
 from peft_igc.numbers.digits import PAD
 from peft_igc.tuner.call import _calls_by_storage
 
@@ -45,11 +41,6 @@ def logits(model, batch=PROMPTS):
         return model.eval()(**batch).logits
 
 
-def reader_of(model):
-    return igc_layers(model)[0].igc_input_mapping["default"]
-
-
-# ------------------------------------------------------------------------------------------ every architecture
 # ------------------------------------------------------------------------------------------ training
 def gradients(model):
     """Of one pass with both losses."""
@@ -108,15 +99,6 @@ def test_no_call_outlives_its_pass(layer, read_from, given, backward):
         assert all(reference.expired() for reference, _ in _calls_by_storage.values())
 
 
-def test_a_generation_in_training_mode_leaves_no_cache_behind():
-    model = adapted("llama", interface="tokens").train()
-    _calls_by_storage.clear()
-    model.generate(**PROMPTS, max_new_tokens=2, pad_token_id=0)
-    kept = [call for _, call in _calls_by_storage.values()]
-    assert kept
-    assert all(call.generation is not None and call.generation.cache is None for call in kept)
-
-
 def test_several_anchors_of_a_row_are_read_and_taught_apart():
     model = adapted("llama", interface="tokens", reading_context="row").train()
     ids = encode("(12 + 5 = 17 and 8 =-9 .")[None]
@@ -134,35 +116,7 @@ def test_several_anchors_of_a_row_are_read_and_taught_apart():
     assert counts.tolist() == [[2, 4, 0]]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("autocast", [True, False])
-def test_half_precision_reads_the_same_numbers(dtype, autocast):
-    base = tiny_model("llama").to(dtype)
-    model = get_peft_model(base, config(), autocast_adapter_dtype=autocast).eval()
-    own = {p.dtype for name, p in model.named_parameters() if ".igc_" in name}
-    assert own == {torch.float32 if autocast else dtype}
-    steps = [steps_of(model, PROMPTS["input_ids"], None, attention_mask=PROMPTS["attention_mask"])]
-    steps.append(
-        steps_of(model.to(torch.float32), PROMPTS["input_ids"], None, attention_mask=PROMPTS["attention_mask"])
-    )
-    for step in steps:
-        assert step.reading.scores.dtype is torch.float32
-        assert sorted(map(tuple, step.choice.digits[0, 0].tolist())) == [(1, 2, 10, 10, 10), (3, 4, 5, 10, 10)]
-    model.to(dtype).train()(**ANSWERED, labels=LABELS, **AT, **TARGETS).loss.backward()
-    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
-
-
 # ------------------------------------------------------------------------------------------ files and neighbours
-def test_a_file_needs_no_tokenizer_and_its_config_is_small(tmp_path):
-    tiny_model("llama").save_pretrained(tmp_path / "base")
-    model = get_peft_model(tf.AutoModelForCausalLM.from_pretrained(tmp_path / "base"), config())
-    model.save_pretrained(tmp_path / "adapter")
-    again = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "adapter")
-    assert torch.equal(logits(again), logits(model))
-    path = Path(tmp_path / "adapter" / "adapter_config.json")
-    assert json.loads(path.read_text())["number_tokens"] == config().number_tokens
-    assert path.stat().st_size < 4_000
-    assert IGCConfig.from_pretrained(str(tmp_path / "adapter")).number_tokens == config().number_tokens
 
 
 def test_adapters_of_two_interfaces_sit_beside_each_other_and_are_switched(tmp_path):
@@ -191,7 +145,6 @@ def test_resized_embeddings_change_nothing_that_was_there():
     torch.testing.assert_close(logits(model)[..., :128], before, atol=1e-5, rtol=0)
 
 
-# ------------------------------------------------------------------------------------------ size
 # ------------------------------------------------------------------------------------------ prompts of embeddings
 def test_a_prompt_of_embeddings_is_warned_of_once_in_the_token_interface_only():
     settings = {"max_new_tokens": 2, "do_sample": False, "attention_mask": PROMPTS["attention_mask"]}

@@ -70,14 +70,6 @@ def test_nothing_is_written_from_the_end_of_a_turn_on(chat, kind, whole):
     assert all(at < end for at in found)
 
 
-def test_the_end_of_the_question_does_not_count(chat):
-    model, ids, anchor, end = chat
-    found = []
-    with observing(lambda event: found.append(event) if isinstance(event, Writing) else None):
-        model(input_ids=ids[:, : end + 2])  # with gradients, all positions are computed
-    assert found[-1].active[0, anchor:end].any()
-
-
 def test_without_the_tokens_of_turns_everything_after_a_result_may_be_written(chat):
     model, ids, _, end = chat
     config = config_of(model)
@@ -86,18 +78,6 @@ def test_without_the_tokens_of_turns_everything_after_a_result_may_be_written(ch
         assert max(written(model, ids, [ids.shape[1]])) > end
     finally:
         config.end_token_ids = tokens
-
-
-def test_a_crop_before_the_end_goes_on_with_the_turn(chat):
-    model, ids, _, end = chat
-    cache = DynamicCache(config=model.config)
-    written(model, ids, [end + 2], cache)
-    cache.crop(-3)
-    position = torch.tensor([[end - 1]])
-    found = []
-    with torch.no_grad(), observing(lambda event: found.append(event) if isinstance(event, Writing) else None):
-        model(input_ids=ids[:, end - 1 : end], position_ids=position, past_key_values=cache)
-    assert found[-1].active.any()
 
 
 def test_the_tokens_come_from_the_tokenizer():
@@ -139,17 +119,3 @@ def test_a_result_is_written_once_or_again(chat, kind, whole):
     once = passed_once(model, ids, anchor, kind, whole)
     assert once == list(range(anchor, complete + 2))  # up to the comma behind the result, which no digit may follow
     assert passed(model, ids, anchor, kind, whole) == list(range(anchor, ids.shape[1]))
-
-
-@pytest.mark.parametrize("kind", ["none", "dynamic", "static"])
-@pytest.mark.parametrize("whole", [True, False])
-def test_another_number_ends_what_is_written_once(chat, kind, whole):
-    model, ids, anchor, told = said("It is 61 and so it is", chat)
-    begins = next(at for at, text in told.items() if text in ("6", "61"))
-    assert passed_once(model, ids, anchor, kind, whole) == list(range(anchor, begins))
-    assert passed(model, ids, anchor, kind, whole)[-1] == ids.shape[1] - 1
-
-
-def test_writing_once_needs_the_token_interface():
-    with pytest.raises(ValueError, match="`write_again=False` has no meaning for `interface='hidden'`"):
-        IGCConfig(write_again=False)

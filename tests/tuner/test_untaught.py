@@ -1,7 +1,5 @@
 """Promises of `untaught`: a training that teaches an adapter nothing is said once, and one that does never."""
 
-import copy
-import pickle
 
 import pytest
 import torch
@@ -99,15 +97,6 @@ def test_a_lora_that_is_trained_with_a_frozen_calculator_is_left_alone(caplog, f
     assert len(said(caplog)) == (0 if frozen else 1)
 
 
-def test_a_frozen_reading_says_that_the_writing_is_trained_alone(caplog):
-    model = calculator()
-    for name, parameter in model.named_parameters():
-        if "igc_input_mapping" in name:
-            parameter.requires_grad_(False)
-    passes(model, 2 * PASSES)
-    assert said(caplog) == []
-
-
 @pytest.mark.parametrize("more", [None, targets()])
 def test_an_adapter_that_was_loaded_for_inference_is_said_once(tmp_path, caplog, more):
     calculator().save_pretrained(tmp_path)
@@ -120,10 +109,3 @@ def test_an_adapter_that_was_loaded_for_inference_is_said_once(tmp_path, caplog,
     caplog.clear()
     passes(PeftModel.from_pretrained(tiny_model("llama"), tmp_path, is_trainable=True).train(), PASSES, targets())
     assert said(caplog) == []
-
-
-def test_a_model_with_such_passes_is_copied_and_pickled():
-    model = calculator()
-    passes(model, 1)
-    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        passes(twin, 1)
