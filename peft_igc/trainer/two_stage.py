@@ -142,10 +142,6 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     """
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
-    # Checkpointed layers do not use the cache of the prompts. A later `train` turns this on again if it is set.
-    base = innermost_model(model)
-    name = "activation" if hasattr(base, "activation_checkpointing_disable") else "gradient"  # before 5.23
-    getattr(base, f"{name}_checkpointing_disable")()
     training_only(model, "igc_output_mapping")
     optimizer, schedules = _optimizer(model, args, stage)
     trained = [p for p in model.parameters() if p.requires_grad]

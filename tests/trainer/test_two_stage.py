@@ -142,9 +142,8 @@ def moved(model, before):
     return {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])  # `True` is TRL's default
-def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path, checkpointing):
-    made = trainer(tmp_path, **STAGES, gradient_checkpointing=checkpointing)
+def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path):
+    made = trainer(tmp_path, **STAGES)
     start, seen, above = weights(made.model), {}, []
     decoder_layers(made.model)[1][-1].register_forward_hook(lambda *_: above.append(made.state.global_step))
 
