@@ -25,7 +25,7 @@ from peft_igc.data.columns import COLUMNS
 from peft_igc.data.dataset import Shuffled
 from peft_igc.inference import loading
 from peft_igc.numbers.calculator import NO_ARITHMETIC
-from peft_igc.trainer.collator import CUT, WHOLE
+from peft_igc.trainer.labels import CUT, WHOLE
 
 
 RATES = {LORA: ablations.RATES[LORA]}  # where a search begins

@@ -22,7 +22,7 @@ from ..data.bigbench import bigbench_test_set
 from ..data.mixture import Mixture
 from ..data.wording.wording import HELD_OUT, TRAINING
 from ..inference.decoding import eval_mode, prompt_tokens
-from ..inference.evaluation import answer_tokens
+from ..inference.evaluation import answer_tokens, count_answers, is_right
 from ..tuner.config import IGCConfig
 
 
@@ -123,18 +123,14 @@ def answered(
     start = time.perf_counter()
     tokens = prompt_tokens(tokenizer, [item["prompt"] for item in items], False)
     answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
-    right = [not one.cut and one.text.strip() == item["target"] for one, item in zip(answers, items, strict=True)]
+    right = [is_right(one, item) for one, item in zip(answers, items, strict=True)]
     verdicts = [
         RIGHT if hit else WRONG if any(step.status == "ok" for step in one.steps) else SILENT
         for hit, one in zip(right, answers, strict=True)
     ]
     report = _report(items, verdicts, [one.text for one in answers], start)
-    groups: dict[str, list[bool]] = {}
-    for item, hit in zip(items, right, strict=True):
-        groups.setdefault(item.get("group") or "all", []).append(hit)
-    report["groups"] = {name: {"n": len(hits), "exact_match": sum(hits) / len(hits)} for name, hits in groups.items()}
-    report["exact_match"] = sum(right) / len(right)
-    return report
+    counted = count_answers([{**item, "group": item.get("group") or "all"} for item in items], answers)
+    return report | {name: counted[name] for name in ("groups", "exact_match")}
 
 
 def read(model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int) -> dict[str, Any]:

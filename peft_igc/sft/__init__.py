@@ -3,7 +3,7 @@
 * `arguments`: the arguments about the calculator; `parser`: the parser of all arguments and their help page;
   `defaults`: values for those that were left out.
 * `datasets`: datasets loaded and brought into one form; `sources`: the lines that their rows come from; `held_out`:
-  rows kept for the closing evaluation; `labels`: those of the training set, counted.
+  labels checked and counted, and rows kept for the closing evaluation.
 * `continuation`: training that goes on from a saved adapter.
 * `launch`: processes through `accelerate launch`; `run`: one run, from arguments to a saved adapter.
 * `closing`: the evaluation at the end of a run; `interruption`: what a run that ends early says.

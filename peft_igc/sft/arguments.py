@@ -212,6 +212,11 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
             "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "
             "`igc_adapter` to igc, lora or igc+lora, without `igc_train_base`."
         )
+    _check_effects(training, arguments, given)
+
+
+def _check_effects(training: Any, arguments: IGCArguments, given: list[str]) -> None:
+    """Refuses arguments without an effect among the names that are given."""
     has_reading_loss = arguments.igc_shortcut != ONLY
     no_reading = "with `igc_shortcut=only`, which neither reads nor calculates. Leave it out."
     trained_below = arguments.igc_train_base or arguments.has_lora

@@ -24,7 +24,7 @@ import torch
 
 from ..data.columns import ALL_COLUMNS, REFUSALS
 from ..inference.decoding import eval_mode
-from ..mappings.readings import IGNORE
+from ..mappings.readings import IGNORE, Choice
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
@@ -54,6 +54,7 @@ class Closing:
         asked: Number of calculations that the labels ask for.
         read: Of these, the ones with the labelled result.
         misread: Of these, the ones with another result, which would be written.
+        unsure: Of these, the ones that are read right, but less surely than `confidence`, so that nothing is written.
         refusals: Number of steps at which the labels ask for silence.
         spoken: Of these, the ones at which the calculator would have written a result.
         answers: Number of rows whose whole answer was generated.
@@ -66,6 +67,7 @@ class Closing:
     asked: int = 0
     read: int = 0
     misread: int = 0
+    unsure: int = 0
     refusals: int = 0
     spoken: int = 0
     answers: int = 0
@@ -80,6 +82,8 @@ class Closing:
             silent = self.asked - self.read - self.misread
             sure = _shown(self.read, self.asked)
             told = f"{self.misread} wrong, {silent} not at all"
+            if self.unsure:
+                told += f" ({self.unsure} of these right, but less surely than `confidence`)"
             lines.append(f"  {self.read} of {self.asked} calculations are read right {sure}, {told}")
         if self.refusals:
             lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
@@ -177,7 +181,7 @@ def held_out_batches(trainer: Any, rows: Any) -> Batches:
 
 def _read(model: Any, batches: Batches) -> dict[str, int]:
     """What the calculator reads at the anchors of rows, compared with their labels."""
-    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
+    counts = dict.fromkeys(("asked", "read", "misread", "unsure", "refusals", "spoken"), 0)
     for batch in batches:
         batch = {name: value.to(model.device) for name, value in batch.items()}
         seen: list[Step] = []
@@ -206,10 +210,20 @@ def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
         "asked": asked,
         "read": asked & spoken & same,
         "misread": asked & spoken & ~same,
+        "unsure": asked & ~spoken & _chosen(step.choice, batch),
         "refusals": known & ~asked,
         "spoken": known & ~asked & spoken,
     }
     return {name: int(mask.sum()) for name, mask in found.items()}
+
+
+def _chosen(choice: Choice | None, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Whether what the network would choose, however sure it is, are the labels; [B, A] bool."""
+    operator, operands, signs = (batch[f"igc_{name}"].cpu() for name in ("operator", "operands", "signs"))
+    if choice is None:
+        return torch.zeros_like(operator, dtype=torch.bool)
+    same = (choice.operator.cpu() == operator) & (choice.signs.cpu() == signs).all(-1)
+    return same & (choice.digits.cpu() == operands).flatten(2).all(-1)
 
 
 def _asks(row: Mapping[str, Any]) -> bool:
@@ -248,7 +262,10 @@ def close(trainer: Any, held: Any, batches: Any) -> str | None:
     say, folder = trainer.accelerator.print, Path(trainer.args.output_dir)
     reason = None
     if held is None:
-        reason = "no annotated rows were held out (`igc_held_out`)"
+        reason = (
+            "no annotated rows were held out. `igc_held_out` takes at most one in ten: annotate more rows, name a "
+            "dataset with a test split, or measure the adapter on other rows with `peft-igc eval`"
+        )
     elif trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
         reason = "the model is sharded; run `peft-igc eval`"
     elif trainer.state.global_step < trainer.state.max_steps:

@@ -1,9 +1,9 @@
-"""Rows held out of the training of `peft-igc sft`, for its closing evaluation.
+"""The training set of a run before the training: labels that teach nothing refused, rows held out, labels printed.
 
-In: the training set and the test set of a run. Out: the rows that are trained, and annotated rows that are not. Rows
-of a test set are preferred; generated rows are continued, so that the trained ones do not depend on how many are held
-out; of other data a tenth at most is taken away. Nothing is evaluated here.
-Try it: `pytest tests/sft/test_held_out.py`
+In: the training set and the test set of a run, and its arguments. Out: the rows that are trained, and annotated rows
+that are not, for the closing evaluation: rows of a test set are preferred; generated rows are continued, so that the
+trained ones do not depend on how many are held out; of other data a tenth at most is taken away.
+Try it: `pytest tests/sft/test_held_out.py`, `pytest tests/sft/test_closing.py -k labels`
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ..data.columns import supervised_rows
+from accelerate import PartialState
+from accelerate.logging import get_logger
+
+from ..data.columns import COLUMNS, EXPRESSION_COLUMN, supervised_rows
 from ..data.dataset import to_dataset
+from ..data.label_summary import similar_columns, summarize
+from ..tuner.config import IGCConfig
+from ..tuner.config_values import ONLY
 from .arguments import IGCArguments
 from .datasets import CHAT_PAIR, PAIR, generated_rows
 
 
-__all__ = ["LARGEST_PART", "hold_out"]
+__all__ = ["LARGEST_PART", "check_annotated", "describe", "hold_out"]
+
+logger = get_logger(__name__)
 
 LARGEST_PART = 10  # at most one in so many annotated rows is held out
 
@@ -52,3 +60,40 @@ def hold_out(
     if test is not None:
         return train, held
     return train.select([index for index in range(len(train)) if index not in chosen]), held
+
+
+def check_annotated(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
+    """Refuses training rows that teach a new calculator nothing.
+
+    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or what is beside it.
+    """
+    names = train.column_names
+    if names is None or igc_args.igc_init_from is not None:
+        return
+    if config.shortcut == ONLY or not training_args.igc_loss_weight:  # the reading is not trained on purpose
+        return
+    if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
+        return
+    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
+    cure = f"Probably meant: {', '.join(meant)}; rename the columns." if meant else (
+        "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+    )
+    raise ValueError(
+        f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
+        f"read nothing. {cure}"
+    )
+
+
+def describe(train: Any, config: IGCConfig, training_args: Any, igc_args: IGCArguments) -> None:
+    """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
+    state, summary = PartialState(), summarize(train)
+    if summary is not None:  # a stream is not counted
+        state.print(summary.format())
+        for text in summary.warnings(config.operations):
+            logger.warning(text)
+    rates = f"{training_args.calculator_learning_rate:g} for the calculator"
+    if training_args.igc_muon_learning_rate is not None:
+        rates += f" ({training_args.igc_muon_learning_rate:g} for its matrices, by Muon)"
+    if igc_args.has_lora or igc_args.igc_train_base:
+        rates += f", {training_args.learning_rate:g} for the {'LoRA' if igc_args.has_lora else 'base'}"
+    state.print(f"Learning rate: {rates}.")

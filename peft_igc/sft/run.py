@@ -42,9 +42,8 @@ from .continuation import attach_saved, saved_config
 from .datasets import load_corpora, rows_of_writing
 from .defaults import device_arguments, fill, fill_two_stages, given_names
 from .demonstration import Shown, failed, say
-from .held_out import hold_out
+from .held_out import check_annotated, describe, hold_out
 from .interruption import RESUME, Interrupted, how_to_go_on
-from .labels import check_annotated, describe
 from .launch import end, has_default, launch, launch_arguments
 from .parser import SFTParser
 
@@ -126,9 +125,7 @@ def main(
     source = str(find_base(model_args.model_name_or_path))
     resume = _checkpoint(training_args.resume_from_checkpoint)
     tokenizer = _tokenizer(source, training_args, model_args)
-    config = _config(igc_args, model_args, training_args, tokenizer) if igc_args.has_igc else None
-    if config is not None:
-        _check_layer(source, config, model_args)
+    config = _config(source, igc_args, model_args, training_args, tokenizer) if igc_args.has_igc else None
     shown = None if config is None else Shown.of(igc_args, config, tokenizer, people)
     data = _data(config, shown, tokenizer, (script_args, training_args, dataset_args, igc_args))
     model = _base(source, training_args, model_args)
@@ -147,12 +144,11 @@ def main(
         done = f"Ended by SIGTERM after step {trainer.state.global_step}."
         raise Interrupted(f"{done} Repeat the command with `--{RESUME} true`.", 143)
     _save(trainer, config, script_args, model_args, igc_args)
-    if shown is not None:
-        if trainer.is_world_process_zero():
-            shown.finish(trainer, model_args, igc_args, progress)
-    else:
+    if shown is None:
         failure = None if config is None else close(trainer, data.held, batches)
         trainer.accelerator.print(_how_to_try(training_args.output_dir, model_args, igc_args, failure))
+    elif trainer.is_world_process_zero():
+        shown.finish(trainer, model_args, igc_args, progress)
     if training_args.push_to_hub:
         trainer.push_to_hub(dataset_name=script_args.dataset_name)
     end(trainer)
@@ -231,11 +227,12 @@ def _progress(trainer: IGCTrainer, igc_args: IGCArguments, shown: Shown | None) 
     return progress
 
 
-def _config(igc_args: IGCArguments, model_args: Any, training_args: Any, tokenizer: Any) -> IGCConfig:
+def _config(source: str, igc_args: IGCArguments, model_args: Any, training_args: Any, tokenizer: Any) -> IGCConfig:
     """The config of the calculator, made anew or that of `igc_init_from`.
 
     Raises:
-        ValueError: The output folder has the LoRA of an earlier run, which would be taken for one of this run.
+        ValueError: The output folder has the LoRA of an earlier run, which would be taken for one of this run; or the
+            base in the folder `source` has no such layer.
     """
     left = Path(training_args.output_dir) / LOW_RANK
     if not igc_args.has_lora and (left / CONFIG_NAME).is_file():
@@ -243,9 +240,10 @@ def _config(igc_args: IGCArguments, model_args: Any, training_args: Any, tokeniz
             f"`{left}` has a LoRA of an earlier run, and would be loaded with the calculator of this one. Choose "
             "another `output_dir`, or remove that folder."
         )
-    if igc_args.igc_init_from is not None:
-        return saved_config(igc_args, model_args, tokenizer)
-    return igc_config(igc_args, tokenizer)
+    is_saved = igc_args.igc_init_from is not None
+    config = saved_config(igc_args, model_args, tokenizer) if is_saved else igc_config(igc_args, tokenizer)
+    _check_layer(source, config, model_args)
+    return config
 
 
 def _checkpoint(value: Any) -> str | bool | None:

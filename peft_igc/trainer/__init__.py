@@ -1,8 +1,8 @@
 """Training: TRL's `SFTTrainer` with operand columns and the auxiliary reading loss.
 
 * `config`, `trainer`: `IGCSFTConfig`, `IGCTrainer` and `BaselineTrainer`; `collator`: batches with operand columns;
-  `expression_check`: their expressions compared with the texts.
-* `reading_only`: training steps, and rows of a step, that end after the reading.
+  `labels`: these columns assigned to anchors, and compared with the texts.
+* `reading_only`: training steps that end after the reading.
 * `two_stage`: after such steps alone, the writing, on prompts that are read once; `batches`: rows tokenized at once,
   batches of rows of similar length; `progress`: lines with losses and the time left.
 * `labels_only`: logits at positions with a label only; `optimizer`: Muon for matrices, AdamW for the rest;

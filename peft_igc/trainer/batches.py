@@ -17,7 +17,7 @@ from torch.utils.data import Sampler
 
 from ..data.columns import ALL_COLUMNS
 from ..data.dataset import Shuffled
-from .collator import CUT, WHOLE
+from .labels import CUT, WHOLE
 
 
 __all__ = ["Lots", "as_dataset", "tokenized"]

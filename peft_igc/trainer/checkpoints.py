@@ -10,6 +10,7 @@ Try it: `pytest tests/trainer/test_interruption.py tests/trainer/test_checkpoint
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -24,11 +25,14 @@ from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 
 
-__all__ = ["TRAINED", "ended_by_signal", "last_complete_checkpoint", "load_trained", "save_trained", "weights_to_save"]
+__all__ = ["ROWS", "TRAINED", "ended_by_signal", "last_complete_checkpoint", "load_trained", "save_rows"]
+__all__ += ["save_trained", "warn_of_other_rows", "weights_to_save"]
 
 logger = logging.getLogger(__name__)
 
 TRAINED = "trained.safetensors"  # file in checkpoints
+ROWS = "training_rows.txt"  # file in checkpoints: a hash
+_HASHED = 1000  # rows at most, evenly spread
 
 _INCOMPLETE = "checkpoint-is-incomplete.txt"  # exists while `enable_jit_checkpoint` saves (transformers 5.23)
 
@@ -129,3 +133,30 @@ def load_trained(model: nn.Module, folder: str | Path) -> bool:
         for name, parameter in trained.items():
             parameter.copy_(saved[name])
     return True
+
+
+def save_rows(dataset: Any, folder: str | Path) -> None:
+    """Saves a hash of the training rows in the folder of a checkpoint; nothing for a stream."""
+    if (found := _hash_of(dataset)) is not None:
+        (Path(folder) / ROWS).write_text(f"{found}\n", encoding="utf-8")
+
+
+def warn_of_other_rows(dataset: Any, folder: str | Path) -> None:
+    """Warns if a run is resumed on other rows than those of the checkpoint."""
+    path, found = Path(folder) / ROWS, _hash_of(dataset)
+    if found is not None and path.is_file() and path.read_text(encoding="utf-8").strip() != found:
+        logger.warning(
+            f"The training rows are not those of the checkpoint `{folder}`, so the resumed run skips rows that it has "
+            "not seen, or repeats others. Resume with the same data, or train on new data from a saved adapter "
+            "(`igc_init_from` of `peft-igc sft`)."
+        )
+
+
+def _hash_of(dataset: Any) -> str | None:
+    """A hash of the number of rows and of the tokens and labels of some; None without a length or tokens."""
+    if not hasattr(dataset, "select") or not hasattr(dataset, "__len__") or "input_ids" not in dataset.column_names:
+        return None
+    step = max(1, len(dataset) // _HASHED)
+    chosen = dataset.select(range(0, len(dataset), step))
+    columns = [chosen[name][:] for name in ("input_ids", "labels", "igc_operator") if name in chosen.column_names]
+    return hashlib.sha256(json.dumps([len(dataset), *columns]).encode()).hexdigest()

@@ -3,7 +3,7 @@
 In: rows prepared by TRL's `SFTTrainer` (`input_ids`, `labels`) with operand columns. Out: the batch of TRL's collator
 with `igc_anchors` and the seven target tensors that the model takes. `RowCheck` applies the same rules to a whole
 dataset before it is truncated, so that errors precede the training and name the row. The anchors of rows that are not
-supervised are not checked. Nothing is read or calculated here; expressions are compared in `expression_check`.
+supervised are not checked. Nothing is read or calculated here; `labels` compares them with the text.
 Try it: `pytest tests/trainer/test_trainer.py -k "batch or anchors or truncation"`
 
 Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits of a result.
@@ -11,7 +11,6 @@ Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import logging
@@ -25,36 +24,15 @@ from torch.nn.functional import pad
 from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import (
-    ALL_COLUMNS,
-    EXPRESSION_COLUMN,
-    ROW_COLUMN,
-    StepLabel,
-    check_columns,
-    encode_steps,
-)
-from ..data.exact_values import ValueLimits
+from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
 from ..mappings.readings import IGNORE
-from ..numbers.calculator import Status
-from ..numbers.digits import PAD, decode
-from ..numbers.places import number_runs
-from ..numbers.token_table import PADDING, TokenTable
-from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
+from ..numbers.token_table import TokenTable
+from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
-from .expression_check import Compared, ExpressionCheck
+from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, limits_of, turns_of
 
 
 logger = logging.getLogger(__name__)
-
-# Columns that `RowCheck` adds. Once a row is truncated, they cannot be derived from it any more.
-CUT = "igc_cut"  # number of supervised steps that truncation removes from the row, counted from the last, or WHOLE
-WHOLE = -1
-BY_TURN = "igc_by_turn"  # whether the entries are for the turns only, and there are none for anchors within texts
-UNREAD = "igc_unread"  # why expressions of the row are not read from its text, "" if all are; with `igc_expression`
-ROW_COLUMNS = (*ALL_COLUMNS, CUT, BY_TURN, UNREAD, ROW_COLUMN)
-
-_UNKNOWN = StepLabel(None, None, None, Status.NONE)
-
 
 @dataclass
 class IGCDataCollator(DataCollatorForLanguageModeling):
@@ -98,9 +76,8 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                 "`padding_free=True` joins the rows of a batch, and a calculation would read across them. "
                 "Set `padding_free=False`."
             )
-        self._table = self.igc_config.token_table  # None with the hidden interface
         self._respell = SingleDigits.of(self.igc_config, self.tokenizer)
-        self._expressions = ExpressionCheck(self.igc_config)
+        self._compare = TextCheck(self.igc_config)
         self._warned = False
 
     def torch_call(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -120,13 +97,13 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         anchors = find_anchors(batch["input_ids"], batch["attention_mask"], batch["labels"], self.igc_config)  # [B, A]
         if not has_columns:  # no targets: the model knows then that it gets none, and says so
             return batch | {"igc_anchors": anchors}
-        turns = _turns(anchors, batch["input_ids"], batch["labels"], self.igc_config)
+        turns = turns_of(anchors, batch["input_ids"], batch["labels"], self.igc_config)
         rows = [self._steps(example, turns_of_row) for example, turns_of_row in zip(examples, turns, strict=True)]
         width = max(anchors.shape[1], *map(len, rows))
-        rows[0] = rows[0] + [_UNKNOWN] * (width - len(rows[0]))  # `encode_steps` pads to the longest row
+        rows[0] = rows[0] + [UNKNOWN] * (width - len(rows[0]))  # `encode_steps` pads to the longest row
         batch["igc_anchors"] = pad(anchors, (0, width - anchors.shape[1]), value=-1)  # [B, A]
         valid = batch["attention_mask"].bool()
-        compared = self._expressions(
+        compared = self._compare(
             batch["input_ids"], valid, batch["igc_anchors"], rows, lambda row: self._name(examples[row])
         )
         for example, reasons in zip(examples, compared.unread, strict=True):
@@ -134,50 +111,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
                 self._warn_of_unread(reasons[0])
         limits = limits_of(self.igc_config)
         sizes = {name: limits[name] for name in ("num_digits", "result_digits", "operations")}
-        batch.update(encode_steps(compared.rows, **sizes))
-        if self._table is not None:
-            self._check_operands_are_in_text(batch, examples, compared)
-        return batch
-
-    def _check_operands_are_in_text(
-        self, batch: Mapping[str, Any], examples: list[dict[str, Any]], compared: Compared
-    ) -> None:
-        """Refuses steps with an operand that no number in the text spells, since the reading would point elsewhere.
-
-        In an expression that rules read, the reading then learns only that a calculation is asked for; one that they
-        do not read is not supervised.
-        """
-        # Token interface only: the hidden interface can learn to read numbers written in words.
-        assert self._table is not None
-        assert self.igc_config is not None
-        ids, anchors, operator = batch["input_ids"], batch["igc_anchors"], batch["igc_operator"]
-        asked = (anchors >= 0) & (operator >= 0) & (operator < len(self.igc_config.operations))  # [B, A]
-        valid = batch["attention_mask"].bool()
-        context = self.igc_config.reading_context
-        rules, text = Rules.of(self.igc_config), ids.masked_fill(~valid, PADDING)
-        since = context_starts(context, rules, anchors, kinds_of(rules, text, anchors, 0))  # [B, A]
-        rows = text.tolist()
-        for row, step in asked.nonzero().tolist():
-            anchor, begin = int(anchors[row, step]), int(since[row, step])
-            runs = number_runs(self._table, rows[row][: anchor + 1])
-            operands = batch["igc_operands"][row, step]  # [2, D + 1]
-            known = {run.digits[: operands.shape[1]] for run in runs if run.digits and run.first >= begin}
-            written = decode(operands, operands.new_zeros(2))
-            for which in [which for which, number in enumerate(written) if number not in known]:
-                if (row, step) in compared.read | compared.left:
-                    is_read = (row, step) in compared.read
-                    batch["igc_operator"][row, step] = len(self.igc_config.operations) + 1 if is_read else IGNORE
-                    batch["igc_operands"][row, step], batch["igc_signs"][row, step] = PAD, 0
-                    if not is_read:
-                        self._warn_of_unread("an operand that the network cannot point at")
-                    continue
-                number = written[which]
-                raise ValueError(
-                    f"{self._name(examples[row])}: no number before the anchor spells the operand {number}, or it "
-                    "touches a letter, a decimal point or a percent sign, or is farther back than "
-                    f"`reading_context={context!r}` goes. The token interface points at numbers "
-                    'in digits: write the operand in digits, or set `igc_operator` to "none".'
-                )
+        return batch | encode_steps(compared.rows, **sizes)
 
     def _warn_of_unread(self, example: str) -> None:
         """Warns of the first step that is not supervised because its expression is not read."""
@@ -203,95 +137,6 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         shown = repr(text)
         shown = shown if len(shown) <= 120 else f"{shown[:40]} ... {shown[-80:]}"
         return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
-
-
-def limits_of(config: IGCConfig) -> dict[str, Any]:
-    """The limits of a config, as keyword arguments of `check_columns`."""
-    return dataclasses.asdict(ValueLimits.of(config))
-
-
-def _turns(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
-    """For each anchor of each row, whether a turn begins there (True) or a result within a text (False)."""
-    # anchors: [B, A] positions, -1 for none; ids and labels: [B, T]
-    rules = Rules.of(config)
-    inline = ends_of_sequences(ids, rules.inline, ids.shape[1])
-    # The end of a prompt begins a turn if it is an anchor rule, even if it is an inline anchor too, as in `1+2=`.
-    if rules.prompt_end:
-        ends = before_labels(labels)
-        # Rows without such an end write into an extra position at T, which no anchor refers to.
-        inline = torch.nn.functional.pad(inline, (0, 1)).scatter(1, ends.where(ends >= 0, ids.shape[1]), False)
-    is_turn = ~inline.gather(1, anchors.clamp(min=0))
-    return [one[at >= 0].tolist() for one, at in zip(is_turn, anchors, strict=True)]
-
-
-def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, where: str) -> list[StepLabel]:
-    """Assigns the entries of the operand columns to the anchors of a row.
-
-    If there are as many entries as turns, but not as many as anchors, they belong to the turns, and the anchors within
-    texts are not supervised.
-
-    Args:
-        row: A row with operand columns.
-        turns: For each anchor, whether a turn begins there.
-        config: The adapter's config.
-        where: The row's name in error messages.
-
-    Returns:
-        The steps in the order of the anchors, at least one. Steps that truncation removed are not supervised.
-
-    Raises:
-        TypeError: As `check_columns`.
-        ValueError: As `check_columns`, or if the number of entries fits neither the anchors nor the turns.
-    """
-    steps = check_columns(row, **limits_of(config), where=where)
-    if all(step.operator is None for step in steps):
-        return [_UNKNOWN]
-    count, cut = len(turns), row.get(CUT, WHOLE)
-    by_turn = row.get(BY_TURN)
-    if by_turn or (by_turn is None and len(steps) != count and len(steps) == sum(turns)):
-        entries = iter(steps)
-        # After a truncation there may be fewer anchors than entries.
-        steps = [next(entries, _UNKNOWN) if is_turn else _UNKNOWN for is_turn in turns] + list(entries)
-    if cut != WHOLE:  # anchors may be missing, so their number cannot be compared
-        supervised = [place for place, step in enumerate(steps) if step.operator is not None]
-        kept = supervised[len(supervised) - cut] if cut else len(steps)
-        # A removed step is not supervised: a part of the text that it would read is missing.
-        return steps[:kept] + [_UNKNOWN] * (len(steps) - kept)
-    if len(steps) == count:
-        return steps
-    is_list = isinstance(_first_column(row), (list, tuple))
-    raise ValueError(f"{where}: {_mismatch(count, len(steps), is_list, config)}")
-
-
-def _first_column(row: Mapping[str, Any]) -> Any:
-    """The operand column that has an entry for every step."""
-    operators = row.get("igc_operator")
-    return row.get(EXPRESSION_COLUMN) if operators is None else operators
-
-
-def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
-    """Why the entries of a row do not fit its anchors, and the cure."""
-    rules = Rules.of(config)
-    if count == 0 and not rules.sequences:
-        return (
-            "the operand columns describe a calculation, but the row has no anchor: no labelled token follows one "
-            "without a label. Use `prompt` and `completion` columns, or `assistant_only_loss=True` for a "
-            "conversation, or `IGCConfig.from_tokenizer(...)`, which finds anchors in the text."
-        )
-    if count == 0:
-        more = len(rules.sequences) - 8
-        shown = f"{rules.sequences[:8]}" + (f" and {more} more" if more > 0 else "")
-        return (
-            "the operand columns describe a calculation, but the row has no anchor: none of "
-            f"the token sequences {shown} occurs in it. Write the row as a conversation, or set "
-            '`IGCConfig(anchor="prompt_end")` to anchor before each labelled stretch.'
-        )
-    anchors = f"{count} anchor{'s' if count > 1 else ''}"
-    found = f"have {steps} entries" if is_list else "describe one calculation"
-    return (
-        f"the row has {anchors}, but its operand columns {found}. Make each column a list with one entry per anchor "
-        "(None for an anchor without an annotation)."
-    )
 
 
 def report_cut(dataset: Any, dataset_name: str, max_length: int) -> None:
@@ -447,15 +292,14 @@ class RowCheck:
     is_stream: bool = False
 
     @functools.cached_property
-    def _expressions(self) -> ExpressionCheck:
-        return ExpressionCheck(self.config)
+    def _compare(self) -> TextCheck:
+        return TextCheck(self.config)
 
     def __call__(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
         """The columns `CUT` and `BY_TURN` of a row, and `UNREAD` in a dataset with expressions.
 
         Raises:
-            TypeError, ValueError: As `assign_steps` and `ExpressionCheck`, or if the operands of a step follow its
-                anchor.
+            TypeError, ValueError: As `assign_steps` and `TextCheck`, or if the operands of a step follow its anchor.
         """
         columns = self._checked(row, index)
         if EXPRESSION_COLUMN in row and UNREAD not in columns and not self.is_stream:
@@ -468,9 +312,9 @@ class RowCheck:
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()
-        turns = _turns(found[None], ids, labels, self.config)[0]
+        turns = turns_of(found[None], ids, labels, self.config)[0]
         steps = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
-        entries = _first_column(row)
+        entries = first_column(row)
         by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)
         checked: dict[str, Any] = {CUT: WHOLE, BY_TURN: by_turn}
         if all(step.operator is None for step in steps):
@@ -478,9 +322,10 @@ class RowCheck:
         for anchor, step in zip(anchors, steps, strict=True):
             self._check_order(row, anchor, step, where)
         # Of a stream the collator compares whole batches, which is several times as fast.
-        if any(step.expression is not None for step in steps) and not self.is_stream:
-            reasons = self._expressions(ids, ids >= 0, found[None], [steps], lambda _: where).unread[0]
-            checked[UNREAD] = reasons[0] if reasons else ""
+        if not self.is_stream:
+            reasons = self._compare(ids, ids >= 0, found[None], [steps], lambda _: where).unread[0]
+            if any(step.expression is not None for step in steps):
+                checked[UNREAD] = reasons[0] if reasons else ""
         if self.max_length is None or ids.shape[1] <= self.max_length:
             return checked
         supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..inference.decoding import end_tokens
-from ..inference.evaluation import answer_tokens, decode_answer, longest_text
+from ..inference.evaluation import answer_tokens, decode_answer, is_right, longest_text
 
 
 __all__ = ["ExactMatch", "Question"]
@@ -150,11 +150,11 @@ class ExactMatch:
 
     def _question(self, model: Any, row: Mapping[str, Any]) -> Question | str:
         """The question of a row, or the reason why it has none."""
-        tokens = self._tokens(row)  # operand columns are not looked at
-        if tokens is None:
+        texts = self._texts(row)  # operand columns are not looked at
+        prompt = [] if texts is None else self._ids(texts[0], isinstance(row.get("prompt"), str))
+        if texts is None or not prompt:
             return "no prompt followed by an answer"
-        prompt, answer = tokens
-        ends = end_tokens(model, self.tokenizer)
+        answer, ends = self._ids(texts[1], False), end_tokens(model, self.tokenizer)
         text, _ = decode_answer(self.tokenizer, answer, ends)
         # The end token counts: an answer that is cut before it is wrong.
         length = next((index for index, token in enumerate(answer) if token in ends), len(answer)) + 1
@@ -165,14 +165,13 @@ class ExactMatch:
             return f"longer than the model's {limit} positions"
         return Question(prompt, text.strip())
 
-    def _tokens(self, row: Mapping[str, Any]) -> tuple[list[int], list[int]] | None:
-        """Token ids of the prompt and of the last answer, tokenized as TRL (1.16) does for training."""
+    def _texts(self, row: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The texts of the prompt and of the last answer, rendered as TRL (1.16) does for training."""
         prompt, answer = row.get("prompt"), row.get("completion")
         if prompt is None and answer is None and row.get("messages"):
             prompt, answer = row["messages"][:-1], row["messages"][-1:]
         if isinstance(prompt, str) and isinstance(answer, str):
-            ids = self.tokenizer(text=prompt)["input_ids"]
-            return _split(ids, self.tokenizer(text=prompt + answer)["input_ids"], self._plain(answer))
+            return prompt, answer
         if not (isinstance(prompt, list) and isinstance(answer, list) and answer):
             return None
         last, prompt = answer[-1], [*prompt, *answer[:-1]]  # a completion may have several messages
@@ -184,15 +183,14 @@ class ExactMatch:
             "chat_template": self.chat_template,
             **(row.get("chat_template_kwargs") or {}),
         }
-        apply = self.tokenizer.apply_chat_template
-        ids = apply(prompt, tokenize=True, return_dict=True, add_generation_prompt=True, **options)["input_ids"]
+        before = self.tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True, **options)
+        whole = self.tokenizer.apply_chat_template([*prompt, last], tokenize=False, **options)
         # A template may write text of its own after the header, which then is a part of the answer.
-        whole = apply([*prompt, last], tokenize=True, return_dict=True, **options)["input_ids"]
-        return _split(ids, whole, self._plain(last["content"]))
+        return before, whole.removeprefix(before) if whole.startswith(before) else last["content"]
 
-    def _plain(self, answer: str) -> list[int]:
-        """Token ids of an answer without its context."""
-        tokens: list[int] = self.tokenizer(text=answer, add_special_tokens=False)["input_ids"]
+    def _ids(self, text: str, special: bool) -> list[int]:
+        """The tokens of a text; a rendered one has its special tokens already."""
+        tokens: list[int] = self.tokenizer(text=text, add_special_tokens=special)["input_ids"]
         return tokens
 
     def counts(self, model: Any, questions: list[Question], share: int = 0, shares: int = 1) -> tuple[int, int]:
@@ -211,18 +209,5 @@ class ExactMatch:
         mine = questions[share::shares]  # may be empty
         prompts = [question.prompt for question in mine]
         answers = answer_tokens(model, self.tokenizer, prompts, self.batch_size, self.max_new_tokens)
-        right = [
-            not answer.cut and answer.text.strip() == question.answer
-            for question, answer in zip(mine, answers, strict=True)
-        ]
-        return sum(right), sum(answer.cut for answer in answers)
-
-
-def _split(prompt: list[int], whole: list[int], answer: list[int]) -> tuple[list[int], list[int]] | None:
-    """Prompt and answer, with the tokens of the answer as they are in the whole text if possible."""
-    if not prompt:
-        return None
-    # A tokenizer may merge the end of the prompt with the beginning of the answer. Then the answer is taken without
-    # its context.
-    is_prefix = whole[: len(prompt)] == prompt
-    return prompt, whole[len(prompt) :] if is_prefix else answer
+        right = sum(is_right(one, {"target": question.answer}) for question, one in zip(mine, answers, strict=True))
+        return right, sum(one.cut for one in answers)

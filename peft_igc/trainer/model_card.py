@@ -1,33 +1,21 @@
 """The training record of a model card: data, steps and metrics.
 
-In: what a trainer has logged, and its datasets. Out: a section of the card, which `tuner.saving.model_card` writes.
+In: what a trainer has logged, and its datasets. Out: a section of the card, which
+`tuner.saving.model_card.write_card` writes.
 Try it: `pytest tests/trainer/test_trainer.py -k card`
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ..data.columns import ALL_COLUMNS, supervised_rows
-from ..tuner.saving.model_card import RECORD, write_card
+from ..tuner.saving.model_card import RECORD
 
 
 # Ends of the names of logged values that describe the machine and the run instead of the adapter.
 _NOT_METRICS = ("_runtime", "_per_second", "_num_tokens", "_preparation_time", "_jit_compilation_time")
-
-
-def write_sections(card: Path, base: str | None, adapter: str | None, record: str) -> None:
-    """Writes the card of an adapter with a training record, in place of TRL's or PEFT's.
-
-    Args:
-        card: The path of the `README.md`.
-        base: Name of the base model. The path of a local folder is not written.
-        adapter: Hub id or path of the adapter. None: that of an earlier card of ours, else the folder's name.
-        record: The section returned by `training_record`.
-    """
-    write_card(card.parent, base, adapter, record)
 
 
 def training_record(

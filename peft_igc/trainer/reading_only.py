@@ -1,14 +1,9 @@
-"""Training steps, and rows of a step, that end after the reading; a recorder of the outputs of complete passes.
+"""Training steps that end after the reading; a recorder of the outputs of complete passes.
 
-In: a model and a batch with anchors and targets. Out: the reading's loss and metrics, or the batch in two parts.
-Losses are not weighted here. The reading learns nothing from later layers (paper, "Modified Training Process"), so a
-pass that trains only the reading can end after it. The writing learns from the language-model loss at positions that
-the calculator writes: a row that asks for no calculation has none, so this loss gives the calculator a gradient of
-exactly zero, and if nothing else is trained, the later layers would run in vain. Also decides which steps train only
-the reading, and validates those options.
-Try it: `pytest tests/trainer/test_reading_only.py tests/trainer/test_silent_rows.py`
-
-Shapes: B rows, T positions, A anchors per row.
+In: a model and a batch with anchors and targets. Out: the reading's loss and metrics, not weighted. The reading learns
+nothing from later layers (paper, "Modified Training Process"), so a pass that trains only the reading can end after
+it. Also decides which steps train only the reading, and validates those options.
+Try it: `pytest tests/trainer/test_reading_only.py`
 """
 
 from __future__ import annotations
@@ -16,16 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from ..mappings.readings import IGNORE
-from ..numbers.calculator import Status
 from ..tuner.call import ReadingDone, reading_alone
-from ..tuner.config import IGCConfig
 from ..tuner.config_values import ONLY
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.hooks.wrapper import active_config
@@ -33,8 +24,7 @@ from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 
 
-__all__ = ["Recorder", "check_reading_alone", "only_calculators_train", "read_alone", "reads_alone", "silent_rows"]
-__all__ += ["split", "zero_loss"]
+__all__ = ["Recorder", "check_reading_alone", "only_calculators_train", "read_alone", "reads_alone"]
 
 # The options with steps that train only the reading, and the value of each without such steps.
 _OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
@@ -142,52 +132,3 @@ def only_calculators_train(model: nn.Module) -> bool:
     """Whether all trainable parameters of a model belong to its calculators."""
     own = {id(p) for m in model.modules() if isinstance(m, IGCLayer) for p in m.parameters()}
     return all(id(p) in own for p in model.parameters() if p.requires_grad)
-
-
-def silent_rows(inputs: Mapping[str, torch.Tensor], config: IGCConfig) -> torch.Tensor:
-    """The rows whose language-model loss gives the calculator no gradient, [B] bool.
-
-    Args:
-        inputs: A batch with `labels` [B, T], `igc_anchors`, `igc_operator` and `igc_result_status`, all [B, A].
-        config: The config of the adapter that is trained.
-    """
-    silent: torch.Tensor = (inputs["labels"][:, 1:] == IGNORE).all(1)  # [B]
-    # A shortcut writes after every anchor. Without teacher forcing a calculation may be read where none is asked.
-    if config.shortcut is None and config.teacher_forcing:
-        known = inputs["igc_operator"] != IGNORE  # [B, A]; what is not supervised may be written
-        refused = known & (inputs["igc_result_status"] != int(Status.OK))
-        silent = silent | (refused | (inputs["igc_anchors"] < 0)).all(1)
-    return silent
-
-
-def split(inputs: Mapping[str, Any], silent: torch.Tensor) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """A batch in two parts, without the columns at the end that are padding in all rows of a part.
-
-    Args:
-        inputs: A batch. Tensors have the rows in their first dimension.
-        silent: [B] bool.
-
-    Returns:
-        The rows that are not silent, and the silent ones; None for a part without rows.
-    """
-    if not silent.any():
-        return dict(inputs), None
-    return (None if silent.all() else _part(inputs, ~silent)), _part(inputs, silent)
-
-
-def _part(inputs: Mapping[str, Any], chosen: torch.Tensor) -> dict[str, Any]:
-    """The chosen rows [B] of a batch."""
-    part = {name: x[chosen.to(x.device)] if torch.is_tensor(x) else x for name, x in inputs.items()}
-    width = inputs["input_ids"].shape[1]
-    used = int(part["attention_mask"].any(0).nonzero().max()) + 1  # padding before a text stays: anchors are positions
-    per_token = ("input_ids", "attention_mask", "labels", "position_ids")
-    return part | {name: part[name][:, :used] for name in per_token if name in part and part[name].shape[1] == width}
-
-
-def zero_loss(model: nn.Module) -> torch.Tensor:
-    """A loss of 0, with a gradient of 0 for every trainable parameter.
-
-    A whole pass gives the writing zero gradients if nothing is written. Optimizers treat these and absent ones
-    differently: AdamW's momentum and weight decay move parameters with a zero gradient.
-    """
-    return torch.stack([0.0 * p.sum().float() for p in model.parameters() if p.requires_grad]).sum()

@@ -23,9 +23,7 @@ from typing import Any
 import torch
 from accelerate.logging import get_logger
 from datasets import Dataset
-from peft import PeftModel
 from torch import nn
-from transformers import PreTrainedModel
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
@@ -36,30 +34,30 @@ from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ONLY
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
+from ..tuner.saving.model_card import write_card
 from .batches import Lots
-from .checkpoints import ended_by_signal, last_complete_checkpoint, load_trained, save_trained, weights_to_save
-from .collator import CUT, ROW_COLUMNS, UNREAD, IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
+from .checkpoints import (
+    ended_by_signal,
+    last_complete_checkpoint,
+    load_trained,
+    save_rows,
+    save_trained,
+    warn_of_other_rows,
+    weights_to_save,
+)
+from .collator import IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
+from .labels import CUT, ROW_COLUMNS, UNREAD
 from .labels_only import score_labels_only
 from .learning_curves import FILE_NAME, draw_curves
-from .model_card import annotated_rows, training_record, write_sections
+from .model_card import annotated_rows, training_record
 from .optimizer import MuonAdamW, calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
 from .progress import Progress
-from .reading_only import (
-    Recorder,
-    check_reading_alone,
-    only_calculators_train,
-    read_alone,
-    reads_alone,
-    silent_rows,
-    split,
-    zero_loss,
-)
+from .reading_only import Recorder, check_reading_alone, only_calculators_train, read_alone, reads_alone
 from .two_stage import Batch, train_writing, training_only, writable
 
 
@@ -108,8 +106,6 @@ class IGCTrainer(SFTTrainer):
     _signature_columns: list[str]
     data_collator: Any
     optimizer: Any
-    aux_loss_enabled: bool
-    _total_train_tokens: int
 
     def __init__(
         self,
@@ -146,20 +142,19 @@ class IGCTrainer(SFTTrainer):
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
+        self._check_data(has_collator=data_collator is not None)
+
+    def _check_data(self, has_collator: bool) -> None:
+        """Refuses or warns of datasets and options that do not suit the model, and chooses the collator."""
         has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in ALL_COLUMNS)
         has_operands = has_columns and annotated_rows(self.train_dataset) != 0
         # A custom collator may have the operands from elsewhere. `compute_loss` checks its first batch.
-        check_reading_alone(self.args, self._igc_config is not None, has_operands or data_collator is not None)
+        check_reading_alone(self.args, self._igc_config is not None, has_operands or has_collator)
         if self._igc_config is None:
             if has_columns:
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
-        _refuse_sharded_sequences(self.accelerator.parallelism_config)
-        if weights_to_save(self.model) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            raise ValueError(
-                "More is trained than the calculator, and with FSDP or DeepSpeed a checkpoint would contain only a "
-                "part of it. Train with DDP, or train the calculator alone, as the adapter `default`."
-            )
+        self._refuse_sharded()
         check_tokenizer(self._igc_config.token_table, self._tokenizer)
         if not has_operands:
             lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
@@ -198,6 +193,20 @@ class IGCTrainer(SFTTrainer):
             "`get_peft_model(model, IGCConfig(...))`, or pass `peft_config=IGCConfig(...)`. To train a baseline "
             "without one, use `BaselineTrainer` or TRL's `SFTTrainer`."
         )
+
+    def _refuse_sharded(self) -> None:
+        """Refuses options that split texts over processes, or trained weights other than the calculator's."""
+        parallelism = self.accelerator.parallelism_config
+        if parallelism is not None and (parallelism.cp_enabled or parallelism.sp_enabled):
+            raise ValueError(
+                "Context or sequence parallelism (`cp_size` or `sp_size` above 1) splits a text over processes, so a "
+                "calculation would read only a part of it. Use data parallelism, or train without an IGC adapter."
+            )
+        if weights_to_save(self.model) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            raise ValueError(
+                "More is trained than the calculator, and with FSDP or DeepSpeed a checkpoint would contain only a "
+                "part of it. Train with DDP, or train the calculator alone, as the adapter `default`."
+            )
 
     def _refuse_frozen(self) -> None:
         """Refuses a training in which nothing would be trained.
@@ -331,16 +340,6 @@ class IGCTrainer(SFTTrainer):
             self._log_reading(report, written=False)
             loss = self._weighted(report, num_items_in_batch)
             return (loss, None) if return_outputs else loss
-        whole, silent = self._parts(model, inputs, return_outputs, num_items_in_batch)
-        unwritten: Fields | None = None
-        if silent is not None:
-            unwritten = read_alone(model, silent)
-            self._total_train_tokens += int(silent["attention_mask"].sum())  # TRL (1.16) counts the other rows
-            self._metrics["train"]["num_tokens"] = [self._total_train_tokens]
-            if whole is None:
-                self._log_reading(unwritten)
-                return self._weighted(unwritten, num_items_in_batch) + zero_loss(self.model)
-        inputs = whole or inputs
         # Not for every loss does TRL (1.16) return the outputs of the trained pass, so they are recorded.
         recorder = Recorder(model)
         inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
@@ -349,42 +348,11 @@ class IGCTrainer(SFTTrainer):
         if output is None:  # the adapter is disabled
             return result
         report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
-        if unwritten is not None:
-            count, correct = report.count + unwritten.count, report.correct + unwritten.correct
-            report = report._replace(loss=report.loss + unwritten.loss, count=count, correct=correct)
         self._log_reading(report)
         loss = result[0] if return_outputs else result
         # With a device map, the calculator's layer may be on another device than the head.
         loss = loss + self._weighted(report, num_items_in_batch).to(loss.device)
         return (loss, result[1]) if return_outputs else loss
-
-    def _parts(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool, num_items_in_batch: Any
-    ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The rows of a training batch that need a whole pass, and those that need the reading alone.
-
-        All rows need a whole pass where that is not known to give the same gradients: where more than the calculator
-        is trained, where the loss is not a sum over tokens, and in several processes, whose passes must be alike.
-        """
-        rows = inputs["input_ids"].shape[0] if "input_ids" in inputs else 0
-        needed = {"labels", "attention_mask", "igc_anchors", "igc_result_status"}
-        is_sum = num_items_in_batch is not None and not self.aux_loss_enabled and self.label_smoother is None
-        if (
-            not self.model.training
-            or return_outputs
-            or not is_sum
-            or self.compute_loss_func is not None
-            or self.accelerator.num_processes > 1
-            or not isinstance(model, PeftModel | PreTrainedModel)
-            or not needed <= inputs.keys()
-            or any(torch.is_tensor(x) and (x.dim() == 0 or x.shape[0] != rows) for x in inputs.values())
-            or not only_calculators_train(self.model)
-        ):
-            return inputs, None
-        config = active_config(self.model)
-        if config is None or config.shortcut == ONLY:
-            return inputs, None
-        return split(inputs, silent_rows(inputs, config))
 
     def _weighted(self, report: Fields, num_items_in_batch: Any) -> torch.Tensor:
         """The reading loss of a batch, weighted and normalized, as it is added to the loss."""
@@ -499,6 +467,8 @@ class IGCTrainer(SFTTrainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """As the parent's, which only loads adapters, and with all other trained weights."""
+        if self._igc_config is not None and self.is_world_process_zero():
+            warn_of_other_rows(self.train_dataset, resume_from_checkpoint)
         if self._igc_config is None or not load_trained(self.model, resume_from_checkpoint):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
 
@@ -521,6 +491,7 @@ class IGCTrainer(SFTTrainer):
         # Only in checkpoints: `save_model` also calls this method, and `output_dir` may have such a name.
         if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", folder.name) and folder != Path(self.args.output_dir):
             save_trained(self.model, folder)
+            save_rows(self.train_dataset, folder)
         if (folder / "README.md").is_file():
             self._extend_card(folder, None)
 
@@ -540,7 +511,7 @@ class IGCTrainer(SFTTrainer):
         elif self.eval_dataset is not None:
             sets["evaluation"] = self.eval_dataset
         record = training_record(self.state.log_history, self.state.global_step, self._igc_kept_step, sets)
-        write_sections(folder / "README.md", self.model.config.name_or_path, adapter, record)
+        write_card(folder, self.model.config.name_or_path, adapter, record)
 
 
 class BaselineTrainer(IGCTrainer):
@@ -569,12 +540,3 @@ def _refuse_packing(args: Any) -> None:
                 f"`{name}=True` puts several texts into one row and drops the operand columns, so the reading would "
                 f"silently learn nothing. Set `{name}=False`, or train without an IGC adapter."
             )
-
-
-def _refuse_sharded_sequences(parallelism: Any) -> None:
-    """Refuses options that split a text over processes, since each would read only a part of it."""
-    if parallelism is not None and (parallelism.cp_enabled or parallelism.sp_enabled):
-        raise ValueError(
-            "Context or sequence parallelism (`cp_size` or `sp_size` above 1) splits a text over processes, so a "
-            "calculation would read only a part of it. Use data parallelism, or train without an IGC adapter."
-        )

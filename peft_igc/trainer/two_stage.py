@@ -35,8 +35,8 @@ from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
-from .collator import limits_of
 from .config import WritingStage
+from .labels import limits_of
 from .optimizer import muon_adamw
 
 
@@ -182,9 +182,6 @@ def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) ->
         row = dict(given)
         if isinstance(row.get("igc_result"), (list, tuple)) and len(row["igc_result"]) == 1:
             row |= {name: row[name][0] for name in ALL_COLUMNS if isinstance(row.get(name), (list, tuple))}
-        if row.get("labels") is None:  # as TRL (1.16) marks what is trained
-            mask = row.get("completion_mask") or row.get("assistant_masks") or [0] * len(row["input_ids"])
-            row["labels"] = [token if own else -100 for token, own in zip(row["input_ids"], mask, strict=True)]
         if isinstance(row.get("igc_result"), str) and has_number(row["igc_result"]) and _anchor(row, config)[1]:
             found.append(row)
     if not found:

@@ -9,7 +9,7 @@ from peft_igc.data.columns import check_columns
 from peft_igc.data.exact_values import ValueLimits, work_out
 from peft_igc.data.writing_rows import covering_rows
 from peft_igc.inference.loading import tiny_base
-from peft_igc.trainer.collator import limits_of
+from peft_igc.trainer.labels import limits_of
 
 
 @pytest.mark.parametrize("decimals", [True, False])

@@ -97,6 +97,14 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(tmp_path, ki
     assert [name for name in expected if not torch.equal(expected[name], found[name])] == []
 
 
+def test_resuming_on_other_rows_is_said(tmp_path, caplog):
+    trainer(tmp_path, **SAVED).train()
+    for digits, said in ((2, False), (1, True)):
+        made = trainer(tmp_path, rows(8, digits=digits), **SAVED)
+        made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+        assert ("The training rows are not those of the checkpoint" in caplog.text) == said
+
+
 def test_nothing_is_added_to_the_checkpoints_of_a_calculator_alone_nor_to_what_is_saved_at_last(tmp_path):
     made = trainer(tmp_path / "alone", **SAVED)
     made.train()

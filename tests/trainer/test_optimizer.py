@@ -179,7 +179,7 @@ def test_a_calculator_on_a_quantized_base_that_was_in_bfloat16_stays_so_and_a_lo
     model = get_peft_model(model, small_config(init_weights=True))
     half = next(p for name, p in model.named_parameters() if "compression" in name)
     half.data = half.data.bfloat16()
-    model.get_base_model().get_base_model().is_loaded_in_4bit = True
+    model.get_base_model().is_loaded_in_4bit = True
     made = trainer(tmp_path, model=model)
     kinds = {name: p.dtype for name, p in made.model.named_parameters() if p.requires_grad}
     assert half.dtype == torch.bfloat16
@@ -201,6 +201,14 @@ def test_the_trainer_gives_each_part_its_rate_and_every_trainable_weight_to_one_
     assert {group["lr"] for group in adamw.param_groups} == {0.005}
     given = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert sorted(given) == sorted(id(p) for p in made.model.parameters() if p.requires_grad)
+
+
+def test_with_muon_the_log_has_the_rates_of_both_parts(tmp_path):
+    made = trainer(tmp_path, igc_muon_learning_rate=0.02, learning_rate=0.005, lr_scheduler_type="constant")
+    made.train()
+    logs = [log for log in made.state.log_history if "learning_rate" in log]
+    assert [(log["learning_rate"], log["learning_rate_muon"]) for log in logs] == [(0.005, 0.02)] * 2
+    assert "learning_rate_muon" not in made.state.log_history[-1]
 
 
 def test_training_with_muon_moves_every_weight_and_resumes_bit_for_bit(tmp_path):

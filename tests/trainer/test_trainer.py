@@ -30,8 +30,9 @@ from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_s
 from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.trainer.collator import CUT, IGCDataCollator
+from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
+from peft_igc.trainer.labels import CUT
 from peft_igc.trainer.model_card import training_record
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
@@ -476,11 +477,10 @@ def test_packing_is_allowed_without_a_calculator(tmp_path, options):
 
 @pytest.mark.parametrize("name", ["cp_enabled", "sp_enabled"])
 def test_options_that_split_texts_are_refused_with_a_calculator(name):
-    from peft_igc.trainer.trainer import _refuse_sharded_sequences
-
     parallelism = SimpleNamespace(**{"cp_enabled": False, "sp_enabled": False, name: True})
+    made = SimpleNamespace(accelerator=SimpleNamespace(parallelism_config=parallelism))
     with pytest.raises(ValueError, match="splits a text over processes"):
-        _refuse_sharded_sequences(parallelism)
+        IGCTrainer._refuse_sharded(made)
 
 
 def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):

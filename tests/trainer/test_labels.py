@@ -12,7 +12,8 @@ from peft_igc.data.columns import EXPRESSION
 from peft_igc.mappings.readings import IGNORE, Choice, Reading, Targets, reading_loss
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
-from peft_igc.trainer.collator import UNREAD, IGCDataCollator, RowCheck
+from peft_igc.trainer.collator import IGCDataCollator, RowCheck
+from peft_igc.trainer.labels import UNREAD
 
 
 PLUS, NONE, ASKED = 0, 4, 5  # classes of `igc_operator` with four operations
@@ -106,6 +107,13 @@ def test_a_dataset_is_checked_before_training_and_its_unread_rows_are_counted():
     assert UNREAD not in check(row("Owls?", "Yes.", igc_operator="none"), 3)
     with pytest.raises(ValueError, match=r"train dataset, row 4: `igc_expression` '3 \+ 4' is 7, but the text"):
         check(row("3 + 5 =", "8", igc_expression="3 + 4"), 4)
+
+
+def test_a_row_whose_text_lacks_an_operand_is_found_before_training():
+    tokenizer, config, _ = tools()
+    columns = {"igc_operator": "+", "igc_operands": ["12", "5"]}
+    with pytest.raises(ValueError, match="train dataset, row 3: no number before the anchor spells the operand 12"):
+        RowCheck(config, tokenizer, "train", None, False)(row("Add twelve to 5.", "17", **columns), 3)
 
 
 def test_each_of_several_steps_may_have_an_expression():
