@@ -20,7 +20,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from ..text.integers import JOINTS, MINUSES, ends_in_minus
-from ..text.spelling import Piece, Speller
+from ..text.results.spelling import Piece, Speller
 from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
 
 

@@ -3,17 +3,17 @@
 * `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may be around it.
-* `literals`: all numbers of a text.
+* `literals`: all numbers of a text; `integers`: the integers in its tokens.
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
-* `checking`: the calculations that a finished text states.
-* `spelling`, `row`: what continues a result, and how far a text has come with its results.
-* `values`: limits, rounding, and how a value is written. `refusals`: why there is none. `reading` joins all of it.
+* `checks`: the calculations that a finished text states. `results`: what continues a result, token by token.
+* `values`, `rounding`: limits, and how a value is rounded and written. `refusals`: why there is none.
+* `reading` joins all of it.
 
 Start with `reading`. Try it: `pytest tests/text`
 """
 
-from .checking import Claim, Verdict, check
+from .checks.claims import Claim, Verdict, check
 from .literals import Number, numbers
 from .operations import FUNCTIONS, OPERATORS, Function, Operator
 from .pieces import CONTROL, UNKNOWN, Words, words

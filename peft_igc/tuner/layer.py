@@ -31,8 +31,8 @@ from torch import nn
 from transformers.cache_utils import Cache
 
 from ..numbers.calculator import Status
-from ..text.row import Row
-from ..text.spelling import Style
+from ..text.results.row import Row
+from ..text.results.spelling import Style
 from .anchors import Position, Rules, anchors_of_call, kinds_of
 from .build import make_mappings, shortcut_vectors
 from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 import peft_igc
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.text.spelling import ENDS, Progress, Spelled, Style, Written
+from peft_igc.text.results.spelling import ENDS, Progress, Spelled, Style, Written
 from peft_igc.text.vocabulary import Vocabulary
 
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 
 from ...numbers.calculator import Result
-from ...text.row import Row
-from ...text.spelling import Style
+from ...text.results.row import Row
+from ...text.results.spelling import Style
 from ..config import IGCConfig
 from ..records import Place, StepRecord, record_of
 from ..state.cache import State

@@ -27,8 +27,8 @@ import torch
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD
 from ...numbers.token_table import PADDING, UNSEEN
-from ...text.row import Row
-from ...text.spelling import Continuation
+from ...text.results.row import Row
+from ...text.results.spelling import Continuation
 
 
 BLOCK = 1024  # tokens: longer blocks are not merged

@@ -18,8 +18,8 @@ import torch
 
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD, may_look
-from ...text.row import Row
-from ...text.spelling import Continuation, Progress, Speller, Style, Written
+from ...text.results.row import Row
+from ...text.results.spelling import Continuation, Progress, Speller, Style, Written
 from .text_state import StaticText, Steps
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from .checking import Claim, check
+from .claims import Claim, check
 
 
 __all__ = ["Found", "check_file", "lines_of"]

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from .vocabulary import PADDING
+from ..vocabulary import PADDING
 
 
 __all__ = ["ENDS", "Continuation", "Piece", "Progress", "Spelled", "Speller", "Style", "Written"]

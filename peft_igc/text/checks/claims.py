@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from .expressions import WORDS
-from .pieces import Pieces, Words, literal, split, words
-from .reading import MOST_READ, read
-from .refusals import Reason, Span
-from .rounding import Rounding, places_of
-from .values import Limits, Refusal, Value, written
+from ..expressions import WORDS
+from ..pieces import Pieces, Words, literal, split, words
+from ..reading import MOST_READ, read
+from ..refusals import Reason, Span
+from ..rounding import Rounding, places_of
+from ..values import Limits, Refusal, Value, written
 
 
 __all__ = ["Claim", "Verdict", "check"]
