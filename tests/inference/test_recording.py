@@ -44,7 +44,7 @@ def test_a_row_has_its_own_steps_and_tokens_wherever_it_stands(made):
     model, tokenizer = made
     with igc_trace(*made) as together:
         output = generate(*made)
-    assert [text.results.row for text in together.texts] == [0, 1, 2, 3]
+    assert [text.row for text in together.texts] == [0, 1, 2, 3]
     width = batch_of(tokenizer, PROMPTS)["input_ids"].shape[1]
     for row, (prompt, text) in enumerate(zip(PROMPTS, together.texts, strict=True)):
         ids = prompt_tokens(tokenizer, [prompt], False)[0]
