@@ -99,7 +99,7 @@ def test_ten_thousand_chats_are_anchored_read_and_answered_in_the_tokenizers_own
             found = step.reading.digits[row, 0]
             found = found[found[:, 0] < 10]
             assert decode(found, torch.zeros(len(found), dtype=torch.int64)) == wanted
-        table = reader.tokens.table
+        table = reader.tokens
         spelled = [spell(table, number.removeprefix("-"), number.startswith("-")) for number in results[part]]
         own = [row[len(prompt) :] for prompt, row in zip(prompts[part], rows, strict=True)]
         assert spelled == own
