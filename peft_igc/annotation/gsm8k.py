@@ -28,11 +28,12 @@ from ..data.exact_values import NotAnExpression, ValueLimits
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.tokenizer_profile import check_tokenizer
+from ..text.integers import integers
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
 from ..tuner.anchors import Rules, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
-from .gsm8k_marks import CURRENCY, INTEGER, Mark, plain, read_marks
+from .gsm8k_marks import CURRENCY, Mark, plain, read_marks
 
 
 __all__ = ["Converted", "Report", "convert"]
@@ -214,7 +215,8 @@ class _Chats:
         inline = ends_of_sequences(ids, rules.inline, ids.shape[1])[0].tolist()
         places = [place for place in at[0].tolist() if place >= 0]
         spans = row["offset_mapping"]
-        reads = [INTEGER.findall(text[spans[s][0] : spans[p][1]]) for s, p in zip(since, places, strict=False)]
+        stretches = [text[spans[s][0] : spans[p][1]] for s, p in zip(since, places, strict=False)]
+        reads = [[one.digits for one in integers(part) if one.digits is not None] for part in stretches]
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
         if self.config.has_vocabulary and places:

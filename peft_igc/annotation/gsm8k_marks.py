@@ -19,15 +19,13 @@ from ..text.values import Limits
 from ..tuner.config import IGCConfig
 
 
-__all__ = ["CURRENCY", "INTEGER", "Mark", "plain", "read_marks"]
+__all__ = ["CURRENCY", "Mark", "plain", "read_marks"]
 
 LONGEST_MARK = 200  # characters
 
 CURRENCY = "$€£¥₹"
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
 _NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)"
-# An integer without its sign: digits that touch a letter, a decimal point or a percent sign are none.
-INTEGER = re.compile(r"(?<![\w.^])(?<![0-9][,:])([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?![\w%^]|[.,:][0-9])")
 _MARK = re.compile(r"<<((?:(?!<<).)*?)>>")
 _STATED = re.compile(rf"\s*(-?{_NUMBER})\s*(%?)\s*")
 _TWO_INTEGERS = re.compile(rf"\s*(-?{_DIGITS})\s*([-+*/])\s*(-?{_DIGITS})\s*")

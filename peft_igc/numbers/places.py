@@ -130,7 +130,7 @@ def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since
     A sentence ends at `.`, `?`, `!`, `:`, `;`, the end of a line, a special token, or a list number such as `2)`.
     """
     ends = {run.last + 1: run.first for run in runs if run.first >= since}
-    marks = [_marks(table, one) for one in ids]
+    known = {one: _marks(table, one) for one in set(ids)}
     digits = [one in table.digits and one not in table.spaced for one in ids] + [False]
     found, index, start, closing = [], 0, since, False
     for at in range(len(ids)):
@@ -139,7 +139,7 @@ def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since
             start, closing = at + 1, False
             continue
         found.append(index)
-        stop, close, colon = marks[at]
+        stop, close, colon = known[ids[at]]
         listed = close and not closing and at in ends and ends[at] - start <= _MOST_LISTED
         closing = close
         stop = stop and not (colon and digits[at + 1])

@@ -3,7 +3,7 @@
 * `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
 * `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may be around it.
-* `literals`: all numbers of a text; `integers`: the integers in its tokens.
+* `integers`: the integers of a text that may be operands. `literals`: all numbers, with exact values.
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.
 * `checks`: the calculations that a finished text states. `results`: what continues a result, token by token.

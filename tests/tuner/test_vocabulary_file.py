@@ -76,7 +76,7 @@ def assert_knows(model, vocabulary=VOCABULARY, name="default"):
     assert reader.characters.numpy().tobytes() == vocabulary.to_bytes()
     assert reader.tokens.vocabulary == vocabulary
     assert model.peft_config[name].vocabulary == vocabulary
-    assert reader.tokens.table == model.peft_config[name].token_table
+    assert reader.tokens == model.peft_config[name].token_table
 
 
 # ------------------------------------------------------------------------------------------------ files
