@@ -200,6 +200,13 @@ class IGCSFTConfig(SFTConfig):
             raise ValueError(
                 "`igc_writing_every` and `igc_writing` are two ways to train the writing. Leave one of them out."
             )
+        # transformers 5.23 renames the field, and warns of the name before.
+        checkpoints = vars(self).get("activation_checkpointing", vars(self).get("gradient_checkpointing"))
+        if self.writing_stage is not None and checkpoints:
+            raise ValueError(
+                "`igc_writing` keeps what the model reads of each prompt, and gradient checkpointing, which is TRL's "
+                "default, keeps nothing. Set `gradient_checkpointing=False`."
+            )
         if self.writing_stage is not None and self.max_steps <= 0:
             raise ValueError("`igc_writing` needs the number of steps that train the reading. Set `max_steps`.")
 
