@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ..data.columns import label
 from ..numbers.calculator import Status
 from ..numbers.digits import parse_number
+from ..text.values import Limits
 from .gsm8k_marks import INTEGER
 
 
@@ -135,7 +136,7 @@ def _canonical(number: str) -> str:
 
 def _add(made: list[Calculation], operator: str, a: str, b: str, num_digits: int, refused: Counter[str]) -> None:
     """Adds a calculation that is exact, short enough and new; counts it otherwise."""
-    result = label(operator, a, b, num_digits, num_digits)
+    result = label(operator, a, b, Limits(num_digits, num_digits))
     if isinstance(result, Status):
         refused[result.name.lower()] += 1
     elif (calculation := Calculation(operator, a, b, result)) in made:

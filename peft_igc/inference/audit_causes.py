@@ -88,7 +88,7 @@ CAUSES: dict[str, Cause] = {
     ),
     "status": Cause(
         "The calculation has no result",
-        "allow longer numbers (`num_digits`, `result_digits`) or another `division` or `rounding` in the config",
+        "allow longer numbers (`num_digits`, `result_digits`) or another `rounding` in the config",
         "the limits of the calculator",
     ),
     "gate": Cause(

@@ -314,10 +314,9 @@ def decided_in_graph(
         summary: of the pointing.
     """
     values = (config.num_digits, config.result_digits, config.max_operands, config.decimals)
-    names = (config.division, config.rounding)
     packed = _decide_in_graph(
         ids, anchors, since, summary, reader.vocabulary.key, reader.tokens.key, " ".join(config.operations),
-        config.confidence, *values, *names, config.decimal_places,
+        config.confidence, *values, config.rounding,
     )  # fmt: skip
     return _result(packed.unflatten(0, anchors.shape))
 
@@ -336,15 +335,12 @@ def _decide_in_graph(
     result_digits: int,
     operands: int,
     decimals: bool,
-    division: str,
     rounding: str,
-    decimal_places: int | None,
 ) -> Tensor:
     """The packed results [N, `FIELDS` + R]."""
-    known, width = operations.split(" "), result_digits
-    rounds = Rounding.of_fields(division, rounding, decimal_places)
-    limits = Limits(digits, width, operands, frozenset("+-*/").intersection(known), decimals, rounds)
-    settings = Settings(tuple(known), confidence, limits)
+    known, width = tuple(operations.split(" ")), result_digits
+    limits = Limits(digits, width, operands, known, decimals, Rounding.of(rounding))
+    settings = Settings(known, confidence, limits)
     texts = StepTexts.of(NumberTokens.of_key(table).table, ids.shape[1], ids, anchors, since)
     said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
     found = []

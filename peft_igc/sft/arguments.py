@@ -38,7 +38,7 @@ _NOT_GIVEN |= {"format_version", "temperature", "trained_beside", "target_module
 _NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")
-_OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division")
+_OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_rounding")
 _LORA = ("lora_", "use_rslora", "use_dora")
 
 
@@ -80,7 +80,7 @@ class IGCArguments:
             As in [`IGCConfig`], but with another default, because a tokenizer is always available here. Generated rows
             use the phrasings and the mixture of this interface's demonstration, also without a calculator. A LoRA
             baseline therefore sees the same rows, provided that `igc_num_digits`, `igc_result_digits`,
-            `igc_operations` and `igc_division` are the same too.
+            `igc_operations` and `igc_rounding` are the same too.
         igc_anchors (`list[str]`, *optional*):
             Where steps run: `assistant_header` (the default), `prompt_end` (for prompts and completions that are plain
             strings, which have no header), or a text such as `=`.

@@ -58,7 +58,7 @@ def generated_rows(
     digits, result = arguments.igc_num_digits, arguments.igc_result_digits
     digits = SIZES[arguments.igc_interface]["num_digits"] if digits is None else digits
     most, with_tokens = arguments.igc_generated_max_digits, arguments.igc_interface == "tokens"
-    given = {"operations": arguments.igc_operations, "division": arguments.igc_division}
+    given = {"operations": arguments.igc_operations, "rounding": arguments.igc_rounding}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if with_tokens:
         options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands

@@ -11,7 +11,6 @@ Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import logging
@@ -33,12 +32,12 @@ from ..data.columns import (
     check_columns,
     encode_steps,
 )
-from ..data.exact_values import ValueLimits
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
 from ..numbers.digits import PAD, decode
 from ..numbers.places import number_runs
 from ..numbers.token_table import PADDING, TokenTable
+from ..text.values import Limits
 from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, find_anchors, kinds_of
 from ..tuner.config import IGCConfig
 from .expression_check import Compared, ExpressionCheck
@@ -132,8 +131,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         for example, reasons in zip(examples, compared.unread, strict=True):
             if reasons and UNREAD not in example:  # `RowCheck` has counted the others
                 self._warn_of_unread(reasons[0])
-        limits = limits_of(self.igc_config)
-        sizes = {name: limits[name] for name in ("num_digits", "result_digits", "operations")}
+        sizes = {name: getattr(self.igc_config, name) for name in ("num_digits", "result_digits", "operations")}
         batch.update(encode_steps(compared.rows, **sizes))
         if self._table is not None:
             self._check_operands_are_in_text(batch, examples, compared)
@@ -205,11 +203,6 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
 
 
-def limits_of(config: IGCConfig) -> dict[str, Any]:
-    """The limits of a config, as keyword arguments of `check_columns`."""
-    return dataclasses.asdict(ValueLimits.of(config))
-
-
 def _turns(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
     """For each anchor of each row, whether a turn begins there (True) or a result within a text (False)."""
     # anchors: [B, A] positions, -1 for none; ids and labels: [B, T]
@@ -243,7 +236,7 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
         TypeError: As `check_columns`.
         ValueError: As `check_columns`, or if the number of entries fits neither the anchors nor the turns.
     """
-    steps = check_columns(row, **limits_of(config), where=where)
+    steps = check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
         return [_UNKNOWN]
     count, cut = len(turns), row.get(CUT, WHOLE)

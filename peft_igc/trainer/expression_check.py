@@ -129,9 +129,7 @@ class ExpressionCheck:
         """The label of two integers that the network reads: its calculator has no decimals."""
         assert step.operator is not None
         assert step.operands is not None
-        assert self.config.result_digits is not None
-        limits = (self.config.num_digits, self.config.result_digits, self.config.division)
-        result = label(step.operator, *step.operands, *limits)  # type: ignore[arg-type]
+        result = label(step.operator, *step.operands, Limits.of(self.config))
         if isinstance(result, Status):
             return StepLabel(step.operator, step.operands, None, result, step.expression)
         return StepLabel(step.operator, step.operands, result, Status.OK, step.expression)

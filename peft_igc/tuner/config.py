@@ -22,13 +22,13 @@ from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 
 from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
+from ..text.rounding import Division, Rounding
 from ..text.vocabulary import Vocabulary
 from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
 from .config_values import (
     ANCHOR_FIELDS,
     ANCHORS,
-    DIVISIONS,
     INTERFACES,
     PROMPT_END,
     ROW,
@@ -151,20 +151,16 @@ class IGCConfig(PeftConfig):
         max_operands (`int`, *optional*, defaults to `8`):
             Maximum number of operands of an expression in symbols, at least 2; 2 is the paper's calculator. A longer
             expression gets no answer. Needs a vocabulary; a request in words has two operands.
-        division (`str`, *optional*, defaults to `"exact"`):
-            Result of a division with remainder: `"exact"` refuses it (status `inexact`), `"floor"` rounds down as
-            Python's `//`, `"trunc"` rounds toward zero.
         result_digits (`int`, *optional*):
             Maximum number of digits of a result, at least 1; `num_digits` if `None`. A longer result gives the status
             `overflow`. Use `2 * num_digits` to hold every product.
 
         rounding (`str`, *optional*, defaults to `"refuse"`):
-            Result of an expression in symbols whose last division does not end, such as `10 / 3`: `"refuse"` gives
-            the status `inexact`, `"half_up"` and `"half_even"` round to `decimal_places`. An endless division on the
-            way to the result is always refused, and so is one that would be rounded to zero. Needs
-            `division="exact"` and `decimals`.
-        decimal_places (`int`, *optional*):
-            Places after the point to which `rounding` rounds, at least 0; needed for `rounding`.
+            Result of a division with remainder. `"refuse"`: the status `inexact`, in symbols only where the value does
+            not end as a decimal, such as `10 / 3`. `"floor"` rounds every quotient down, as Python's `//`, `"trunc"`
+            toward zero. `"half_up:2"` rounds a value in symbols that does not end to two places after the point,
+            `"half_up:3s"` to three significant digits; also `half_even`, `down` and `up`. These four need `decimals`,
+            and a value that they would round to zero is refused.
 
     > Write
 
@@ -251,9 +247,7 @@ class IGCConfig(PeftConfig):
         default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
     )
     max_operands: int = field(default=8, metadata={"help": "numbers of an expression in symbols, at most"})
-    division: str = field(default="exact", metadata={"help": "one of " + ", ".join(DIVISIONS)})
-    rounding: str = field(default="refuse", metadata={"help": "refuse, half_up or half_even"})
-    decimal_places: int | None = field(default=None, metadata={"help": "places to which `rounding` rounds"})
+    rounding: str = field(default="refuse", metadata={"help": "refuse, floor, trunc, or such as half_up:2"})
     result_digits: int | None = field(
         default=None, metadata={"help": "maximum number of digits of a result; None: `num_digits`"}
     )
@@ -298,6 +292,11 @@ class IGCConfig(PeftConfig):
             self.task_type = TaskType.CAUSAL_LM
         settle(self)
         check_entries(self.trained_beside)
+
+    @property
+    def division(self) -> Division:
+        """Treatment of a remainder by `calculator.calculate`."""
+        return Rounding.of(self.rounding).division
 
     @property
     def layers_read(self) -> tuple[int, ...]:

@@ -15,7 +15,6 @@ from ..text.rounding import Rounding
 
 __all__ = ["settle"]
 
-DIVISIONS = ("exact", "floor", "trunc")
 INTERFACES = ("hidden", "tokens")
 PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
 ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
@@ -159,21 +158,8 @@ def _check_layers(config: Any) -> None:
 
 
 def _check_choices(config: Any) -> None:
-    """Validates `division` and `operations`; unknown operations are refused at injection."""
-    if config.division not in DIVISIONS:
-        raise ValueError(f"`division={config.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
-    Rounding.of_fields(config.division, config.rounding, config.decimal_places)  # checks them
-    if config.rounding != "refuse" and config.division != "exact":
-        raise ValueError(
-            f"`rounding={config.rounding!r}` has no effect with `division={config.division!r}`, which gives integers. "
-            "Leave one of them out."
-        )
-    if config.rounding == "refuse" and config.decimal_places is not None:
-        raise ValueError(
-            f"`decimal_places={config.decimal_places}` has no effect without `rounding`. Set "
-            '`IGCConfig(rounding="half_up")`, or leave it out.'
-        )
-    if config.rounding != "refuse" and not config.decimals:
+    """Validates `rounding` and `operations`; unknown operations are refused at injection."""
+    if Rounding.of(config.rounding).rounds and not config.decimals:
         raise ValueError(
             f"`rounding={config.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
         )

@@ -307,7 +307,7 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
         choice.operator,
         operations=config.operations,
         result_digits=config.result_digits,
-        division=config.division,  # type: ignore[arg-type]
+        division=config.division,
     )
     # A digit in the place D + 1 means that the operand is longer than D digits.
     too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))

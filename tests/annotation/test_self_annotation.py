@@ -26,6 +26,7 @@ from peft_igc.data.mixture import Mixture
 from peft_igc.inference import loading
 from peft_igc.sft.arguments import IGCArguments
 from peft_igc.sft.datasets import load_corpora
+from peft_igc.text.values import Limits
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +350,7 @@ def test_rows_go_out_as_a_dataset_with_their_other_fields(monkeypatch, model, to
     dataset = to_dataset(made)
     assert dataset["igc_operands"][:] == [["6", "3"], None]
     assert dataset["group"][:] == ["a", None]
-    assert [check_columns(one, 10, 10)[0].result for one in dataset] == ["2", None]
+    assert [check_columns(one, Limits(10, 10))[0].result for one in dataset] == ["2", None]
 
 
 def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, model, tokenizer):

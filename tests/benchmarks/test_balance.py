@@ -10,6 +10,7 @@ from benchmarks.accuracy.balance import balanced, spread
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import Mixture
+from peft_igc.text.values import Limits
 
 
 def calculation(a, b, operator="+", result="0"):
@@ -54,7 +55,7 @@ def test_rows_are_the_streams_own_each_at_most_once():
     rows, report = balanced(stream, TABLE, 200)
     drawn = Counter(map(repr, stream.take(report["drawn"])))
     assert not Counter(map(repr, rows)) - drawn
-    assert all(check_columns(row, 10, 10) for row in rows)
+    assert all(check_columns(row, Limits(10, 10)) for row in rows)
 
 
 def test_kinds_keep_their_shares():

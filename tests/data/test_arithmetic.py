@@ -50,8 +50,8 @@ def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only(
         {"max_digits": 12, "num_digits": 12, "result_digits": 20},
         {"max_digits": 5, "num_digits": 5, "result_digits": 6},
         {"max_digits": 40, "num_digits": 40, "result_digits": 80},
-        {"division": "floor", "mixture": Mixture(negative=0.5)},
-        {"division": "trunc", "mixture": Mixture(negative=0.5)},
+        {"rounding": "floor", "mixture": Mixture(negative=0.5)},
+        {"rounding": "trunc", "mixture": Mixture(negative=0.5)},
         {
             "operations": ("*", "+"),
             "mixture": Mixture(none=0, overflow=1, undefined=0, inexact=0),
@@ -63,14 +63,13 @@ def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only(
         rows = ArithmeticRows(seed=1, **settings)
         made = rows.take(1000)
         for row in made:
-            limits = (rows.num_digits, rows.result_digits, rows.operations, rows.division)
-            (step,) = check_columns(row, *limits, where=f"{settings}")
+            (step,) = check_columns(row, rows.limits, f"{settings}")
             completion = row["completion"][0]["content"]
             assert completion == (step.result or UNABLE) or step.operator == "none"
             if step.operands is not None:
                 numbers = re.findall("[0-9]+", row["prompt"][-1]["content"])
                 assert sorted(numbers) == sorted(number.lstrip("-") for number in row["igc_operands"])
-            if step.result is not None and rows.division == "exact":
+            if step.result is not None and rows.limits.rounding.division == "exact":
                 assert step.result == str(exact(*triple(row)))
         assert pickle.loads(pickle.dumps(rows)).take(50) == made[:50] == list(itertools.islice(rows, 50))
         assert made != ArithmeticRows(seed=2, **settings).take(1000)
@@ -118,7 +117,7 @@ def test_divisions_come_from_two_distributions_and_rounding_ones_have_a_result()
     assert min(lengths.values()) > len(five) / 10
     assert any(a == 0 for a, _ in pairs)
     assert sum(b == 1 for _, b in five) > len(five) / 50  # a prime has no other divisor but itself
-    found = by_result(ArithmeticRows(operations=("/",), division="floor", mixture=Mixture(inexact=0.3)).take(3000))
+    found = by_result(ArithmeticRows(operations=("/",), rounding="floor", mixture=Mixture(inexact=0.3)).take(3000))
     assert not found["inexact"]
     remainders = [row for row in found["ok"] if triple(row)[0] % triple(row)[2]]
     assert 0.1 < len(remainders) / len(found["ok"]) < 0.3

@@ -23,6 +23,7 @@ from peft_igc.data.wording.phrases import BIGBENCH, Part, choose, drawn, expand,
 from peft_igc.data.wording.templates import FEW, Templates
 from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Wording
 from peft_igc.numbers.calculator import evaluate_exactly
+from peft_igc.text.values import Limits
 
 
 FILES = {file.stem: file for file in phrases.TEXTS.glob("*.txt")}
@@ -246,7 +247,7 @@ def test_the_template_that_came_least_often_is_preferred():
 
 def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own():
     for row in (*some_rows(), *rows_of(800, 2, mixture=CASUAL), *rows_of(200, 3, NEW), *rows_of(200, 4, HELD_OUT)):
-        (step,) = check_columns(row, 40, 40)
+        (step,) = check_columns(row, Limits())
         completion = row["completion"][0]["content"]
         if step.operands is None:
             continue

@@ -140,7 +140,7 @@ def test_an_adapter_of_version_0_2_becomes_the_one_of_the_package(tmp_path):
     ("fields", "tokenizer", "message"),
     [
         ({}, [], "reads tokens. Name its tokenizer with `--tokenizer`"),
-        ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented: use the version"),
+        ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented. Use the version"),
         ({"fixed_inputs": 16}, ["tiny"], "has `fixed_inputs=16`, which is no longer implemented"),
         ({"reading_dropout": 0.1}, ["tiny"], "has `reading_dropout=0.1`, which is no longer implemented"),
         ({"format_version": 4}, ["tiny"], "has the format 4. Upgrade peft-igc"),

@@ -35,6 +35,8 @@ from peft_igc.sft import launch as launching
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, igc_config
 from peft_igc.sft.datasets import generated_rows, join, load_corpora
+from peft_igc.text.rounding import Rounding
+from peft_igc.text.values import Limits
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -285,14 +287,14 @@ def test_data_that_contradict_themselves_are_not_made_unannotated_by_a_mixture()
     several = [{**row, **{name: [row[name]] * 2 for name in COLUMNS}} for row in rows(2)]
     found = join({"a": _without_operator(), "b": to_dataset(several)})
     with pytest.raises(ValueError, match="`igc_operator` is None but `igc_operands` is"):
-        check_columns(found[0], 4, 4)
+        check_columns(found[0], Limits(4, 4))
 
 
 def test_data_that_are_known_to_ask_for_nothing_are_marked_so_in_a_mixture():
     silent = Dataset.from_list([{"messages": [USER, ASSISTANT] * 2, "igc_operator": ["none", "none"]}])
     joined = join({"a": silent, "b": generated(2)}, assistant_only_loss=True)
-    assert [step.operator for step in check_columns(joined[0], 4, 4)] == ["none", "none"]
-    assert all(len(check_columns(row, 4, 4)) == 1 for row in joined.select([1, 2]))
+    assert [step.operator for step in check_columns(joined[0], Limits(4, 4))] == ["none", "none"]
+    assert all(len(check_columns(row, Limits(4, 4))) == 1 for row in joined.select([1, 2]))
 
 
 def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts():
@@ -375,8 +377,9 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     other = IGCArguments(igc_interface="tokens" if more else "hidden")
     assert found.take(200) != generated_rows(other, 0, "`prompt` and `completion`").take(200)
     config = igc_config(parsed, make_tokenizer())
-    for name in ("num_digits", "result_digits", "division"):
+    for name in ("num_digits", "result_digits"):
         assert getattr(wanted, name) == getattr(config, name), name
+    assert wanted.limits.rounding == Rounding.of(config.rounding)
     assert (wanted.wording is FEW) == (config.interface == "hidden")
     assert list(wanted.operations) == config.operations
 
@@ -445,8 +448,8 @@ def test_data_with_integers_as_operands_are_those_with_strings(tmp_path, streami
         assert found == as_before
         joined = load(mixture=DatasetMixtureConfig([DatasetConfig(str(tmp_path / name)) for name in "it"]))[0]
         assert list(joined) == as_before + as_before
-    limits = {"num_digits": 10, "result_digits": 10}
-    assert [check_columns(row, **limits) for row in found] == [check_columns(row, **limits) for row in texts]
+    limits = Limits(10, 10)
+    assert [check_columns(row, limits) for row in found] == [check_columns(row, limits) for row in texts]
 
 
 def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):

@@ -158,9 +158,9 @@ def test_random_characters_never_raise():
 
 
 def test_limits_are_those_of_an_adapter():
-    assert read("2^3 =", Limits(operations=frozenset("+-/"))).reason is Reason.MALFORMED
-    assert read("50% of 8 =", Limits(operations=frozenset("+-*"))).reason is Reason.MALFORMED
-    assert read("1 + 2 =", Limits(operations=frozenset("+"))).text == "3"
+    assert read("2^3 =", Limits(operations=tuple("+-/"))).reason is Reason.MALFORMED
+    assert read("50% of 8 =", Limits(operations=tuple("+-*"))).reason is Reason.MALFORMED
+    assert read("1 + 2 =", Limits(operations=tuple("+"))).text == "3"
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_s
 from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.text.values import Limits
 from peft_igc.trainer.collator import CUT, IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.model_card import training_record
@@ -73,7 +74,7 @@ def test_a_batch_is_trls_own_with_the_operands_as_tensors():
     batch = collator()(examples)
     for name, tensor in plain.items():
         assert torch.equal(batch[name], tensor)
-    steps = [check_columns(e, **LIMITS) for e in examples]
+    steps = [check_columns(e, Limits(4, 4)) for e in examples]
     expected = encode_steps(steps, **LIMITS, operations=["+", "-", "*", "/"])
     for name, tensor in expected.items():
         assert torch.equal(batch[name], tensor)

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from peft_igc import IGCConfig
 from peft_igc.tuner.anchor_rules import turn_ends
-from peft_igc.tuner.saving.saved_fields import FORMAT
+from peft_igc.tuner.saving.saved_fields import FORMAT, present_fields
 
 
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
@@ -116,7 +116,7 @@ def test_widths_that_the_heads_do_not_divide_are_refused(name):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"division": "round"}, "`division='round'` is unknown. Choose one of exact, floor, trunc"),
+        ({"rounding": "half_up"}, "`rounding='half_up'` is unknown. Choose .*half_up:2"),
         ({"operations": []}, r"`operations=\[\]` is not a list of symbols such as"),
         ({"operations": "+-"}, r"`operations='\+-'` is not a list of symbols"),
         ({"operations": ["+", "-", "+"]}, "names an operation twice. Name each one once"),
@@ -239,7 +239,7 @@ FULL = {
     "num_digits": 6,
     "result_digits": 12,
     "operations": ["*", "+"],
-    "division": "trunc",
+    "rounding": "trunc",
     "reading_dim": 64,
     "teacher_forcing": False,
     "modules_to_save": ["lm_head"],
@@ -293,6 +293,18 @@ def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(l
     with pytest.raises(ValueError, match="has the field `from_the_future=1`, which this version of peft-igc does not"):
         loader.from_pretrained(saved_with(tmp_path, from_the_future=1))
     assert loader.from_pretrained(saved_with(tmp_path, from_the_future=None)) == IGCConfig()
+
+
+@pytest.mark.parametrize(
+    ("saved", "rounding"),
+    [
+        ({"division": "exact", "rounding": "refuse", "decimal_places": None}, "refuse"),
+        ({"division": "floor", "rounding": "refuse", "decimal_places": None}, "floor"),
+        ({"division": "exact", "rounding": "half_even", "decimal_places": 2}, "half_even:2"),
+    ],
+)
+def test_the_three_fields_of_rounding_that_earlier_versions_saved_become_one(saved, rounding):
+    assert present_fields(saved) == {"rounding": rounding}
 
 
 @LOADERS

@@ -22,14 +22,11 @@ from safetensors.torch import load_file, save_file
 from ...numbers.token_table import TokenTable
 from ...numbers.tokenizer_profile import TokenizerProfile
 from ..config import IGCConfig
-from .saved_fields import FORMAT
+from .saved_fields import FORMAT, present_fields
 from .vocabulary_file import VOCABULARY, bytes_of
 
 
-__all__ = ["REMOVED_FIELDS", "convert"]
-
-# Fields that earlier formats had, with the only value that is still implemented.
-REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
+__all__ = ["convert"]
 
 
 def convert(folder: Path, tokenizer: Any) -> bool:
@@ -51,13 +48,7 @@ def convert(folder: Path, tokenizer: Any) -> bool:
         return False
     if version not in range(1, FORMAT):
         raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
-    fields = {name: value for name, value in saved.items() if name not in ("symbols", *REMOVED_FIELDS)}
-    for name, default in REMOVED_FIELDS.items():
-        if saved.get(name, default) != default:
-            raise ValueError(
-                f"The adapter in `{folder}` has `{name}={saved[name]!r}`, which is no longer implemented: use the "
-                "version of peft-igc that saved it (0.1.0 has the field)."
-            )
+    fields = present_fields({name: value for name, value in saved.items() if name != "symbols"})
     path, weights = _weights(folder)
     if fields.get("number_tokens") is not None:
         if tokenizer is None:
