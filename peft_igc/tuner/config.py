@@ -159,15 +159,11 @@ class IGCConfig(PeftConfig):
             Result of a division with remainder. `"refuse"`: the status `inexact`, in symbols only where the value does
             not end as a decimal, such as `10 / 3`. `"floor"` rounds every quotient down, as Python's `//`, `"trunc"`
             toward zero. `"half_up:2"` rounds a value in symbols that does not end to two places after the point,
-            `"half_up:3s"` to three significant digits; also `half_even`, `down` and `up`. These four need `decimals`,
-            and a value that they would round to zero is refused.
+            `"half_up:3s"` to three significant digits; also `half_even`, `down` and `up`. These four need a token
+            for the point, and a value that they would round to zero is refused.
 
     > Write
 
-        decimals (`bool`, *optional*, defaults to `False`):
-            Whether results with decimal places are written; without it they get the status `inexact`. Needs a
-            vocabulary, and rows of training with such results. Set by [`IGCConfig.from_tokenizer`] where the tokenizer
-            has a token for the point.
         writing_dim (`int`, *optional*):
             Hidden interface: width of the attention over the result's digits, at least 1 and a multiple of
             `num_heads`; 512 if `None`.
@@ -252,7 +248,6 @@ class IGCConfig(PeftConfig):
         default=None, metadata={"help": "maximum number of digits of a result; None: `num_digits`"}
     )
 
-    decimals: bool = field(default=False, metadata={"help": "write results with decimal places"})
     writing_dim: int | None = field(default=None, metadata={"help": "width of the attention over the result's digits"})
     writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
@@ -292,6 +287,11 @@ class IGCConfig(PeftConfig):
             self.task_type = TaskType.CAUSAL_LM
         settle(self)
         check_entries(self.trained_beside)
+
+    @property
+    def decimals(self) -> bool:
+        """Whether results with decimal places are written: the tokenizer has a token for the point, and rules read."""
+        return self.has_vocabulary and self.number_tokens["point"] is not None  # type: ignore[index]
 
     @property
     def division(self) -> Division:
@@ -405,7 +405,6 @@ class IGCConfig(PeftConfig):
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
                 overrides |= {"number_tokens": profile.facts, "vocabulary": profile.vocabulary}
-                overrides.setdefault("decimals", profile.table.point is not None)
         return cls(layer=layer, **overrides)
 
 

@@ -161,15 +161,9 @@ def _check_choices(config: Any) -> None:
     """Validates `rounding` and `operations`; unknown operations are refused at injection."""
     if Rounding.of(config.rounding).rounds and not config.decimals:
         raise ValueError(
-            f"`rounding={config.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
+            f"`rounding={config.rounding!r}` needs the token interface with a vocabulary and a token for the point. "
+            "Create the config with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
         )
-    if config.decimals and not config.has_vocabulary:
-        raise ValueError(
-            "`decimals=True` needs a vocabulary, since expressions with decimals are read by rule. Create the config "
-            "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
-        )
-    if config.decimals and config.number_tokens["point"] is None:
-        raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
     if not isinstance(config.operations, list) or not config.operations:
         raise ValueError(f"`operations={config.operations!r}` is not a list of symbols such as `['+', '-']`.")
     if len(set(config.operations)) < len(config.operations):

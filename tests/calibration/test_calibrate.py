@@ -55,7 +55,7 @@ def test_results_are_those_of_whole_passes(random_model):
 def test_decimals_are_read_with_their_point():
     base, tokenizer = tiny_base()
     sizes = {"layer": 1, "reading_dim": 32, "num_heads": 2, "init_weights": False}
-    config = IGCConfig.from_tokenizer(tokenizer, **sizes, max_operands=8, decimals=True)
+    config = IGCConfig.from_tokenizer(tokenizer, **sizes)
     model = get_peft_model(base, config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

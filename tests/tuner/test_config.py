@@ -12,7 +12,7 @@ from tiny_vocabulary import TABLE, VOCABULARY
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from peft_igc import IGCConfig
+from peft_igc import IGCConfig, tiny_base
 from peft_igc.tuner.anchor_rules import turn_ends
 from peft_igc.tuner.saving.saved_fields import FORMAT, present_fields
 
@@ -172,8 +172,8 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": [], "parts": {}}
         ({**TOKENS, "number_tokens": {**FACTS, "parts": {"5": [0, 8]}}}, "facts about numbers are damaged: .*'parts'"),
         ({**TOKENS, "number_tokens": {**FACTS, "minus": 10**30}}, "facts about numbers are damaged: .*'minus'"),
         ({**TOKENS, "number_tokens": {**FACTS, "group": True}}, "facts about numbers are damaged: .*'group'"),
-        ({**TOKENS, "number_tokens": FACTS, "decimals": True}, "`decimals=True`, but the tokenizer has no token for"),
-        ({**TOKENS, "decimals": True}, "`decimals=True` needs a vocabulary, .*IGCConfig.from_tokenizer"),
+        ({**TOKENS, "number_tokens": FACTS, "rounding": "up:2"}, "`rounding='up:2'` needs .* a token for the point"),
+        ({**TOKENS, "rounding": "up:2"}, "`rounding='up:2'` needs the token interface with a vocabulary"),
         ({**TOKENS, "vocabulary": VOCABULARY}, "`vocabulary` has no meaning .* with a whole table as `number_tokens`"),
         ({"vocabulary": VOCABULARY}, "`vocabulary` has no meaning for the hidden interface, .* Leave it out"),
         ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),
@@ -305,6 +305,17 @@ def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(l
 )
 def test_the_three_fields_of_rounding_that_earlier_versions_saved_become_one(saved, rounding):
     assert present_fields(saved) == {"rounding": rounding}
+
+
+def test_decimals_are_written_where_the_tokenizer_has_a_point_and_a_saved_no_is_refused():
+    config = IGCConfig.from_tokenizer(tiny_base()[1])
+    without = dataclasses.replace(config, number_tokens=config.number_tokens | {"point": None}, vocabulary=None)
+    assert (config.decimals, without.decimals, IGCConfig().decimals) == (True, False, False)
+    for one in (config, without, IGCConfig()):
+        saved = {"number_tokens": one.number_tokens}
+        assert present_fields({**saved, "decimals": one.decimals}) == saved
+    with pytest.raises(ValueError, match="has `decimals=False` although .* no longer implemented"):
+        present_fields({"number_tokens": config.number_tokens, "decimals": False})
 
 
 @LOADERS

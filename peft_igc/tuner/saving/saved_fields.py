@@ -55,6 +55,11 @@ def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
         found["rounding"] = division
     elif places is not None:
         found["rounding"] = f"{found.get('rounding')}:{places}"
+    if found.pop("decimals", None) is False and (found.get("number_tokens") or {}).get("point") is not None:
+        raise ValueError(
+            "The adapter has `decimals=False` although its tokenizer has a token for the point, which is no longer "
+            "implemented. Use the version of peft-igc that saved it."
+        )
     return found
 
 
