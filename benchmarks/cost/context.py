@@ -30,7 +30,7 @@ from peft import get_peft_model
 from transformers import DynamicCache, StaticCache
 
 from benchmarks.common.measuring import facts
-from benchmarks.common.shapes import DEMO_SIZES, made_base, twin
+from benchmarks.common.shapes import DEMO_SIZES, RandomConfig, made_base, twin
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
@@ -185,8 +185,8 @@ def main() -> None:
         sizes = DEMO_SIZES if width == "demo" else {"reading_dim": 512}
         for case in arguments.cases:
             anchors: list[Any] = ["prompt_end"] if case == "prompt_end" else ["=", assistant_header(tokenizer)]
-            fields = {"interface": "tokens", "init_weights": False, **sizes}
-            config = IGCConfig.from_tokenizer(tokenizer, anchors=anchors, **fields)
+            fields = {"interface": "tokens", **sizes}
+            config = RandomConfig.from_tokenizer(tokenizer, anchors=anchors, **fields)
             for kind in arguments.caches:
                 for length in arguments.lengths:
                     cell = {"width": width, "case": case, "cache": kind, "length": length}

@@ -38,9 +38,19 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.common.measuring import Progress, alternating, facts, overhead, seconds, summary
-from benchmarks.common.shapes import DEMO_SIZES, LARGEST, SHAPES, adapter_memory, lora_rank, made_base, missing, twin
+from benchmarks.common.shapes import (
+    DEMO_SIZES,
+    LARGEST,
+    SHAPES,
+    RandomConfig,
+    adapter_memory,
+    lora_rank,
+    made_base,
+    missing,
+    twin,
+)
 from benchmarks.cost.context import TOKEN, filled_cache, read_all
-from peft_igc import IGCConfig, choose_graph
+from peft_igc import choose_graph
 
 
 BASE, AGAIN, LORA, HIDDEN, IGC = "base", "base_again", "lora", "igc_hidden", "igc_tokens_512"
@@ -78,7 +88,7 @@ def made_methods(base: Any, tokenizer: Any, names: list[str]) -> list[Method]:
     }
     made = {BASE: Method(BASE, base), AGAIN: Method(AGAIN, base)}
     for name, fields in sizes.items():
-        config = IGCConfig.from_tokenizer(tokenizer, anchors=["="], init_weights=False, **fields)
+        config = RandomConfig.from_tokenizer(tokenizer, anchors=["="], **fields)
         model = get_peft_model(twin(base), config)
         made[name] = Method(name, model, True, adapter_memory(model, base))
     rank = lora_rank(base, made[IGC].memory["parameters"])

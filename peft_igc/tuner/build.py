@@ -16,6 +16,7 @@ from torch import nn
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
 from ..numbers.number_runs import NumberTokens
+from .config_values import MAX_DISTANCE, MAX_OFFSET
 
 
 SHORTCUT_VECTORS = 4  # V, vectors per step that bypass the calculator if there is a shortcut
@@ -34,7 +35,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         "num_layers": config.reading_layers,
         "num_heads": config.num_heads,
         "ffn": config.reading_ffn,
-        "max_distance": config.max_distance,
+        "max_distance": MAX_DISTANCE[config.interface],
         "layers_read": len(config.layers_read),
     }
     if config.interface == "tokens":
@@ -65,7 +66,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         num_heads=config.num_heads,
         ffn=config.writing_ffn,
         gate_dim=config.gate_dim,
-        max_offset=config.max_offset,
+        max_offset=MAX_OFFSET,
         shortcut=config.reading_dim if config.shortcut else None,
     )
     return reader, writer

@@ -15,7 +15,7 @@ import enum
 import os
 import reprlib
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
@@ -138,10 +138,6 @@ class IGCConfig(PeftConfig):
             Set by `peft-igc calibrate`.
         num_heads (`int`, *optional*, defaults to `8`):
             Attention heads of both mappings, at least 1. Must divide `reading_dim` and `writing_dim`.
-        max_distance (`int`, *optional*):
-            Hidden interface: number of distances to the anchor with an embedding of their own, 256 if `None`; tokens
-            farther away share the last one. Token interface: number of places before the anchor that are read, 512 if
-            `None`; a number is one place, however many tokens spell it, and anything farther away is not read.
 
     > Compute
 
@@ -177,9 +173,6 @@ class IGCConfig(PeftConfig):
             the output is the base model's from there to the next anchor, bit for bit, whatever that number is; only a
             point or comma directly behind the result is written to, as `7.` must not become 7.5. It suits worked
             solutions, where every result stands behind its `=` once.
-        max_offset (`int`, *optional*):
-            Hidden interface: number of offsets after the anchor with an embedding of their own, at least 1; 64 if
-            `None`. Positions farther away share the last one, so it should cover the tokens of an answer.
         shortcut (`str`, *optional*):
             Hidden interface, an ablation (paper, "Ablations"): the input mapping also passes vectors to the output
             mapping past the calculator, and the language-model loss trains both mappings through them. `"beside"`:
@@ -196,9 +189,6 @@ class IGCConfig(PeftConfig):
         detach_reading (`bool`, *optional*, defaults to `True`):
             Stop the gradient of the reading at the adapter's input. Set it to `False` to train the layers below, for
             example a LoRA, with the reading loss as well; it changes nothing where they are frozen.
-        init_weights (`bool`, *optional*, defaults to `True`):
-            With `True`, a new adapter leaves the base model's output unchanged. With `False`, its updates are random
-            and it reads operands of two digits; for tests only.
 
     > Set by itself
 
@@ -237,7 +227,6 @@ class IGCConfig(PeftConfig):
     confidence: float = field(default=0.0, metadata={"help": "minimum probability of a reading that is used"})
     temperature: float = field(default=1.0, metadata={"help": "divides the logits of a reading, to calibrate them"})
     num_heads: int = field(default=8, metadata={"help": "attention heads of both mappings"})
-    max_distance: int | None = field(default=None, metadata={"help": "number of distances to the anchor"})
 
     operations: list[str] = field(
         default_factory=lambda: ["+", "-", "*", "/"], metadata={"help": "symbols of the operations"}
@@ -252,7 +241,6 @@ class IGCConfig(PeftConfig):
     writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
     write_again: bool = field(default=True, metadata={"help": "whether a result may be written more than once"})
-    max_offset: int | None = field(default=None, metadata={"help": "number of offsets after the anchor"})
     shortcut: str | None = field(
         default=None, metadata={"help": "a connection past the calculator, one of " + ", ".join(SHORTCUTS)}
     )
@@ -261,7 +249,6 @@ class IGCConfig(PeftConfig):
         default=True, metadata={"help": "pass the correct result to the output mapping in training mode"}
     )
     detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
-    init_weights: bool = field(default=True, metadata={"help": "a new adapter changes nothing"})
     format_version: int = field(default=FORMAT, metadata={"help": "format of the saved adapter; set by itself"})
 
     trained_beside: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
@@ -273,6 +260,9 @@ class IGCConfig(PeftConfig):
     trainable_token_indices: list[int] | None = field(default=None, metadata={"help": "not used"})
 
     vocabulary: InitVar[Vocabulary | None] = None
+
+    # A new adapter leaves outputs unchanged. Tests have a subclass with False: random updates, readings of two digits.
+    init_weights: ClassVar[bool] = True
 
     def __post_init__(self, vocabulary: Vocabulary | None) -> None:
         super().__post_init__()

@@ -22,19 +22,21 @@ BESIDE, ONLY = SHORTCUTS = ("beside", "only")
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
 
 # Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
-# interface has no use for the last two sizes of the hidden one.
+# interface has no use for the last size of the hidden one.
 SIZES: dict[str, dict[str, int]] = {
     "hidden": {
         "num_digits": 10,
         "reading_layers": 1,
         "reading_ffn": 2048,
-        "max_distance": 256,
         "writing_ffn": 1024,
         "writing_dim": 512,
-        "max_offset": 64,
     },
-    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
+    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "writing_ffn": 768},
 }
+# Hidden interface: distances to the anchor, and offsets from it, that have an embedding of their own; larger ones
+# share the last. Token interface: places before the anchor that are read, of which a number is one.
+MAX_DISTANCE = {"hidden": 256, "tokens": 512}
+MAX_OFFSET = 64
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}

@@ -6,6 +6,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
+from tiny_models import RandomConfig
 from tiny_training import NESTED, WARNINGS
 
 from benchmarks.accuracy import gsm8k_sites
@@ -179,9 +180,9 @@ def test_a_site_is_left_out_where_something_else_stands_behind_its_anchor(tools,
 def test_what_stands_before_a_site_is_read_by_the_base_alone(tools):
     tokenizer, config = tools
     row = sites_of_rows(convert([SOLVED], tokenizer, config).rows, tokenizer, config)[-1]
-    sizes = {"reading_dim": 32, "num_heads": 2, "init_weights": False, "write_again": False}
+    sizes = {"reading_dim": 32, "num_heads": 2, "write_again": False}
     fields = {name: getattr(config, name) for name in ANCHOR_FIELDS}
-    model = get_peft_model(tiny_base()[0], IGCConfig.from_tokenizer(tokenizer, **fields, **sizes)).train()
+    model = get_peft_model(tiny_base()[0], RandomConfig.from_tokenizer(tokenizer, **fields, **sizes)).train()
     training_only(model, "igc_output_mapping")
     trainable = [p.requires_grad for p in model.parameters()]
     batch = after_prompts(model, [row], tokenizer.pad_token_id)

@@ -43,7 +43,8 @@ def random_igc(interface="tokens", **more):
     """The embedded base with an adapter that reads and writes at random."""
     base, tokenizer = tiny_base()
     torch.manual_seed(0)
-    config = demo_config(tokenizer, SETTINGS[interface], init_weights=False, **more)
+    config = demo_config(tokenizer, SETTINGS[interface], **more)
+    config.init_weights = False
     return get_peft_model(base, config).eval(), tokenizer
 
 

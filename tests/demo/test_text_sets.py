@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from peft import get_peft_model
+from tiny_models import RandomConfig
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.demo.text_sets import calibration_texts, generated_sets, harm, judge, read
@@ -64,7 +65,7 @@ def test_verdicts(target, said, verdict):
 def test_readings_and_harm_are_counted():
     base, tokenizer = tiny_base()
     torch.manual_seed(0)
-    config = IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2, init_weights=False)
+    config = RandomConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2)
     model = get_peft_model(base, config).eval()
     items = [{"prompt": "12 + 30 =", "target": "43"}, {"prompt": "Hi", "target": None}]
     report = read(model, tokenizer, items, batch_size=2)

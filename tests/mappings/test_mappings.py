@@ -14,6 +14,7 @@ from peft_igc.mappings.readings import Reading, Targets, reading_loss
 from peft_igc.mappings.token_interface import TokenOutputMapping
 from peft_igc.numbers.digits import PAD
 from peft_igc.text.spelling import ENDS, Spelled
+from peft_igc.tuner.config_values import MAX_DISTANCE, MAX_OFFSET
 
 
 H, D, K, R = 24, 4, 4, 5
@@ -377,11 +378,11 @@ def test_the_default_adapter_has_17_million_parameters_on_llama_3_1_8b():
             HiddenInputMapping(
                 4096, config.num_digits, len(config.operations), dim=config.reading_dim,
                 num_layers=config.reading_layers, num_heads=config.num_heads, ffn=config.reading_ffn,
-                max_distance=config.max_distance,
+                max_distance=MAX_DISTANCE["hidden"],
             ),
             HiddenOutputMapping(
                 4096, config.result_digits, dim=config.writing_dim, num_heads=config.num_heads,
-                ffn=config.writing_ffn, gate_dim=config.gate_dim, max_offset=config.max_offset,
+                ffn=config.writing_ffn, gate_dim=config.gate_dim, max_offset=MAX_OFFSET,
             ),
         ]  # fmt: skip
     total = sum(p.numel() for mapping in mappings for p in mapping.parameters())

@@ -223,7 +223,7 @@ def test_what_is_set_reaches_the_config():
 
 def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
-    otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "init_weights", "format_version"}
+    otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "format_version"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
     otherwise |= {"trained_beside", "temperature", "end_token_ids"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}

@@ -4,10 +4,9 @@ import pytest
 import torch
 from checks import igc_layers
 from peft import get_peft_model
-from tiny_models import small_config, tiny_model
+from tiny_models import RandomConfig, small_config, tiny_model
 from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, tokenizer, trainer
 
-from peft_igc import IGCConfig
 from peft_igc.numbers.calculator import Status
 from peft_igc.trainer.reading_only import only_calculators_train, silent_rows, split
 from peft_igc.trainer.trainer import IGCTrainer
@@ -32,7 +31,7 @@ OK, NONE = int(Status.OK), int(Status.NONE)
 
 def token_interface():
     sizes = {"num_digits": 4, "reading_dim": 32, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
-    config = IGCConfig.from_tokenizer(tokenizer(), anchors=["prompt_end"], init_weights=False, **sizes)
+    config = RandomConfig.from_tokenizer(tokenizer(), anchors=["prompt_end"], **sizes)
     model = get_peft_model(tiny_model("llama"), config)
     # Fresh biases are zero, which makes two numbers equally probable operands: rounding, which depends on the batch
     # size, would decide which of them is marked.

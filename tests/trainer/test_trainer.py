@@ -427,7 +427,7 @@ def _like_gpt2():
 @pytest.mark.parametrize("kind", ["list", "stream", "without operands"])
 def test_results_are_respelled_before_rows_are_cut_so_that_the_length_holds(tmp_path, kind):
     tokens = _like_gpt2()
-    fields = small_igc(interface="tokens", num_digits=12, init_weights=True)
+    fields = small_igc(interface="tokens", num_digits=12)
     del fields["number_tokens"]
     config = IGCConfig.from_tokenizer(tokens, anchors=["prompt_end"], **fields)
     assert config.token_table.group == 1

@@ -88,8 +88,8 @@ def test_lists_of_two_configs_are_not_shared():
 
 AT_LEAST = {
     **dict.fromkeys(["layer", "reading_layers"], 0),
-    **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads", "max_distance"], 1),
-    **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim", "max_offset"], 1),
+    **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads"], 1),
+    **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim"], 1),
     "max_operands": 2,
 }
 
@@ -165,7 +165,6 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": [], "parts": {}}
         ({"interface": "tokens"}, r"`number_tokens` require each other. Use `IGCConfig.from_tokenizer\(tokenizer\)`"),
         ({"number_tokens": TABLE.to_json()}, "The token interface and `number_tokens` require each other"),
         ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
-        ({**TOKENS, "max_offset": 64}, "`max_offset=64` has no meaning for `interface='tokens'`"),
         ({**TOKENS, "number_tokens": {"edges": ""}}, r"A token table has the keys .*Create it again: `Tokenizer"),
         ({**TOKENS, "number_tokens": {"group": 3}}, r"facts about numbers have the keys .*\['group'\]\. Create"),
         ({**TOKENS, "number_tokens": {**FACTS, "unused": ["7"]}}, "facts about numbers are damaged: .*unused"),
@@ -178,7 +177,6 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": [], "parts": {}}
         ({"vocabulary": VOCABULARY}, "`vocabulary` has no meaning for the hidden interface, .* Leave it out"),
         ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),
         ({**TOKENS, "reading_dim": 100}, "`reading_dim=100` is not a multiple of `num_heads=8`"),
-        ({**TOKENS, "max_distance": 0}, "`max_distance=0` is not an integer of at least 1"),
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
         ({**TOKENS, "reading_context": 0}, "`reading_context=0` is neither"),
         (
@@ -198,7 +196,7 @@ def test_values_without_meaning_in_an_interface_are_refused(fields, message):
 
 def test_each_interface_has_sizes_of_its_own_that_are_saved(tmp_path):
     config = IGCConfig(**TOKENS, confidence=0.9)
-    assert (config.num_digits, config.result_digits, config.writing_dim, config.max_offset) == (40, 40, None, None)
+    assert (config.num_digits, config.result_digits, config.writing_dim) == (40, 40, None)
     assert (IGCConfig().num_digits, IGCConfig().writing_dim, IGCConfig(confidence=0).confidence) == (10, 512, 0)
     config.save_pretrained(tmp_path)
     assert IGCConfig.from_pretrained(str(tmp_path)) == config

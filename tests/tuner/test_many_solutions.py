@@ -12,9 +12,10 @@ import pytest
 import torch
 from checks import generated, igc_layers, left_padded, watching
 from peft import get_peft_model
+from tiny_models import RandomConfig
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import tiny_base
 from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
@@ -110,7 +111,7 @@ def embedded():
     torch.manual_seed(0)
     base, tokenizer = tiny_base()
     sizes = {"reading_dim": 64, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
-    config = IGCConfig.from_tokenizer(tokenizer, anchors=["="], init_weights=False, **sizes)
+    config = RandomConfig.from_tokenizer(tokenizer, anchors=["="], **sizes)
     model = get_peft_model(base, config).eval()
     model.generation_config.eos_token_id = None
     with torch.no_grad():

@@ -434,7 +434,7 @@ def test_the_default_has_seventeen_million_parameters_on_llama_8b(fields):
 
 
 def test_no_parameter_is_unused():
-    config = small_config(max_offset=4, max_distance=8)
+    config = small_config()
     model = get_peft_model(tiny_model("llama"), config).train()
     labels = IDS.masked_fill(torch.arange(7) < 4, -100)
     digits = torch.tensor([[1, 2, 10, 10, 10], [3, 10, 10, 10, 10]]).expand(2, 1, 2, 5)

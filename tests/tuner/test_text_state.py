@@ -14,6 +14,7 @@ from checks import adapted, all_ids, igc_layers, state_of, telling_texts, watchi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import get_peft_model
+from tiny_models import RandomConfig
 from transformers import (
     DynamicCache,
     Gemma3nForCausalLM,
@@ -402,7 +403,7 @@ def hybrid(name):
         "gemma3n": lambda: Gemma3nForCausalLM(Gemma3nTextConfig(**SMALL, **GEMMA_3N)),
     }[name]()
     fields = {"interface": "hidden", "reading_dim": 16, "reading_ffn": 16, "num_heads": 2, "writing_dim": 16}
-    config = IGCConfig(layer=1, num_digits=4, writing_ffn=16, gate_dim=8, init_weights=False, **fields)
+    config = RandomConfig(layer=1, num_digits=4, writing_ffn=16, gate_dim=8, **fields)
     return get_peft_model(made.eval(), config)
 
 

@@ -11,8 +11,10 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from ..config_values import MAX_DISTANCE, MAX_OFFSET
 
-__all__ = ["FORMAT", "REMOVED_FIELDS", "OldFormatError", "check_saved_fields", "present_fields"]
+
+__all__ = ["FORMAT", "REMOVED_FIELDS", "OldFormatError", "check_saved_fields", "present_fields", "sizes_of"]
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 3
@@ -37,6 +39,12 @@ class OldFormatError(ValueError):
         )
 
 
+def sizes_of(saved: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that were fields, of the interface of a saved config."""
+    interface = saved.get("interface", "hidden")
+    return {"max_distance": MAX_DISTANCE.get(interface, 0), "max_offset": MAX_OFFSET}
+
+
 def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a saved config under the names that they have today; their meaning is the same.
 
@@ -49,6 +57,13 @@ def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"The adapter has `{name}={saved[name]!r}`, which is no longer implemented. Use the version of "
                 "peft-igc that saved it."
+            )
+    found.pop("init_weights", None)  # of a new adapter
+    for name, most in sizes_of(found).items():
+        if found.pop(name, None) not in (None, most):
+            raise ValueError(
+                f"The adapter has `{name}={saved[name]!r}`, and this version of peft-igc has {most or 'none'}. Run "
+                "`peft-igc convert DIR`, which enlarges a smaller one, or use the version that saved it."
             )
     division, places = found.pop("division", "exact"), found.pop("decimal_places", None)
     if division != "exact":
