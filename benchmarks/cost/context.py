@@ -92,7 +92,6 @@ def read_all(model: Any, cache: Any, length: int, case: str) -> None:
             status=torch.full_like(ones, int(Status.OK)),
             scale=torch.zeros_like(ones),
             ended_at=torch.full_like(ones, -1),
-            shortcut=steps.shortcut[:, :1] if steps.shortcut.shape[1] else steps.shortcut.new_empty(rows, 1, 0, 0),
         )
         if isinstance(state, StaticText):
             state.latest, state.write_from = made, 0

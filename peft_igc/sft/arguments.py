@@ -22,7 +22,7 @@ from ..demo.measure import Demonstration
 from ..trainer.config import settings_of
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import INTERFACES, ONLY, PROMPT_END
+from ..tuner.config_values import INTERFACES, PROMPT_END
 
 
 __all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"]
@@ -212,8 +212,6 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
             "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "
             "`igc_adapter` to igc, lora or igc+lora, without `igc_train_base`."
         )
-    has_reading_loss = arguments.igc_shortcut != ONLY
-    no_reading = "with `igc_shortcut=only`, which neither reads nor calculates. Leave it out."
     trained_below = arguments.igc_train_base or arguments.has_lora
     for name, has_effect, reason in (
         ("igc_exact_match", training.eval_strategy != "no", "without an evaluation. Set `eval_strategy`."),
@@ -224,8 +222,6 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
         ),
         ("igc_generated_max_digits", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
         ("igc_generated_mixture", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
-        ("igc_teacher_forcing", has_reading_loss, no_reading),
-        ("igc_loss_weight", has_reading_loss, no_reading),
         (
             "igc_detach_reading",
             trained_below,

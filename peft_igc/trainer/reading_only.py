@@ -26,9 +26,7 @@ from ..mappings.readings import IGNORE
 from ..numbers.calculator import Status
 from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ONLY
 from ..tuner.hooks.calls import TARGETS
-from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 
@@ -96,12 +94,6 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
             "`igc_writing_every` above 1 and `igc_writing` end forward passes early, which is not supported for a "
             f"model wrapped in `{type(model).__name__}`. Leave both out, or train in one process."
         )
-    config = active_config(model)
-    if config is not None and config.shortcut == ONLY:
-        raise ValueError(
-            "`igc_writing_every` above 1 and `igc_writing` train the reading by its own loss, but with "
-            '`shortcut="only"` there is none. Leave both out.'
-        )
     # No labels: there is no language-model loss, and the anchors are given.
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
     try:
@@ -152,8 +144,8 @@ def silent_rows(inputs: Mapping[str, torch.Tensor], config: IGCConfig) -> torch.
         config: The config of the adapter that is trained.
     """
     silent: torch.Tensor = (inputs["labels"][:, 1:] == IGNORE).all(1)  # [B]
-    # A shortcut writes after every anchor. Without teacher forcing a calculation may be read where none is asked.
-    if config.shortcut is None and config.teacher_forcing:
+    # Without teacher forcing a calculation may be read where none is asked.
+    if config.teacher_forcing:
         known = inputs["igc_operator"] != IGNORE  # [B, A]; what is not supervised may be written
         refused = known & (inputs["igc_result_status"] != int(Status.OK))
         silent = silent | (refused | (inputs["igc_anchors"] < 0)).all(1)

@@ -36,7 +36,6 @@ from ..data.columns import ALL_COLUMNS
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ONLY
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
@@ -381,7 +380,7 @@ class IGCTrainer(SFTTrainer):
         ):
             return inputs, None
         config = active_config(self.model)
-        if config is None or config.shortcut == ONLY:
+        if config is None:
             return inputs, None
         return split(inputs, silent_rows(inputs, config))
 

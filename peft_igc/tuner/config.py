@@ -32,7 +32,6 @@ from .config_values import (
     INTERFACES,
     PROMPT_END,
     ROW,
-    SHORTCUTS,
     SINCE_LAST_ANCHOR,
     TOKENS,
     settle,
@@ -173,12 +172,6 @@ class IGCConfig(PeftConfig):
             the output is the base model's from there to the next anchor, bit for bit, whatever that number is; only a
             point or comma directly behind the result is written to, as `7.` must not become 7.5. It suits worked
             solutions, where every result stands behind its `=` once.
-        shortcut (`str`, *optional*):
-            Hidden interface, an ablation (paper, "Ablations"): the input mapping also passes vectors to the output
-            mapping past the calculator, and the language-model loss trains both mappings through them. `"beside"`:
-            calculator and shortcut. `"only"`: no calculator; operand columns then train nothing and every status is
-            `none`. With a shortcut every position after an anchor is written, whatever the status, so the output no
-            longer equals the base model's where the status is not `ok`.
 
     > Train
 
@@ -241,9 +234,6 @@ class IGCConfig(PeftConfig):
     writing_ffn: int | None = field(default=None, metadata={"help": "hidden width of the update's MLP"})
     gate_dim: int = field(default=128, metadata={"help": "hidden width of the gate's MLP"})
     write_again: bool = field(default=True, metadata={"help": "whether a result may be written more than once"})
-    shortcut: str | None = field(
-        default=None, metadata={"help": "a connection past the calculator, one of " + ", ".join(SHORTCUTS)}
-    )
 
     teacher_forcing: bool = field(
         default=True, metadata={"help": "pass the correct result to the output mapping in training mode"}

@@ -18,7 +18,6 @@ __all__ = ["settle"]
 INTERFACES = ("hidden", "tokens")
 PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
 ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
-BESIDE, ONLY = SHORTCUTS = ("beside", "only")
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
 
 # Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
@@ -52,7 +51,6 @@ def settle(config: Any) -> None:
     """
     _check_names(config)
     _check_interface(config)
-    _check_shortcut(config)
     _set_sizes(config)
     _check_layers(config)
     _check_choices(config)
@@ -98,19 +96,6 @@ def _check_interface(config: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-3 <= value <= 1e3:
         raise ValueError(
             f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
-        )
-
-
-def _check_shortcut(config: Any) -> None:
-    """Validates `shortcut`, which only the hidden interface has."""
-    if config.shortcut not in (None, *SHORTCUTS):
-        raise ValueError(
-            f"`shortcut={config.shortcut!r}` is unknown. Choose one of {', '.join(map(str, (None, *SHORTCUTS)))}."
-        )
-    if config.interface != "hidden" and config.shortcut is not None:
-        raise ValueError(
-            f"`shortcut={config.shortcut!r}` has no meaning for `interface={config.interface!r}`: only "
-            "the hidden interface has it. Leave it out, or set `interface='hidden'`."
         )
 
 

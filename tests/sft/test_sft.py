@@ -145,10 +145,6 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         (["--igc_adapter", "none", "--igc_loss_weight", "2"], "`igc_loss_weight` is given, but `igc_adapter=none`"),
         (["--igc_adapter", "none", "--no_igc_curves"], "`igc_curves` is given, but `igc_adapter=none`"),
         (["--igc_adapter", "lora", "--igc_interface", "hidden"], "`igc_interface` is given, but `igc_adapter=lora`"),
-        (
-            ["--igc_interface", "hidden", "--igc_shortcut", "only", "--igc_teacher_forcing", "true"],
-            "`igc_teacher_forcing` is given, but has no effect with `igc_shortcut=only`",
-        ),
         (["--igc_detach_reading", "false"], "`igc_detach_reading` is given, but has no effect because nothing below"),
         (["--multi_gpu", "1"], "Unknown: `1`"),  # a flag
     ],
@@ -182,7 +178,7 @@ def test_a_file_is_held_to_the_same_rules(text, message, tmp_path):
         ["--dataset_name", "d", "--dataset_train_split", "a", "--eval_strategy", "steps", "--igc_exact_match", "8"],
         ["--igc_adapter", "lora", "--igc_generated_rows", "8", "--igc_interface", "hidden", "--igc_num_digits", "5"],
         ["--load_in_4bit", "--bnb_4bit_quant_type", "fp4", "--use_bnb_nested_quant"],
-        ["--igc_interface", "hidden", "--igc_shortcut", "beside", "--igc_teacher_forcing", "false"],
+        ["--igc_interface", "hidden", "--igc_teacher_forcing", "false"],
         ["--igc_train_base", "--igc_detach_reading", "false"],
         ["--igc_adapter", "igc+lora", "--igc_detach_reading", "false"],
         ["--igc_exact_match_tokens", "8"],  # of the closing evaluation

@@ -58,8 +58,7 @@ def test_a_row_is_silent_without_a_label_or_if_all_its_anchors_are_refused():
         "igc_result_status": torch.tensor([[OK, NONE]] * 2 + [[NONE, NONE], [NONE, OK]] + [[NONE, NONE]] * 2),
     }
     assert silent_rows(inputs, small_config()).tolist() == [False, True, True, False, False, True]
-    for written in ({"teacher_forcing": False}, {"shortcut": "beside"}):
-        assert silent_rows(inputs, small_config(**written)).tolist()[2:] == [False] * 4
+    assert silent_rows(inputs, small_config(teacher_forcing=False)).tolist()[2:] == [False] * 4
 
 
 def test_parts_hold_their_rows_without_padding_that_all_of_them_have():
@@ -206,7 +205,6 @@ def test_nothing_is_written_in_the_rows_that_are_skipped(tmp_path):
 CASES = {
     "a LoRA beside it": ({}, lambda: beside_lora("adder")),
     "teacher forcing off": ({}, lambda: igc_model(teacher_forcing=False)),
-    "a shortcut": ({}, lambda: igc_model(shortcut="beside")),
 }
 
 

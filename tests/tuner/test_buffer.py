@@ -26,7 +26,7 @@ LAYERS, HEADS, HEAD_DIM = 32, 8, 128
 CACHE_BYTES = LAYERS * 2 * HEADS * HEAD_DIM * 2  # per token
 SHARE = 0.01
 
-STEPS = ("anchors", "digits", "signs", "status", "scale", "ended_at", "shortcut")
+STEPS = ("anchors", "digits", "signs", "status", "scale", "ended_at")
 INTERFACES = ["hidden", "tokens"]
 ROWS, LENGTH = 2, 48
 

@@ -139,8 +139,6 @@ def test_widths_that_the_heads_do_not_divide_are_refused(name):
         ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
         ({"exclude_modules": "lm_head"}, "`exclude_modules='lm_head'` has no meaning for IGC"),
         ({"trainable_token_indices": [1]}, r"`trainable_token_indices=\[1\]` has no meaning for IGC"),
-        ({"shortcut": "both"}, "`shortcut='both'` is unknown. Choose one of None, beside, only"),
-        ({"shortcut": True}, "`shortcut=True` is unknown"),
         ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
     ],
 )
@@ -179,10 +177,6 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": [], "parts": {}}
         ({**TOKENS, "reading_dim": 100}, "`reading_dim=100` is not a multiple of `num_heads=8`"),
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
         ({**TOKENS, "reading_context": 0}, "`reading_context=0` is neither"),
-        (
-            {**TOKENS, "shortcut": "only"},
-            "`shortcut='only'` has no meaning for `interface='tokens'`.* Leave it out, or",
-        ),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": True}, r"`confidence=True` is not in 0..1"),
         ({"confidence": "high"}, r"`confidence='high'` is not in 0..1"),
@@ -245,7 +239,7 @@ FULL = {
 }
 
 
-SAVED = {"defaults": {}, "full": FULL, "ablation": {**FULL, "shortcut": "beside"}}
+SAVED = {"defaults": {}, "full": FULL}
 SAVED["a context in tokens"] = {**TOKENS, "reading_context": 64}
 
 
@@ -305,7 +299,7 @@ def test_the_three_fields_of_rounding_that_earlier_versions_saved_become_one(sav
     assert present_fields(saved) == {"rounding": rounding}
 
 
-def test_decimals_are_written_where_the_tokenizer_has_a_point_and_a_saved_no_is_refused():
+def test_decimals_are_written_where_the_tokenizer_has_a_point():
     config = IGCConfig.from_tokenizer(tiny_base()[1])
     without = dataclasses.replace(config, number_tokens=config.number_tokens | {"point": None}, vocabulary=None)
     assert (config.decimals, without.decimals, IGCConfig().decimals) == (True, False, False)
@@ -314,6 +308,12 @@ def test_decimals_are_written_where_the_tokenizer_has_a_point_and_a_saved_no_is_
         assert present_fields({**saved, "decimals": one.decimals}) == saved
     with pytest.raises(ValueError, match="has `decimals=False` although .* no longer implemented"):
         present_fields({"number_tokens": config.number_tokens, "decimals": False})
+
+
+def test_a_saved_shortcut_is_refused_and_none_is_dropped():
+    assert present_fields({"shortcut": None}) == {}
+    with pytest.raises(ValueError, match="has `shortcut='only'`, which is no longer implemented"):
+        present_fields({"shortcut": "only"})
 
 
 @LOADERS

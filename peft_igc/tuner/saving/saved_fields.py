@@ -52,7 +52,7 @@ def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: a field has a value that is no longer implemented.
     """
     found = dict(saved)
-    for name, default in REMOVED_FIELDS.items():
+    for name, default in (REMOVED_FIELDS | {"shortcut": None}).items():
         if found.pop(name, default) != default:
             raise ValueError(
                 f"The adapter has `{name}={saved[name]!r}`, which is no longer implemented. Use the version of "
