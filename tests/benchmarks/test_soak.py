@@ -227,7 +227,7 @@ def sample(generations, **values):
 @pytest.mark.slow
 def test_what_is_alive_is_counted():
     before = soak_memory.measured(0, 0.0)
-    kept = [TextState.empty(Steps.empty(1, 3, torch.zeros(1))), Call(None), DynamicCache()]
+    kept = [TextState.empty(Steps.empty(1, 3, torch.device("cpu"))), Call(None), DynamicCache()]
     kept[2].itself = kept[2]
     more = soak_memory.measured(0, 0.0)
     grown = {name: n - before.objects[name] for name, n in more.objects.items()}

@@ -42,7 +42,7 @@ WIDTH = 4
 
 # ------------------------------------------------------------------------------------------ a value
 def empty(rows=2, width=WIDTH):
-    return TextState.empty(Steps.empty(rows, 3, torch.zeros(1)))
+    return TextState.empty(Steps.empty(rows, 3, torch.device("cpu")))
 
 
 def tokens(rows, count, seed, first=10):
