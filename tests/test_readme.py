@@ -31,7 +31,7 @@ from tiny_training import WARNINGS
 
 from peft_igc.numbers.calculator import OPERATIONS
 from peft_igc.tuner.saving.companions import NESTED
-from peft_igc.tuner.saving.conversion import REMOVED_FIELDS
+from peft_igc.tuner.saving.saved_fields import REMOVED_FIELDS
 
 
 NESTED_WARNINGS = [f"ignore:{message}" for message in NESTED]  # where a LoRA goes around a calculator

@@ -47,7 +47,7 @@ from peft_igc.tuner.hooks import active_layer
 __all__ = ["ROUNDING", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
-ROUNDING = {"rounding": "half_up", "decimal_places": 2}  # of divisions in symbols, as people round their steps
+ROUNDING = {"rounding": "half_up:2"}  # of divisions in symbols, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
 
 

@@ -153,13 +153,19 @@ def subjects(base: Any, tokenizer: Any, seed: int) -> list[Subject]:
     return made
 
 
+class RandomConfig(IGCConfig):
+    """A config whose new adapters read and write at random."""
+
+    init_weights = False
+
+
 def igc_config(tokenizer: Any, base: Any, interface: str, sizes: dict[str, int] | None = None) -> IGCConfig:
     """A random adapter, of the default size if none is given; never wider than the base."""
     header = assistant_header(tokenizer)
     if sizes is None:
         width = min(WIDTH, base.config.hidden_size)
         sizes = {"reading_dim": width} | ({"writing_dim": width} if interface == "hidden" else {})
-    return IGCConfig.from_tokenizer(tokenizer, anchors=[header], interface=interface, init_weights=False, **sizes)
+    return RandomConfig.from_tokenizer(tokenizer, anchors=[header], interface=interface, **sizes)
 
 
 def lora_rank(base: Any, parameters: int) -> int:

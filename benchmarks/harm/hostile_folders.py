@@ -274,7 +274,7 @@ def good_folders(where: Path) -> list[Path]:
     sizes = {"reading_dim": 16, "reading_ffn": 16, "num_heads": 2, "writing_ffn": 16, "gate_dim": 4, "num_digits": 6}
     configs = {
         "tokens": IGCConfig.from_tokenizer(tokenizer, interface="tokens", **sizes),
-        "hidden": IGCConfig(writing_dim=16, max_offset=8, max_distance=32, **sizes),
+        "hidden": IGCConfig(writing_dim=16, **sizes),
     }
     for name, config in configs.items():
         get_peft_model(base_model(), config).save_pretrained(where / name, save_embedding_layers=False)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ..data.columns import canonical, label
 from ..numbers.calculator import Status
 from ..text.literals import numbers
+from ..text.values import Limits
 
 
 __all__ = ["SYMBOLS", "Calculation", "by_model", "by_pattern", "numbers_of", "question_to_model"]
@@ -119,7 +120,7 @@ def by_model(
 
 def _add(made: list[Calculation], operator: str, a: str, b: str, num_digits: int, refused: Counter[str]) -> None:
     """Adds a calculation that is exact, short enough and new; counts it otherwise."""
-    result = label(operator, a, b, num_digits, num_digits)
+    result = label(operator, a, b, Limits(num_digits, num_digits))
     if isinstance(result, Status):
         refused[result.name.lower()] += 1
     elif (calculation := Calculation(operator, a, b, result)) in made:

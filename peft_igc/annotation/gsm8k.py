@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, REFUSALS, label, label_expression
-from ..data.exact_values import NotAnExpression, ValueLimits
+from ..data.exact_values import NotAnExpression
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.tokenizer_profile import check_tokenizer
@@ -294,7 +294,7 @@ _OF_NO_EXPRESSION = (Reason.NONE, Reason.NO_EXPRESSION)
 def _by_rule(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
     """The entry where the rules read an expression, or why there is none."""
     try:
-        step = label_expression(mark.expression, ValueLimits.of(config))
+        step = label_expression(mark.expression, Limits.of(config))
     except NotAnExpression:
         return "no expression"
     if step.result != anchor.value:
@@ -317,7 +317,7 @@ def _in_words(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
         return "unknown operator"
     if Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
         return "operand not in the text"
-    result = label(sign, a, b, config.num_digits, config.result_digits, config.division)
+    result = label(sign, a, b, Limits.of(config))
     if isinstance(result, Status):
         return sign, [a, b], result.name.lower(), None
     if Fraction(result) == Fraction(str(mark.stated)):

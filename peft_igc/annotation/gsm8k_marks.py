@@ -11,7 +11,7 @@ import re
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..data.exact_values import ValueLimits, items_of
+from ..data.exact_values import items_of
 from ..numbers.calculator import evaluate_exactly
 from ..text.grammar import evaluate
 from ..text.refusals import Reason, Refused
@@ -58,12 +58,12 @@ def read_marks(annotated: str, config: IGCConfig) -> tuple[str, list[Mark]]:
 
     Args:
         annotated: The text with marks.
-        config: The adapter's config: operations and division.
+        config: The adapter's config: operations and rounding.
     """
     parts = _MARK.split(annotated)  # text and marks in turn
     # The calculator writes no thousands separators and no zeros at the end of a decimal, so results in the text must
     # not have any either.
-    decimals = ValueLimits.of(config).decimals
+    decimals = config.decimals
     for at in range(2, len(parts), 2):
         if (found := _RESULT.match(parts[at])) and plain(found[3]) in plain(parts[at - 1]):
             number = plain(found[0])

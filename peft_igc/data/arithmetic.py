@@ -15,11 +15,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..numbers.calculator import NO_ARITHMETIC, Division, Status
+from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..text.pieces import CONTROL
+from ..text.rounding import Rounding
+from ..text.values import Limits
 from .bigbench import parse_question
 from .columns import EXPRESSION, EXPRESSION_COLUMN, label
-from .exact_values import NotAnExpression, ValueLimits, Worked, expression_in, work_out, written
+from .exact_values import NotAnExpression, Worked, expression_in, work_out, written
 from .mixture import Mixture
 from .operands import Operands
 from .wording import handwritten, symbol_expressions
@@ -58,7 +60,7 @@ class ArithmeticRows:
         result_digits: R, the length of the longest result that it writes; longer ones are labelled as overflow. None:
             `num_digits`.
         operations: Symbols, each drawn equally often.
-        division: As in `IGCConfig`; with `"floor"` and `"trunc"` a fifth of the divisions leave a remainder.
+        rounding: As in `IGCConfig`; with `"floor"` and `"trunc"` a fifth of the divisions leave a remainder.
         mixture: Fractions of the kinds of rows.
         exclude: Test items whose (first operand, operator, second operand) must not occur. Items with two one-digit
             operands are exempt: those subtasks contain all pairs.
@@ -85,7 +87,7 @@ class ArithmeticRows:
         num_digits: int = 10,
         result_digits: int | None = None,
         operations: Sequence[str] = ("+", "-", "*", "/"),
-        division: Division = "exact",
+        rounding: str = "refuse",
         mixture: Mixture | None = None,
         exclude: Iterable[Mapping[str, Any]] = (),
         conversational: bool = True,
@@ -115,16 +117,13 @@ class ArithmeticRows:
             )
         self.seed, self.mixture, self.wording, self.distinct = seed, mixture, wording, distinct
         self.conversational = conversational
-        self.num_digits, self.max_operands, self.division = num_digits, max_operands, division
+        self.num_digits, self.max_operands = num_digits, max_operands
         self.result_digits = num_digits if result_digits is None else result_digits
         self.operations = tuple(operations)
-        self.limits = ValueLimits(
-            num_digits, self.result_digits, max_operands, self.operations, division, decimals=decimals
-        )
+        rounds = Rounding.of(rounding)
+        self.limits = Limits(num_digits, self.result_digits, max_operands, self.operations, decimals, rounds)
         self.excluded = _calculations(exclude)
-        self.operands = Operands(
-            max_digits, num_digits, self.result_digits, self.operations, division, mixture, self.excluded
-        )
+        self.operands = Operands(max_digits, self.limits, mixture, self.excluded)
         self._kinds = self._thresholds(result_digits is not None)
 
     @property
@@ -142,7 +141,7 @@ class ArithmeticRows:
             "long result": long_results,
             "long operand": mixture.overflow - long_results,
             "undefined": mixture.undefined if divides else 0.0,
-            "inexact": mixture.inexact if divides and self.division == "exact" else 0.0,
+            "inexact": mixture.inexact if divides and self.limits.rounding.division == "exact" else 0.0,
             "unsupported": mixture.unsupported,
             "expression": mixture.expressions if set("+-*/") <= set(self.operations) else 0.0,
             "look-alike": mixture.look_alikes,
@@ -205,7 +204,7 @@ class ArithmeticRows:
         mixture = self.mixture
         operator, first, second = self.operands.draw(kind, rng)
         a, b = str(first), str(second)
-        result = label(operator, a, b, self.num_digits, self.result_digits, self.division)
+        result = label(operator, a, b, self.limits)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
         typed = text.text if bigbench else wording.typed(text.text, rng, mixture)
@@ -252,7 +251,7 @@ class ArithmeticRows:
             a, b = operands
             if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:
                 break
-        result = label(text.operator, a, b, self.num_digits, self.result_digits, self.division)
+        result = label(text.operator, a, b, self.limits)
         shown = result.name.lower() if isinstance(result, Status) else result
         around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
         columns = {"igc_operator": text.operator, "igc_operands": [a, b], "igc_result": shown}

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..numbers.calculator import NO_ARITHMETIC, Division, Status, evaluate_exactly
+from ..numbers.calculator import NO_ARITHMETIC, Status, evaluate_exactly
 from ..numbers.digits import PAD, encode, parse_number
-from .exact_values import NotAnExpression, ValueLimits, work_out, written
+from ..text.values import Limits
+from .exact_values import NotAnExpression, work_out, written
 
 
 __all__ = [
@@ -78,23 +79,21 @@ _UNKNOWN = StepLabel(None, None, None, Status.NONE)
 _NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
 
 
-def label(
-    operator: str, a: str, b: str, num_digits: int, result_digits: int, division: Division = "exact"
-) -> str | Status:
+def label(operator: str, a: str, b: str, limits: Limits) -> str | Status:
     """The correct entry of `igc_result` for two canonical numbers: the result, or the status if there is none.
 
-    With an operand longer than `num_digits` the status is OVERFLOW for every operation: the model cannot read that
-    operand, so it knows nothing else about the calculation.
+    With an operand of more than `limits.digits` digits the status is OVERFLOW for every operation: the model cannot
+    read that operand, so it knows nothing else about the calculation.
     """
-    if max(len(a.lstrip("-")), len(b.lstrip("-"))) > num_digits:
+    if max(len(a.lstrip("-")), len(b.lstrip("-"))) > limits.digits:
         return Status.OVERFLOW
-    exact = evaluate_exactly(operator, a, b, division)
-    if isinstance(exact, str) and len(exact.lstrip("-")) > result_digits:
+    exact = evaluate_exactly(operator, a, b, limits.rounding.division)
+    if isinstance(exact, str) and len(exact.lstrip("-")) > limits.result_digits:
         return Status.OVERFLOW
     return exact
 
 
-def label_expression(text: str, limits: ValueLimits) -> StepLabel:
+def label_expression(text: str, limits: Limits) -> StepLabel:
     """The ground truth of a step whose expression is `text`.
 
     One operation on two integers has the label that its operands have in `igc_operands`, so that the reading learns
@@ -119,19 +118,7 @@ def supervised_rows(dataset: Any) -> list[int]:
     return sorted(found)
 
 
-def check_columns(
-    row: Mapping[str, Any],
-    num_digits: int,
-    result_digits: int,
-    operations: Sequence[str] = ("+", "-", "*", "/"),
-    division: Division = "exact",
-    *,
-    max_operands: int = 8,
-    rounding: str = "refuse",
-    decimal_places: int | None = None,
-    decimals: bool = False,
-    where: str = "row",
-) -> list[StepLabel]:
+def check_columns(row: Mapping[str, Any], limits: Limits, where: str = "row") -> list[StepLabel]:
     """Checks the operand columns of one row and returns its steps, one per anchor.
 
     Args:
@@ -141,11 +128,7 @@ def check_columns(
             operator is then None or `"expression"`. For several anchors each column is a list with one entry per
             anchor. A missing column counts as None, so a row without these columns has one step that is not
             supervised.
-        num_digits: D, the length of the longest operand that can be read.
-        result_digits: R, the length of the longest result that can be written.
-        operations: The K configured symbols.
-        division: The result of a division with a remainder, as in `calculator.calculate`.
-        max_operands, rounding, decimal_places, decimals: Of expressions, as in `exact_values.ValueLimits`.
+        limits: Of the numbers, the operations and the results.
         where: The row's name in error messages, for instance `"row 17"`.
 
     Returns:
@@ -156,9 +139,6 @@ def check_columns(
         ValueError: An unknown operator, an operand that does not fit, a result that contradicts its operands, or
             columns that contradict each other.
     """
-    limits = ValueLimits(
-        num_digits, result_digits, max_operands, tuple(operations), division, rounding, decimal_places, decimals
-    )
     entries = [row.get(name) for name in ALL_COLUMNS]
     first = 0 if entries[0] is not None else len(COLUMNS)  # the column that says how many anchors there are
     leading = entries[first]
@@ -180,7 +160,7 @@ def check_columns(
     ]
 
 
-def _check_step(entry: Sequence[Any], limits: ValueLimits, where: str) -> StepLabel:
+def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
     """One anchor's entries, in the order of `ALL_COLUMNS`, as a `StepLabel`."""
     operator, operands, result, expression = entry
     if expression is not None:
@@ -200,11 +180,11 @@ def _check_step(entry: Sequence[Any], limits: ValueLimits, where: str) -> StepLa
         return _UNKNOWN if operator is None else _NONE
     _check_operator(operator, limits.operations, where)
     a, b = _check_operands(operands, where)
-    expected = label(operator, a, b, limits.num_digits, limits.result_digits, limits.division)
+    expected = label(operator, a, b, limits)
     given = expected if result is None else _parse_result(result, where)
     if given is not Status.OVERFLOW or result is None:  # only an explicit "overflow" trains the refusal
         for number in (a, b):
-            _check_fits(number, limits.num_digits, where)
+            _check_fits(number, limits.digits, where)
     if given != expected:
         correct = _described(expected, limits.result_digits)
         raise ValueError(
@@ -217,7 +197,7 @@ def _check_step(entry: Sequence[Any], limits: ValueLimits, where: str) -> StepLa
 
 
 def _check_expression(
-    operator: Any, operands: Any, result: Any, expression: Any, limits: ValueLimits, where: str
+    operator: Any, operands: Any, result: Any, expression: Any, limits: Limits, where: str
 ) -> StepLabel:
     """The label of a step that is given as an expression; other columns must say the same or nothing."""
     if not isinstance(expression, str):

@@ -7,20 +7,18 @@ read at the end of a text with words, as such a text. Try it: `pytest tests/data
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..numbers.calculator import Status
 from ..text.grammar import ITEMS_PER_OPERAND, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
 from ..text.refusals import Reason, Refused
-from ..text.rounding import Division
 from ..text.values import Item, Limits, Value, finished, spelled, written
 
 
-__all__ = ["NotAnExpression", "ValueLimits", "Worked", "expression_in", "items_of", "work_out", "written"]
+__all__ = ["NotAnExpression", "Worked", "expression_in", "items_of", "work_out", "written"]
 
 LONGEST_TEXT = 2000  # characters
 
@@ -47,35 +45,6 @@ class NotAnExpression(ValueError):
     """A text is not in the grammar; the message says why, and is the end of a sentence about the text."""
 
 
-@dataclass(frozen=True)
-class ValueLimits:
-    """What a calculator can do, as in `IGCConfig`.
-
-    Args:
-        num_digits: The most digits of a number in the text.
-        result_digits: The most digits of a result.
-        max_operands: The most numbers of an expression.
-        operations: Operators that may occur. A power and `of` need `*`, a per cent sign needs `/`.
-        division, rounding, decimal_places: Quotients that are not exact, see `text.Limits`.
-        decimals: Whether results with decimal places are written. Without it they count as inexact.
-    """
-
-    num_digits: int
-    result_digits: int
-    max_operands: int = 8
-    operations: tuple[str, ...] = ("+", "-", "*", "/")
-    division: Division = "exact"
-    rounding: str = "refuse"
-    decimal_places: int | None = None
-    decimals: bool = False
-
-    @classmethod
-    def of(cls, config: Any) -> "ValueLimits":
-        """Those of an `IGCConfig`, as far as it has these settings."""
-        known = {field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)}
-        return cls(**(known | {"operations": tuple(config.operations)}))
-
-
 class Worked(NamedTuple):
     """An expression that was worked out.
 
@@ -92,20 +61,20 @@ class Worked(NamedTuple):
     numbers: int
 
 
-def expression_in(text: str, limits: ValueLimits) -> str | None:
+def expression_in(text: str, limits: Limits) -> str | None:
     """The expression that is read at the end of a text, in plain symbols; None if there is none.
 
     Args:
         text: It ends where a result is due; a message has `text.CONTROL` before it and two after it.
         limits: Of numbers and operations.
     """
-    found = read(text, Limits.of(limits))
+    found = read(text, limits)
     if not isinstance(found, Value) and not (found.ruled and found.reason in _STATUSES):
         return None
     return spelled(found.items)
 
 
-def work_out(text: str, limits: ValueLimits) -> Worked:
+def work_out(text: str, limits: Limits) -> Worked:
     """The exact value of an expression.
 
     Raises:
@@ -113,22 +82,22 @@ def work_out(text: str, limits: ValueLimits) -> Worked:
             an operation that is not configured, adds a percentage to a number, or has an exponent that is no integer
             of at least 0.
     """
-    items, given = items_of(text), Limits.of(limits)
+    items = items_of(text)
     numbers = sum(item.kind == "number" for item in items)
-    if numbers > limits.max_operands:
-        raise NotAnExpression(f"it has {numbers} numbers, but `max_operands={limits.max_operands}`")
+    if numbers > limits.operands:
+        raise NotAnExpression(f"it has {numbers} numbers, but `max_operands={limits.operands}`")
     for item in items:
         operation = _NEEDED.get(item.kind, item.kind)
         if operation in "+-*/" and operation not in limits.operations:
             raise NotAnExpression(f"`{item.kind}` needs the operation `{operation}`, which is not in `operations`")
     value, status = None, Status.OK
     try:
-        value = evaluate(items, given, [])
-        _check_numbers(items, given)
-        value = finished(value, given)[0]
+        value = evaluate(items, limits, [])
+        _check_numbers(items, limits)
+        value = finished(value, limits)[0]
     except Refused as refused:
         if refused.reason not in _STATUSES:
-            raise NotAnExpression(_why(refused, text, items, given)) from None
+            raise NotAnExpression(_why(refused, text, items, limits)) from None
         value, status = None, _STATUSES[refused.reason]
     if numbers < 2 and not any(item.kind == "call" for item in items):
         raise NotAnExpression("it has no two numbers")

@@ -25,7 +25,7 @@ class Mixture:
         overflow: Calculations that are too long: an operand of `num_digits` + 1..3 digits; if `result_digits` was
             given, half of them have operands that fit and a result that does not.
         undefined: Divisions by zero (none without `/`).
-        inexact: Divisions with a remainder (none without `/` or if `division` gives them a result).
+        inexact: Divisions with a remainder (none without `/` or if `rounding` gives them an integer).
         negative: Fraction of the ordinary arithmetic in which one operand or both are made negative. With
             `wording.TRAINING` also the fraction of the other texts in which numbers may be negative.
         bigbench: Fraction of the ordinary arithmetic in the form of BIG-bench, which may also be drawn otherwise.

@@ -9,7 +9,7 @@ are made by `arithmetic`. Try it: `pytest tests/data/test_arithmetic.py`.
 import random
 from dataclasses import dataclass
 
-from ..numbers.calculator import Division
+from ..text.values import Limits
 from .bigbench import random_divisor
 from .mixture import Mixture
 
@@ -24,15 +24,13 @@ class Operands:
     """Draws calculations; arguments as of `ArithmeticRows`.
 
     Args:
-        max_digits, num_digits, result_digits, operations, division, mixture: The same.
+        max_digits, mixture: The same.
+        limits: Of the numbers and operations.
         excluded: (First operand, operator, second operand) of calculations that are never drawn.
     """
 
     max_digits: int
-    num_digits: int
-    result_digits: int
-    operations: tuple[str, ...]
-    division: Division
+    limits: Limits
     mixture: Mixture
     excluded: frozenset[tuple[int, str, int]]
 
@@ -49,8 +47,9 @@ class Operands:
 
     def overflowing(self) -> list[str]:
         """Operations in which operands that can be read may give a result of more than R digits."""
-        possible = {"+": self.num_digits >= self.result_digits, "*": 2 * self.num_digits >= self.result_digits + 2}
-        return [symbol for symbol in self.operations if possible.get(symbol)]
+        longest, result = self.limits.digits, self.limits.result_digits
+        possible = {"+": longest >= result, "*": 2 * longest >= result + 2}
+        return [symbol for symbol in self.limits.operations if possible.get(symbol)]
 
     def _calculation(self, kind: str, rng: random.Random) -> Calculation:
         """Operator and operands for a row of this kind."""
@@ -60,7 +59,7 @@ class Operands:
             return "/", *self._with_remainder(rng)
         if kind == "long result":
             return self._long_result(rng)
-        operator = rng.choice(self.operations)
+        operator = rng.choice(self.limits.operations)
         if kind == "long operand":
             pair = [self.short(rng), self._long(rng)]
             if rng.random() < 0.25:
@@ -83,9 +82,9 @@ class Operands:
         return _number(digits, rng), _number(other, rng)
 
     def _exact_division(self, rng: random.Random) -> tuple[int, int]:
-        """An exact division from one of two distributions; with a rounding `division`, one in five has a remainder."""
+        """An exact division from one of two distributions; with integer quotients, one in five has a remainder."""
         draw = rng.random()
-        if self.division != "exact" and draw < 0.2:
+        if self.limits.rounding.division != "exact" and draw < 0.2:
             return self._with_remainder(rng)
         digits = rng.randint(1, self.max_digits)
         low, high = 10 ** (digits - 1), 10**digits  # the dividend is in low..high-1
@@ -106,11 +105,11 @@ class Operands:
 
     def _long(self, rng: random.Random) -> int:
         """A number that has too many digits to be read."""
-        return _number(self.num_digits + rng.randint(1, 3), rng)
+        return _number(self.limits.digits + rng.randint(1, 3), rng)
 
     def _long_result(self, rng: random.Random) -> Calculation:
         """Operands that can be read, with a result of more than R digits."""
-        longest, result = self.num_digits, self.result_digits
+        longest, result = self.limits.digits, self.limits.result_digits
         operator = rng.choice(self.overflowing())
         if operator == "+":  # both at least half of 10^D, so the sum has D + 1 digits
             half = 5 * 10 ** (longest - 1)

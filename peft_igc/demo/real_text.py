@@ -20,6 +20,7 @@ from typing import Any
 from ..data.columns import label
 from ..data.files import read_rows
 from ..numbers.calculator import NO_ARITHMETIC
+from ..text.values import Limits
 
 
 __all__ = [
@@ -139,7 +140,7 @@ def single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[
     operands = [] if found is None else [found[1], found[3]]
     if found is None or sorted(operands) != sorted(number.replace(",", "") for number in numbers):
         return []
-    result = label(found[2], operands[0], operands[1], 40, 40)
+    result = label(found[2], operands[0], operands[1], Limits())
     if not isinstance(result, str):
         return []
     columns = {"igc_operator": found[2], "igc_operands": operands, "igc_result": result}

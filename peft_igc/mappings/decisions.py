@@ -313,10 +313,9 @@ def decided_in_graph(
         summary: of the pointing.
     """
     values = (config.num_digits, config.result_digits, config.max_operands, config.decimals)
-    names = (config.division, config.rounding)
     packed = _decide_in_graph(
         ids, anchors, since, summary, reader.vocabulary.key, reader.tokens.key, " ".join(config.operations),
-        config.confidence, *values, *names, config.decimal_places,
+        config.confidence, *values, config.rounding,
     )  # fmt: skip
     return _result(packed.unflatten(0, anchors.shape))
 
@@ -335,22 +334,19 @@ def _decide_in_graph(
     result_digits: int,
     operands: int,
     decimals: bool,
-    division: str,
     rounding: str,
-    decimal_places: int | None,
 ) -> Tensor:
     """The packed results [N, `FIELDS` + R]."""
-    known, width = operations.split(" "), result_digits
-    rounds = Rounding.of_fields(division, rounding, decimal_places)
-    limits = Limits(digits, width, operands, frozenset("+-*/").intersection(known), decimals, rounds)
-    settings = Settings(tuple(known), confidence, limits)
+    known = tuple(operations.split(" "))
+    limits = Limits(digits, result_digits, operands, known, decimals, Rounding.of(rounding))
+    settings = Settings(known, confidence, limits)
     texts = StepTexts.of(TokenTable.of_key(table), ids.shape[1], ids, anchors, since)
     said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
     found = []
     for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
         alone = None if one is None else decided_alone(one, texts, step) or decide(settings, one, texts, step, reading)
-        found.append(_packed(alone, width))
-    return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + width)
+        found.append(_packed(alone, result_digits))
+    return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + result_digits)
 
 
 @_decide_in_graph.register_fake

@@ -6,7 +6,7 @@ In: hidden states of the text so far, and the results of its steps. Out: the `Re
 equations of `docs/how_it_works.md`. Try it: `pytest tests/mappings/test_mappings.py`
 
 Shapes: B rows, T positions of this call, L tokens of the text so far, H hidden size, A anchors per row, S slots,
-D digits of an operand, C = 11 digit classes, K operations, R digits of a result, P shortcut vectors, d width of a
+D digits of an operand, C = 11 digit classes, K operations, R digits of a result, d width of a
 mapping, N_h attention heads.
 """
 
@@ -32,7 +32,7 @@ class HiddenInputMapping(nn.Module):
     """Reads the operands and the operator at each anchor from hidden states.
 
     The slots are D + 1 digits of each operand (a digit in the last one marks an operand that is too long), a sign of
-    each operand, the operator, and P shortcut slots.
+    each operand, and the operator.
 
     Args:
         hidden_size: H.
@@ -44,7 +44,6 @@ class HiddenInputMapping(nn.Module):
         ffn: Hidden width of the feed-forward layers.
         max_distance: Number of distances to the anchor with an embedding; larger ones share the last.
         layers_read: Number of decoder layers whose outputs `mix` makes one.
-        shortcut: P, slots that are returned as vectors, without a classifier.
     """
 
     def __init__(
@@ -59,14 +58,13 @@ class HiddenInputMapping(nn.Module):
         ffn: int,
         max_distance: int,
         layers_read: int = 1,
-        shortcut: int = 0,
     ) -> None:
         super().__init__()
-        self.num_digits, self.num_shortcuts = num_digits, shortcut
+        self.num_digits = num_digits
         self.mix = LayerMix(layers_read) if layers_read > 1 else None
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim)
-        num_slots = 2 * (num_digits + 1) + 3 + shortcut  # S: digits, two signs, operator, shortcut
+        num_slots = 2 * (num_digits + 1) + 3  # S: digits, two signs, operator
         self.distance = nn.Embedding(max_distance, dim)
         self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
         self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
@@ -104,7 +102,7 @@ class HiddenInputMapping(nn.Module):
         anchors: torch.Tensor,
         ids: torch.Tensor | None = None,
         since: torch.Tensor | None = None,
-    ) -> Reading | tuple[Reading, torch.Tensor]:
+    ) -> Reading:
         """Reads each anchor.
 
         Args:
@@ -115,7 +113,7 @@ class HiddenInputMapping(nn.Module):
             since: [B, A] int64, the first token that each anchor reads; None is the first token of the row.
 
         Returns:
-            The reading; with a shortcut a pair of the reading and the shortcut vectors [B, A, P, d].
+            The reading.
         """
         (b, length, _), a = kept.shape, anchors.shape[1]
         row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
@@ -133,9 +131,7 @@ class HiddenInputMapping(nn.Module):
                 parts.append(self._attend(kept, valid, seen, row[index], anchor[index], first[index], longest))
                 where += index
             slots = torch.cat(parts)[torch.tensor(where, device=kept.device).argsort()]
-        slots = slots.unflatten(0, (b, a))  # [B, A, S, d]
-        reading = self._classify(slots)
-        return (reading, slots[:, :, -self.num_shortcuts :]) if self.num_shortcuts else reading
+        return self._classify(slots.unflatten(0, (b, a)))  # [B, A, S, d]
 
     def _attend(
         self,
@@ -199,7 +195,6 @@ class HiddenOutputMapping(nn.Module):
         ffn: Hidden width of the map to H.
         gate_dim: Hidden width of the gate.
         max_offset: Number of offsets from the anchor with an embedding; larger ones share the last.
-        shortcut: Width of the shortcut vectors, which are attended to like digits; None for no shortcut.
     """
 
     def __init__(
@@ -212,7 +207,6 @@ class HiddenOutputMapping(nn.Module):
         ffn: int,
         gate_dim: int,
         max_offset: int,
-        shortcut: int | None = None,
     ) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
@@ -229,7 +223,6 @@ class HiddenOutputMapping(nn.Module):
         for weight in (self.offset.weight, self.digit.weight, self.sign.weight, self.place):
             nn.init.normal_(weight)
         self._look_at_digits_in_turn()
-        self.shortcut = None if shortcut is None else nn.Linear(shortcut, dim)
 
     def _look_at_digits_in_turn(self) -> None:
         """Makes the heads prefer the digit with the offset's number, whatever the hidden state is.
@@ -262,7 +255,6 @@ class HiddenOutputMapping(nn.Module):
         signs: torch.Tensor,
         step: torch.Tensor,
         offset: torch.Tensor,
-        shortcut: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The update and gate of every position. The caller selects the positions that are written (Eq. 15).
 
@@ -272,7 +264,6 @@ class HiddenOutputMapping(nn.Module):
             signs: [B, A] int64, 1 is minus.
             step: [B, T] int64 in 0..A-1, the step that governs each position.
             offset: [B, T] int64, tokens since the anchor of that step.
-            shortcut: [B, A, P, width] float, the shortcut vectors of each step.
 
         Returns:
             update [B, T, H] in the weights' dtype, gate [B, T].
@@ -281,13 +272,10 @@ class HiddenOutputMapping(nn.Module):
         h = h.to(self.query.weight.dtype)
         x = self.norm(h)
         memory = torch.cat([self.sign(signs)[:, :, None], self.digit(digits)], 2) + self.place  # [B, A, R + 1, d]
-        if self.shortcut is not None:
-            assert shortcut is not None
-            memory = torch.cat([memory, self.shortcut(shortcut.to(h.dtype))], 2)  # [B, A, R + 1 + P, d]
         visible = None
         if a > 1:  # one memory for all steps; each position attends to the entries of its own step
             owner = torch.arange(a, device=h.device).repeat_interleave(memory.shape[2])
-            visible = step[..., None] == owner  # [B, T, A * (R + 1 + P)]
+            visible = step[..., None] == owner  # [B, T, A * (R + 1)]
         query = self.query(x) + self.offset(offset.clamp(0, self.offset.num_embeddings - 1))
         c = self.attention(query, memory.flatten(1, 2), visible)  # [B, T, d], Eq. 11
         gate = torch.sigmoid(self.gate_down(F.gelu(self.gate_up(torch.cat([x, c], -1)))))  # [B, T, 1], Eq. 12

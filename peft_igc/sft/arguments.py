@@ -22,7 +22,7 @@ from ..demo.measure import Demonstration
 from ..trainer.config import settings_of
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import INTERFACES, ONLY, PROMPT_END
+from ..tuner.config_values import INTERFACES, PROMPT_END
 
 
 __all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"]
@@ -33,12 +33,12 @@ OF_CONFIG = "As in `IGCConfig`: "  # begins the help of its fields
 CONFIDENCE = 0.5  # a reading that is more probably wrong than right is not written
 
 # Fields of `IGCConfig` that are no argument: made from the tokenizer or by PEFT, or fitted after the training.
-_NOT_GIVEN = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "end_token_ids", "init_weights"}
+_NOT_GIVEN = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "end_token_ids"}
 _NOT_GIVEN |= {"format_version", "temperature", "trained_beside", "target_modules", "exclude_modules"}
 _NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")
-_OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_division")
+_OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_rounding")
 _LORA = ("lora_", "use_rslora", "use_dora")
 
 
@@ -80,7 +80,7 @@ class IGCArguments:
             As in [`IGCConfig`], but with another default, because a tokenizer is always available here. Generated rows
             use the phrasings and the mixture of this interface's demonstration, also without a calculator. A LoRA
             baseline therefore sees the same rows, provided that `igc_num_digits`, `igc_result_digits`,
-            `igc_operations` and `igc_division` are the same too.
+            `igc_operations` and `igc_rounding` are the same too.
         igc_anchors (`list[str]`, *optional*):
             Where steps run: `assistant_header` (the default), `prompt_end` (for prompts and completions that are plain
             strings, which have no header), or a text such as `=`.
@@ -217,8 +217,6 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
 
 def _check_effects(training: Any, arguments: IGCArguments, given: list[str]) -> None:
     """Refuses arguments without an effect among the names that are given."""
-    has_reading_loss = arguments.igc_shortcut != ONLY
-    no_reading = "with `igc_shortcut=only`, which neither reads nor calculates. Leave it out."
     trained_below = arguments.igc_train_base or arguments.has_lora
     for name, has_effect, reason in (
         ("igc_exact_match", training.eval_strategy != "no", "without an evaluation. Set `eval_strategy`."),
@@ -229,8 +227,6 @@ def _check_effects(training: Any, arguments: IGCArguments, given: list[str]) -> 
         ),
         ("igc_generated_max_digits", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
         ("igc_generated_mixture", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
-        ("igc_teacher_forcing", has_reading_loss, no_reading),
-        ("igc_loss_weight", has_reading_loss, no_reading),
         (
             "igc_detach_reading",
             trained_below,

@@ -30,7 +30,6 @@ from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
 from ..trainer.two_stage import without_calculator
 from ..tuner.call import observing
-from ..tuner.config_values import ONLY
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing
 
@@ -153,7 +152,7 @@ def evaluate_closing(trainer: Any, rows: Any, batches: Batches | None = None) ->
     config = active_config(model)
     counts: dict[str, Any] = {}
     with eval_mode(model), torch.no_grad():
-        if config is not None and config.shortcut != ONLY:  # otherwise nothing is read
+        if config is not None:  # otherwise nothing is read
             with trainer.compute_loss_context_manager():  # the autocast of the training
                 counts = _read(model, held_out_batches(trainer, rows) if batches is None else batches)
         asking = rows.select([index for index, row in enumerate(rows) if _asks(row)])

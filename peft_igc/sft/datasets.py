@@ -58,11 +58,11 @@ def generated_rows(
     digits, result = arguments.igc_num_digits, arguments.igc_result_digits
     digits = SIZES[arguments.igc_interface]["num_digits"] if digits is None else digits
     most, with_tokens = arguments.igc_generated_max_digits, arguments.igc_interface == "tokens"
-    given = {"operations": arguments.igc_operations, "division": arguments.igc_division}
+    given = {"operations": arguments.igc_operations, "rounding": arguments.igc_rounding}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if with_tokens:
         options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands
-        options["decimals"] = arguments.igc_decimals is not False
+        options["decimals"] = True
     mixture = arguments.mixture
     options |= {
         "max_digits": min(MAX_DIGITS, digits) if most is None else most,
@@ -103,8 +103,8 @@ def rows_of_writing(
     changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
     lengths = min(longer.result_digits or digits, 2 * most) if stage.equal_lengths else None
-    decimals = arguments.igc_interface == "tokens" and arguments.igc_decimals is not False
-    return [*found, *longer_rows(longer, half, lengths), *covering_rows(stage.covering, seed, decimals)]
+    covering = covering_rows(stage.covering, seed, decimals=arguments.igc_interface == "tokens")
+    return [*found, *longer_rows(longer, half, lengths), *covering]
 
 
 def load_corpora(

@@ -16,7 +16,6 @@ import torch
 import yaml
 
 from ..trainer.precision import computes_bf16, in_bf16
-from ..tuner.config_values import ONLY
 from .arguments import IGCArguments
 
 
@@ -95,7 +94,7 @@ def fill(
     alone = not (arguments.has_lora or arguments.igc_train_base)
     if not given & {"max_steps", "num_train_epochs"}:
         training.max_steps = STEPS
-        reads = alone and one_process and arguments.igc_shortcut != ONLY and training.igc_loss_weight > 0
+        reads = alone and one_process and training.igc_loss_weight > 0
         if reads and not given & {"igc_writing_every", "igc_writing"}:
             training.igc_writing_every = WRITING_EVERY
         if one_process and not given & _RATES:

@@ -18,7 +18,6 @@ from ..data.columns import COLUMNS, EXPRESSION_COLUMN, supervised_rows
 from ..data.dataset import to_dataset
 from ..data.label_summary import similar_columns, summarize
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ONLY
 from .arguments import IGCArguments
 from .datasets import CHAT_PAIR, PAIR, generated_rows
 
@@ -70,7 +69,7 @@ def check_annotated(train: Any, config: IGCConfig, training_args: Any, igc_args:
     names = train.column_names
     if names is None or igc_args.igc_init_from is not None:
         return
-    if config.shortcut == ONLY or not training_args.igc_loss_weight:  # the reading is not trained on purpose
+    if not training_args.igc_loss_weight:  # the reading is not trained on purpose
         return
     if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
         return

@@ -64,13 +64,6 @@ class Rounding(NamedTuple):
             raise ValueError(f"`rounding={setting!r}` has more than {_MOST} places.")
         return cls(cast(Mode, mode), places, bool(match[3]))
 
-    @classmethod
-    def of_fields(cls, division: str, rounding: str, decimal_places: int | None) -> Rounding:
-        """The rounding of the three fields of an `IGCConfig`; errors as of `of`."""
-        if rounding == "refuse":
-            return cls.of("refuse" if division == "exact" else division)
-        return cls.of(rounding if decimal_places is None else f"{rounding}:{decimal_places}")
-
     @property
     def division(self) -> Division:
         """Treatment of a remainder by `calculator.calculate`."""

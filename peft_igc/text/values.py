@@ -38,7 +38,7 @@ class Limits:
         digits: the most digits of a number, leading zeros included.
         result_digits: the most digits of a result, a zero before the point included.
         operands: the most numbers of an expression.
-        operations: of the four, those that may be used; a power counts as `*`, a per cent sign as `/`.
+        operations: symbols of those that may be used; a power counts as `*`, a per cent sign as `/`.
         decimals: whether a result may have places.
         rounding: what becomes of a value that does not end, as a `Rounding` or its setting, such as `"half_up:2"`.
         percent_sums: whether `12% + 5%` has a value. It is written without its sign, as 0.17.
@@ -47,7 +47,7 @@ class Limits:
     digits: int = 40
     result_digits: int = 40
     operands: int = 8
-    operations: frozenset[str] = frozenset("+-*/")
+    operations: tuple[str, ...] = ("+", "-", "*", "/")
     decimals: bool = True
     rounding: Rounding = EXACT
     percent_sums: bool = False
@@ -65,9 +65,9 @@ class Limits:
             config.num_digits,
             config.result_digits,
             config.max_operands,
-            frozenset("+-*/").intersection(config.operations),
+            tuple(config.operations),
             config.decimals,
-            Rounding.of_fields(config.division, config.rounding, config.decimal_places),
+            Rounding.of(config.rounding),
         )
 
 

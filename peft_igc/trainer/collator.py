@@ -29,7 +29,7 @@ from ..mappings.readings import IGNORE
 from ..numbers.token_table import TokenTable
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
-from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, limits_of, turns_of
+from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, turns_of
 
 
 logger = logging.getLogger(__name__)
@@ -109,8 +109,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         for example, reasons in zip(examples, compared.unread, strict=True):
             if reasons and UNREAD not in example:  # `RowCheck` has counted the others
                 self._warn_of_unread(reasons[0])
-        limits = limits_of(self.igc_config)
-        sizes = {name: limits[name] for name in ("num_digits", "result_digits", "operations")}
+        sizes = {name: getattr(self.igc_config, name) for name in ("num_digits", "result_digits", "operations")}
         return batch | encode_steps(compared.rows, **sizes)
 
     def _warn_of_unread(self, example: str) -> None:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.columns import ALL_COLUMNS, EXPRESSION, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, check_columns, label
-from ..data.exact_values import ValueLimits
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.places import number_runs
@@ -31,7 +30,7 @@ from ..tuner.config import IGCConfig
 
 
 __all__ = ["BY_TURN", "CUT", "ROW_COLUMNS", "UNKNOWN", "UNREAD", "WHOLE", "Compared", "TextCheck", "assign_steps"]
-__all__ += ["first_column", "limits_of", "turns_of"]
+__all__ += ["first_column", "turns_of"]
 
 # Columns that `RowCheck` adds. Once a row is truncated, they cannot be derived from it any more.
 CUT = "igc_cut"  # number of supervised steps that truncation removes from the row, counted from the last, or WHOLE
@@ -44,11 +43,6 @@ UNKNOWN = StepLabel(None, None, None, Status.NONE)
 
 # Refusals of an expression that was read; of the others the network may still read two numbers in words.
 _OF_VALUES = (Reason.TOO_LONG, Reason.INEXACT, Reason.OVERFLOW, Reason.UNDEFINED)
-
-
-def limits_of(config: IGCConfig) -> dict[str, Any]:
-    """The limits of a config, as keyword arguments of `check_columns`."""
-    return dataclasses.asdict(ValueLimits.of(config))
 
 
 def turns_of(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, config: IGCConfig) -> list[list[bool]]:
@@ -84,7 +78,7 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
         TypeError: As `check_columns`.
         ValueError: As `check_columns`, or if the number of entries fits neither the anchors nor the turns.
     """
-    steps = check_columns(row, **limits_of(config), where=where)
+    steps = check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
         return [UNKNOWN]
     count, cut = len(turns), row.get(CUT, WHOLE)
@@ -245,9 +239,7 @@ class TextCheck:
         """The label of two integers that the network reads: its calculator has no decimals."""
         assert step.operator is not None
         assert step.operands is not None
-        assert self.config.result_digits is not None
-        limits = (self.config.num_digits, self.config.result_digits, self.config.division)
-        result = label(step.operator, *step.operands, *limits)  # type: ignore[arg-type]
+        result = label(step.operator, *step.operands, Limits.of(self.config))
         if isinstance(result, Status):
             return StepLabel(step.operator, step.operands, None, result, step.expression)
         return StepLabel(step.operator, step.operands, result, Status.OK, step.expression)

@@ -17,9 +17,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from ..tuner.call import ReadingDone, reading_alone
-from ..tuner.config_values import ONLY
 from ..tuner.hooks.calls import TARGETS
-from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
 
@@ -85,12 +83,6 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
         raise ValueError(
             "`igc_writing_every` above 1 and `igc_writing` end forward passes early, which is not supported for a "
             f"model wrapped in `{type(model).__name__}`. Leave both out, or train in one process."
-        )
-    config = active_config(model)
-    if config is not None and config.shortcut == ONLY:
-        raise ValueError(
-            "`igc_writing_every` above 1 and `igc_writing` train the reading by its own loss, but with "
-            '`shortcut="only"` there is none. Leave both out.'
         )
     # No labels: there is no language-model loss, and the anchors are given.
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)

@@ -30,13 +30,13 @@ from transformers import DynamicCache
 from ..data.columns import ALL_COLUMNS, check_columns, encode_steps
 from ..data.writing_rows import has_number
 from ..inference.decoding import padding_token
+from ..text.values import Limits
 from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .config import WritingStage
-from .labels import limits_of
 from .optimizer import muon_adamw
 
 
@@ -108,7 +108,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
         of_prompts = {"input_ids": prompts, "attention_mask": mask[:, :before], "position_ids": position[:, :before]}
         model(**of_prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
     sizes: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits", "operations")}
-    targets = encode_steps([check_columns(row, **limits_of(config)) for row in rows], **sizes)
+    targets = encode_steps([check_columns(row, Limits.of(config)) for row in rows], **sizes)
     targets["igc_anchors"] = torch.zeros(len(rows), 1, dtype=torch.int64)
     targets = {name: target.to(device) for name, target in targets.items()}
     inputs = {"input_ids": rest, "attention_mask": mask, "position_ids": position[:, before:]}

@@ -3,7 +3,7 @@
 In: an `IGCConfig`, the base model's hidden size H and its token embeddings. Out: an input mapping and an output
 mapping with random weights, on the CPU. Nothing is loaded or attached here.
 
-Try it: `pytest tests/tuner/test_shortcut.py tests/mappings/test_mappings.py`
+Try it: `pytest tests/tuner/test_layer.py tests/mappings/test_mappings.py`
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from torch import nn
 
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
-
-
-SHORTCUT_VECTORS = 4  # V, vectors per step that bypass the calculator if there is a shortcut
+from .config_values import MAX_DISTANCE, MAX_OFFSET
 
 
 def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
@@ -33,7 +31,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         "num_layers": config.reading_layers,
         "num_heads": config.num_heads,
         "ffn": config.reading_ffn,
-        "max_distance": config.max_distance,
+        "max_distance": MAX_DISTANCE[config.interface],
         "layers_read": len(config.layers_read),
     }
     if config.interface == "tokens":
@@ -50,13 +48,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
             pointing,
             TokenOutputMapping(hidden_size, _width(embeddings), ffn=config.writing_ffn, gate_dim=config.gate_dim),
         )
-    reader = HiddenInputMapping(
-        hidden_size,
-        config.num_digits,
-        len(config.operations),
-        shortcut=shortcut_vectors(config),
-        **sizes,
-    )
+    reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
     writer = HiddenOutputMapping(
         hidden_size,
         config.result_digits,
@@ -64,15 +56,9 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         num_heads=config.num_heads,
         ffn=config.writing_ffn,
         gate_dim=config.gate_dim,
-        max_offset=config.max_offset,
-        shortcut=config.reading_dim if config.shortcut else None,
+        max_offset=MAX_OFFSET,
     )
     return reader, writer
-
-
-def shortcut_vectors(config: Any) -> int:
-    """V, the number of vectors per step that bypass the calculator; 0 without a shortcut."""
-    return SHORTCUT_VECTORS if config.shortcut else 0
 
 
 def _width(embeddings: Any) -> int:

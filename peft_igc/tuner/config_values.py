@@ -15,27 +15,27 @@ from ..text.rounding import Rounding
 
 __all__ = ["settle"]
 
-DIVISIONS = ("exact", "floor", "trunc")
 INTERFACES = ("hidden", "tokens")
 PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
 ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
-BESIDE, ONLY = SHORTCUTS = ("beside", "only")
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
 
 # Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
-# interface has no use for the last two sizes of the hidden one.
+# interface has no use for the last size of the hidden one.
 SIZES: dict[str, dict[str, int]] = {
     "hidden": {
         "num_digits": 10,
         "reading_layers": 1,
         "reading_ffn": 2048,
-        "max_distance": 256,
         "writing_ffn": 1024,
         "writing_dim": 512,
-        "max_offset": 64,
     },
-    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "max_distance": 512, "writing_ffn": 768},
+    "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "writing_ffn": 768},
 }
+# Hidden interface: distances to the anchor, and offsets from it, that have an embedding of their own; larger ones
+# share the last. Token interface: places before the anchor that are read, of which a number is one.
+MAX_DISTANCE = {"hidden": 256, "tokens": 512}
+MAX_OFFSET = 64
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
@@ -51,7 +51,6 @@ def settle(config: Any) -> None:
     """
     _check_names(config)
     _check_interface(config)
-    _check_shortcut(config)
     _set_sizes(config)
     _check_layers(config)
     _check_choices(config)
@@ -97,19 +96,6 @@ def _check_interface(config: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1e-3 <= value <= 1e3:
         raise ValueError(
             f"`temperature={value!r}` is not in 0.001..1000. Set `IGCConfig(temperature=...)`, 1 for none."
-        )
-
-
-def _check_shortcut(config: Any) -> None:
-    """Validates `shortcut`, which only the hidden interface has."""
-    if config.shortcut not in (None, *SHORTCUTS):
-        raise ValueError(
-            f"`shortcut={config.shortcut!r}` is unknown. Choose one of {', '.join(map(str, (None, *SHORTCUTS)))}."
-        )
-    if config.interface != "hidden" and config.shortcut is not None:
-        raise ValueError(
-            f"`shortcut={config.shortcut!r}` has no meaning for `interface={config.interface!r}`: only "
-            "the hidden interface has it. Leave it out, or set `interface='hidden'`."
         )
 
 
@@ -159,31 +145,12 @@ def _check_layers(config: Any) -> None:
 
 
 def _check_choices(config: Any) -> None:
-    """Validates `division` and `operations`; unknown operations are refused at injection."""
-    if config.division not in DIVISIONS:
-        raise ValueError(f"`division={config.division!r}` is unknown. Choose one of {', '.join(DIVISIONS)}.")
-    Rounding.of_fields(config.division, config.rounding, config.decimal_places)  # checks them
-    if config.rounding != "refuse" and config.division != "exact":
+    """Validates `rounding` and `operations`; unknown operations are refused at injection."""
+    if Rounding.of(config.rounding).rounds and not config.decimals:
         raise ValueError(
-            f"`rounding={config.rounding!r}` has no effect with `division={config.division!r}`, which gives integers. "
-            "Leave one of them out."
+            f"`rounding={config.rounding!r}` needs the token interface with a vocabulary and a token for the point. "
+            "Create the config with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
         )
-    if config.rounding == "refuse" and config.decimal_places is not None:
-        raise ValueError(
-            f"`decimal_places={config.decimal_places}` has no effect without `rounding`. Set "
-            '`IGCConfig(rounding="half_up")`, or leave it out.'
-        )
-    if config.rounding != "refuse" and not config.decimals:
-        raise ValueError(
-            f"`rounding={config.rounding!r}` has no effect without `decimals`. Set `IGCConfig(decimals=True)`."
-        )
-    if config.decimals and not config.has_vocabulary:
-        raise ValueError(
-            "`decimals=True` needs a vocabulary, since expressions with decimals are read by rule. Create the config "
-            "with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
-        )
-    if config.decimals and config.number_tokens["point"] is None:
-        raise ValueError("`decimals=True`, but the tokenizer has no token for the point. Leave it out.")
     if not isinstance(config.operations, list) or not config.operations:
         raise ValueError(f"`operations={config.operations!r}` is not a list of symbols such as `['+', '-']`.")
     if len(set(config.operations)) < len(config.operations):

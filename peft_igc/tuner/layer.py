@@ -13,7 +13,7 @@ state that travels with a KV cache is in `state`. The weights and equations are 
 `numbers`.
 
 Shapes: B rows, T positions of this call, L tokens of the text so far (with this call's T), H hidden size, A anchors
-per row, R digits of a result, d mapping width, V shortcut vectors per step (0 without a shortcut).
+per row, R digits of a result, d mapping width.
 Try it: `pytest tests/tuner/test_layer.py`
 """
 
@@ -34,7 +34,7 @@ from ..numbers.calculator import Status
 from ..text.results.row import Row
 from ..text.results.spelling import Style
 from .anchors import Position, Rules, anchors_of_call, kinds_of
-from .build import make_mappings, shortcut_vectors
+from .build import make_mappings
 from .call import Call, check_mask, current_call, recall_call, remember_call, text_ids
 from .config import IGCConfig
 from .saving.companions import warn_of_absent
@@ -374,9 +374,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         config = self.igc_config[name]
         state = None if states is None else states.get(name)
         if state is None:
-            vectors = shortcut_vectors(config)
-            shortcut = (vectors, config.reading_dim) if vectors else (0, 0)
-            none = Steps.empty(rows, config.result_digits or 0, h, shortcut)
+            none = Steps.empty(rows, config.result_digits or 0, h.device)
             state = (TextState if states is None else states).empty(none).changed(reader=self._readers[name])
         if states is None:
             return state
@@ -453,7 +451,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         """See `hooks.choose_graph`; `name` is the active adapter."""
         if not any(getattr(type(one), "_igc_following", False) for one in cache.layers):
             return
-        states, config, style = states_of(cache, self.layer_index), self.igc_config[name], self.style_of(name)
+        states, style = states_of(cache, self.layer_index), self.style_of(name)
         state, rules = states.get(name), Rules.of(self.igc_config[name])
         if not isinstance(state, StaticText) or input_ids.shape[1] > 1:
             return
@@ -465,9 +463,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
             state.write_from = 0 if count(style, state, ids, states.length(0)) else None
             return
         if state.writes is None:
-            writes = state.latest.anchors >= 0
-            if config.shortcut is None:
-                writes &= state.latest.status == int(Status.OK)
+            writes = (state.latest.anchors >= 0) & (state.latest.status == int(Status.OK))
             state.writes = bool(writes.any().tolist())  # one, once after a step
         state.write_from = 0 if state.writes else None
 

@@ -27,7 +27,7 @@ from ..mappings.decisions import (
     said_of,
 )
 from ..mappings.places import StepTexts
-from ..mappings.readings import IGNORE, Choice, Pointing, Reading, Targets, reading_loss
+from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD, may_look
 from ..numbers.places import LEAD
@@ -35,7 +35,7 @@ from ..numbers.token_table import PADDING, UNSEEN
 from .anchors import FEW, Rules, context_starts
 from .call import Call, ReadingDone, thread
 from .config import IGCConfig
-from .config_values import ONLY, ROW
+from .config_values import ROW
 from .outputs import Fields
 from .state.cache import State
 from .state.text_state import StaticText, Steps
@@ -143,8 +143,7 @@ def read_and_calculate(
         if lean is not None:
             return None, *lean
     at, begin = torch.where(anchors >= 0, anchors - first, -1), (since - first).clamp(min=0)
-    read = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
-    reading, shortcut = read if config.shortcut else (read, features.new_empty(*anchors.shape, 0, 0))
+    reading = reader(kept, ids != PADDING, at, ids, begin, **({} if texts is None else {"texts": texts}))
     if not reader.training:
         reading = reading.cooled(config.temperature)
     result, decisions = _results(config, reader, reading, texts, ids, (at, begin), call)
@@ -159,7 +158,7 @@ def read_and_calculate(
     rank = (ids != PADDING).cumsum(1)  # [B, n], counted from the end: earlier tokens may not be at hand
     ranks = real[:, None] - rank[:, -1:] + rank.gather(1, at.clamp(min=0))
     never = torch.full_like(at, -1)
-    return reading, Steps(anchors, kinds, ranks, *result, never, shortcut.to(features.dtype)), True
+    return reading, Steps(anchors, kinds, ranks, *result, never), True
 
 
 def _results(
@@ -238,7 +237,7 @@ def _lean_steps(
     if not call.is_lean:
         return None
     count, width = anchors.numel(), config.result_digits or 0
-    steps = Steps.silent(anchors, kinds, width, features)
+    steps = Steps.silent(anchors, kinds, width)
     if not config.has_vocabulary:
         readable = any(texts.operands_of(step) > 1 for step in range(count) if texts.anchors[step] >= 0)
         return None if readable else (steps, False)
@@ -249,7 +248,7 @@ def _lean_steps(
         result = results_of(decisions, anchors.shape, width, anchors.device)
         after = torch.tensor([texts.tokens_after(step) for step in range(count)], device=anchors.device)
         ranks = state.real[:, None] - after.view(anchors.shape)
-        steps = Steps(anchors, kinds, ranks, *result, steps.ended_at, steps.shortcut)
+        steps = Steps(anchors, kinds, ranks, *result, steps.ended_at)
     if call.is_logged:
         call.event = Step(anchors, None, result, decisions, texts.first, ids)
     return steps, Status.OK in found
@@ -307,13 +306,12 @@ def calculate_step(config: IGCConfig, choice: Choice, legible: torch.Tensor) -> 
         choice.operator,
         operations=config.operations,
         result_digits=config.result_digits,
-        division=config.division,  # type: ignore[arg-type]
+        division=config.division,
     )
     # A digit in the place D + 1 means that the operand is longer than D digits.
     too_long = (choice.digits[..., -1] != PAD).any(-1) & (choice.operator < len(config.operations))
     status = torch.where(too_long, int(Status.OVERFLOW), result.status)
-    # `shortcut="only"` has no calculator: every status is NONE.
-    absent = ~legible | (choice.probability < config.confidence) | (config.shortcut == ONLY)
+    absent = ~legible | (choice.probability < config.confidence)
     status = torch.where(absent, int(Status.NONE), status)
     ok = status == int(Status.OK)
     digits, sign = torch.where(ok[..., None], result.digits, PAD), torch.where(ok, result.sign, 0)
@@ -329,8 +327,6 @@ def supervise(
     anchors: torch.Tensor,
 ) -> tuple[Result, Fields]:
     """Compares the readings with the ground truth.
-
-    With `shortcut="only"` no step is supervised, so the loss is 0 (and still part of the graph).
 
     Args:
         config: the adapter's config.
@@ -349,8 +345,6 @@ def supervise(
     """
     targets = Targets(*(t.to(anchors.device) for t in targets))
     _check_targets(targets, anchors, choice, result)
-    if config.shortcut == ONLY:
-        targets = targets._replace(operator=torch.full_like(targets.operator, IGNORE))
     loss, supervised, correct = reading_loss(reading, targets, anchors, choice)
     report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
     right = Result(

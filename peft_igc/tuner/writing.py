@@ -60,7 +60,7 @@ def write(
     call: Call,
     told: torch.Tensor | None,
 ) -> tuple[torch.Tensor, State]:
-    """Adds the update to the positions that a step with status `OK` governs (with a shortcut: any step).
+    """Adds the update to the positions that a step with status `OK` governs.
 
     What ends a turn also ends the writing: the texts of later turns are the base model's.
 
@@ -128,13 +128,11 @@ def _hidden(
     first = torch.where(ends[..., None] & governed, position, NO_POSITION).amin(1)  # [B, A]
     ended_at = torch.where((steps.ended_at < 0) & (first < NO_POSITION), first, steps.ended_at)
     ended = ended_at.gather(1, step)
-    active = (anchor >= 0) if config.shortcut else (anchor >= 0) & ok
-    active = active & ~((ended >= 0) & (position[:, 0] >= ended))
+    active = (anchor >= 0) & ok & ~((ended >= 0) & (position[:, 0] >= ended))
     real = (ids != PADDING).cumsum(1)
     rank = state.real[:, None] - real[:, -1:] + real  # offsets count real tokens, so padding changes nothing
-    shortcut = steps.shortcut if steps.shortcut.shape[2] else None
     offset = rank - steps.ranks.gather(1, step)
-    update, gate = writer.mapping(h, steps.digits, steps.signs, step, offset, shortcut)
+    update, gate = writer.mapping(h, steps.digits, steps.signs, step, offset)
     return update, gate, active, ended_at
 
 
@@ -164,7 +162,7 @@ def first_to_write(config: IGCConfig, call: Call, steps: Steps) -> int | None:
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or call.targets is not None:
         return 0
     anchors = steps.anchors
-    writes = (anchors >= 0) if config.shortcut else (anchors >= 0) & (steps.status == int(Status.OK))
+    writes = (anchors >= 0) & (steps.status == int(Status.OK))
     first = int(torch.where(writes, anchors, NO_POSITION).min()) if anchors.numel() else NO_POSITION
     if first == NO_POSITION:
         return None

@@ -25,6 +25,7 @@ from peft_igc.data.dataset import to_dataset
 from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
+from peft_igc.text.values import Limits
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.anchor_rules import assistant_header
 
@@ -96,7 +97,7 @@ def test_every_annotation_of_worked_solutions_is_supervised_and_stands_up_to_the
     assert (report.rows_in, report.rows_out, report.annotations, report.supervised) == (60, 60, marks, marks)
     assert (report.wrong, report.refused, report.without_anchor, report.bare_anchors) == (0, {}, 0, 0)
     for row, given in zip(made, source, strict=True):
-        steps = check_columns(row, 40, 40)
+        steps = check_columns(row, Limits())
         assert [step.operator for step in steps[:1]] == ["none"]
         written = [f"{step.operands[0]}{step.operator}{step.operands[1]}={step.result}" for step in steps[1:]]
         assert written == [mark.split(">>")[0] for mark in given["answer"].split("<<")[1:]]
@@ -217,10 +218,10 @@ def test_what_is_right_but_beyond_the_calculator_is_taught_as_none(answer, reaso
     [
         ("7/2 = <<7/2=3.5>>3.5", {}, ("/", ["7", "2"], "inexact")),
         ("10/3 = <<10/3=3.33>>3.33", {}, ("/", ["10", "3"], "inexact")),
-        ("7/2 = <<7/2=3.5>>3.5", {"division": "floor"}, NONE),
-        ("7/2 = <<7/2=3>>3", {"division": "floor"}, ("/", ["7", "2"], "3")),
-        ("-7/2 = <<-7/2=-4>>-4", {"division": "floor"}, ("/", ["-7", "2"], "-4")),
-        ("-7/2 = <<-7/2=-3>>-3", {"division": "trunc"}, ("/", ["-7", "2"], "-3")),
+        ("7/2 = <<7/2=3.5>>3.5", {"rounding": "floor"}, NONE),
+        ("7/2 = <<7/2=3>>3", {"rounding": "floor"}, ("/", ["7", "2"], "3")),
+        ("-7/2 = <<-7/2=-4>>-4", {"rounding": "floor"}, ("/", ["-7", "2"], "-4")),
+        ("-7/2 = <<-7/2=-3>>-3", {"rounding": "trunc"}, ("/", ["-7", "2"], "-3")),
         ("123+4 = <<123+4=127>>127", {"num_digits": 2}, ("+", ["123", "4"], "overflow")),
         ("1234567+4 = <<1234567+4=1234571>>1234571", {"num_digits": 2}, ("+", ["1234567", "4"], "overflow")),
         ("99*99 = <<99*99=9801>>9801", {"num_digits": 2, "result_digits": 3}, ("*", ["99", "99"], "overflow")),
@@ -235,9 +236,8 @@ def test_the_calculators_own_answer_is_taught(answer, fields, expected, interfac
     assert report.refused == ({} if reason.lstrip("-").replace(".", "").isdigit() else {reason: 1})
     assert told(report) == 1
     row = dict(zip(COLUMNS, found, strict=True))
-    sizes = {"num_digits": 40, "result_digits": 40, "division": "exact"} | fields
     if expected[2] != "3.5":  # such a row has `igc_expression`, too: see `test_gsm8k_expressions`
-        check_columns(row, **sizes)  # the trainer takes it
+        check_columns(row, Limits.of(config(interface, **fields)))  # the trainer takes it
 
 
 # ------------------------------------------------------------------------------------------ right and wrong
@@ -290,12 +290,12 @@ def test_a_row_with_a_wrong_annotation_is_left_out_and_named(answer, fault):
 
 
 def test_a_division_is_right_as_the_calculator_rounds_it_and_in_no_other_way():
-    assert entry("10/3 = <<10/3=3>>3", division="floor")[1].supervised == 1
-    for division, stated in (("floor", 4), ("exact", 3)):
+    assert entry("10/3 = <<10/3=3>>3", rounding="floor")[1].supervised == 1
+    for rounding, stated in (("floor", 4), ("refuse", 3)):
         with pytest.raises(ValueError, match="it gives 3.33"):
-            entry(f"10/3 = <<10/3={stated}>>{stated}", division=division)
+            entry(f"10/3 = <<10/3={stated}>>{stated}", rounding=rounding)
     # also where it cannot be written
-    found, _ = entry("1000/3 = <<1000/3=333>>333", division="floor", num_digits=3)
+    found, _ = entry("1000/3 = <<1000/3=333>>333", rounding="floor", num_digits=3)
     assert found == ("/", ["1000", "3"], "overflow")
 
 

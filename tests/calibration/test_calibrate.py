@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 from peft import get_peft_model
+from tiny_models import RandomConfig
 
-from peft_igc import IGCConfig, tiny_base, tiny_igc
+from peft_igc import tiny_base, tiny_igc
 from peft_igc.calibration.operating_curve import (
     THRESHOLDS,
     OperatingPoint,
@@ -29,7 +30,7 @@ from peft_igc.tuner.steps import Step
 def random_model():
     base, tokenizer = tiny_base()
     torch.manual_seed(0)
-    config = IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2, init_weights=False)
+    config = RandomConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2)
     return get_peft_model(base, config).eval(), tokenizer
 
 
@@ -60,8 +61,8 @@ def test_results_are_those_of_whole_passes(random_model):
 
 def test_decimals_are_read_with_their_point():
     base, tokenizer = tiny_base()
-    sizes = {"layer": 1, "reading_dim": 32, "num_heads": 2, "init_weights": False}
-    config = IGCConfig.from_tokenizer(tokenizer, **sizes, max_operands=8, decimals=True)
+    sizes = {"layer": 1, "reading_dim": 32, "num_heads": 2}
+    config = RandomConfig.from_tokenizer(tokenizer, **sizes)
     model = get_peft_model(base, config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -50,8 +50,8 @@ def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only(
         {"max_digits": 12, "num_digits": 12, "result_digits": 20},
         {"max_digits": 5, "num_digits": 5, "result_digits": 6},
         {"max_digits": 40, "num_digits": 40, "result_digits": 80},
-        {"division": "floor", "mixture": Mixture(negative=0.5)},
-        {"division": "trunc", "mixture": Mixture(negative=0.5)},
+        {"rounding": "floor", "mixture": Mixture(negative=0.5)},
+        {"rounding": "trunc", "mixture": Mixture(negative=0.5)},
         {
             "operations": ("*", "+"),
             "mixture": Mixture(none=0, overflow=1, undefined=0, inexact=0),
@@ -63,14 +63,13 @@ def test_every_row_passes_the_check_of_its_columns_and_depends_on_the_seed_only(
         rows = ArithmeticRows(seed=1, **settings)
         made = rows.take(1000)
         for row in made:
-            limits = (rows.num_digits, rows.result_digits, rows.operations, rows.division)
-            (step,) = check_columns(row, *limits, where=f"{settings}")
+            (step,) = check_columns(row, rows.limits, f"{settings}")
             completion = row["completion"][0]["content"]
             assert completion == (step.result or UNABLE) or step.operator == "none"
             if step.operands is not None:
                 numbers = re.findall("[0-9]+", row["prompt"][-1]["content"])
                 assert sorted(numbers) == sorted(number.lstrip("-") for number in row["igc_operands"])
-            if step.result is not None and rows.division == "exact":
+            if step.result is not None and rows.limits.rounding.division == "exact":
                 assert step.result == str(exact(*triple(row)))
         assert pickle.loads(pickle.dumps(rows)).take(50) == made[:50] == list(itertools.islice(rows, 50))
         assert made != ArithmeticRows(seed=2, **settings).take(1000)

@@ -6,6 +6,7 @@ import pytest
 
 from peft_igc.data.chats import Conversations, arithmetic_chats
 from peft_igc.data.columns import COLUMNS, check_columns
+from peft_igc.text.values import Limits
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def test_every_answer_has_an_entry_and_turns_alternate(chats):
         assert 2 <= turns <= 6
         assert roles == ["user", "assistant"] * turns
         assert all(len(chat[name]) == turns for name in COLUMNS)
-        assert len(check_columns(chat, num_digits=40, result_digits=40)) == turns  # raises if a result is wrong
+        assert len(check_columns(chat, Limits())) == turns  # raises if a result is wrong
     assert {len(answers(chat)) for chat in chats} == {2, 3, 4, 5, 6}
 
 

@@ -1,5 +1,6 @@
 """Promises of `columns`: what a dataset says about a calculation is checked, then encoded without loss."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -8,14 +9,17 @@ import torch
 from peft_igc.data.columns import StepLabel, check_columns, encode_steps, label
 from peft_igc.numbers.calculator import Status, calculate
 from peft_igc.numbers.digits import PAD, decode
+from peft_igc.text.rounding import Rounding
+from peft_igc.text.values import Limits
 
 
+LIMITS = Limits(5, 5, decimals=False)
 OPERATIONS = ("+", "-", "*", "/")
 
 
-def check(operator, operands, result, num_digits=5, result_digits=5, **more):
+def check(operator, operands, result, where="row", rounding="refuse"):
     row = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
-    return check_columns(row, num_digits, result_digits, **more)
+    return check_columns(row, dataclasses.replace(LIMITS, rounding=Rounding.of(rounding)), where)
 
 
 def encoded(rows, num_digits=5, result_digits=5, operations=OPERATIONS):
@@ -39,7 +43,7 @@ def test_a_correct_row_gives_one_step():
         ((None, None, None), None, None, Status.NONE),
     ):
         assert check(*columns) == [StepLabel(columns[0], operands, result, status)]
-    assert check_columns({"prompt": "hello"}, 5, 5) == [StepLabel(None, None, None, Status.NONE)]
+    assert check_columns({"prompt": "hello"}, LIMITS) == [StepLabel(None, None, None, Status.NONE)]
 
 
 def test_several_anchors_give_one_step_each_in_order_and_errors_name_the_anchor():
@@ -89,18 +93,18 @@ def test_a_wrong_value_is_refused_with_its_row_and_the_reason():
             check(operator, operands, result, where="row 9")
 
 
-def test_the_division_of_the_configuration_decides_what_is_right():
-    assert check("/", ["-7", "2"], "-4", division="floor")[0].result == "-4"
-    assert check("/", ["-7", "2"], "-3", division="trunc")[0].result == "-3"
+def test_the_rounding_of_the_configuration_decides_what_is_right():
+    assert check("/", ["-7", "2"], "-4", rounding="floor")[0].result == "-4"
+    assert check("/", ["-7", "2"], "-3", rounding="trunc")[0].result == "-3"
     with pytest.raises(ValueError, match="-7 / 2 is -4"):
-        check("/", ["-7", "2"], "-3", division="floor")
+        check("/", ["-7", "2"], "-3", rounding="floor")
 
 
 def test_the_label_is_overflow_as_soon_as_an_operand_cannot_be_read():
-    assert label("-", "123456", "123456", 5, 5) is Status.OVERFLOW
-    assert label("-", "12345", "-12345", 5, 5) == "24690"
-    assert label("*", "-300", "400", 5, 5) is Status.OVERFLOW
-    assert label("*", "-300", "300", 5, 5) == "-90000"
+    assert label("-", "123456", "123456", LIMITS) is Status.OVERFLOW
+    assert label("-", "12345", "-12345", LIMITS) == "24690"
+    assert label("*", "-300", "400", LIMITS) is Status.OVERFLOW
+    assert label("*", "-300", "300", LIMITS) == "-90000"
 
 
 def test_the_tensors_hold_what_the_steps_say():
@@ -126,7 +130,7 @@ def test_the_encoded_result_is_what_the_calculator_gives():
     texts = ["0", "7", "-12", "99999", "-99999", "456"]
     rows = []
     for operator, a, b in itertools.product(OPERATIONS, texts, texts):
-        result = label(operator, a, b, 5, 5)
+        result = label(operator, a, b, LIMITS)
         rows.append(check(operator, [a, b], result if isinstance(result, str) else result.name.lower()))
     tensors = encoded(rows)
     got = calculate(tensors["igc_operands"][..., :5], tensors["igc_signs"], tensors["igc_operator"], result_digits=5)

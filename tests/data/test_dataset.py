@@ -10,6 +10,7 @@ from peft_igc.data.columns import COLUMNS, check_columns
 from peft_igc.data.dataset import igc_features, to_dataset, to_iterable_dataset
 from peft_igc.data.label_summary import similar_columns, summarize
 from peft_igc.data.mixture import Mixture
+from peft_igc.text.values import Limits
 
 
 ORDINARY = Mixture(none=0, overflow=0, undefined=0, inexact=0)
@@ -45,7 +46,7 @@ def test_datasets_take_rows_with_several_anchors():
     dataset = to_dataset(rows)
     assert list(dataset) == rows
     assert dataset.features == igc_features(["text"], several_anchors=True)
-    assert [len(check_columns(row, 5, 5)) for row in dataset] == [2, 1, 1]
+    assert [len(check_columns(row, Limits(5, 5))) for row in dataset] == [2, 1, 1]
 
 
 def test_rows_of_different_formats_are_refused():

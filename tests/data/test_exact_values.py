@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from peft_igc.data.exact_values import NotAnExpression, ValueLimits, expression_in, work_out, written
+from peft_igc.data.exact_values import NotAnExpression, expression_in, work_out, written
 from peft_igc.numbers.calculator import Status
 from peft_igc.text import CONTROL
+from peft_igc.text.rounding import Rounding
+from peft_igc.text.values import Limits
 
 
-LIMITS = ValueLimits(num_digits=12, result_digits=12, decimals=True)
+LIMITS = Limits(12, 12)
 DOCUMENTED = Path(__file__).with_name("exact_values.txt").read_text(encoding="utf-8").splitlines()[2:]
 
 
@@ -29,7 +31,7 @@ def test_expressions_have_their_documented_value_status_and_pair_and_other_texts
 
 
 def test_an_operation_that_is_not_configured_is_refused():
-    limits = ValueLimits(12, 12, operations=("+", "-"))
+    limits = Limits(12, 12, operations=("+", "-"))
     for text, operator in (("2 * 3", "`[*]` needs"), ("2^3", r"`\^` needs the operation `[*]`"), ("5% of 3", "`%`")):
         with pytest.raises(NotAnExpression, match=operator):
             work_out(text, limits)
@@ -37,12 +39,12 @@ def test_an_operation_that_is_not_configured_is_refused():
 
 
 def test_decimals_division_and_rounding_are_those_of_the_configuration():
-    integers = ValueLimits(12, 12)
+    integers = Limits(12, 12, decimals=False)
     assert work_out("1 / 8", integers)[:2] == (None, Status.INEXACT)
     assert work_out("2.5 * 4", integers).value == 10
-    for division, text, value in (("floor", "-7 / 2", -4), ("trunc", "-7 / 2", -3), ("floor", "7.5 / 2 * 2", 6)):
-        assert work_out(text, ValueLimits(12, 12, division=division)).value == value
-    rounded = ValueLimits(12, 12, rounding="half_even", decimal_places=2, decimals=True)
+    for rounding, text, value in (("floor", "-7 / 2", -4), ("trunc", "-7 / 2", -3), ("floor", "7.5 / 2 * 2", 6)):
+        assert work_out(text, Limits(12, 12, rounding=Rounding.of(rounding))).value == value
+    rounded = Limits(12, 12, rounding=Rounding.of("half_even:2"))
     for text, value in {"2 / 3": "0.67", "-(2 / 3)": "-0.67", "1 / 8": "0.125", "2 / 3 * 3": "2"}.items():
         assert work_out(text, rounded).value == Fraction(value)  # once, and at the end
     assert work_out("0.01 / 6", rounded).status == Status.INEXACT  # it would be zero

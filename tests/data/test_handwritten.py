@@ -11,6 +11,7 @@ from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
 from peft_igc.data.wording.handwritten import draw, read_texts
 from peft_igc.data.wording.wording import TRAINING
+from peft_igc.text.values import Limits
 
 
 LINES = (
@@ -72,7 +73,7 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
     options = {"max_digits": 2, "num_digits": 40, "mixture": mixture, "wording": wording}
     rows = ArithmeticRows(1, **options).take(800)
     assert rows == ArithmeticRows(1, **options).take(800)
-    assert {check_columns(row, 40, 40)[0].operator for row in rows} == {*"+-*/", "none"}
+    assert {check_columns(row, Limits())[0].operator for row in rows} == {*"+-*/", "none"}
     by_hand = [row for row in rows if "till" in row["prompt"][-1]["content"].lower()]
     assert len(by_hand) > 30
     asked = next(row for row in rows if row["igc_operator"] == "*" and min(map(int, row["igc_operands"])) > 9)

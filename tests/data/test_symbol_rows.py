@@ -11,7 +11,7 @@ from benchmarks.accuracy.expression_texts import WORDS
 from peft_igc import tiny_base
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
-from peft_igc.data.exact_values import ValueLimits, expression_in, work_out
+from peft_igc.data.exact_values import expression_in, work_out
 from peft_igc.data.wording.drawing import BARE
 from peft_igc.data.wording.phrases import expand, pools
 from peft_igc.data.wording.symbol_expressions import KINDS, draw
@@ -20,7 +20,7 @@ from peft_igc.text import CONTROL, Limits, Reason, Refusal, Value, Vocabulary, r
 
 
 NOTHING = {"none": 0, "overflow": 0, "undefined": 0, "inexact": 0}
-LIMITS = ValueLimits(40, 40, decimals=True)
+LIMITS = Limits()
 
 
 @functools.cache
@@ -59,7 +59,7 @@ def test_all_kinds_and_numbers_of_operands_and_bare_forms_are_made():
     counts, bare, marks = Counter(), Counter(), Counter()
     shapes = {form: re.compile(r"[^a-wyzA-Z]+".join(map(re.escape, form.split("{x}"))) + r"\Z") for form in BARE}
     for row in rows():
-        counts[work_out(row["igc_expression"], ValueLimits(40, 40)).numbers] += 1
+        counts[work_out(row["igc_expression"], Limits(decimals=False)).numbers] += 1
         bare.update(form for form, shape in shapes.items() if shape.match(asked(row)))
         marks.update(mark for mark in "(^%.$" if mark in asked(row))
         marks["two integers"] += row["igc_operands"] is not None
@@ -73,7 +73,7 @@ def test_all_kinds_and_numbers_of_operands_and_bare_forms_are_made():
 def test_the_columns_and_the_completion_hold_the_exact_value():
     refused = 0
     for row in rows():
-        (step,) = check_columns(row, 40, 40)
+        (step,) = check_columns(row, Limits(decimals=False))
         assert step.expression == row["igc_expression"]
         refused += step.result is None
         assert step.result is None or row["completion"][0]["content"] == step.result == row["igc_result"]
@@ -86,7 +86,7 @@ def test_rows_are_read_by_the_rules_with_a_real_tokenizer_as_without_one():
     by_rule = [row for row in rows() if row["igc_operands"] is None][:150]
     for row in by_rule:
         ids = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
-        found = read(vocabulary.spell(ids).text, Limits.of(LIMITS))
+        found = read(vocabulary.spell(ids).text, LIMITS)
         assert isinstance(found, Value) or found.ruled, row["prompt"]
         read_as = " ".join(item.plain for item in found.items)
         assert work_out(read_as, LIMITS) == work_out(row["igc_expression"], LIMITS), row["prompt"]

@@ -22,6 +22,7 @@ from peft_igc.data.wording.phrases import BIGBENCH, Part, choose, expand, part_o
 from peft_igc.data.wording.templates import FEW
 from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING
 from peft_igc.numbers.calculator import evaluate_exactly
+from peft_igc.text.values import Limits
 
 
 FILES = {file.stem: file for file in phrases.TEXTS.glob("*.txt")}
@@ -193,7 +194,7 @@ def test_held_out_and_new_phrasings_are_never_drawn_in_training():
 
 def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own():
     for row in (*some_rows(), *rows_of(800, 2, mixture=CASUAL), *rows_of(200, 3, NEW), *rows_of(200, 4, HELD_OUT)):
-        (step,) = check_columns(row, 40, 40)
+        (step,) = check_columns(row, Limits())
         completion = row["completion"][0]["content"]
         if step.operands is None:
             continue

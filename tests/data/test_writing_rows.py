@@ -6,10 +6,10 @@ import pytest
 
 from peft_igc import IGCConfig
 from peft_igc.data.columns import check_columns
-from peft_igc.data.exact_values import ValueLimits, work_out
+from peft_igc.data.exact_values import work_out
 from peft_igc.data.writing_rows import covering_rows
 from peft_igc.inference.loading import tiny_base
-from peft_igc.trainer.labels import limits_of
+from peft_igc.text.values import Limits
 
 
 @pytest.mark.parametrize("decimals", [True, False])
@@ -29,8 +29,8 @@ def test_every_group_stands_behind_a_sign_and_behind_a_point(decimals):
 def test_results_are_right_and_the_columns_are_checked():
     config = IGCConfig.from_tokenizer(tiny_base()[1])
     for row in covering_rows(300, 0, True):
-        check_columns(row, **limits_of(config))
-        worked = work_out(row["igc_expression"], ValueLimits.of(config))
+        check_columns(row, Limits.of(config))
+        worked = work_out(row["igc_expression"], Limits.of(config))
         assert worked.value == Fraction(row["igc_result"])
         assert row["igc_expression"] in row["prompt"][0]["content"]
         assert row["completion"][0]["content"] == row["igc_result"]

@@ -7,6 +7,7 @@ import pytest
 from peft_igc.data.columns import check_columns
 from peft_igc.demo import real_text
 from peft_igc.demo.real_text import calibration_items, data_folder, measured_items, training_refusals
+from peft_igc.text.values import Limits
 
 
 def write(path, rows):
@@ -44,7 +45,7 @@ def test_training_rows_are_refusals_but_for_single_steps_on_the_texts_numbers(fo
     assert {"Be 0.", "Be 4."} <= set(texts)
     assert not any(text.startswith("Late") for text in texts)
     for row in rows:
-        check_columns(row, 40, 40)
+        check_columns(row, Limits())
 
 
 def test_calibration_and_measurement_share_no_text_with_each_other_or_the_training(folder):

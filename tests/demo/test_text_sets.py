@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from peft import get_peft_model
+from tiny_models import RandomConfig
 
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.demo.text_sets import calibration_texts, generated_sets, harm, judge, read
@@ -42,7 +43,7 @@ def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
     reading = IGCConfig.from_tokenizer(tiny_base()[1])
     tokenizer = tiny_base()[1]
     two, eight = (
-        calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most, decimals=most > 2))
+        calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most))
         for most in (2, 8)
     )
     assert len(two) == len(eight) == 80
@@ -64,7 +65,7 @@ def test_verdicts(target, said, verdict):
 def test_readings_and_harm_are_counted():
     base, tokenizer = tiny_base()
     torch.manual_seed(0)
-    config = IGCConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2, init_weights=False)
+    config = RandomConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2)
     model = get_peft_model(base, config).eval()
     items = [{"prompt": "12 + 30 =", "target": "43"}, {"prompt": "Hi", "target": None}]
     report = read(model, tokenizer, items, batch_size=2)

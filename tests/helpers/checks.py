@@ -21,6 +21,7 @@ from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
 from peft_igc.numbers.token_table import UNSEEN
+from peft_igc.text.values import Limits
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.saving.companions import NESTED
 from peft_igc.tuner.state.cache import State, states_of
@@ -294,5 +295,5 @@ def targets(*rows: Any, num_digits: int = 4, result_digits: int = 4) -> dict[str
         columns = [(r[0], list(r[1:]), None) if isinstance(r, tuple) else (r, None, None) for r in row]
         names = ("igc_operator", "igc_operands", "igc_result")
         lists = {name: list(column) for name, column in zip(names, zip(*columns, strict=True), strict=True)}
-        steps.append(check_columns(lists, num_digits, result_digits))
+        steps.append(check_columns(lists, Limits(num_digits, result_digits)))
     return encode_steps(steps, num_digits=num_digits, result_digits=result_digits, operations=("+", "-", "*", "/"))

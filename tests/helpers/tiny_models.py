@@ -96,7 +96,7 @@ def tiny_model(arch: str, seed: int = 0, **overrides: Any) -> PreTrainedModel:
 
 
 def small_igc(**overrides: Any) -> dict[str, Any]:
-    """Fields of an `IGCConfig` for tiny models, with random weights that change outputs, in either interface."""
+    """Fields of an `IGCConfig` for tiny models, in either interface."""
     tokens = overrides.get("interface") == "tokens"
     fields = {
         "layer": 1,
@@ -106,12 +106,17 @@ def small_igc(**overrides: Any) -> dict[str, Any]:
         "num_heads": 4,
         "writing_ffn": 64,
         "gate_dim": 16,
-        "init_weights": False,
         **({"number_tokens": TABLE.to_json()} if tokens else {"writing_dim": 32}),
     }
     return {**fields, **overrides}
 
 
-def small_config(**overrides: Any) -> IGCConfig:
-    """`IGCConfig(**small_igc(...))`."""
-    return IGCConfig(**small_igc(**overrides))
+class RandomConfig(IGCConfig):
+    """A config whose new adapters change outputs."""
+
+    init_weights = False
+
+
+def small_config(init_weights: bool = False, **overrides: Any) -> IGCConfig:
+    """A config of `small_igc(...)`, whose new adapters change outputs unless `init_weights`."""
+    return (IGCConfig if init_weights else RandomConfig)(**small_igc(**overrides))

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from peft import get_peft_model
+from tiny_models import RandomConfig
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import tiny_base
 from peft_igc.inference.decoding import greedy, prompt_tokens
 
 
@@ -25,8 +26,8 @@ def make(seed: int = 0, **settings: Any) -> tuple[Any, Any]:
     """The embedded base with a random adapter, which takes nearly everything for a calculation; tests share it."""
     base, tokenizer = tiny_base()
     torch.manual_seed(seed)
-    fields = {"layer": 1, "reading_dim": 64, "num_heads": 4, "num_digits": 12, "init_weights": False, **settings}
-    return get_peft_model(base, IGCConfig.from_tokenizer(tokenizer, **fields)).eval(), tokenizer
+    fields = {"layer": 1, "reading_dim": 64, "num_heads": 4, "num_digits": 12, **settings}
+    return get_peft_model(base, RandomConfig.from_tokenizer(tokenizer, **fields)).eval(), tokenizer
 
 
 def batch_of(tokenizer: Any, prompts: list[str], raw: bool = False) -> dict[str, torch.Tensor]:

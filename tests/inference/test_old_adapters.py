@@ -59,7 +59,10 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
     assert {key.rpartition(".")[2] for key in after.keys() - before.keys()} == (
         {"characters"} if interface == "tokens" else set()
     )
-    assert all(torch.equal(value, after[key]) for key, value in before.items())
+    for key, value in before.items():  # an embedding of distances has more rows now, which are copies of its last one
+        kept, more = after[key].split([len(value), len(after[key]) - len(value)])
+        assert torch.equal(kept, value)
+        assert not len(more) or torch.equal(more, value[-1:].expand_as(more))
 
     base, tokenizer = tiny_base()
     model = load_adapter(base, old[interface])
@@ -92,6 +95,22 @@ def test_what_is_converted_is_left_alone_and_the_hidden_interface_needs_no_token
     assert main(["convert", str(old["hidden"])]) == 0
     assert {path: path.read_bytes() for path in old["hidden"].iterdir()} == files
     assert "has the present format already" in capsys.readouterr().out
+
+
+def test_an_adapter_with_fewer_distances_is_refused_with_the_command_that_gives_it_the_others(old):
+    main(["convert", str(old["hidden"])])
+    weights, config = load_file(old["hidden"] / WEIGHTS), (old["hidden"] / CONFIG).read_bytes()
+    fewer = {key: value[:9].clone() if key.endswith("distance.weight") else value for key, value in weights.items()}
+    save_file(fewer, changed(old["hidden"], max_distance=9) / WEIGHTS)
+    with pytest.raises(ValueError, match="has `max_distance=9`, and this version .* has 256. Run `peft-igc convert"):
+        load_adapter(tiny_base()[0], old["hidden"])
+    assert main(["convert", str(old["hidden"])]) == 0
+    assert (old["hidden"] / CONFIG).read_bytes() == config
+    assert {key: value.shape for key, value in load_file(old["hidden"] / WEIGHTS).items()} == {
+        key: value.shape for key, value in weights.items()
+    }
+    with pytest.raises(ValueError, match="has `max_distance=300`"):
+        load_adapter(tiny_base()[0], changed(old["hidden"], max_distance=300))
 
 
 def test_a_conversion_that_was_interrupted_is_done_again(old):
@@ -139,7 +158,7 @@ def test_an_adapter_of_version_0_2_becomes_the_one_of_the_package(tmp_path):
     ("fields", "tokenizer", "message"),
     [
         ({}, [], "reads tokens. Name its tokenizer with `--tokenizer`"),
-        ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented: use the version"),
+        ({"alignment": "right"}, ["tiny"], "has `alignment='right'`, which is no longer implemented. Use the version"),
         ({"fixed_inputs": 16}, ["tiny"], "has `fixed_inputs=16`, which is no longer implemented"),
         ({"reading_dropout": 0.1}, ["tiny"], "has `reading_dropout=0.1`, which is no longer implemented"),
         ({"format_version": 4}, ["tiny"], "has the format 4. Upgrade peft-igc"),

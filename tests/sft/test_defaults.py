@@ -37,7 +37,6 @@ def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_pa
         (["--optim", "sgd"], 4, None),
         (["--igc_train_base"], 1, defaults.MUON_RATE),
         (["--igc_adapter", "igc+lora"], 1, defaults.MUON_RATE),
-        (["--igc_interface", "hidden", "--igc_shortcut", "only"], 1, defaults.MUON_RATE),
         (["--accelerate_config", "ddp", "--num_processes", "2"], 1, None),
     ],
 )

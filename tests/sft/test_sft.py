@@ -35,6 +35,8 @@ from peft_igc.sft import launch as launching
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments, igc_config
 from peft_igc.sft.datasets import generated_rows, join, load_corpora
+from peft_igc.text.rounding import Rounding
+from peft_igc.text.values import Limits
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -143,10 +145,6 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         (["--igc_adapter", "none", "--igc_loss_weight", "2"], "`igc_loss_weight` is given, but `igc_adapter=none`"),
         (["--igc_adapter", "none", "--no_igc_curves"], "`igc_curves` is given, but `igc_adapter=none`"),
         (["--igc_adapter", "lora", "--igc_interface", "hidden"], "`igc_interface` is given, but `igc_adapter=lora`"),
-        (
-            ["--igc_interface", "hidden", "--igc_shortcut", "only", "--igc_teacher_forcing", "true"],
-            "`igc_teacher_forcing` is given, but has no effect with `igc_shortcut=only`",
-        ),
         (["--igc_detach_reading", "false"], "`igc_detach_reading` is given, but has no effect because nothing below"),
         (["--multi_gpu", "1"], "Unknown: `1`"),  # a flag
     ],
@@ -180,7 +178,7 @@ def test_a_file_is_held_to_the_same_rules(text, message, tmp_path):
         ["--dataset_name", "d", "--dataset_train_split", "a", "--eval_strategy", "steps", "--igc_exact_match", "8"],
         ["--igc_adapter", "lora", "--igc_generated_rows", "8", "--igc_interface", "hidden", "--igc_num_digits", "5"],
         ["--load_in_4bit", "--bnb_4bit_quant_type", "fp4", "--use_bnb_nested_quant"],
-        ["--igc_interface", "hidden", "--igc_shortcut", "beside", "--igc_teacher_forcing", "false"],
+        ["--igc_interface", "hidden", "--igc_teacher_forcing", "false"],
         ["--igc_train_base", "--igc_detach_reading", "false"],
         ["--igc_adapter", "igc+lora", "--igc_detach_reading", "false"],
         ["--igc_exact_match_tokens", "8"],  # of the closing evaluation
@@ -221,7 +219,7 @@ def test_what_is_set_reaches_the_config():
 
 def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
-    otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "init_weights", "format_version"}
+    otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "format_version"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
     otherwise |= {"trained_beside", "temperature", "end_token_ids"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}
@@ -285,14 +283,14 @@ def test_data_that_contradict_themselves_are_not_made_unannotated_by_a_mixture()
     several = [{**row, **{name: [row[name]] * 2 for name in COLUMNS}} for row in rows(2)]
     found = join({"a": _without_operator(), "b": to_dataset(several)})
     with pytest.raises(ValueError, match="`igc_operator` is None but `igc_operands` is"):
-        check_columns(found[0], 4, 4)
+        check_columns(found[0], Limits(4, 4))
 
 
 def test_data_that_are_known_to_ask_for_nothing_are_marked_so_in_a_mixture():
     silent = Dataset.from_list([{"messages": [USER, ASSISTANT] * 2, "igc_operator": ["none", "none"]}])
     joined = join({"a": silent, "b": generated(2)}, assistant_only_loss=True)
-    assert [step.operator for step in check_columns(joined[0], 4, 4)] == ["none", "none"]
-    assert all(len(check_columns(row, 4, 4)) == 1 for row in joined.select([1, 2]))
+    assert [step.operator for step in check_columns(joined[0], Limits(4, 4))] == ["none", "none"]
+    assert all(len(check_columns(row, Limits(4, 4))) == 1 for row in joined.select([1, 2]))
 
 
 def test_data_in_chats_and_pairs_go_together_if_the_loss_stays_off_the_prompts():
@@ -375,8 +373,9 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     other = IGCArguments(igc_interface="tokens" if more else "hidden")
     assert found.take(200) != generated_rows(other, 0, "`prompt` and `completion`").take(200)
     config = igc_config(parsed, make_tokenizer())
-    for name in ("num_digits", "result_digits", "division"):
+    for name in ("num_digits", "result_digits"):
         assert getattr(wanted, name) == getattr(config, name), name
+    assert wanted.limits.rounding == Rounding.of(config.rounding)
     assert (wanted.wording is FEW) == (config.interface == "hidden")
     assert list(wanted.operations) == config.operations
 
@@ -445,8 +444,8 @@ def test_data_with_integers_as_operands_are_those_with_strings(tmp_path, streami
         assert found == as_before
         joined = load(mixture=DatasetMixtureConfig([DatasetConfig(str(tmp_path / name)) for name in "it"]))[0]
         assert list(joined) == as_before + as_before
-    limits = {"num_digits": 10, "result_digits": 10}
-    assert [check_columns(row, **limits) for row in found] == [check_columns(row, **limits) for row in texts]
+    limits = Limits(10, 10)
+    assert [check_columns(row, limits) for row in found] == [check_columns(row, limits) for row in texts]
 
 
 def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):

@@ -13,6 +13,7 @@ from peft_igc.data.columns import COLUMNS, ROW_COLUMN, check_columns
 from peft_igc.sft import datasets
 from peft_igc.sft import run as sft
 from peft_igc.sft.arguments import IGCArguments
+from peft_igc.text.values import Limits
 from tests.sft.test_sft import SMALL, _no_launch, arguments, base, load, load_corpora, write  # noqa: F401 - fixtures
 
 
@@ -74,7 +75,7 @@ def test_integers_are_as_good_as_strings_in_a_file(tmp_path, operands):
     assert [row["igc_operands"] for row in found] == [list(map(str, pair)) for pair in operands]
     strings = file_of(tmp_path, rows(1), "s.jsonl")
     both = load(mixture=DatasetMixtureConfig([DatasetConfig(strings), DatasetConfig(str(tmp_path / "rows.jsonl"))]))[0]
-    assert [check_columns(row, 40, 40) for row in both][1:] == [check_columns(row, 40, 40) for row in found]
+    assert [check_columns(row, Limits()) for row in both][1:] == [check_columns(row, Limits()) for row in found]
 
 
 # ------------------------------------------------------------------------------------------ errors in a run

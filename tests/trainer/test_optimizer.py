@@ -5,12 +5,11 @@ import copy
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from tiny_models import small_config, small_igc, tiny_model
+from tiny_models import small_config, tiny_model
 from tiny_training import NESTED, WARNINGS, arguments, beside_lora, igc_model, rows, trainer
 from torch import nn
 from transformers import TrainerCallback
 
-from peft_igc import IGCConfig
 from peft_igc.trainer import optimizer as ours
 from peft_igc.trainer.config import CALCULATOR_RATE, TRL_RATE
 from peft_igc.trainer.optimizer import MuonAdamW, calculator_mappings, calculator_matrices
@@ -85,7 +84,7 @@ def test_a_closure_is_run_once_with_gradients():
 
 
 def test_muon_gets_the_maps_of_the_calculator_and_no_table_classifier_or_base_weight():
-    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    model = get_peft_model(tiny_model("llama"), small_config())
     names = {id(p): name for name, p in model.named_parameters()}
     chosen = {names[id(p)].split("igc.")[1] for p in calculator_matrices(model)}
     assert "igc_input_mapping.default.compression.weight" in chosen
@@ -120,7 +119,7 @@ def test_parameters_rest_together_in_a_step_where_all_their_gradients_are_zero()
 
 
 def test_the_lists_that_rest_are_each_reading_and_each_writing():
-    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    model = get_peft_model(tiny_model("llama"), small_config())
     names = {id(p): name for name, p in model.named_parameters()}
     found = [{names[id(p)].split("igc.")[1].split(".")[0] for p in mapping} for mapping in calculator_mappings(model)]
     assert found == [{"igc_input_mapping"}, {"igc_output_mapping"}]
@@ -277,9 +276,9 @@ def test_matrices_alone_need_no_adamw():
 
 
 def test_muon_leaves_out_what_is_frozen_and_takes_the_calculators_of_all_layers():
-    model = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    model = get_peft_model(tiny_model("llama"), small_config())
     one = len(calculator_matrices(model))
-    model.add_adapter("second", IGCConfig(**small_igc(layer=2)))
+    model.add_adapter("second", small_config(layer=2))
     assert len(calculator_matrices(model)) == one  # the second is not active
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("igc." in name)
@@ -321,7 +320,7 @@ def test_a_rate_for_muon_with_sharded_parameters_is_refused(tmp_path, flag):
 
 def test_the_trainer_makes_the_optimizer_for_the_model_that_is_given(tmp_path):
     made = trainer(tmp_path, igc_muon_learning_rate=0.02)
-    other = get_peft_model(tiny_model("llama"), IGCConfig(**small_igc()))
+    other = get_peft_model(tiny_model("llama"), small_config())
     given = [id(p) for group in made.create_optimizer(other).param_groups for p in group["params"]]
     assert sorted(given) == sorted(id(p) for p in other.parameters() if p.requires_grad)
 

@@ -30,6 +30,7 @@ from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_s
 from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
+from peft_igc.text.values import Limits
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels import CUT
@@ -74,7 +75,7 @@ def test_a_batch_is_trls_own_with_the_operands_as_tensors():
     batch = collator()(examples)
     for name, tensor in plain.items():
         assert torch.equal(batch[name], tensor)
-    steps = [check_columns(e, **LIMITS) for e in examples]
+    steps = [check_columns(e, Limits(4, 4)) for e in examples]
     expected = encode_steps(steps, **LIMITS, operations=["+", "-", "*", "/"])
     for name, tensor in expected.items():
         assert torch.equal(batch[name], tensor)
@@ -427,7 +428,7 @@ def _like_gpt2():
 @pytest.mark.parametrize("kind", ["list", "stream", "without operands"])
 def test_results_are_respelled_before_rows_are_cut_so_that_the_length_holds(tmp_path, kind):
     tokens = _like_gpt2()
-    fields = small_igc(interface="tokens", num_digits=12, init_weights=True)
+    fields = small_igc(interface="tokens", num_digits=12)
     del fields["number_tokens"]
     config = IGCConfig.from_tokenizer(tokens, anchors=["prompt_end"], **fields)
     assert config.token_table.group == 1

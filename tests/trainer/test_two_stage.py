@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from peft import get_peft_model
-from tiny_models import small_config, tiny_model
+from tiny_models import RandomConfig, small_config, tiny_model
 from tiny_training import WARNINGS, arguments, trainer
 from tiny_training import rows as sums
 from tiny_training import tokenizer as characters
 from transformers import TrainerCallback
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
 from peft_igc.trainer import two_stage
@@ -48,8 +48,8 @@ ONLY_RESULTS = Mixture(none=0, overflow=0, undefined=0, inexact=0, sentences=0)
 def trained(request):
     base, tokenizer = tiny_base()
     torch.manual_seed(0)
-    sizes = {"reading_dim": 32, "num_heads": 2, "num_digits": 40, "init_weights": False}
-    config = IGCConfig.from_tokenizer(tokenizer, layer=1, interface=request.param, **sizes)
+    sizes = {"reading_dim": 32, "num_heads": 2, "num_digits": 40}
+    config = RandomConfig.from_tokenizer(tokenizer, layer=1, interface=request.param, **sizes)
     model = get_peft_model(base, config)
     rows = tokenized(ArithmeticRows(seed=3, num_digits=40, mixture=ONLY_RESULTS).take(12), tokenizer)
     return model, tokenizer, rows

@@ -11,11 +11,11 @@ import pytest
 import torch
 from checks import igc_layers, watching
 from peft import get_peft_model
-from tiny_models import tiny_model
+from tiny_models import RandomConfig, tiny_model
 from transformers import AutoTokenizer
 
 import peft_igc
-from peft_igc import IGCConfig, assistant_header
+from peft_igc import assistant_header
 from peft_igc.mappings.readings import two_places
 from peft_igc.numbers.digits import decode
 from peft_igc.tuner.steps import Step
@@ -48,13 +48,12 @@ def points_at_the_last_two(operator):
 )
 def test_every_assistant_turn_of_a_chat_is_an_anchor_and_reads_since_the_turn_before(name, monkeypatch):
     tokenizer = AutoTokenizer.from_pretrained(folder_of(name))
-    config = IGCConfig.from_tokenizer(
+    config = RandomConfig.from_tokenizer(
         tokenizer,
         anchors=["=", assistant_header(tokenizer)],
         reading_dim=8,
         reading_ffn=8,
         num_heads=2,
-        init_weights=False,
     )
     model = get_peft_model(tiny_model("llama", vocab_size=len(tokenizer)), config).eval()
     reader = igc_layers(model)[0].igc_input_mapping["default"]

@@ -10,9 +10,9 @@ from tiny_vocabulary import TABLE, VOCABULARY
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from peft_igc import IGCConfig
+from peft_igc import IGCConfig, tiny_base
 from peft_igc.tuner.anchor_rules import turn_ends
-from peft_igc.tuner.saving.saved_fields import FORMAT
+from peft_igc.tuner.saving.saved_fields import FORMAT, present_fields
 
 
 # Fields that PEFT and TRL read on every config, which have no meaning here.
@@ -65,8 +65,8 @@ def test_the_result_is_as_long_as_the_operands_unless_told():
 
 AT_LEAST = {
     **dict.fromkeys(["layer", "reading_layers"], 0),
-    **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads", "max_distance"], 1),
-    **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim", "max_offset"], 1),
+    **dict.fromkeys(["num_digits", "result_digits", "reading_dim", "reading_ffn", "num_heads"], 1),
+    **dict.fromkeys(["writing_dim", "writing_ffn", "gate_dim"], 1),
     "max_operands": 2,
 }
 
@@ -87,7 +87,7 @@ def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"division": "round"}, "`division='round'` is unknown. Choose one of exact, floor, trunc"),
+        ({"rounding": "half_up"}, "`rounding='half_up'` is unknown. Choose .*half_up:2"),
         ({"operations": []}, r"`operations=\[\]` is not a list of symbols such as"),
         ({"operations": ["+", "-", "+"]}, "names an operation twice. Name each one once"),
         ({"anchor_token_ids": [[]]}, "is not a list of non-empty lists"),
@@ -98,7 +98,6 @@ def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
         ({"reading_context": "all"}, "`reading_context='all'` is neither 'since_last_anchor' nor 'row' nor a number"),
         ({"reading_context": 0}, "`reading_context=0` is neither .* nor a number of tokens above 0"),
         ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
-        ({"shortcut": "both"}, "`shortcut='both'` is unknown. Choose one of None, beside, only"),
         ({"task_type": "NO_TASK"}, "Invalid task type: 'NO_TASK'"),
     ],
 )
@@ -117,21 +116,16 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": []}
         ({"interface": "words"}, "`interface='words'` is unknown. Choose one of hidden, tokens"),
         ({"interface": "tokens"}, r"`number_tokens` require each other. Use `IGCConfig.from_tokenizer\(tokenizer\)`"),
         ({**TOKENS, "writing_dim": 64}, "`writing_dim=64` has no meaning for `interface='tokens'`. Leave it out"),
-        ({**TOKENS, "max_offset": 64}, "`max_offset=64` has no meaning for `interface='tokens'`"),
         ({**TOKENS, "number_tokens": {"vocabulary": ""}}, r"A token table has the keys .*Create it again: `Tokenizer"),
         ({**TOKENS, "number_tokens": {"group": 3}}, r"facts about numbers have the keys .*\['group'\]\. Create"),
         ({**TOKENS, "number_tokens": {**FACTS, "unused": ["7"]}}, "facts about numbers are damaged: .*unused"),
         ({**TOKENS, "number_tokens": {**FACTS, "minus": 10**30}}, "facts about numbers are damaged: .*'minus'"),
         ({**TOKENS, "number_tokens": {**FACTS, "group": True}}, "facts about numbers are damaged: .*'group'"),
-        ({**TOKENS, "number_tokens": FACTS, "decimals": True}, "`decimals=True`, but the tokenizer has no token for"),
-        ({**TOKENS, "decimals": True}, "`decimals=True` needs a vocabulary, .*IGCConfig.from_tokenizer"),
+        ({**TOKENS, "number_tokens": FACTS, "rounding": "up:2"}, "`rounding='up:2'` needs .* a token for the point"),
+        ({**TOKENS, "rounding": "up:2"}, "`rounding='up:2'` needs the token interface with a vocabulary"),
         ({**TOKENS, "vocabulary": VOCABULARY}, "`vocabulary` has no meaning .* with a whole table as `number_tokens`"),
         ({**TOKENS, "vocabulary": "12"}, "`vocabulary` is of type `str`. Load the weights, or make a new config"),
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
-        (
-            {**TOKENS, "shortcut": "only"},
-            "`shortcut='only'` has no meaning for `interface='tokens'`.* Leave it out, or",
-        ),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),
     ],
@@ -143,7 +137,7 @@ def test_values_without_meaning_in_an_interface_are_refused(fields, message):
 
 def test_each_interface_has_sizes_of_its_own_that_are_saved(tmp_path):
     config = IGCConfig(**TOKENS, confidence=0.9)
-    assert (config.num_digits, config.result_digits, config.writing_dim, config.max_offset) == (40, 40, None, None)
+    assert (config.num_digits, config.result_digits, config.writing_dim) == (40, 40, None)
     assert (IGCConfig().num_digits, IGCConfig().writing_dim, IGCConfig(confidence=0).confidence) == (10, 512, 0)
     config.save_pretrained(tmp_path)
     assert IGCConfig.from_pretrained(str(tmp_path)) == config
@@ -178,7 +172,7 @@ FULL = {
     "num_digits": 6,
     "result_digits": 12,
     "operations": ["*", "+"],
-    "division": "trunc",
+    "rounding": "trunc",
     "reading_dim": 64,
     "teacher_forcing": False,
     "modules_to_save": ["lm_head"],
@@ -186,7 +180,7 @@ FULL = {
 }
 
 
-SAVED = {"defaults": {}, "full": FULL, "ablation": {**FULL, "shortcut": "beside"}}
+SAVED = {"defaults": {}, "full": FULL}
 SAVED["a context in tokens"] = {**TOKENS, "reading_context": 64}
 
 
@@ -216,6 +210,35 @@ def test_a_field_that_only_a_later_version_knows_is_refused_unless_it_is_empty(l
     with pytest.raises(ValueError, match="has the field `from_the_future=1`, which this version of peft-igc does not"):
         loader.from_pretrained(saved_with(tmp_path, from_the_future=1))
     assert loader.from_pretrained(saved_with(tmp_path, from_the_future=None)) == IGCConfig()
+
+
+@pytest.mark.parametrize(
+    ("saved", "rounding"),
+    [
+        ({"division": "exact", "rounding": "refuse", "decimal_places": None}, "refuse"),
+        ({"division": "floor", "rounding": "refuse", "decimal_places": None}, "floor"),
+        ({"division": "exact", "rounding": "half_even", "decimal_places": 2}, "half_even:2"),
+    ],
+)
+def test_the_three_fields_of_rounding_that_earlier_versions_saved_become_one(saved, rounding):
+    assert present_fields(saved) == {"rounding": rounding}
+
+
+def test_decimals_are_written_where_the_tokenizer_has_a_point():
+    config = IGCConfig.from_tokenizer(tiny_base()[1])
+    without = dataclasses.replace(config, number_tokens=config.number_tokens | {"point": None}, vocabulary=None)
+    assert (config.decimals, without.decimals, IGCConfig().decimals) == (True, False, False)
+    for one in (config, without, IGCConfig()):
+        saved = {"number_tokens": one.number_tokens}
+        assert present_fields({**saved, "decimals": one.decimals}) == saved
+    with pytest.raises(ValueError, match="has `decimals=False` although .* no longer implemented"):
+        present_fields({"number_tokens": config.number_tokens, "decimals": False})
+
+
+def test_a_saved_shortcut_is_refused_and_none_is_dropped():
+    assert present_fields({"shortcut": None}) == {}
+    with pytest.raises(ValueError, match="has `shortcut='only'`, which is no longer implemented"):
+        present_fields({"shortcut": "only"})
 
 
 @LOADERS

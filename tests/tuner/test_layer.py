@@ -276,7 +276,7 @@ def test_a_reading_gradient_does_not_leak_into_a_cache(interface):
 
 
 def test_a_cache_made_in_inference_mode_goes_on_with_gradients(interface):
-    model = adapted("llama", interface=interface, init_weights=False)
+    model = adapted("llama", interface=interface)
     model.base_model.requires_grad_(True)
     prompt = encode("(12 + 34 =")[None]
     with torch.inference_mode():

@@ -11,10 +11,11 @@ import pytest
 import torch
 from checks import generated, igc_layers, left_padded, watching
 from peft import LoraConfig, get_peft_model
+from tiny_models import RandomConfig
 from tiny_training import NESTED
 from transformers import DynamicCache
 
-from peft_igc import IGCConfig, tiny_base
+from peft_igc import tiny_base
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.steps import Step, Writing
 
@@ -39,7 +40,7 @@ def made():
     base, tokenizer = tiny_base()
     lora = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
     sizes = {"reading_dim": 64, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
-    config = IGCConfig.from_tokenizer(tokenizer, anchors=["="], init_weights=False, **sizes)
+    config = RandomConfig.from_tokenizer(tokenizer, anchors=["="], **sizes)
     model = get_peft_model(get_peft_model(base, lora, adapter_name="style"), config).eval()
     model.generation_config.eos_token_id = None
     with torch.no_grad():

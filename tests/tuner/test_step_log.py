@@ -62,7 +62,7 @@ def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculat
 
 @pytest.mark.parametrize(("after_reorder", "results"), [(False, ["1", "2"]), (True, ["2", "1"])])
 def test_a_pass_that_is_logged_after_a_reordering_belongs_to_the_next_rows_of_a_beam(after_reorder, results):
-    steps = Steps.silent(torch.full((2, 1), 2), torch.zeros(2, 1, dtype=torch.int64), 4, torch.zeros(1))
+    steps = Steps.silent(torch.full((2, 1), 2), torch.zeros(2, 1, dtype=torch.int64), 4)
     steps.digits[:, 0, 0] = torch.tensor([1, 2])  # the result of each row
     steps.status.fill_(int(Status.OK))
     log = StepLog(small_config(interface="tokens"), None, length=3, beams=True)

@@ -14,6 +14,7 @@ from checks import adapted, all_ids, igc_layers, state_of, telling_texts, watchi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import get_peft_model
+from tiny_models import RandomConfig
 from transformers import (
     DynamicCache,
     Gemma3nForCausalLM,
@@ -41,7 +42,7 @@ WIDTH = 4
 
 # ------------------------------------------------------------------------------------------ a value
 def empty(rows=2, width=WIDTH):
-    return TextState.empty(Steps.empty(rows, 3, torch.zeros(1)))
+    return TextState.empty(Steps.empty(rows, 3, torch.device("cpu")))
 
 
 def tokens(rows, count, seed, first=10):
@@ -355,7 +356,7 @@ def hybrid(name):
         "gemma3n": lambda: Gemma3nForCausalLM(Gemma3nTextConfig(**SMALL, **GEMMA_3N)),
     }[name]()
     fields = {"interface": "hidden", "reading_dim": 16, "reading_ffn": 16, "num_heads": 2, "writing_dim": 16}
-    config = IGCConfig(layer=1, num_digits=4, writing_ffn=16, gate_dim=8, init_weights=False, **fields)
+    config = RandomConfig(layer=1, num_digits=4, writing_ffn=16, gate_dim=8, **fields)
     return get_peft_model(made.eval(), config)
 
 

@@ -7,6 +7,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
 
 from peft_igc.data.columns import check_columns, encode_steps
+from peft_igc.text.values import Limits
 from peft_igc.tuner.untaught import PASSES
 
 
@@ -21,7 +22,7 @@ def calculator(**fields):
 
 
 def targets():
-    step = check_columns({"igc_operator": "none"}, 4, 4)
+    step = check_columns({"igc_operator": "none"}, Limits(4, 4))
     return encode_steps([step], num_digits=4, result_digits=4, operations=("+", "-", "*", "/")) | {
         "igc_anchors": torch.tensor([[2]])
     }

@@ -12,6 +12,7 @@ import base64
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,11 @@ from ...numbers.token_table import TokenTable
 from ...numbers.tokenizer_profile import TokenizerProfile
 from ...text.vocabulary import Vocabulary
 from ..config import IGCConfig
-from .saved_fields import FORMAT
+from .saved_fields import FORMAT, present_fields, sizes_of
 from .vocabulary_file import VOCABULARY, bytes_of
 
 
-__all__ = ["REMOVED_FIELDS", "convert"]
-
-# Fields that earlier formats had, with the only value that is still implemented.
-REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
+__all__ = ["convert"]
 
 
 def convert(folder: Path, tokenizer: Any) -> bool:
@@ -49,19 +47,15 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     """
     saved = _config(folder)
     version = saved.get("format_version", 1)
-    if version == FORMAT:
+    hidden = saved.get("interface", "hidden") == "hidden"
+    larger = {name: most for name, most in sizes_of(saved).items() if hidden and 0 < (saved.get(name) or most) < most}
+    if version == FORMAT and not larger:
         return False
-    if version not in range(1, FORMAT):
+    if version not in range(1, FORMAT + 1):
         raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
-    fields = {name: value for name, value in saved.items() if name not in ("symbols", *REMOVED_FIELDS)}
-    for name, default in REMOVED_FIELDS.items():
-        if saved.get(name, default) != default:
-            raise ValueError(
-                f"The adapter in `{folder}` has `{name}={saved[name]!r}`, which is no longer implemented: use the "
-                "version of peft-igc that saved it (0.1.0 has the field)."
-            )
+    fields = present_fields({name: value for name, value in (saved | larger).items() if name != "symbols"})
     path, weights = _weights(folder)
-    if fields.get("number_tokens") is not None:
+    if version < FORMAT and fields.get("number_tokens") is not None:
         if tokenizer is None:
             raise ValueError(f"The adapter in `{folder}` reads tokens. Name its tokenizer with `--tokenizer`.")
         profile = TokenizerProfile.from_tokenizer(tokenizer)
@@ -72,6 +66,7 @@ def convert(folder: Path, tokenizer: Any) -> bool:
         reader = VOCABULARY.rpartition(".")[0]
         place = next((key.partition(reader)[0] for key in weights if reader in key), "")
         weights[place + VOCABULARY] = bytes_of(profile.vocabulary)
+    _enlarge(weights, larger)
     config = IGCConfig(**fields | {"format_version": FORMAT})  # refuses what does not go together
     # The weights first: with these and the old config, the folder can be converted again.
     save_file(weights, folder / "converting", metadata={"format": "pt"})
@@ -88,6 +83,15 @@ def _table(saved: Any, vocabulary: Vocabulary) -> TokenTable:
     texts = {"vocabulary": base64.b64encode(vocabulary.to_bytes()).decode("ascii")}
     known = {name: value for name, value in dict(saved).items() if name != "edges"} | texts
     return TokenTable.from_json(known)
+
+
+def _enlarge(weights: dict[str, torch.Tensor], sizes: Mapping[str, int]) -> None:
+    """Gives embeddings more rows: copies of the last, which larger distances shared, so that answers stay the same."""
+    for name, most in sizes.items():
+        ending = f".{name.removeprefix('max_')}.weight"
+        for key in [key for key in weights if key.endswith(ending)]:
+            last = weights[key][-1:].expand(most - len(weights[key]), -1)
+            weights[key] = torch.cat([weights[key], last])
 
 
 def _config(folder: Path) -> dict[str, Any]:

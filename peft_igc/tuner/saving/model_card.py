@@ -55,7 +55,7 @@ Each calculation has a status, and only `ok` is written. After any other, the ou
 | `none` | no arithmetic is asked, or the reading is less probable than `confidence` |
 | `overflow` | an operand or the result has too many digits |
 | `undefined` | division by zero, or an operand that is no number |
-| `inexact` | a division with remainder, unless `division` rounds |
+| `inexact` | a division with remainder, unless `rounding` gives a result |
 
 A question may have two numbers, not three; decimals and units are not read.
 """
@@ -157,7 +157,7 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("interface", f"`{config['interface']}`{_spelling(config)}"),
         ("decoder layer", config["layer"]),
         ("operations", " ".join(f"`{symbol}`" for symbol in config["operations"])),
-        ("division with remainder", f"`{config['division']}`"),
+        ("division with remainder (`rounding`)", f"`{config['rounding']}`"),
         ("digits of an operand, of a result", f"{config['num_digits']}, {config['result_digits']}"),
         ("least probability of a reading (`confidence`)", config["confidence"]),
         ("anchors", _anchors(config)),

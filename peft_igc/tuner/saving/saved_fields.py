@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
+from ..config_values import MAX_DISTANCE, MAX_OFFSET
 
-__all__ = ["FORMAT", "OldFormatError", "check_saved_fields"]
+
+__all__ = ["FORMAT", "REMOVED_FIELDS", "OldFormatError", "check_saved_fields", "present_fields", "sizes_of"]
 
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 3
+# Fields that earlier versions saved, with the only value that is still implemented.
+REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
 
 
 class OldFormatError(ValueError):
@@ -32,6 +37,45 @@ class OldFormatError(ValueError):
             f"peft-igc loads format {FORMAT}. Run `peft-igc convert {folder} --tokenizer TOKENIZER`, which keeps the "
             "weights as they are."
         )
+
+
+def sizes_of(saved: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that were fields, of the interface of a saved config."""
+    interface = saved.get("interface", "hidden")
+    return {"max_distance": MAX_DISTANCE.get(interface, 0), "max_offset": MAX_OFFSET}
+
+
+def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a saved config under the names that they have today; their meaning is the same.
+
+    Raises:
+        ValueError: a field has a value that is no longer implemented.
+    """
+    found = dict(saved)
+    for name, default in (REMOVED_FIELDS | {"shortcut": None}).items():
+        if found.pop(name, default) != default:
+            raise ValueError(
+                f"The adapter has `{name}={saved[name]!r}`, which is no longer implemented. Use the version of "
+                "peft-igc that saved it."
+            )
+    found.pop("init_weights", None)  # of a new adapter
+    for name, most in sizes_of(found).items():
+        if found.pop(name, None) not in (None, most):
+            raise ValueError(
+                f"The adapter has `{name}={saved[name]!r}`, and this version of peft-igc has {most or 'none'}. Run "
+                "`peft-igc convert DIR`, which enlarges a smaller one, or use the version that saved it."
+            )
+    division, places = found.pop("division", "exact"), found.pop("decimal_places", None)
+    if division != "exact":
+        found["rounding"] = division
+    elif places is not None:
+        found["rounding"] = f"{found.get('rounding')}:{places}"
+    if found.pop("decimals", None) is False and (found.get("number_tokens") or {}).get("point") is not None:
+        raise ValueError(
+            "The adapter has `decimals=False` although its tokenizer has a token for the point, which is no longer "
+            "implemented. Use the version of peft-igc that saved it."
+        )
+    return found
 
 
 def check_saved_fields(init: Any) -> Any:
@@ -57,6 +101,7 @@ def check_saved_fields(init: Any) -> Any:
                 f"{FORMAT}. Upgrade it with `pip install -U peft-igc`."
             )
         if is_saved:
+            values = present_fields(values)
             known = {f.name for f in dataclasses.fields(self)} | {"vocabulary"}
             unknown = {name: values.pop(name) for name in list(values) if name not in known}
             effective = [name for name, value in unknown.items() if value is not None]

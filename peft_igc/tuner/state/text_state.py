@@ -12,7 +12,7 @@ compiles to one graph.
 Where states are stored, and how they follow the rows of a KV cache, is in `cache`.
 
 Shapes: B rows, L tokens of the text so far, T positions of this call, d mapping width, A anchors per row (of the whole
-text, each with one step), R digits of a result, V shortcut vectors per step, C tokens that a static cache can hold.
+text, each with one step), R digits of a result, C tokens that a static cache can hold.
 Try it: `pytest tests/tuner/test_text_state.py`
 """
 
@@ -62,7 +62,6 @@ class Steps(NamedTuple):
         scale: [B, A] int64, number of digits after the point.
         ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet. Hidden
             interface only.
-        shortcut: [B, A, V, d] vectors that bypass the calculator.
     """
 
     anchors: torch.Tensor
@@ -73,28 +72,20 @@ class Steps(NamedTuple):
     status: torch.Tensor
     scale: torch.Tensor
     ended_at: torch.Tensor
-    shortcut: torch.Tensor
 
     @classmethod
-    def silent(cls, anchors: torch.Tensor, kinds: torch.Tensor, result_digits: int, like: torch.Tensor) -> Steps:
-        """Steps [B, A] with the status NONE, which write nothing; `like` is of the dtype of the shortcut."""
+    def silent(cls, anchors: torch.Tensor, kinds: torch.Tensor, result_digits: int) -> Steps:
+        """Steps [B, A] with the status NONE, which write nothing."""
         zero, digits = torch.zeros_like(anchors), anchors.new_full((*anchors.shape, result_digits), PAD)
         none, never = torch.full_like(anchors, int(Status.NONE)), torch.full_like(anchors, -1)
-        return cls(anchors, kinds, zero, digits, zero, none, zero, never, like.new_empty(*anchors.shape, 0, 0))
+        return cls(anchors, kinds, zero, digits, zero, none, zero, never)
 
     @classmethod
-    def empty(cls, rows: int, result_digits: int, like: torch.Tensor, shortcut: tuple[int, int] = (0, 0)) -> Steps:
-        """No steps (A = 0).
-
-        Args:
-            rows: B.
-            result_digits: R.
-            like: a tensor of the device and dtype to use; the dtype is that of the shortcut.
-            shortcut: V and d.
-        """
-        integers = torch.empty(rows, 0, dtype=torch.int64, device=like.device)
-        digits, vectors = integers.new_empty(rows, 0, result_digits), like.new_empty(rows, 0, *shortcut)
-        return cls(integers, integers, integers, digits, integers, integers, integers, integers, vectors)
+    def empty(cls, rows: int, result_digits: int, device: torch.device) -> Steps:
+        """No steps (A = 0) of B rows and R digits."""
+        integers = torch.empty(rows, 0, dtype=torch.int64, device=device)
+        digits = integers.new_empty(rows, 0, result_digits)
+        return cls(integers, integers, integers, digits, integers, integers, integers, integers)
 
     def extended(self, more: Steps) -> Steps:
         """These steps and `more`, concatenated along A."""
