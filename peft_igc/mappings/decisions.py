@@ -112,6 +112,11 @@ class Said(NamedTuple):
             self.begin + bisect_left(self.ends, self.start + span[1]),
         )
 
+    def message_of(self, span: tuple[int, int]) -> int:
+        """The first token of the message that some characters are in."""
+        begin = self.text.rfind(CONTROL, 0, span[0]) + 1
+        return self.tokens_of((begin, begin + 1))[0]
+
     def refuses_between(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
         """Whether the refusal of an expression in symbols is final, because nothing but symbols joins two numbers.
 
@@ -236,10 +241,10 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
         return _silent(said, "few_numbers")
     if certainty(asked, 1.0, stated=True, ruled=False) < least:
         return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
-    if UNSEEN in texts.ids_of(step)[texts.since[step] :]:
-        return _silent(said, "unseen")
     symbol = settings.operations[operation]
     spans = tuple(said.span_of(run) for run in runs if run is not None)
+    if UNSEEN in texts.ids_of(step)[said.message_of(min(spans)) :]:
+        return _silent(said, "unseen")
     if said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
     meant = Meant(symbol, spans, tuple(map(bool, reading[5:7])))  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def test_a_conversion_that_was_interrupted_is_done_again(old):
     shutil.copy(FOLDER / "tokens" / CONFIG, old["tokens"])
     assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 0
     assert (old["tokens"] / WEIGHTS).read_bytes() == weights
-    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS}
+    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS, "README.md"}
 
 
 def test_pickled_weights_become_safetensors(old):
@@ -127,7 +127,7 @@ def test_pickled_weights_become_safetensors(old):
     (old["tokens"] / WEIGHTS).unlink()
     torch.save(weights, old["tokens"] / "adapter_model.bin")
     assert main(["convert", str(old["tokens"]), "--tokenizer", "tiny"]) == 0
-    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS}
+    assert {path.name for path in old["tokens"].iterdir()} == {CONFIG, WEIGHTS, "README.md"}
     load_adapter(tiny_base()[0], old["tokens"])
 
 

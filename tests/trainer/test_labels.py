@@ -54,7 +54,7 @@ def labels_of(question, **columns):
         ("50% of 80", "50 / 100 * 80", (ASKED, "40", Status.OK)),
         ("12*34=", "12 * 34", (2, "408", Status.OK)),
         ("Add 12 to 5.", "12 + 5", (PLUS, "17", Status.OK)),
-        ("What does 2·5164 equal?", "2 * 5164", (ASKED, "10328", Status.OK)),
+        ("What does 2·5164 equal?", "2 * 5164", (2, "10328", Status.OK)),
         ("1 / 3 * 3 =", "1 / 3 * 3", (ASKED, "1", Status.OK)),
         ("1 / 3 * 2 =", "1 / 3 * 2", (ASKED, None, Status.INEXACT)),
         ("What is 7 divided by 2?", "7 / 2", (3, None, Status.INEXACT)),
