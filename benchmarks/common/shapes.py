@@ -179,19 +179,14 @@ def adapter_memory(model: Any, base: Any) -> dict[str, int]:
     """What a method holds beside the base's own tensors, counted from its modules.
 
     Returns:
-        `parameters`, a number; `bytes` of parameters and buffers; `table_bytes` of what the token interface keeps of
-        the vocabulary, which is neither; `largest`, the elements of the largest of all these tensors.
+        `parameters`, a number; `bytes` of parameters and buffers; `largest`, the elements of the largest of them.
     """
     own = {x.untyped_storage().data_ptr() for x in (*base.parameters(), *base.buffers())}
     parameters = {x.data_ptr(): x for x in model.parameters() if x.untyped_storage().data_ptr() not in own}
     buffers = {x.data_ptr(): x for x in model.buffers() if x.untyped_storage().data_ptr() not in own}
-    readers = [reader for m in model.modules() if isinstance(m, IGCLayer) for reader in m.igc_input_mapping.values()]
-    device = next(base.parameters()).device
-    tables = [x for reader in readers if hasattr(reader, "tokens") for x in reader.tokens.on(device)]
-    held = [*parameters.values(), *buffers.values(), *tables]
+    held = [*parameters.values(), *buffers.values()]
     return {
         "parameters": sum(x.numel() for x in parameters.values()),
         "bytes": sum(x.nbytes for x in (*parameters.values(), *buffers.values())),
-        "table_bytes": sum(x.nbytes for x in tables),
         "largest": max((x.numel() for x in held), default=0),
     }
