@@ -154,6 +154,20 @@ def test_an_adapter_of_version_0_2_becomes_the_one_of_the_package(tmp_path):
     assert all(torch.equal(value, shipped[key]) for key, value in made.items())
 
 
+def test_the_head_that_judged_further_numbers_is_taken_out(tmp_path):
+    folder = Path(shutil.copytree(TINY_ADAPTER_FOLDER, tmp_path / "tiny"))
+    weights = load_file(folder / WEIGHTS)
+    place = next(iter(weights)).partition(".igc_input_mapping.")[0]
+    head = {f"{place}.igc_input_mapping.unrelated_head.{name}": torch.zeros(1) for name in ("weight", "bias")}
+    save_file(weights | head, folder / WEIGHTS)
+    changed(folder, excuse_confidence=0.9, stated_odds=20.0)
+    with pytest.raises(ValueError, match=r"`excuse_confidence=0.9`.* Run `peft-igc convert DIR`, which removes them"):
+        load_adapter(tiny_base()[0], folder)
+    assert main(["convert", str(folder)]) == 0
+    assert load_file(folder / WEIGHTS).keys() == weights.keys()
+    load_adapter(tiny_base()[0], folder)
+
+
 @pytest.mark.parametrize(
     ("fields", "tokenizer", "message"),
     [

@@ -31,6 +31,8 @@ from .vocabulary_file import VOCABULARY, bytes_of
 
 __all__ = ["convert"]
 
+_HEAD = ".unrelated_head."  # in the keys of weights that `excuse_confidence` had
+
 
 def convert(folder: Path, tokenizer: Any) -> bool:
     """Converts the adapter in a folder, in place.
@@ -49,12 +51,14 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     version = saved.get("format_version", 1)
     hidden = saved.get("interface", "hidden") == "hidden"
     larger = {name: most for name, most in sizes_of(saved).items() if hidden and 0 < (saved.get(name) or most) < most}
-    if version == FORMAT and not larger:
+    excuses = saved.pop("excuse_confidence", None) is not None
+    if version == FORMAT and not larger and not excuses:
         return False
     if version not in range(1, FORMAT + 1):
         raise ValueError(f"The adapter in `{folder}` has the format {version!r}. Upgrade peft-igc to load it.")
     fields = present_fields({name: value for name, value in (saved | larger).items() if name != "symbols"})
     path, weights = _weights(folder)
+    weights = {key: value for key, value in weights.items() if _HEAD not in key}
     if version < FORMAT and fields.get("number_tokens") is not None:
         if tokenizer is None:
             raise ValueError(f"The adapter in `{folder}` reads tokens. Name its tokenizer with `--tokenizer`.")

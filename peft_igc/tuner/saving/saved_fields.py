@@ -59,6 +59,12 @@ def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
                 "peft-igc that saved it."
             )
     found.pop("init_weights", None)  # of a new adapter
+    found.pop("stated_odds", None)  # the same for all adapters now, see `mappings.decisions`
+    if found.pop("excuse_confidence", None) is not None:
+        raise ValueError(
+            f"The adapter has `excuse_confidence={saved['excuse_confidence']!r}`, and with it weights that this "
+            "version does not have. Run `peft-igc convert DIR`, which removes them."
+        )
     for name, most in sizes_of(found).items():
         if found.pop(name, None) not in (None, most):
             raise ValueError(
