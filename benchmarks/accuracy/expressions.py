@@ -6,7 +6,8 @@ No network takes part: the texts are read by `peft_igc.text` alone, as a calcula
 * `spellings`, `like_math_401`, `look_alikes`: fixed forms (`expression_items`); look-alikes are read as whole messages
   and at each `=` in them;
 * `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on. The rules
-  were written after its first 2,000 rows, so the others are measured. `wrong` is a value that is not the annotation's.
+  were written after its first 2,000 rows, so the others are measured. `wrong` is a value that is not the annotation's;
+* `tatqa`, with `--derivations`: what financial analysts wrote, each followed by ` =`, rounded to four places.
 
 Outcomes: `right`, `wrong`, `refused` (an answer was due), `rightly refused` (none was), and `open`, texts that have a
 value and may be refused, such as `5 ++3`.
@@ -17,6 +18,7 @@ value and may be refused, such as `5 ++3`.
 from __future__ import annotations
 
 import argparse
+import decimal
 import itertools
 import json
 import re
@@ -31,12 +33,15 @@ from benchmarks.accuracy.expression_texts import Sample, samples
 from benchmarks.common.measuring import facts
 from benchmarks.common.written_calculations import value_of
 from peft_igc.text import Limits, Value, read
+from peft_igc.text.rounding import Rounding
 
 
 DEVELOPMENT = 2000  # rows of GSM8K
 LISTED = 50  # texts of each kind of mistake in the results
 OUTCOMES = ("right", "wrong", "refused", "rightly refused", "open")
 LIMITS = Limits(digits=40, result_digits=40, operands=8)
+PLACES = 4  # of derivations
+ROUNDED = Limits(digits=40, result_digits=40, operands=16, rounding=Rounding("half_up", PLACES))
 _MARK = re.compile(r"<<(.*?)>>")
 _END = re.compile(r"=[ $€£]*\Z")
 
@@ -77,25 +82,26 @@ def _values(annotation: str) -> frozenset[Fraction]:
     return frozenset(value for value in map(value_of, (expression, stated)) if value is not None)
 
 
-def judged(sample: Sample, values: frozenset[Fraction] | None = None) -> tuple[str, str]:
+def judged(sample: Sample, values: frozenset[Fraction] | None, limits: Limits) -> tuple[str, str]:
     """The outcome of a text, and what was read: a value or the id of the refusal.
 
     Args:
         sample: a text and its value.
         values: of an annotation, each of which counts as right.
+        limits: of the reading.
     """
-    said = read(sample.text, LIMITS)
+    said = read(sample.text, limits)
     if not isinstance(said, Value):
         return "rightly refused" if sample.value is None else "refused" if sample.due else "open", said.id
     right = said.text == sample.value if values is None else Fraction(said.text) in values
     return ("right" if sample.due else "open") if right else "wrong", said.text
 
 
-def measure(texts: Iterable[tuple[Sample, frozenset[Fraction] | None]]) -> dict[str, Any]:
+def measure(texts: Iterable[tuple[Sample, frozenset[Fraction] | None]], limits: Limits = LIMITS) -> dict[str, Any]:
     """Counts of a set by outcome, and the first mistakes."""
     counts, reasons, mistakes = Counter[str](), Counter[str](), []
     for sample, values in texts:
-        outcome, said = judged(sample, values)
+        outcome, said = judged(sample, values, limits)
         counts["n"] += 1
         counts[outcome] += 1
         reasons[said] += outcome == "refused"
@@ -114,11 +120,24 @@ def gsm8k(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
                 yield Sample(site.text[site.since :], "gsm8k", site.written, True), site.values
 
 
+def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
+    """The derivations, with their values by a second evaluator and by `decimal`."""
+    context = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+    for line in path.read_text(encoding="utf-8").splitlines():
+        written = json.loads(line)["derivation"]
+        value = value_of(re.sub("[$,]", "", written))
+        if value is not None:
+            exact = context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))
+            rounded = Fraction(exact.quantize(decimal.Decimal(1).scaleb(-PLACES), context=context))
+            yield Sample(f"{written} =", "tatqa", str(rounded), True), frozenset({value, rounded})
+
+
 def main() -> None:
     """Measures all sets and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("--data", type=Path, metavar="FILE", help="GSM8K's training file, JSON lines with `answer`")
+    parser.add_argument("--derivations", type=Path, metavar="FILE", help="TAT-QA's, JSON lines with `derivation`")
     parser.add_argument("--generated", type=int, default=100_000, metavar="N", help="(default: %(default)s)")
     parser.add_argument("--n", type=int, default=2000, help="texts of each other set (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
@@ -136,9 +155,11 @@ def main() -> None:
     texts: dict[str, Any] = {name: ((one, None) for one in found) for name, found in sets.items()}
     if arguments.data is not None:
         texts["gsm8k"] = gsm8k(arguments.data)
+    if arguments.derivations is not None:
+        texts["tatqa"] = derivations(arguments.derivations)
     results: dict[str, Any] = {**facts(), "seed": seed, "sets": {}}
     for name, found in texts.items():
-        results["sets"][name] = told = measure(found)
+        results["sets"][name] = told = measure(found, ROUNDED if name == "tatqa" else LIMITS)
         print(name, {key: told[key] for key in ("n", *OUTCOMES)}, flush=True)
         arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
