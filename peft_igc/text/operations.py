@@ -126,8 +126,6 @@ FUNCTIONS: dict[str, Function] = {
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY),
     "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
     "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
-    "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY),
-    "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
     "gcd": Function(_of_integers(math.gcd), 2, MANY),
     "lcm": Function(_of_integers(math.lcm), 2, MANY),
     "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2),
