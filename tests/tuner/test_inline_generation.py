@@ -154,8 +154,8 @@ def assert_as_alone(model, out, rows, before=(), cached=0):
             assert calculations(state)[i] == (wanted[-1:] if isinstance(state, StaticText) else wanted)
         assert_steps_are_returned(out.igc_steps[i], wanted, len(sequence) - 1 - len(text), cached)
         results += sum(s.position >= len(row) and s.status == int(Status.OK) for s in wanted)
-    assert results > 0 or ties == len(out.sequences)  # of a single row, which no bits decide
-    assert 3 * ties <= max(out.sequences.shape[0], 3)
+    assert results > 0
+    assert 3 * ties <= out.sequences.shape[0]
 
 
 def plain(rows=PROMPTS, **options):
@@ -200,7 +200,7 @@ def looked_up(model):
 
 def continued(model):
     """A returned cache goes on with a longer prompt."""
-    row = PROMPTS[2]
+    row = PROMPTS[1]
     first = written(model, [row])
     longer = torch.cat([first.sequences[0], PROMPTS[0]])
     out = written(model, [longer], past_key_values=first.past_key_values)

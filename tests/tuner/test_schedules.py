@@ -19,7 +19,19 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from checks import MARGIN, TOLERANCE, adapted, all_ids, calculations, margin, positions_of, state_of, telling, watching
+from checks import (
+    MARGIN,
+    TOLERANCE,
+    adapted,
+    all_ids,
+    calculations,
+    igc_layers,
+    margin,
+    positions_of,
+    state_of,
+    telling,
+    watching,
+)
 from reference_tokens import spell
 from tiny_vocabulary import NUMBERS, TABLE, TEXTS, encode
 from transformers import DynamicCache, StaticCache
@@ -29,6 +41,7 @@ from peft_igc.numbers.digits import decode
 from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.text.results import row as results
 from peft_igc.tuner.state.text_state import StaticText
+from peft_igc.tuner.state.told import rows_of
 from peft_igc.tuner.steps import Step
 
 
@@ -95,10 +108,12 @@ def alone(model, ids, by):
     return torch.cat(logits), [s for s in seen if isinstance(s, Step)]
 
 
-def told(state):
+def told(state, style):
     """Where the result of each step of each row has been told, in real tokens from the text's start; -1: not yet."""
     found, anchors, real = [], state.steps.anchors.tolist(), (all_ids(state) > UNSEEN).cumsum(1) - 1
-    for row, at, places in zip(state.rows or [results.Row()] * len(anchors), anchors, real, strict=True):
+    # On a static cache the rows are made from its ids when they are asked for.
+    rows = rows_of(style, state, state.length) if style and isinstance(state, StaticText) else state.rows
+    for row, at, places in zip(rows or [results.Row()] * len(anchors), anchors, real, strict=True):
         completed = [row.completed(anchor) for anchor in sorted(at) if anchor >= 0]
         found.append([int(places[t]) if t >= 0 else -1 for t in completed])
     return found
@@ -268,10 +283,12 @@ class Schedule:
             state = self.state(name)
             if state is None:
                 continue
-            steps, places = calculations(state), told(state)
+            style = igc_layers(self.model)[0].style_of(name)
+            steps, places = calculations(state), told(state, style)
             for i, row in enumerate(self.rows):
                 scratch = self.state(name, self.replayed(row))
-                all_steps, all_places = ([], []) if scratch is None else (calculations(scratch)[0], told(scratch)[0])
+                all_steps = [] if scratch is None else calculations(scratch)[0]
+                all_places = [] if scratch is None else told(scratch, style)[0]
                 kept = slice(-1, None) if isinstance(state, StaticText) else slice(None)  # a static one has the latest
                 assert steps[i] == all_steps[kept]
                 assert places[i] == all_places[kept]
