@@ -120,7 +120,7 @@ def by_model(
 
 def _add(made: list[Calculation], operator: str, a: str, b: str, num_digits: int, refused: Counter[str]) -> None:
     """Adds a calculation that is exact, short enough and new; counts it otherwise."""
-    result = label(operator, a, b, Limits(num_digits, num_digits))
+    result = label(operator, (a, b), Limits(num_digits, num_digits))
     if isinstance(result, Status):
         refused[result.name.lower()] += 1
     elif (calculation := Calculation(operator, a, b, result)) in made:

@@ -317,7 +317,7 @@ def _in_words(mark: Mark, anchor: _Anchor, config: Any) -> _Entry | str:
         return "unknown operator"
     if Counter((a.lstrip("-"), b.lstrip("-"))) - anchor.read:  # `12*12` needs the number 12 twice
         return "operand not in the text"
-    result = label(sign, a, b, Limits.of(config))
+    result = label(sign, (a, b), Limits.of(config))
     if isinstance(result, Status):
         return sign, [a, b], result.name.lower(), None
     if Fraction(result) == Fraction(str(mark.stated)):

@@ -206,7 +206,7 @@ def _own(row: dict[str, Any], check: bool, where: str) -> _Own:
         raise ValueError(f"{where}: `{COLUMNS[1]}` must be a list of two numbers, got {operands!r}.")
     a, b = (canonical(number, COLUMNS[1], where) for number in operands)
     if result is None:  # left to the package, which calculates it
-        found = label(operator, a, b, Limits(_LONGEST, _LONGEST))
+        found = label(operator, (a, b), Limits(_LONGEST, _LONGEST))
         return _Own(True, None if isinstance(found, Status) else Calculation(operator, a, b, found))
     if isinstance(result, str) and not result.lstrip("-").isdecimal():  # a refusal, or a number with a point
         return _Own(True, None)

@@ -204,7 +204,7 @@ class ArithmeticRows:
         mixture = self.mixture
         operator, first, second = self.operands.draw(kind, rng)
         a, b = str(first), str(second)
-        result = label(operator, a, b, self.limits)
+        result = label(operator, (a, b), self.limits)
         bigbench = kind == "ordinary" and rng.random() < mixture.bigbench
         text = wording.request(operator, a, b, rng, mixture, bigbench)
         typed = text.text if bigbench else wording.typed(text.text, rng, mixture)
@@ -251,7 +251,7 @@ class ArithmeticRows:
             a, b = operands
             if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:
                 break
-        result = label(text.operator, a, b, self.limits)
+        result = label(text.operator, (a, b), self.limits)
         shown = result.name.lower() if isinstance(result, Status) else result
         around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
         columns = {"igc_operator": text.operator, "igc_operands": [a, b], "igc_result": shown}

@@ -18,9 +18,12 @@ import torch
 from torch import Tensor
 
 from ..numbers.calculator import NO_ARITHMETIC, Status, evaluate_exactly
-from ..numbers.digits import PAD, encode, parse_number
+from ..numbers.digits import PAD, classes, parse_number
+from ..text.operations import FUNCTIONS
+from ..text.refusals import Refused
+from ..text.requests import calculated
 from ..text.values import Limits
-from .exact_values import NotAnExpression, work_out, written
+from .exact_values import STATUSES, NotAnExpression, work_out, written
 
 
 __all__ = [
@@ -48,6 +51,7 @@ ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, 
 EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
+_DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
 REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT)}
 
 
@@ -62,14 +66,15 @@ class StepLabel:
     Args:
         operator: A symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read
             what it is); or None (unknown: not supervised).
-        operands: Two canonical numbers in the calculator's order, or None without an arithmetic operator.
+        operands: Canonical numbers, two in the calculator's order or any of a function in that of the text, or None
+            without an arithmetic operator.
         result: The canonical result, or None if `status` is not OK.
         status: The calculator's status for these operands.
         expression: The step's expression, if it was given as one.
     """
 
     operator: str | None
-    operands: tuple[str, str] | None
+    operands: tuple[str, ...] | None
     result: str | None
     status: Status
     expression: str | None = None
@@ -79,14 +84,20 @@ _UNKNOWN = StepLabel(None, None, None, Status.NONE)
 _NONE = StepLabel(NO_ARITHMETIC, None, None, Status.NONE)
 
 
-def label(operator: str, a: str, b: str, limits: Limits) -> str | Status:
-    """The correct entry of `igc_result` for two canonical numbers: the result, or the status if there is none.
+def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Status:
+    """The correct entry of `igc_result` for canonical numbers: the result, or the status if there is none.
 
     With an operand of more than `limits.digits` digits the status is OVERFLOW for every operation: the model cannot
     read that operand, so it knows nothing else about the calculation.
     """
-    if max(len(a.lstrip("-")), len(b.lstrip("-"))) > limits.digits:
+    if max(_size(one) for one in operands) > limits.digits:
         return Status.OVERFLOW
+    if operator in FUNCTIONS:
+        try:
+            return calculated(operator, [Fraction(one) for one in operands], limits)[1]
+        except Refused as refused:
+            return STATUSES.get(refused.reason, Status.UNDEFINED)
+    a, b = operands
     exact = evaluate_exactly(operator, a, b, limits.rounding.division)
     if isinstance(exact, str) and len(exact.lstrip("-")) > limits.result_digits:
         return Status.OVERFLOW
@@ -122,8 +133,9 @@ def check_columns(row: Mapping[str, Any], limits: Limits, where: str = "row") ->
     """Checks the operand columns of one row and returns its steps, one per anchor.
 
     Args:
-        row: `igc_operator` (a symbol, `"none"` or None), `igc_operands` (two number strings or integers in the
-            calculator's order) and `igc_result` (a number, or `"overflow"`, `"undefined"`, `"inexact"`; None:
+        row: `igc_operator` (a symbol, the name of a function, `"none"` or None), `igc_operands` (two number strings or
+            integers in the calculator's order; of a function as many as it takes, if these are not 1 or 2 in the order
+            of the text, also decimals) and `igc_result` (a number, or `"overflow"`, `"undefined"`, `"inexact"`; None:
             computed here). Instead of operator and operands `igc_expression`, a text such as `(3 + 4) * 2.5`; its
             operator is then None or `"expression"`. For several anchors each column is a list with one entry per
             anchor. A missing column counts as None, so a row without these columns has one step that is not
@@ -179,21 +191,22 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
                 )
         return _UNKNOWN if operator is None else _NONE
     _check_operator(operator, limits.operations, where)
-    a, b = _check_operands(operands, where)
-    expected = label(operator, a, b, limits)
-    given = expected if result is None else _parse_result(result, where)
+    numbers = _check_operands(operator, operands, where)
+    expected = label(operator, numbers, limits)
+    given = expected if result is None else _parse_result(result, where, operator in FUNCTIONS)
     if given is not Status.OVERFLOW or result is None:  # only an explicit "overflow" trains the refusal
-        for number in (a, b):
+        for number in numbers:
             _check_fits(number, limits.digits, where)
     if given != expected:
         correct = _described(expected, limits.result_digits)
+        said = f"{operator}({', '.join(numbers)})" if operator in FUNCTIONS else f" {operator} ".join(numbers)
         raise ValueError(
-            f"{where}: `igc_result` {result!r} contradicts its operands: {a} {operator} {b} {correct}. Correct the "
-            "result or the operands; the minuend or the dividend comes first."
+            f"{where}: `igc_result` {result!r} contradicts its operands: {said} {correct}. Correct the result or the "
+            "operands; the minuend or the dividend comes first."
         )
     if isinstance(expected, Status):
-        return StepLabel(operator, (a, b), None, expected)
-    return StepLabel(operator, (a, b), expected, Status.OK)
+        return StepLabel(operator, numbers, None, expected)
+    return StepLabel(operator, numbers, expected, Status.OK)
 
 
 def _check_expression(
@@ -210,7 +223,7 @@ def _check_expression(
             'it with numbers, `+ - * / ^ %`, brackets and "of", or set it to None and `igc_operator` to "none".'
         ) from error
     if operator not in (None, EXPRESSION) or operands is not None:
-        given = None if operands is None else _check_operands(operands, where)
+        given = None if operands is None else _check_operands(str(operator), operands, where)
         if (operator, given) != (found.operator, found.operands):
             raise ValueError(
                 f"{where}: `igc_operator` {operator!r} and `igc_operands` {operands!r} contradict "
@@ -229,7 +242,7 @@ def _is_result(result: Any, found: StepLabel, where: str) -> bool:
     """Whether `igc_result` is the value or the status of an expression."""
     if isinstance(result, str) and result in REFUSALS:
         return REFUSALS[result] == found.status
-    if isinstance(result, str) and re.fullmatch(r"-?[0-9]+\.[0-9]+", result):
+    if isinstance(result, str) and _DECIMAL.fullmatch(result):
         return found.result is not None and Fraction(result) == Fraction(found.result)
     return canonical(result, "igc_result", where) == found.result
 
@@ -246,17 +259,22 @@ def _check_operator(operator: Any, operations: Sequence[str], where: str) -> Non
         )
 
 
-def _check_operands(operands: Any, where: str) -> tuple[str, str]:
-    """The two operands in canonical form."""
+def _check_operands(operator: str, operands: Any, where: str) -> tuple[str, ...]:
+    """The operands in canonical form; those of a function may be decimals."""
+    function = FUNCTIONS.get(operator)
     if not isinstance(operands, (list, tuple)):
-        raise WrongType(f"{where}: `igc_operands` must be a list of two numbers, got {operands!r}.")
-    if len(operands) != 2:
-        raise ValueError(f"{where}: `igc_operands` must hold exactly two numbers, got {list(operands)!r}.")
-    return canonical(operands[0], "igc_operands", where), canonical(operands[1], "igc_operands", where)
+        count = "numbers" if function else "two numbers"
+        raise WrongType(f"{where}: `igc_operands` must be a list of {count}, got {operands!r}.")
+    fewest, most = (2, 2) if function is None else (function.fewest, function.most)
+    if not fewest <= len(operands) <= most:
+        count = {(1, 1): "one number", (2, 2): "two numbers"}.get((fewest, most), f"{fewest} to {most} numbers")
+        raise ValueError(f"{where}: `igc_operands` must hold exactly {count}, got {list(operands)!r}.")
+    return tuple(canonical(one, "igc_operands", where, decimals=function is not None) for one in operands)
 
 
-def canonical(text: Any, column: str, where: str) -> str:
-    """A number, given as a string or an integer, as a string without leading zeros and without `-0`.
+def canonical(text: Any, column: str, where: str, decimals: bool = False) -> str:
+    """A number, given as a string or an integer, as a string without leading zeros and without `-0`; with `decimals`
+    also one with a point.
 
     Whoever reads numbers from operand columns does it with this function, so integers are as good as strings.
 
@@ -270,6 +288,8 @@ def canonical(text: Any, column: str, where: str) -> str:
             f"{where}: `{column}` holds {text!r} of type `{type(text).__name__}`. Write numbers as strings "
             "(`str(number)`) or integers; floats are not exact."
         )
+    if decimals and isinstance(text, str) and _DECIMAL.fullmatch(text):
+        return written(Fraction(text))
     try:
         sign, digits = parse_number(str(text))
     except ValueError as error:
@@ -277,16 +297,21 @@ def canonical(text: Any, column: str, where: str) -> str:
     return f"-{digits}" if sign else digits
 
 
-def _parse_result(result: Any, where: str) -> str | Status:
+def _parse_result(result: Any, where: str, decimals: bool) -> str | Status:
     """`igc_result` as a canonical number or a status."""
     if isinstance(result, str) and result in REFUSALS:
         return REFUSALS[result]
-    return canonical(result, "igc_result", where)
+    return canonical(result, "igc_result", where, decimals)
+
+
+def _size(number: str) -> int:
+    """The number of digits of a canonical number."""
+    return len(number.lstrip("-").replace(".", ""))
 
 
 def _check_fits(number: str, num_digits: int, where: str) -> None:
     """Refuses an operand longer than the calculator's slots."""
-    size = len(number.lstrip("-"))
+    size = _size(number)
     if size > num_digits:
         raise ValueError(
             f"{where}: the operand {number} has {size} digits, but `num_digits={num_digits}`. Set "
@@ -314,27 +339,29 @@ def encode_steps(
     Returns:
         All int64. `igc_operator` [B, A]: index into `operations`, K = no arithmetic, K + 1 = a calculation that rules
         read, -100 = not supervised;
-        `igc_operands` [B, A, 2, D+1]: digit classes, all PAD without arithmetic; of a number longer than D the first
-        D+1 digits (a digit in the last slot means overflow); `igc_signs` [B, A, 2]; `igc_result` [B, A, R]: digit
+        `igc_operands` [B, A, S, D+1]: digit classes, all PAD without an operand; S is 2 or the largest number of
+        operands; of a number longer than D the first D+1 digits (a digit in the last slot means overflow); `igc_signs`
+        [B, A, S]; `igc_result` [B, A, R]: digit
         classes without the point, all PAD unless the status is OK; `igc_result_sign` [B, A]; `igc_result_status`
         [B, A]: a `Status`, NONE for a step that is not supervised; `igc_result_scale` [B, A]: digits of the result
         after the point.
     """
     shape = (len(rows), max((len(steps) for steps in rows), default=0))  # (B, A)
     count = len(operations)  # K
-    classes: dict[str | None, int] = {None: UNSUPERVISED, NO_ARITHMETIC: count, EXPRESSION: count + 1}
-    classes |= {symbol: k for k, symbol in enumerate(operations)}
+    indices: dict[str | None, int] = {None: UNSUPERVISED, NO_ARITHMETIC: count, EXPRESSION: count + 1}
+    indices |= {symbol: k for k, symbol in enumerate(operations)}
+    slots = max([2, *(len(step.operands or ()) for steps in rows for step in steps)])  # S
     filled = [[*steps, *[_UNKNOWN] * (shape[1] - len(steps))] for steps in rows]
     tensors = {
-        "igc_operator": _integers([[classes[step.operator] for step in steps] for steps in filled], shape),
-        "igc_operands": torch.full((*shape, 2, num_digits + 1), PAD),
-        "igc_signs": torch.zeros(*shape, 2, dtype=torch.int64),
+        "igc_operator": _integers([[indices[step.operator] for step in steps] for steps in filled], shape),
+        "igc_operands": torch.full((*shape, slots, num_digits + 1), PAD),
+        "igc_signs": torch.zeros(*shape, slots, dtype=torch.int64),
         "igc_result": torch.full((*shape, result_digits), PAD),
         "igc_result_sign": torch.zeros(shape, dtype=torch.int64),
         "igc_result_status": _integers([[int(step.status) for step in steps] for steps in filled], shape),
         "igc_result_scale": _integers([[_places(step.result) for step in steps] for steps in filled], shape),
     }
-    # One call of `encode` for all operands and one for all results: a call per number would take longer than a step.
+    # One tensor of all operands and one of all results: one per number would take longer than a step.
     steps = [((b, a), step) for b, row in enumerate(rows) for a, step in enumerate(row)]
     operands: dict[tuple[int, ...], str] = {
         (*at, slot): text for at, step in steps for slot, text in enumerate(step.operands or ())
@@ -368,6 +395,6 @@ def _put(digits: Tensor, signs: Tensor, numbers: Mapping[tuple[int, ...], str]) 
     if not numbers:
         return
     width = digits.shape[-1]
-    texts = [number[: width + 1] if number.startswith("-") else number[:width] for number in numbers.values()]
     index = torch.tensor(list(numbers)).unbind(-1)  # one [N] tensor per dimension
-    digits[index], signs[index] = encode(texts, width)
+    digits[index] = torch.tensor([classes(number.lstrip("-"), width) for number in numbers.values()])
+    signs[index] = torch.tensor([int(number.startswith("-")) for number in numbers.values()])

@@ -18,7 +18,7 @@ from ..text.refusals import Reason, Refused
 from ..text.values import Item, Limits, Value, finished, spelled, written
 
 
-__all__ = ["NotAnExpression", "Worked", "expression_in", "items_of", "work_out", "written"]
+__all__ = ["STATUSES", "NotAnExpression", "Worked", "expression_in", "items_of", "work_out", "written"]
 
 LONGEST_TEXT = 2000  # characters
 
@@ -27,7 +27,7 @@ _NUMBER = r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9.,])|[0-9]+(?:\.[0-9]+)?
 _PIECE = re.compile(rf"\s*(?:({_NUMBER})|(\*\*|[-+*/^×÷·\u2212%()\[\]{{}}]|,(?=\s)|of\b|[a-z]+(?=\s*\()))")
 _PAIR = re.compile(r"([-+(]*)n(\)*)([-+*/])([-+(]*)n(\)*)")
 _NEEDED = {"^": "*", "of": "*", "%": "/"}
-_STATUSES = {
+STATUSES = {
     Reason.OVERFLOW: Status.OVERFLOW,
     Reason.INEXACT: Status.INEXACT,
     Reason.UNDEFINED: Status.UNDEFINED,
@@ -37,7 +37,11 @@ _WHY = {
     Reason.EXPONENT: "it has an exponent that is no integer of at least 0",
     Reason.PERCENT_SUM: "it adds a percentage to a number, or subtracts one, which has two meanings",
     Reason.UNBALANCED: "`{at}` has no bracket of its shape that belongs to it",
-    Reason.NOT_UNDERSTOOD: "`{at}` has no exact value for its arguments, or not as many of them",
+    Reason.NOT_UNDERSTOOD: "`{at}` has not as many arguments",
+    Reason.NO_VALUE: "`{at}` has no exact value",
+    Reason.FAILED: "`{at}` raised an error",
+    Reason.NOT_RATIONAL: "`{at}` gave no finite rational number",
+    Reason.TIMED_OUT: "`{at}` took too long",
 }
 
 
@@ -69,7 +73,7 @@ def expression_in(text: str, limits: Limits) -> str | None:
         limits: Of numbers and operations.
     """
     found = read(text, limits)
-    if not isinstance(found, Value) and not (found.ruled and found.reason in _STATUSES):
+    if not isinstance(found, Value) and not (found.ruled and found.reason in STATUSES):
         return None
     return spelled(found.items)
 
@@ -96,9 +100,9 @@ def work_out(text: str, limits: Limits) -> Worked:
         _check_numbers(items, limits)
         value = finished(value, limits)[0]
     except Refused as refused:
-        if refused.reason not in _STATUSES:
+        if refused.reason not in STATUSES:
             raise NotAnExpression(_why(refused, text, items, limits)) from None
-        value, status = None, _STATUSES[refused.reason]
+        value, status = None, STATUSES[refused.reason]
     if numbers < 2 and not any(item.kind == "call" for item in items):
         raise NotAnExpression("it has no two numbers")
     return Worked(value, status, _pair(items), numbers)

@@ -140,7 +140,7 @@ def single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[
     operands = [] if found is None else [found[1], found[3]]
     if found is None or sorted(operands) != sorted(number.replace(",", "") for number in numbers):
         return []
-    result = label(found[2], operands[0], operands[1], Limits())
+    result = label(found[2], operands, Limits())
     if not isinstance(result, str):
         return []
     columns = {"igc_operator": found[2], "igc_operands": operands, "igc_result": result}

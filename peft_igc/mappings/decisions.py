@@ -1,11 +1,11 @@
 """Decides each step on the host: what its text says in symbols, what the network reads in it, and what that is worth.
 
-In: the texts of the steps and, where the network is asked, seven integers of its reading. Out: a `Decision` for each
+In: the texts of the steps and, where the network is asked, the integers of its reading. Out: a `Decision` for each
 step, and results as tensors. In a compiled graph the host is called by one operator, `peft_igc::decide`.
 
 * An expression in symbols that ends at the anchor, or is the whole message, is read by rule; so is the refusal of one.
 * If it is among words, the network decides whether it is asked for.
-* Everything else is the network's: two numbers and an operation. `text.requests` calculates, and has the only vetoes.
+* Everything else is the network's: numbers and an operation. `text.requests` calculates, and has the only vetoes.
 
 Try it: `pytest tests/mappings/test_decisions.py`
 
@@ -17,26 +17,25 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..numbers.calculator import OPERATIONS, Result, Status
+from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
 from ..numbers.places import Run
-from ..numbers.token_table import UNSEEN, TokenTable
-from ..text.operations import OPERATORS
+from ..numbers.token_table import PADDING, UNSEEN, TokenTable
+from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
-from ..text.refusals import Reason, Refused
-from ..text.requests import Apply, Meant, answer
+from ..text.refusals import Reason
+from ..text.requests import Meant, answer
 from ..text.rounding import Rounding
 from ..text.values import Limits, Refusal, Value
 from ..text.vocabulary import EMBEDDED, Vocabulary
 from .places import ON_HOST, StepTexts
-from .readings import SCALE
+from .readings import SCALE, Mark
 
 
 __all__ = ["Decision", "Said", "Settings", "certainty", "decide", "results_of", "said_at", "said_of"]
@@ -49,9 +48,10 @@ _STATUSES = {
     Reason.TOO_LONG: Status.OVERFLOW,
     Reason.OVERFLOW: Status.OVERFLOW,
     Reason.INEXACT: Status.INEXACT,
-    Reason.UNDEFINED: Status.UNDEFINED,
+    **dict.fromkeys(
+        (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT), Status.UNDEFINED
+    ),
 }
-_REASONS = {Status.OVERFLOW: Reason.OVERFLOW, Status.UNDEFINED: Reason.UNDEFINED, Status.INEXACT: Reason.INEXACT}
 
 
 class Said(NamedTuple):
@@ -178,6 +178,11 @@ class Settings(NamedTuple):
         """Those of a config."""
         return cls(tuple(config.operations), config.confidence, Limits.of(config))
 
+    @property
+    def fewest(self) -> int:
+        """The fewest numbers that a request needs."""
+        return min(FUNCTIONS[one].fewest if one in FUNCTIONS else 2 for one in self.operations)
+
 
 def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int, limits: Limits) -> Said:
     """What the tokens of a row from `since` to `anchor` say."""
@@ -215,14 +220,14 @@ def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
 
 
-def decided_alone(said: Said, texts: StepTexts, step: int) -> Decision | None:
-    """The decision that needs no network, None if there is none."""
+def decided_alone(said: Said, texts: StepTexts, step: int, fewest: int = 2) -> Decision | None:
+    """The decision that needs no network, None if there is none; `fewest` of `Settings`."""
     if EMBEDDED in texts.ids_of(step):
         known = len(texts.places[step].numbers) > 1
         return Decision(said, None, "unseen" if known else "few_numbers", by_rule=False, stated=False)
     if said.is_final:
         return _by_rule(said)
-    if texts.operands_of(step) < 2 and not said.ruled:
+    if texts.operands_of(step) < fewest and not said.ruled:
         return _silent(said, "few_numbers")
     return None
 
@@ -235,26 +240,45 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
         if certainty(asked, sure, stated=True, ruled=True) >= least:
             return _by_rule(said)
         return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
-    begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}
-    runs = [begins.get(at) for at in reading[3:5]]
-    if None in runs or runs[0] == runs[1]:
+    symbol = settings.operations[operation]
+    pointed, cut = _pointed(texts, step, takes(symbol), reading)
+    if not pointed:
         return _silent(said, "few_numbers")
     if certainty(asked, 1.0, stated=True, ruled=False) < least:
         return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
-    symbol = settings.operations[operation]
-    spans = tuple(said.span_of(run) for run in runs if run is not None)
+    spans = tuple(said.span_of(run) for run, _ in pointed)
     if UNSEEN in texts.ids_of(step)[said.message_of(min(spans)) :]:
         return _silent(said, "unseen")
-    if said.refuses_between(*sorted(spans)):
+    if cut:
+        return _silent(said, "too_long")
+    if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
-    meant = Meant(symbol, spans, tuple(map(bool, reading[5:7])))  # type: ignore[arg-type]
-    found, stated = answer(said.text, meant, settings.limits, apply=_oracle(symbol, settings.limits))
+    meant = Meant(symbol, spans, tuple(negated for _, negated in pointed))
+    found, stated = answer(said.text, meant, settings.limits)
     if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
         return Decision(said, found, None, by_rule=False, stated=stated)
     culprit = (-1, -1) if found.culprit is None else said.tokens_of(found.culprit)
     return Decision(said, found, found.id, by_rule=False, stated=stated, culprit=culprit)
+
+
+def _pointed(
+    texts: StepTexts, step: int, count: int, reading: Sequence[int]
+) -> tuple[list[tuple[Run, bool]], bool]:
+    """The numbers that a network points at, each with whether it is negated, and whether places before those that
+    were read may belong to them; no numbers if one is none, or is there twice. `count` as of `operations.takes`."""
+    begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}
+    if count:
+        at = list(zip(reading[3 : 3 + count], map(bool, reading[5 : 5 + count]), strict=True))
+        cut = False
+    else:
+        read = [divmod(one, len(Mark)) for one in reading[7:] if one >= 0]
+        at = [(one, mark == Mark.NEGATED) for one, mark in read if mark != Mark.NO_OPERAND]
+        before = texts.rows[texts.row_of(step)][texts.since[step] : min(one for one, _ in read)]
+        cut = any(token != PADDING for token in before)
+    runs = [(begins[one], negated) for one, negated in at if one in begins]
+    return (runs if len(runs) == len(at) == len({one for one, _ in at}) else []), cut
 
 
 def _by_rule(said: Said) -> Decision:
@@ -268,20 +292,6 @@ def _silent(said: Said, why: str) -> Decision:
     refused = isinstance(said.found, Refusal) and not said.found.ruled and said.reason is not Reason.NO_EXPRESSION
     culprit = said.culprit if refused else (-1, -1)
     return Decision(said, None, said.found.id if refused else why, by_rule=False, stated=False, culprit=culprit)  # type: ignore[union-attr]
-
-
-def _oracle(symbol: str, limits: Limits) -> Apply | None:
-    """An operation that only the calculator has."""
-    if symbol in OPERATORS:
-        return None
-
-    def apply(a: Fraction, b: Fraction) -> Fraction:
-        found = OPERATIONS[symbol].oracle(int(a), int(b), limits.rounding.division)
-        if isinstance(found, Status):
-            raise Refused(_REASONS[found])
-        return Fraction(found)
-
-    return apply
 
 
 def _packed(decision: Decision | None, width: int) -> list[int]:
@@ -347,9 +357,9 @@ def _decide_in_graph(
     settings = Settings(known, confidence, limits)
     texts = StepTexts.of(TokenTable.of_key(table), ids.shape[1], ids, anchors, since)
     said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
-    found = []
+    found, fewest = [], settings.fewest
     for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
-        alone = None if one is None else decided_alone(one, texts, step) or decide(settings, one, texts, step, reading)
+        alone = one and (decided_alone(one, texts, step, fewest) or decide(settings, one, texts, step, reading))
         found.append(_packed(alone, result_digits))
     return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + result_digits)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, classes
 from ..numbers.places import Places, places_of
 from ..numbers.token_table import EMBEDDED, PADDING, TokenTable
 from .attention import batches
@@ -134,7 +134,7 @@ def place_tensors(
     """
     known: dict[str, int] = {}
     values = {step: _values(texts, step, known) for step in steps}
-    numbers = torch.tensor([_digits(text, width) for text in known] + [[PAD] * width], device=device)
+    numbers = torch.tensor([classes(text, width) for text in known] + [[PAD] * width], device=device)
     sizes = [len(texts.places[step].at) for step in steps]
     groups = [(list(range(len(steps))), max(sizes, default=1))] if one_group else batches(sizes)
     made = []
@@ -163,11 +163,6 @@ def _packed(places: Places, values: dict[int, int], width: int, no_value: int) -
         kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
         lines.append((at, sentence, values.get(place, no_value), kind))
     return lines
-
-
-def _digits(text: str, width: int) -> list[int]:
-    """The first `width` digit classes of a number, left-aligned."""
-    return [*map(int, text[:width]), *[PAD] * (width - len(text))]
 
 
 def places_in_graph(
@@ -199,7 +194,7 @@ def _in_graph(
             here = step * most + place
             name = names[fields[2]] if fields[2] >= 0 else ""
             value = first.setdefault(name, here) if name else none
-            lines.append([*fields[:2], value, fields[3], *_digits(name, width)])
+            lines.append([*fields[:2], value, fields[3], *classes(name, width)])
     return torch.tensor(lines, device=ids.device).view(len(texts.anchors), most, _FIELDS + width)
 
 

@@ -2,25 +2,38 @@
 
 In: logits of an input mapping: `Reading` (hidden interface) has a distribution for each digit slot, `Pointing` (token
 interface) one over the numbers of the text. Out: a `Choice` of two operands and an operator for the calculator, and
-the auxiliary loss of the reading. No weights and no hidden states here. Both read D + 1 digits of an operand: a digit
-in the last place marks an operand that is too long. The code is tagged with the equations of `docs/how_it_works.md`.
+the auxiliary loss of the reading. Operations of many numbers have a mark per number instead of two pointers. No
+weights and no hidden states here. Both read D + 1 digits of an operand: a digit in the last place marks an operand
+that is too long. The code is tagged with the equations of `docs/how_it_works.md`.
 Try it: `pytest tests/mappings/test_mappings.py`
 
 Shapes: B rows, A anchors per row, N steps (B * A), D digits of an operand, R digits of a result, C = 11 digit classes,
-K operations, W places that are read.
+K operations, W places that are read, S operands of a target: 2, or as many as a step of the batch has.
 """
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
+from ..numbers.digits import PAD
+
 
 IGNORE = -100  # label of an anchor that is not supervised
 SCALE = 1 << 24  # of a probability as an integer
 NEVER = -1e4  # logit of an impossible class; finite, so that a row without possible classes has no NaN
+
+
+class Mark(enum.IntEnum):
+    """What a number is to an operation of many numbers."""
+
+    NO_OPERAND = 0
+    OPERAND = 1
+    NEGATED = 2
 
 
 class Choice(NamedTuple):
@@ -51,8 +64,8 @@ class Targets(NamedTuple):
     """The correct operands, operator and result of each anchor (paper, "Ground Truth Data"), all int64.
 
     Attributes:
-        operands: [B, A, 2, D + 1] digit classes, left-aligned.
-        signs: [B, A, 2], 1 is minus.
+        operands: [B, A, S, D + 1] digit classes, left-aligned; all PAD for no operand.
+        signs: [B, A, S], 1 is minus.
         operator: [B, A] in 0..K + 1, K for "no arithmetic", K + 1 for a calculation whose operands and operators
             rules read, `IGNORE` where the anchor is not supervised.
         result: [B, A, R] digit classes without the point, left-aligned.
@@ -98,6 +111,10 @@ class Reading(NamedTuple):
         loss = _cross_entropy(self.digits, targets.operands).mean(-1).sum(-1)
         return loss + _cross_entropy(self.signs, targets.signs).sum(-1)
 
+    def operands_right(self, targets: Targets, choice: Choice) -> torch.Tensor:
+        """[B, A] bool: whether both operands are chosen."""
+        return _both_right(targets, choice).all(-1)
+
     def logits(self) -> tuple[torch.Tensor, ...]:
         """The tensors with a gradient."""
         return tuple(self)
@@ -109,19 +126,25 @@ class Pointing(NamedTuple):
     Attributes:
         scores: [B, A, 2, W, 2] float32 log-probabilities that an operand is the number at a place, with a sign.
         operator: [B, A, K + 1] float32 logits; class K is "no arithmetic".
+        marks: [B, A, W, 3] float32 log-probabilities of the `Mark`s; a place without a number is no operand. [B, A, 0,
+            3] if no operation needs them.
         values: [B, A, W] int64, the row of `numbers` that the number at each place has; the last one if there is none.
         positions: [B, A, W] int64 position of each place in the text, -1 for none.
         places, signs: [B, A, 2] int64, the most probable two places, different ones, and their signs.
-        numbers: [M + 1, D + 1] int64 digit classes of the numbers of all texts, each once; the last row is all PAD.
+        numbers: [M + 1, D + 1] int64 digit classes of the numbers of all texts, each once; the last row is all PAD. A
+            point has the class `POINT`.
+        takes: of `operations.takes` for each of the K operations: how many pointers it has, 0 if it has marks.
     """
 
     scores: torch.Tensor
     operator: torch.Tensor
+    marks: torch.Tensor
     values: torch.Tensor
     positions: torch.Tensor
     places: torch.Tensor
     signs: torch.Tensor
     numbers: torch.Tensor
+    takes: tuple[int, ...]
 
     @property
     def digits(self) -> torch.Tensor:
@@ -131,8 +154,11 @@ class Pointing(NamedTuple):
     def choose(self) -> Choice:
         """The most probable two numbers of the text; "no arithmetic" if it has fewer."""
         values = self.values.gather(-1, self.places)  # [B, A, 2]
-        found = (values < len(self.numbers) - 1).all(-1) & (self.places[..., 0] != self.places[..., 1])
+        there = values < len(self.numbers) - 1
+        found = there.all(-1) & (self.places[..., 0] != self.places[..., 1])
         operator = self.operator.softmax(-1).max(-1)
+        if not self.has_pairs_only:
+            found = torch.where(self._taken(operator.indices) == 2, found, there[..., 0])
         none = self.operator.shape[-1] - 1
         chances = self._operand_chances(values)[..., None]
         indices = torch.where(found, operator.indices, none)
@@ -144,41 +170,116 @@ class Pointing(NamedTuple):
         classes = self.operator.softmax(-1)
         asked = classes[..., :-1].sum(-1)
         operation = classes[..., :-1].max(-1)
-        operands = self._operand_chances(self.values.gather(-1, self.places)).prod(-1)
+        pair = self._operand_chances(self.values.gather(-1, self.places))  # [B, A, 2]
+        operands = pair.prod(-1)
+        if not self.has_pairs_only:
+            count = self._taken(operation.indices)
+            marked = self.marks.max(-1).values.sum(-1).exp()
+            operands = torch.where(count == 2, operands, torch.where(count == 1, pair[..., 0], marked))
         return asked, operation.values / asked * operands, operation.indices
+
+    @property
+    def has_pairs_only(self) -> bool:
+        """Whether every operation takes two numbers."""
+        return set(self.takes) <= {2}
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether an operation takes any number of them."""
+        return self.marks.shape[-2] > 0
+
+    def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Pointing:
+        """The steps, each of whose tensors is changed by a function of the first dimensions."""
+        return Pointing._make([*map(function, self[:_OF_STEPS]), *self[_OF_STEPS:]])
 
     def unflattened(self, shape: torch.Size) -> Pointing:
         """The steps [N, ..] as [B, A, ..] of a shape."""
-        return Pointing._make([*(x.unflatten(0, shape) for x in self[:-1]), self.numbers])
+        return self.mapped(lambda x: x.unflatten(0, shape))
 
     def summary(self) -> torch.Tensor:
         """[..., 7] int64, all that decides a step: the operation, `chances` in units of 1 / `SCALE`, the positions of
-        the operands and their signs."""
+        the operands and their signs. With marks [..., 7 + W]: position and `Mark` of each place in one integer, -1
+        without a place."""
         asked, sure, operation = self.chances()
         chances = (torch.stack([asked, sure], -1) * SCALE).long()
         positions = self.positions.gather(-1, self.places)
-        return torch.cat([operation[..., None], chances, positions, self.signs], -1)
+        found = torch.cat([operation[..., None], chances, positions, self.signs], -1)
+        if not self.has_marks:
+            return found
+        marks = self.positions * len(Mark) + self.marks.argmax(-1)
+        return torch.cat([found, torch.where(self.positions < 0, -1, marks)], -1)
 
     def cooled(self, temperature: float) -> Pointing:
         """The distributions at a temperature; above 1 they are flatter, and the most probable classes stay."""
         if temperature == 1:
             return self
         scores = (self.scores / temperature).flatten(-2).log_softmax(-1).view_as(self.scores)
-        return self._replace(scores=scores, operator=self.operator / temperature)
+        marks = (self.marks / temperature).log_softmax(-1)
+        return self._replace(scores=scores, operator=self.operator / temperature, marks=marks)
 
     def operand_loss(self, targets: Targets) -> torch.Tensor:
-        """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands.
+        """[B, A]: the negative log-probability of all places with the value of an operand, summed over operands; of
+        an operation of many numbers that of the marks, summed over places.
 
         0 for an operand that is not in the text; the collator refuses such rows.
         """
-        equal = (self.digits[:, :, None] == targets.operands[:, :, :, None]).all(-1)  # [B, A, 2, W]
+        equal = (self.digits[:, :, None] == targets.operands[:, :, :2, None]).all(-1)  # [B, A, 2, W]
         equal &= (self.values < len(self.numbers) - 1)[:, :, None]
-        loss = -self._with_signs(targets.signs).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
-        return torch.where(equal.any(-1), loss, 0).sum(-1)
+        loss = -self._with_signs(targets.signs[:, :, :2]).masked_fill(~equal, NEVER).logsumexp(-1)  # [B, A, 2]
+        loss = torch.where(equal.any(-1), loss, 0)
+        if self.has_pairs_only:
+            return loss.sum(-1)
+        count, marks = self._taken(targets.operator), self._due_marks(targets)
+        of_marks = _cross_entropy(self.marks, marks) if self.has_marks else loss
+        of_pointers = (loss * (torch.arange(2, device=loss.device) < count[..., None])).sum(-1)
+        return torch.where(count == 0, of_marks.sum(-1), of_pointers)
+
+    def operands_right(self, targets: Targets, choice: Choice) -> torch.Tensor:
+        """[B, A] bool: whether all operands of an operation are chosen."""
+        right = _both_right(targets, choice)
+        if self.has_pairs_only:
+            return right.all(-1)
+        count, marks = self._taken(targets.operator), self._due_marks(targets)
+        marked = right[..., 0]
+        if self.has_marks:
+            marked = ((self.marks.argmax(-1) == marks) | (marks == IGNORE)).all(-1)
+        return torch.where(count == 0, marked, torch.where(count == 1, right[..., 0], right.all(-1)))
+
+    def _taken(self, operation: torch.Tensor) -> torch.Tensor:
+        """`takes` of operations [...], 2 where an index is none of them."""
+        known = (operation >= 0) & (operation < len(self.takes))
+        takes = torch.tensor(self.takes, device=operation.device)
+        return torch.where(known, takes[operation.clamp(0, len(self.takes) - 1)], 2)
+
+    def _due_marks(self, targets: Targets) -> torch.Tensor:
+        """[B, A, W] int64: the correct marks. `IGNORE` for a number that may be an operand or another number of its
+        value, as the operands can be found in the order of the text in several ways."""
+        place = torch.arange(self.values.shape[-1], device=self.values.device)
+        is_number = self.values < len(self.numbers) - 1
+        slots = targets.operands.shape[2]
+        equal = [(self.digits == targets.operands[:, :, s, None]).all(-1) & is_number for s in range(slots)]
+        there = targets.operands[..., 0] != PAD  # [B, A, S]
+        last = torch.full_like(targets.operator, -1)
+        firsts, lasts = [], []
+        for s in range(slots):
+            found = equal[s] & (place > last[..., None])
+            firsts.append(torch.where(found.any(-1), found.int().argmax(-1), -1))
+            last = torch.where(there[:, :, s], firsts[-1], last)
+        last = torch.full_like(last, len(place))
+        for s in reversed(range(slots)):
+            found = equal[s] & (place < last[..., None])
+            lasts.append(torch.where(found.any(-1), len(place) - 1 - found.int().flip(-1).argmax(-1), -1))
+            last = torch.where(there[:, :, s], lasts[-1], last)
+        due = torch.zeros_like(self.values)
+        for s, (begin, end) in enumerate(zip(firsts, reversed(lasts), strict=True)):
+            inside = equal[s] & (place >= begin[..., None]) & (place <= end[..., None]) & there[:, :, s, None]
+            mark = torch.where(begin == end, Mark.OPERAND + targets.signs[:, :, s], IGNORE)
+            due = torch.where(inside, mark[..., None], due)
+        return due
 
     def logits(self) -> tuple[torch.Tensor, ...]:
         """The tensors with a gradient."""
-        return self.scores, self.operator
+        return self.scores, self.operator, *([self.marks] if self.has_marks else [])
 
     def _operand_chances(self, values: torch.Tensor) -> torch.Tensor:
         """[B, A, 2]: the probabilities of the operands `values` [B, A, 2], which several places may have."""
@@ -189,6 +290,9 @@ class Pointing(NamedTuple):
         """[B, A, 2, W]: the scores of each operand's places with its sign, `signs` [B, A, 2]."""
         index = signs[..., None, None].expand(*self.scores.shape[:-1], 1)
         return self.scores.gather(-1, index).squeeze(-1)
+
+
+_OF_STEPS = Pointing._fields.index("numbers")  # the fields before it have the dimensions of steps
 
 
 def reading_loss(
@@ -215,8 +319,8 @@ def reading_loss(
     asked = reading.operator.log_softmax(-1)[..., :-1].logsumexp(-1)  # [B, A], log-probability of any operation
     loss = torch.where(by_rule, -asked, loss)
     loss = loss + torch.where(arithmetic, reading.operand_loss(targets), 0)  # Eq. 9
-    operands_right = (choice.digits == targets.operands).all(-1).all(-1) & (choice.signs == targets.signs).all(-1)
-    correct = (choice.operator == targets.operator) & (operands_right | ~arithmetic) & supervised
+    right = reading.operands_right(targets, choice)
+    correct = (choice.operator == targets.operator) & (right | ~arithmetic) & supervised
     # Not `choice.operator`, which is "no arithmetic" where the text has no two integers.
     correct = torch.where(by_rule, reading.operator.argmax(-1) < num_operations, correct)
     return loss, supervised, correct
@@ -236,13 +340,27 @@ def concatenate(parts: list[Pointing]) -> Pointing:
         filled.append(
             part._replace(
                 scores=F.pad(part.scores, (0, 0, more, 0), value=NEVER),
+                marks=torch.cat([no_operands(part.marks, more * part.has_marks), part.marks], 1),
                 values=F.pad(part.values, (more, 0), value=len(part.numbers) - 1),
                 positions=F.pad(part.positions, (more, 0), value=-1),
                 places=part.places + more,
             )
         )
-    joined = (torch.cat(tensors) for tensors in zip(*(part[:-1] for part in filled), strict=True))
-    return Pointing._make([*joined, parts[0].numbers])
+    joined = (torch.cat(tensors) for tensors in zip(*(part[:_OF_STEPS] for part in filled), strict=True))
+    return Pointing._make([*joined, *parts[0][_OF_STEPS:]])
+
+
+def no_operands(like: torch.Tensor, count: int) -> torch.Tensor:
+    """Marks [n, count, 3] of places that are no operands; `like` [n, ..] has their dtype."""
+    marks = like.new_full((len(like), count, len(Mark)), NEVER)
+    marks[..., Mark.NO_OPERAND] = 0
+    return marks
+
+
+def _both_right(targets: Targets, choice: Choice) -> torch.Tensor:
+    """[B, A, 2] bool: whether each of the two operands has the digits and the sign of its target."""
+    right = (choice.digits == targets.operands[:, :, :2]).all(-1)
+    return right & (choice.signs == targets.signs[:, :, :2])
 
 
 def two_places(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -27,7 +27,7 @@ from ..text.vocabulary import Vocabulary
 from .attention import Block, float_logits, one_batch, rms
 from .layer_mix import LayerMix
 from .places import PlaceTensors, StepTexts, place_tensors, places_in_graph
-from .readings import NEVER, Pointing, concatenate, two_places
+from .readings import NEVER, Pointing, concatenate, no_operands, two_places
 
 
 class TokenInputMapping(nn.Module):
@@ -40,7 +40,8 @@ class TokenInputMapping(nn.Module):
         hidden_size: H.
         tokens: The token table, for a network that reads without rules. None: `know` sets it with the vocabulary.
         num_digits: D.
-        num_operations: K.
+        takes: for each of K operations how many numbers it is given, of `text.operations.takes`; 0 for a set of them,
+            which the mapping then has a mark for.
         dim: d, the width of the encoder and of the compressed states.
         num_layers: Encoder layers.
         num_heads: N_h.
@@ -61,7 +62,7 @@ class TokenInputMapping(nn.Module):
         hidden_size: int,
         tokens: TokenTable | None,
         num_digits: int,
-        num_operations: int,
+        takes: Sequence[int],
         *,
         dim: int,
         num_layers: int,
@@ -94,7 +95,11 @@ class TokenInputMapping(nn.Module):
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.pointer = nn.Linear(dim, dim, bias=False)
         self.sign_head = nn.Linear(dim, 2)
-        self.operator_head = nn.Linear(dim, num_operations + 1)
+        self.operator_head = nn.Linear(dim, len(takes) + 1)
+        self._takes = tuple(takes)
+        self.set_slot = nn.Parameter(torch.randn(dim) * 0.5) if 0 in takes else None
+        self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in takes else None
+        self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in takes else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
@@ -172,7 +177,7 @@ class TokenInputMapping(nn.Module):
         order = [step for group in groups for step in group.steps]
         if order != sorted(order):
             back = torch.tensor(order, device=kept.device).argsort()
-            pointing = Pointing._make([*(x[back] for x in pointing[:-1]), pointing.numbers])
+            pointing = pointing.mapped(lambda x: x[back])
         return pointing.unflattened(anchors.shape) if steps is None else pointing
 
     def _point(self, kept: torch.Tensor, places: PlaceTensors) -> Pointing:
@@ -182,8 +187,9 @@ class TokenInputMapping(nn.Module):
         x = x.to(self.compression.weight.dtype)
         x = torch.where((places.kinds == 1)[..., None], self.number.to(x.dtype), x)  # Eq. 2
         x = torch.where((places.kinds == 2)[..., None], self.broken.to(x.dtype), x)  # Eq. 2
-        scores, operator, chosen, signs = self._read(x, there[:, None], places.is_number, places.sentence)
-        return Pointing(scores, operator, places.values, places.positions, chosen, signs, places.numbers)
+        scores, operator, marks, chosen, signs = self._read(x, there[:, None], places.is_number, places.sentence)
+        found = (places.values, places.positions, chosen, signs, places.numbers, self._takes)
+        return Pointing(scores, operator, marks, *found)
 
     def _read(
         self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
@@ -197,8 +203,8 @@ class TokenInputMapping(nn.Module):
             sentence: [N, W] int64, the sentence of each place.
 
         Returns:
-            log-probabilities [N, 2, W, 2] of (place, sign) and logits [N, K + 1] of the operator, in float32; the most
-            probable places and signs, both [N, 2].
+            log-probabilities [N, 2, W, 2] of (place, sign), logits [N, K + 1] of the operator and log-probabilities
+            [N, W, 3] of marks, [N, 0, 3] without a set, in float32; the most probable places and signs, both [N, 2].
         """
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))
@@ -216,8 +222,24 @@ class TokenInputMapping(nn.Module):
         marked = F.one_hot(chosen, x.shape[1]).to(x.dtype)  # [N, 2, W]
         x = x + marked.transpose(1, 2) @ self.marks.to(x.dtype) + self.sentences(far + 2).to(x.dtype)  # Eq. 7
         x = self._encode(x, visible, slice(first, None))
-        memory, slots = self._attend(x, visible, self.slots[2:])
-        return scores, float_logits(self.operator_head, slots[:, 0]), chosen, signs  # Eq. 7
+        if self.set_slot is None:
+            memory, slots = self._attend(x, visible, self.slots[2:])
+            marks = no_operands(scores, 0)
+        else:
+            memory, slots = self._attend(x, visible, torch.cat([self.slots[2:], self.set_slot[None]]))
+            marks = self._marks(memory, slots[:, 1], number)
+        return scores, float_logits(self.operator_head, slots[:, 0]), marks, chosen, signs  # Eq. 7
+
+    def _marks(self, memory: torch.Tensor, slot: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+        """Log-probabilities [N, W, 3] that each place of memory [N, W, d] is no operand, or one with a sign."""
+        assert self.set_pointer is not None
+        assert self.set_bias is not None
+        query = float_logits(self.set_pointer, slot)  # [N, d]
+        sign = float_logits(self.sign_head, memory).log_softmax(-1)  # [N, W, 2]
+        with torch.autocast(memory.device.type, enabled=False):
+            score = (memory.float() @ query[..., None]).squeeze(-1) / math.sqrt(memory.shape[-1]) + self.set_bias.float()
+        score = score.masked_fill(~number, NEVER)
+        return torch.cat([F.logsigmoid(-score)[..., None], F.logsigmoid(score)[..., None] + sign], -1)
 
     def _encode(self, x: torch.Tensor, visible: torch.Tensor, layers: slice) -> torch.Tensor:
         """Some of the encoder layers on the places x [N, W, d], with relative position biases (Eq. 3)."""

@@ -20,6 +20,7 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from ..text.operations import FUNCTIONS
 from ..text.rounding import Division
 from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
 
@@ -114,7 +115,8 @@ def calculate(
         digits: [..., 2, D] int64, left-aligned operands, 0..9 or `PAD`; leading zeros are fine.
         signs: [..., 2] int64, 0 plus, 1 minus.
         operator: [...] int64, index into `operations`. K, or any other index outside 0..K-1, is "no arithmetic".
-        operations: K symbols from `OPERATIONS`.
+        operations: K symbols from `OPERATIONS`. Names of `text.operations.FUNCTIONS`, which the host calculates, count
+            as no arithmetic here.
         result_digits: R, the maximum number of digits of a result.
         division: Treatment of a remainder: `"exact"` gives no result (INEXACT), `"floor"` rounds down as Python's
             `//`, `"trunc"` rounds toward zero.
@@ -136,6 +138,8 @@ def calculate(
         torch.zeros_like(a.digits[..., :1]), torch.zeros_like(operator), torch.full_like(operator, int(Status.NONE))
     )
     for index, symbol in enumerate(operations):
+        if symbol in FUNCTIONS and symbol not in OPERATIONS:
+            continue
         computed = _checked(OPERATIONS[symbol].function(a, b, division), symbol, operator.shape)
         outcome = _select(operator == index, computed, outcome)
     malformed = (outcome.status != int(Status.NONE)) & ~well_formed.all(-1)
@@ -159,7 +163,7 @@ def _check_arguments(
     if result_digits < 1:
         raise ValueError(f"`result_digits={result_digits}` must be at least 1.")
     _check_division(division)
-    for symbol in operations:
+    for symbol in set(operations) - set(FUNCTIONS):
         _look_up(symbol)
 
 

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 PAD = 10  # class of the placeholder: no digit in this slot
+POINT = 11  # class of a decimal point, among numbers that are compared and not calculated with
 NUM_CLASSES = 11  # ten digits and the placeholder
 
 _INTEGER = re.compile(r"(-?)([0-9]+)")  # not \d: it would match digits of other scripts
@@ -96,6 +97,11 @@ def encode(texts: Sequence[str], width: int, device: torch.device | str | None =
         torch.tensor(rows, dtype=torch.int64, device=device).reshape(-1, width),  # keeps [0, width] when N is 0
         torch.tensor(signs, dtype=torch.int64, device=device),
     )
+
+
+def classes(text: str, width: int) -> list[int]:
+    """The first `width` classes of a number without a sign, left-aligned; it may have a point."""
+    return [*(POINT if char == "." else int(char) for char in text[:width]), *[PAD] * (width - len(text))]
 
 
 def decode(digits: Tensor, signs: Tensor) -> list[str]:

@@ -24,7 +24,8 @@ _MOST_LISTED = 2  # tokens before a list number: a space and `(`
 
 
 class Run(NamedTuple):
-    """A number of a text: its first and last token, and its digits without leading zeros; None if it is broken."""
+    """A number of a text: its first and last token, and its digits without leading zeros, with a point if the table
+    allows `decimals`; None if it is broken."""
 
     first: int
     last: int
@@ -73,7 +74,7 @@ def _runs(table: TokenTable, ids: Sequence[int], begin: int) -> list[Run]:
     """The numbers of a text without padding, the first token of which is counted as `begin`."""
     text, ends = table.vocabulary.spell(ids)
     found: list[Run] = []
-    for start, end, digits in integers(text):
+    for start, end, digits in integers(text, table.decimals):
         first, last = begin + bisect_right(ends, start), begin + bisect_left(ends, end)
         if found and found[-1].last >= first:  # two numbers in one token
             first, digits = found.pop().first, None

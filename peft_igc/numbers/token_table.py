@@ -47,6 +47,7 @@ class TokenTable:
             Decimals are then not written.
         points: Texts of all tokens that are a point, or a point and digits: `{13: ".", 764: " .", 40: "0."}`. They
             count when a decimal is continued.
+        decimals: Whether the network may point at a number with a point or a per cent sign, see `text.integers`.
 
     Attributes:
         speller: How the tokens spell results.
@@ -63,6 +64,7 @@ class TokenTable:
     minus: int
     point: int | None = None
     points: dict[int, str] = field(default_factory=dict)
+    decimals: bool = False
     speller: Speller = field(init=False, compare=False, repr=False)
     key: str = field(init=False, compare=False, repr=False)
 

@@ -182,16 +182,14 @@ class _Machine:
         function, values = FUNCTIONS.get(call.name), tuple(argument.value for argument in arguments)
         if function is None or not function.fewest <= len(values) <= function.most:
             raise Refused(Reason.NOT_UNDERSTOOD, call.span)
-        return self._step(call.name, values, lambda: function.apply(list(values)), span)
+        return self._step(call.name, values, lambda: function.value(values), span)
 
     def _step(
-        self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction | None], span: Span
+        self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction], span: Span
     ) -> Fraction:
         """Applies an operator or a function, and writes the step down."""
         try:
             value = apply()
-            if value is None:
-                raise Refused(Reason.NOT_UNDERSTOOD)
             if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
                 raise Refused(Reason.OVERFLOW)
         except Refused as refused:

@@ -16,7 +16,8 @@ from .pieces import CONTROL
 __all__ = ["JOINTS", "MINUSES", "Integer", "ends_in_minus", "integers"]
 
 _RUN = re.compile(r"[0-9]+(?:,[0-9]+)*")
-_WHOLE = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+")  # `1,234`, but not `12,34` or `0,123`
+_DECIMAL_RUN = re.compile(r"[0-9]+(?:,[0-9]+)*(?:\.[0-9]+)?")
+_WHOLE = re.compile(r"([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")  # `1,234`, but not `12,34` or `0,123`
 _EXCLAIMED = re.compile(r"!+")
 MINUSES = "-\u2212"
 _APOSTROPHES = "'\u2019"
@@ -34,13 +35,25 @@ class Integer(NamedTuple):
     digits: str | None
 
 
-def integers(text: str) -> list[Integer]:
-    """All integers of a text in their order, whole or broken; `007` has the digits `7`, `000` has `0`."""
+def integers(text: str, decimals: bool = False) -> list[Integer]:
+    """All integers of a text in their order, whole or broken; `007` has the digits `7`, `000` has `0`.
+
+    Args:
+        text: any text.
+        decimals: whether a number may have a point within it, and a per cent sign after it: `2.50` has the digits
+            `2.5`, `15%` has `15`.
+    """
     found = []
-    for match in _RUN.finditer(text):
+    for match in (_DECIMAL_RUN if decimals else _RUN).finditer(text):
         start, end = match.span()
-        whole = _WHOLE.fullmatch(match[0]) and _is_whole_before(text, start) and _is_whole_after(text, start, end)
-        found.append(Integer(start, end, (match[0].replace(",", "").lstrip("0") or "0") if whole else None))
+        after = end + (decimals and text[end : end + 1] == "%")
+        whole = _WHOLE.fullmatch(match[0])
+        if whole is None or not _is_whole_before(text, start) or not _is_whole_after(text, start, after):
+            found.append(Integer(start, end, None))
+            continue
+        places = (whole[2] or "").rstrip("0")
+        digits = whole[1].replace(",", "").lstrip("0") or "0"
+        found.append(Integer(start, end, f"{digits}.{places}" if places else digits))
     return found
 
 

@@ -61,12 +61,17 @@ def numbers(text: str, *, known: Words | None = None) -> list[Number]:
     return numbers_of(split(f"{text}\n", 0, words() if known is None else known))
 
 
-def numbers_of(pieces: Pieces) -> list[Number]:
-    """`numbers` of the pieces of a text, the last of which ends a line."""
+def numbers_of(pieces: Pieces, percents: bool = False) -> list[Number]:
+    """`numbers` of the pieces of a text, the last of which ends a line.
+
+    Args:
+        pieces: of the text.
+        percents: whether a number before a per cent sign is understood; its value is that of the number.
+    """
     found = []
     for at in [at for at, kind in enumerate(pieces.kinds) if kind in _COUNTED]:
         if pieces.kinds[at] == "number":
-            found.append(_number(pieces, at)._replace(at=at))
+            found.append(_number(pieces, at, percents)._replace(at=at))
         elif pieces.kinds[at] != "one" or _counts(pieces, at):
             found.append(Number(None, (pieces.ends[at - 1], pieces.ends[at]), at=at))
     return found
@@ -81,11 +86,11 @@ def _counts(pieces: Pieces, at: int) -> bool:
     )
 
 
-def _number(pieces: Pieces, at: int) -> Number:
+def _number(pieces: Pieces, at: int, percents: bool) -> Number:
     """The number at a piece."""
     kinds, span = pieces.kinds, (pieces.ends[at - 1], pieces.ends[at])
     value = literal(pieces.said[at]) if len(pieces.said[at]) < 1000 else None
-    if value is None or _broken_after(pieces, at):
+    if value is None or _broken_after(pieces, at, percents):
         return Number(None, span)
     left, currency = at - 1, kinds[at - 1] == "currency"
     left -= currency
@@ -105,11 +110,11 @@ def _skip(kinds: list[str], at: int) -> int:
     return at
 
 
-def _broken_after(pieces: Pieces, at: int) -> bool:
+def _broken_after(pieces: Pieces, at: int, percents: bool) -> bool:
     """Whether what follows a number belongs to it: `5km`, `5 k`, `5-year`, `3!`, `50%`."""
     kinds = pieces.kinds
     after = at + 1
-    if kinds[after] == "currency":  # `5€`
+    if kinds[after] == "currency" or (percents and kinds[after] == "%"):  # `5€`
         after += 1
     if kinds[after] == "!":
         while kinds[after] == "!":

@@ -1,23 +1,31 @@
 """Operations: one table of operators and one of named functions, on exact rationals.
 
 In: fractions. Out: a fraction, or a `Refused`. The names by which languages call a function are in `languages/*.toml`.
-An adapter's user adds a function with `FUNCTIONS["hypotenuse"] = Function(...)` before a text is read.
-Try it: `pytest tests/text/test_grammar.py`
+`register_operation` adds a function of a user, which expressions and requests in words can then use. It runs in a
+thread of its own, so that a call that does not end is left.
+Try it: `pytest tests/text/test_operations.py`
 """
 
 from __future__ import annotations
 
 import math
+import queue
+import re
 import statistics
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from numbers import Rational
+from typing import Any, NamedTuple
 
+from .pieces import REGISTERED
 from .refusals import Reason, Refused
-from .values import Limits
+from .rounding import places_of
+from .values import Limits, written
 
 
-__all__ = ["FUNCTIONS", "OPERATORS", "Function", "Operator"]
+__all__ = ["FUNCTIONS", "MANY", "OPERATORS", "Function", "Operator", "register_operation", "takes"]
 
 _MOST_FACTORIAL = 400  # it has fewer than `MOST_BITS` bits
 MOST_BITS = 4096  # of a numerator or denominator; some thirty times those of the longest operands
@@ -31,12 +39,35 @@ class Operator(NamedTuple):
     from_right: bool = False
 
 
-class Function(NamedTuple):
-    """A named function of `fewest` to `most` arguments; `apply` returns None where it has no exact value."""
+@dataclass(frozen=True)
+class Function:
+    """A named function of `fewest` to `most` arguments.
+
+    Attributes:
+        apply: of the list of arguments; None where they have no exact value.
+        fewest, most: numbers of arguments.
+        symbols: operations that a request may name and mean this function, such as `/` of a remainder.
+        phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
+    """
 
     apply: Callable[[list[Fraction]], Fraction | None]
     fewest: int = 1
     most: int = 1
+    symbols: str = ""
+    phrasings: tuple[str, ...] = ()
+
+    def value(self, arguments: Sequence[Fraction]) -> Fraction:
+        """The value of the function.
+
+        Raises:
+            Refused: There is none, or it has too many digits.
+        """
+        value = self.apply(list(arguments))
+        if value is None:
+            raise Refused(Reason.NO_VALUE)
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
+            raise Refused(Reason.OVERFLOW)
+        return value
 
 
 def _divide(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
@@ -112,6 +143,18 @@ OPERATORS: dict[str, Operator] = {
     "^": Operator(4, _power, from_right=True),
 }
 MANY = 64
+
+
+def _part(whole: int, sign: int) -> Callable[[list[Fraction]], Fraction | None]:
+    """A share of 100 of a number, and the number with it added or without it."""
+    return lambda arguments: arguments[0] * (whole + sign * arguments[1]) / 100
+
+
+def _ratio(top: Callable[[Fraction, Fraction], Fraction], factor: int = 100) -> Callable[..., Fraction | None]:
+    """A quotient by the first of two numbers."""
+    return lambda two: factor * top(two[0], two[1]) / two[0] if two[0] else None
+
+
 FUNCTIONS: dict[str, Function] = {
     "sqrt": Function(_root),
     "abs": Function(lambda arguments: abs(arguments[0])),
@@ -123,12 +166,161 @@ FUNCTIONS: dict[str, Function] = {
     "minus": Function(lambda arguments: arguments[0] - arguments[1], 2, 2),
     "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
     "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
-    "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY),
-    "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
+    "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY, "+"),
+    "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY, "+/"),
     "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
-    "gcd": Function(_of_integers(math.gcd), 2, MANY),
-    "lcm": Function(_of_integers(math.lcm), 2, MANY),
-    "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2),
+    "gcd": Function(_of_integers(math.gcd), 2, MANY, "/"),
+    "lcm": Function(_of_integers(math.lcm), 2, MANY, "*"),
+    "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2, "/"),
     "factorial": Function(_factorial),
     "cbrt": Function(_cube_root),
+    # Of requests in words only. Two operands are in the order of the operation, more in that of the text.
+    "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
+    "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY, "-"),
+    "product": Function(lambda arguments: math.prod(arguments, start=Fraction(1)), 3, 3, "*"),
+    "square": Function(lambda arguments: arguments[0] ** 2, symbols="*"),
+    "cube": Function(lambda arguments: arguments[0] ** 3, symbols="*"),
+    "power": Function(lambda arguments: _power(*arguments, Limits()), 2, 2),
+    "percent": Function(_part(0, 1), 2, 2, "*"),
+    "increased": Function(_part(100, 1), 2, 2, "+"),
+    "reduced": Function(_part(100, -1), 2, 2, "-"),
+    "share": Function(_ratio(lambda whole, part: part), 2, 2, "/"),
+    "growth": Function(_ratio(lambda before, after: after - before), 2, 2, "-"),
+    "decline": Function(_ratio(lambda before, after: before - after), 2, 2, "-"),
+    "perimeter": Function(lambda arguments: 2 * (arguments[0] + arguments[1]), 2, 2, "*"),
+    "proportion": Function(
+        lambda arguments: arguments[1] * arguments[2] / arguments[0] if arguments[0] else None, 3, 3
+    ),
+    "inversely": Function(
+        lambda arguments: arguments[0] * arguments[1] / arguments[2] if arguments[2] else None, 3, 3
+    ),
 }
+_NAME = re.compile("[a-z]+")
+_DECIMAL = re.compile(r"[-+]?(?=\.?[0-9])[0-9]{0,1300}(?:\.[0-9]{0,1300})?(?:[eE][-+]?[0-9]{1,3})?")
+_BUILT_IN = frozenset(FUNCTIONS)
+_RESERVED = frozenset({"none", "expression", "of"})
+
+
+def takes(operation: str) -> int:
+    """How many numbers a network points at for an operation: 1 or 2 in the operation's order, or 0 for a set of them
+    in the order of the text."""
+    function = FUNCTIONS.get(operation)
+    if function is None:
+        return 2
+    return function.most if function.fewest == function.most <= 2 else 0
+
+
+def register_operation(
+    *,
+    name: str,
+    operands: int | tuple[int, int | None] = 2,
+    phrasings: Sequence[str] = (),
+    strings: bool = False,
+    seconds: float = 1.0,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds a Python function to the operations; a decorator.
+
+    Expressions in symbols can call it by its name, `hypotenuse(3, 4) =`. Requests in words need an adapter that has
+    the name in `IGCConfig(operations=...)` and was trained with rows of it. An error of the function, a result that is
+    no finite rational number and a call that takes too long are refusals. None is one as well: no value.
+
+    Args:
+        name: letters a to z. Defining one's own name again replaces it.
+        operands: how many, or the fewest and the most of them; None for up to `MANY`.
+        phrasings: requests with the slots `{a}` and `{b}`, or `{list}`, for training rows.
+        strings: whether the function takes its operands as text, such as `"48213"`, instead of `Fraction`s.
+        seconds: the longest time of a call. It runs in one of at most `_Threads.MOST` threads, and one that does not
+            end keeps its thread.
+
+    Raises:
+        ValueError: The name is not free, or there are no such numbers of operands.
+    """
+    fewest, most = (operands, operands) if isinstance(operands, int) else operands
+    most = MANY if most is None else most
+    if not _NAME.fullmatch(name) or name in _RESERVED | _BUILT_IN:
+        raise ValueError(f"`name={name!r}` is not free, or has other characters than a to z. Choose another name.")
+    if not 1 <= fewest <= most <= MANY:
+        raise ValueError(f"`operands={operands!r}` is not in 1..{MANY}. Give a number such as 2, or (2, None).")
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        apply = _guarded(function, strings, seconds)
+        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings))
+        REGISTERED[name] = name
+        return function
+
+    return register
+
+
+def _guarded(
+    function: Callable[..., Any], strings: bool, seconds: float
+) -> Callable[[list[Fraction]], Fraction | None]:
+    """A user's function, each of whose faults is a `Refused`."""
+    threads = _Threads()
+
+    def apply(arguments: list[Fraction]) -> Fraction | None:
+        if strings and any(places_of(one) is None for one in arguments):
+            return None
+        given = [written(one) for one in arguments] if strings else arguments
+        found, error = threads.call(lambda: _rational(function(*given)), seconds)
+        if error is not None:
+            raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
+        return found
+
+    return apply
+
+
+def _rational(found: Any) -> Fraction | None:
+    """A result as a fraction. Floats are taken as they are written, `0.1` as one tenth."""
+    if found is None or isinstance(found, Rational):
+        return None if found is None else Fraction(found)
+    if not _DECIMAL.fullmatch(text := str(found).strip()):
+        raise Refused(Reason.NOT_RATIONAL)
+    return Fraction(text)
+
+
+class _Threads:
+    """Threads that run the calls of one function, so that the caller can leave one that takes too long.
+
+    An idle one is asked again, so that what a function keeps per thread, such as a connection, is kept. A call waits
+    for an idle one if there are `MOST` of them, and those of another process (after a fork) are not asked.
+    """
+
+    MOST = 8
+
+    def __init__(self) -> None:
+        self._idle: queue.SimpleQueue[queue.SimpleQueue[Any]] = queue.SimpleQueue()
+        self._all: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def call(self, function: Callable[[], Any], seconds: float) -> tuple[Any, BaseException | None]:
+        """The result of a call, and its error.
+
+        Raises:
+            Refused: It takes too long.
+        """
+        answer: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        with self._lock:
+            if self._all and not self._all[0].is_alive():  # in a child process, where no thread goes on
+                self._idle, self._all = queue.SimpleQueue(), []
+            if self._idle.empty() and len(self._all) < self.MOST:
+                asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+                self._idle.put(asked)
+                self._all.append(threading.Thread(target=_serve, args=(asked, self._idle), daemon=True))
+                self._all[-1].start()
+        try:
+            self._idle.get(timeout=seconds).put((function, answer))
+            return answer.get(timeout=seconds)
+        except queue.Empty:
+            raise Refused(Reason.TIMED_OUT) from None
+
+
+def _serve(asked: queue.SimpleQueue[Any], idle: queue.SimpleQueue[Any]) -> None:
+    """Runs calls, one after the other."""
+    while True:
+        function, answer = asked.get()
+        try:
+            found = function(), None
+        except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
+            found = None, error
+        idle.put(asked)
+        answer.put(found)

@@ -12,6 +12,7 @@ import itertools
 import re
 import tomllib
 import unicodedata
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,6 +47,7 @@ _CHARACTERS: dict[str, str] = {
     UNKNOWN: "strange",
 }
 _KEPT = 1 << 16  # kinds of pieces that are kept
+REGISTERED: dict[str, str] = {}  # functions that a user has registered, as `Words.functions` has those of languages
 _LINE = "\n\r\u2028\u2029\x0b\x0c\x85"
 _PIECE = re.compile(
     r" |[a-zA-Z]++(?![^\x00-\x7f])|[^\W\d_]+(?:[\u0300-\u036f]+[^\W\d_]*)*"  # the most frequent ones first
@@ -103,7 +105,8 @@ def words(*languages: str) -> Words:
             for name, spelled in read.get(section, {}).items():
                 for word in spelled:
                     found.setdefault(word.casefold(), name)
-    return Words(_Kinds(kinds), units, **named, labels=frozenset(labels))
+    functions = ChainMap(named["functions"], REGISTERED)
+    return Words(_Kinds(kinds), units, functions, named["operations"], labels=frozenset(labels))
 
 
 class Pieces(NamedTuple):

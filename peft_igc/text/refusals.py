@@ -27,6 +27,10 @@ class Reason(enum.IntEnum):
     UNDEFINED = 6
     EXPONENT = 7
     PERCENT_SUM = 8
+    NO_VALUE = 9
+    FAILED = 10
+    NOT_RATIONAL = 11
+    TIMED_OUT = 12
 
     NO_EXPRESSION = 20
     NOT_UNDERSTOOD = 21
@@ -48,6 +52,10 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.UNDEFINED: "a division by zero, or zero to the power of zero",
     Reason.EXPONENT: "an exponent that is not an integer of at least 0",
     Reason.PERCENT_SUM: "a percentage added to or subtracted from a number, which people mean in two ways",
+    Reason.NO_VALUE: "a function has no value for these operands, as a look-up of a key that is not there",
+    Reason.FAILED: "a function raised an error",
+    Reason.NOT_RATIONAL: "the result of a function is not a finite rational number",
+    Reason.TIMED_OUT: "a function took longer than its time limit",
     Reason.NO_EXPRESSION: "no expression in symbols",
     Reason.NOT_UNDERSTOOD: "numeric and not understood",
     Reason.OTHER_NUMBER: "a further number that nothing excuses",

@@ -1,6 +1,6 @@
-"""Requests in words: what a network meant by two numbers and an operation, and whether the text contradicts it.
+"""Requests in words: what a network meant by some numbers and an operation, and whether the text contradicts it.
 
-In: a text, and what was `Meant`: two numbers, an operation, and which numbers are negated. Out: the `Value`, exact, or
+In: a text, and what was `Meant`: numbers, an operation, and which numbers are negated. Out: the `Value`, exact, or
 a `Refusal`. Which numbers are meant, and whether a calculation is asked for, is not decided here. A text refuses in
 two ways only: an operand is not understood, or something numeric that is not understood touches it; or the text states
 one operation, in words or symbols, and another one is meant.
@@ -9,21 +9,20 @@ Try it: `pytest tests/text/test_requests.py`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 from .expressions import ALL_WORDS, STRANGE
 from .literals import Number, numbers_of
-from .operations import OPERATORS
+from .operations import FUNCTIONS, OPERATORS, Function
 from .pieces import CONTROL, Pieces, Words, split, words
 from .refusals import Reason, Refused, Span
-from .values import Item, Limits, Reduction, Refusal, Value, finished
+from .values import Item, Limits, Reduction, Refusal, Value, finished, written
 
 
-__all__ = ["Answer", "Meant", "answer"]
+__all__ = ["Answer", "Meant", "answer", "calculated"]
 
-Apply = Callable[[Fraction, Fraction], Fraction]
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
@@ -36,14 +35,14 @@ class Meant(NamedTuple):
     """What a network reads in a text.
 
     Attributes:
-        operation: its symbol.
-        spans: characters of the two operands, or more of the text around them, in the order of the operation.
+        operation: its symbol, or the name of one of `operations.FUNCTIONS`.
+        spans: characters of the operands, or more of the text around them, in the order of the operation.
         negated: whether each operand has a minus sign; asked only where a word may be one.
     """
 
     operation: str
-    spans: tuple[Span, Span]
-    negated: tuple[bool, bool]
+    spans: tuple[Span, ...]
+    negated: tuple[bool, ...]
 
 
 class Answer(NamedTuple):
@@ -53,45 +52,47 @@ class Answer(NamedTuple):
     stated: bool
 
 
-def answer(
-    text: str, meant: Meant, limits: Limits, *, apply: Apply | None = None, known: Words | None = None
-) -> Answer:
+def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = None) -> Answer:
     """What a request in words is worth.
 
     Args:
         text: ends where a result is due, as in `reading.read`.
         meant: what is read in it.
-        limits: of numbers and values. Decimals are of expressions in symbols only.
-        apply: the operation, of one that `operations` does not have. It may raise `Refused`.
+        limits: of numbers and values. Only functions have operands with a point or a per cent sign.
         known: what words mean; by default the words of all languages.
     """
     known = words() if known is None else known
     begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans)) + 1
     pieces = split(f"{text[begin:]}\n", 0, known)
-    listed = numbers_of(pieces)
+    function = FUNCTIONS.get(meant.operation)
+    listed = numbers_of(pieces, percents=function is not None)
     operands: list[Number] = []
     items: tuple[Item, ...] = ()
     stated = False
     found: Value | Refusal
     try:
         for span, negated in zip(meant.spans, meant.negated, strict=True):
-            operands.append(_operand(pieces, listed, (span[0] - begin, span[1] - begin), negated))
+            operands.append(_operand(pieces, listed, (span[0] - begin, span[1] - begin), negated, function))
         said, named = stated_operations(pieces, operands, known)
         stated = said | named == {meant.operation}
         if meant.operation in OPERATORS and vetoes(said, named, meant.operation):
             raise Refused(Reason.OTHER_OPERATION)
+        if function is not None:
+            _check_function(pieces, operands, function, said)
         items = _items(operands, meant.operation, begin)
-        found = _value(operands, meant.operation, limits, apply, items)
+        found = _value(operands, meant.operation, limits, items)
     except Refused as refused:
         culprit = refused.culprit and (refused.culprit[0] + begin, refused.culprit[1] + begin)
         found = Refusal(refused.reason, culprit, items, None, False, None, False, ())
     return Answer(found, stated)
 
 
-def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool) -> Number:
+def _operand(
+    pieces: Pieces, listed: list[Number], span: Span, negated: bool, function: Function | None
+) -> Number:
     """The number at some characters, with its sign."""
     number = next((one for one in listed if one.span[0] < span[1] and span[0] < one.span[1]), None)
-    if number is None or number.value is None or number.value.denominator > 1:
+    if number is None or number.value is None or (number.value.denominator > 1 and function is None):
         raise Refused(Reason.NOT_UNDERSTOOD, span if number is None else number.span)
     for step in (-1, 1):
         at = _next(pieces.kinds, number.at, step, _BESIDE)
@@ -117,9 +118,9 @@ def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> t
 
     A word in the sentence before them names its operation, but the inverse may be meant: `What must I add to 3 to get
     8?`, `How many times does 3 go into 12?`. So does one after `be`: `By what must 3 be multiplied to get 12?`. A sign
-    does neither.
+    does neither. Of more than two operands only words count.
     """
-    first, second = sorted(one.at for one in operands)
+    first, *_, second = sorted([operands[0].at, *(one.at for one in operands)])
     signs = {one.sign for one in operands}
     between = [at for at in range(first + 1, second) if at not in signs]
     stated: set[str] = set()
@@ -127,7 +128,7 @@ def stated_operations(pieces: Pieces, operands: list[Number], known: Words) -> t
     for at in between:
         if (operation := known.operations.get(pieces.said[at].casefold(), _NO_NAME)) != _NO_NAME:
             (named if pieces.kinds[at - 2] == "glue" else stated).add(operation)
-    if not any(pieces.kinds[at] in ALL_WORDS - {"x"} for at in between):
+    if len(operands) == 2 and not any(pieces.kinds[at] in ALL_WORDS - {"x"} for at in between):
         stated |= {_SYMBOLS[pieces.kinds[at]] for at in between if pieces.kinds[at] in _SYMBOLS}
     at = first - 1
     while pieces.kinds[at] not in _SENTENCE_ENDS:
@@ -142,33 +143,51 @@ def vetoes(stated: set[str], named: set[str], operation: str) -> bool:
     return len(stated | named) == 1 and operation not in stated | named | {_INVERSE[one] for one in named}
 
 
+def _check_function(pieces: Pieces, operands: list[Number], function: Function, stated: set[str]) -> None:
+    """Refuses a function of as many numbers as it does not have, where another operation is stated between them, and
+    where some have a per cent sign: all may, or the second one of two."""
+    if not function.fewest <= len(operands) <= function.most:
+        raise Refused(Reason.NOT_UNDERSTOOD)
+    if stated - set(function.symbols):
+        raise Refused(Reason.OTHER_OPERATION)
+    signed = [pieces.kinds[one.at + 1] == "%" for one in operands]
+    if any(signed) and not all(signed) and signed != [False, True]:
+        raise Refused(Reason.UNITS, operands[signed.index(True)].span)
+
+
 def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ...]:
     """The calculation as items, in the order of the operation."""
     made: list[Item] = []
     for number in operands:
         assert number.value is not None
         span = number.span[0] + begin, number.span[1] + begin
-        made.append(Item("number", span, number.value, str(number.value)))
-    return made[0], Item(operation, made[0].span), made[1]
+        made += [Item(",", span), Item("number", span, number.value, written(number.value))]
+    if operation in FUNCTIONS:
+        return Item("call", made[0].span, name=operation), Item("(", made[0].span), *made[1:], Item(")", made[-1].span)
+    return made[1], Item(operation, made[1].span), made[3]
 
 
-def _value(
-    operands: list[Number], operation: str, limits: Limits, apply: Apply | None, items: tuple[Item, ...]
-) -> Value:
-    """The value of the operation, an integer."""
-    left, right = (one.value or Fraction(0) for one in operands)
+def calculated(operation: str, values: Sequence[Fraction], limits: Limits) -> tuple[Fraction, str]:
+    """The value of an operation on numbers of a request, and its text. Of two integers it is an integer.
+
+    Raises:
+        Refused: There is none.
+    """
+    if operation in FUNCTIONS:
+        return finished(FUNCTIONS[operation].value(values), limits)
+    value = OPERATORS[operation].apply(values[0], values[1], limits)
+    if value.denominator > 1:
+        raise Refused(Reason.INEXACT)
+    return finished(value, limits)
+
+
+def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...]) -> Value:
+    """The value of the operation."""
+    values = tuple(one.value or Fraction(0) for one in operands)
     for number in operands:
         if abs(number.value or 0) >= 10**limits.digits:
             raise Refused(Reason.TOO_LONG, number.span)
-    if operation in OPERATORS:
-        value = OPERATORS[operation].apply(left, right, limits)
-    elif apply is not None:
-        value = apply(left, right)
-    else:
-        raise Refused(Reason.MALFORMED)
-    if value.denominator > 1:
-        raise Refused(Reason.INEXACT)
-    value, written = finished(value, limits)
-    span = min(items[0].span[0], items[2].span[0]), max(items[0].span[1], items[2].span[1])
-    step = Reduction(operation, (left, right), value, span)
-    return Value(value, written, items, span, False, False, False, (step,))
+    value, text = calculated(operation, values, limits)
+    span = min(item.span[0] for item in items), max(item.span[1] for item in items)
+    step = Reduction(operation, values, value, span)
+    return Value(value, text, items, span, False, False, False, (step,))

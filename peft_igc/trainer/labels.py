@@ -239,7 +239,7 @@ class TextCheck:
         """The label of two integers that the network reads: its calculator has no decimals."""
         assert step.operator is not None
         assert step.operands is not None
-        result = label(step.operator, *step.operands, Limits.of(self.config))
+        result = label(step.operator, step.operands, Limits.of(self.config))
         if isinstance(result, Status):
             return StepLabel(step.operator, step.operands, None, result, step.expression)
         return StepLabel(step.operator, step.operands, result, Status.OK, step.expression)

@@ -15,6 +15,7 @@ from torch import nn
 
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
+from ..text.operations import takes
 from .config_values import MAX_DISTANCE, MAX_OFFSET
 
 
@@ -39,7 +40,7 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
             hidden_size,
             None if config.has_vocabulary else config.token_table,
             config.num_digits,
-            len(config.operations),
+            [takes(one) for one in config.operations],
             **sizes,
         )
         if config.vocabulary is not None:

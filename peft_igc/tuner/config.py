@@ -143,11 +143,14 @@ class IGCConfig(PeftConfig):
     > Compute
 
         operations (`list[str]`, *optional*, defaults to `["+", "-", "*", "/"]`):
-            Symbols of the operations, in the order of the operator classes. Must be keys of `calculator.OPERATIONS`;
-            `register_operation` adds one. The adapter has one operator class for each and must be trained with them.
+            Symbols of the operations, and names of functions, in the order of the operator classes. The token
+            interface has those of `text.operations.FUNCTIONS`, such as `"sum"` and `"percent"`, and
+            `peft_igc.register_operation` adds one; their numbers may be decimals, and some take one number or many.
+            The hidden interface has those of `numbers.OPERATIONS`. The adapter has one operator class for each and
+            must be trained with them.
         max_operands (`int`, *optional*, defaults to `8`):
             Maximum number of operands of an expression in symbols, at least 2; 2 is the paper's calculator. A longer
-            expression gets no answer. Needs a vocabulary; a request in words has two operands.
+            expression gets no answer. Needs a vocabulary; a request in words has as many as its operation takes.
         result_digits (`int`, *optional*):
             Maximum number of digits of a result, at least 1; `num_digits` if `None`. A longer result gives the status
             `overflow`. Use `2 * num_digits` to hold every product.
@@ -319,12 +322,13 @@ class IGCConfig(PeftConfig):
         if self.vocabulary is None:
             raise ValueError(f"The config{self._place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
         try:
-            return TokenTable.from_vocabulary(self.vocabulary, self.number_tokens)
+            table = TokenTable.from_vocabulary(self.vocabulary, self.number_tokens)
         except ValueError as error:
             raise ValueError(
                 f"`number_tokens` and the vocabulary{self._place} contradict each other: {str(error).rstrip('.')}. "
                 "Copy the folder again, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
             ) from error
+        return dataclasses.replace(table, decimals=True) if set(self.operations) - set("+-*/") else table
 
     @property
     def has_vocabulary(self) -> bool:

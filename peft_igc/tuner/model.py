@@ -22,6 +22,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ..numbers.calculator import OPERATIONS
+from ..text.operations import FUNCTIONS
 from .base_model import innermost_model, layers_up_to
 from .config import IGC_PEFT_TYPE, IGCConfig
 from .hooks.install import capture, install, release, uninstall
@@ -86,11 +87,15 @@ class IGCModel(BaseTuner):
 
     def _prepare_model(self, peft_config: IGCConfig, model: nn.Module) -> None:
         """Finds the decoder layer and installs the hooks. PEFT calls it for every adapter, also for later ones."""
-        unknown = [symbol for symbol in peft_config.operations if symbol not in OPERATIONS]
+        known = [*"+-*/", *FUNCTIONS] if peft_config.has_vocabulary else OPERATIONS
+        unknown = [name for name in peft_config.operations if name not in known]
         if unknown:
+            cure = "add one with `peft_igc.numbers.register_operation`, or use the token interface with a vocabulary"
+            if peft_config.has_vocabulary:
+                cure = f'add it before with `@peft_igc.register_operation(name="{unknown[0]}", operands=...)`'
             raise ValueError(
                 f"`operations={peft_config.operations}` names the unknown operation {unknown[0]!r}. Known are "
-                f"{', '.join(OPERATIONS)}. Add one with `register_operation`."
+                f"{', '.join(known)}; {cure}."
             )
         base = innermost_model(model)
         path, layers = layers_up_to(model, peft_config.layer)

@@ -20,7 +20,7 @@ import torch
 from ..mappings.decisions import Decision
 from ..mappings.readings import Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
-from ..numbers.digits import PAD, canonical
+from ..numbers.digits import PAD, POINT, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
 from ..text.refusals import REASON_TEXTS
 from .config import IGCConfig
@@ -273,5 +273,5 @@ def number_text(digits: Sequence[int], sign: int) -> str:
     *found, last = digits
     while found and found[-1] == PAD:
         found.pop()
-    text = "".join("_" if digit == PAD else str(digit) for digit in found)
+    text = "".join({PAD: "_", POINT: "."}.get(digit, str(digit)) for digit in found)
     return ("-" if sign else "") + text + ("..." if last != PAD else "")

@@ -200,7 +200,7 @@ def _decisions(
     settings = Settings.of(config)
     said = said_of(reader.vocabulary, texts, settings.limits)
     return tuple(
-        one and (decided_alone(one, texts, step) or decide(settings, one, texts, step, summary[step]))
+        one and (decided_alone(one, texts, step, settings.fewest) or decide(settings, one, texts, step, summary[step]))
         for step, one in enumerate(said)
     )
 
@@ -211,7 +211,7 @@ def _decisions_of_asked(
     """The same, but the network reads only where a text does not decide alone."""
     settings = Settings.of(config)
     said = said_of(reader.vocabulary, texts, settings.limits)
-    decisions = [one and decided_alone(one, texts, step) for step, one in enumerate(said)]
+    decisions = [one and decided_alone(one, texts, step, settings.fewest) for step, one in enumerate(said)]
     asked = [(step, one) for step, one in enumerate(said) if one is not None and decisions[step] is None]
     if asked:
         steps = [step for step, _ in asked]
@@ -344,7 +344,10 @@ def supervise(
         ValueError: if a target has another shape than the tensor it is compared with.
     """
     targets = Targets(*(t.to(anchors.device) for t in targets))
-    _check_targets(targets, anchors, choice, result)
+    pairs = targets  # more operands than two are compared with marks, which have their own shape
+    if isinstance(reading, Pointing) and reading.has_marks:
+        pairs = targets._replace(operands=targets.operands[:, :, :2], signs=targets.signs[:, :, :2])
+    _check_targets(pairs, anchors, choice, result)
     loss, supervised, correct = reading_loss(reading, targets, anchors, choice)
     report = Fields(loss.sum(), supervised.sum().float(), correct.sum().float(), loss.new_zeros(()))
     right = Result(
