@@ -101,10 +101,10 @@ def test_the_rounding_of_the_configuration_decides_what_is_right():
 
 
 def test_the_label_is_overflow_as_soon_as_an_operand_cannot_be_read():
-    assert label("-", "123456", "123456", LIMITS) is Status.OVERFLOW
-    assert label("-", "12345", "-12345", LIMITS) == "24690"
-    assert label("*", "-300", "400", LIMITS) is Status.OVERFLOW
-    assert label("*", "-300", "300", LIMITS) == "-90000"
+    assert label("-", ("123456", "123456"), LIMITS) is Status.OVERFLOW
+    assert label("-", ("12345", "-12345"), LIMITS) == "24690"
+    assert label("*", ("-300", "400"), LIMITS) is Status.OVERFLOW
+    assert label("*", ("-300", "300"), LIMITS) == "-90000"
 
 
 def test_the_tensors_hold_what_the_steps_say():
@@ -130,7 +130,7 @@ def test_the_encoded_result_is_what_the_calculator_gives():
     texts = ["0", "7", "-12", "99999", "-99999", "456"]
     rows = []
     for operator, a, b in itertools.product(OPERATIONS, texts, texts):
-        result = label(operator, a, b, LIMITS)
+        result = label(operator, (a, b), LIMITS)
         rows.append(check(operator, [a, b], result if isinstance(result, str) else result.name.lower()))
     tensors = encoded(rows)
     got = calculate(tensors["igc_operands"][..., :5], tensors["igc_signs"], tensors["igc_operator"], result_digits=5)
