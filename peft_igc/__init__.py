@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .inference.evaluation import evaluate, generate_answers
     from .inference.loading import load_base, tiny_base, tiny_igc
     from .inference.tracing import igc_trace, trace
-    from .numbers.calculator import register_operation
+    from .text.operations import register_operation
     from .tuner.anchor_rules import assistant_header
     from .tuner.config import IGCConfig
     from .tuner.hooks.generation import choose_graph
@@ -61,7 +61,7 @@ _HOMES = {
     "igc_trace": "inference.tracing",
     "load_base": "inference.loading",
     "register": "tuner.register",
-    "register_operation": "numbers.calculator",
+    "register_operation": "text.operations",
     "tiny_base": "inference.loading",
     "tiny_igc": "inference.loading",
     "trace": "inference.tracing",
@@ -70,7 +70,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """A public name or a room of the model, imported at its first use."""
-    if name in ("numbers", "mappings", "tuner", "inference"):
+    if name in ("numbers", "mappings", "operations", "tuner", "inference"):
         return importlib.import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module `peft_igc` has no attribute `{name}`")

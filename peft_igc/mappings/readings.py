@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..numbers.digits import PAD
+from ..numbers.digits import PAD, POINT
 
 
 IGNORE = -100  # label of an anchor that is not supervised
@@ -257,7 +257,10 @@ class Pointing(NamedTuple):
         place = torch.arange(self.values.shape[-1], device=self.values.device)
         is_number = self.values < len(self.numbers) - 1
         slots = targets.operands.shape[2]
-        equal = [(self.digits == targets.operands[:, :, s, None]).all(-1) & is_number for s in range(slots)]
+        # Numbers as one integer each; only numbers of more than 17 digits could be mistaken, once in 2^64.
+        powers = torch.full_like(self.numbers[0], POINT + 1).cumprod(0)
+        of_places, of_targets = (self.numbers * powers).sum(-1)[self.values], (targets.operands * powers).sum(-1)
+        equal = [(of_places == of_targets[:, :, s, None]) & is_number for s in range(slots)]  # [B, A, W] each
         there = targets.operands[..., 0] != PAD  # [B, A, S]
         last = torch.full_like(targets.operator, -1)
         firsts, lasts = [], []

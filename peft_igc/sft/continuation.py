@@ -2,7 +2,7 @@
 
 In: the folder of a calculator, with or without a LoRA that was trained beside it, and the arguments of a run. Out: its
 config, after a comparison with the arguments that were given, and the model with its weights, trainable. What is not
-given is as in the folder. A calculator without a LoRA can get a new one (`--igc_adapter igc+lora`); optimizer and
+given is as in the folder; operations may be added to it. A calculator without a LoRA can get a new one (`--igc_adapter igc+lora`); optimizer and
 steps begin anew, unlike with `resume_from_checkpoint`.
 
 Try it: `pytest tests/sft/test_continuation.py`
@@ -13,10 +13,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peft.utils import CONFIG_NAME
+import torch
+from peft import get_peft_model
+from peft.utils import CONFIG_NAME, get_peft_model_state_dict, load_peft_weights, set_peft_model_state_dict
 
 from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config
 from ..numbers.tokenizer_profile import check_tokenizer
@@ -63,6 +66,7 @@ def saved_config(arguments: IGCArguments, model_args: Any, tokenizer: Any) -> IG
         if f.name.startswith("igc_") and getattr(arguments, f.name) is not None
     } & {f.name for f in dataclasses.fields(IGCConfig)}
     free = given & _FREE | (set(ANCHOR_FIELDS) if arguments.igc_anchors else set())
+    free |= {"operations"} & given if set(saved.operations) <= set(wanted.operations) else set()
     for name in free:
         setattr(saved, name, getattr(wanted, name))
     different = {f"igc_{n}": getattr(saved, n) for n in given - free if getattr(saved, n) != getattr(wanted, n)}
@@ -125,4 +129,25 @@ def attach_saved(model: Any, config: IGCConfig, folder: str, **options: Any) -> 
     with warnings.catch_warnings():
         for message in NESTED:
             warnings.filterwarnings("ignore", message)
-        return load_adapter(model, folder, config=config, is_trainable=True, **options)
+        saved = read_config(find_adapter(folder))
+        if config.operations == saved.operations:
+            return load_adapter(model, folder, config=config, is_trainable=True, **options)
+        config.inference_mode = False
+        model = get_peft_model(model, config, **options)
+        weights = _more_operations(get_peft_model_state_dict(model), folder, saved.operations, config.operations)
+        set_peft_model_state_dict(model, weights)
+        return model
+
+
+def _more_operations(
+    new: dict[str, torch.Tensor], folder: str, before: Sequence[str], after: Sequence[str]
+) -> dict[str, torch.Tensor]:
+    """The weights of a saved calculator with more operations: the classes that it has not are as in a new one."""
+    weights = load_peft_weights(str(find_adapter(folder)), device="cpu")
+    for name, value in new.items():
+        saved = weights.get(name, value)
+        if saved.shape != value.shape:  # a row for each operation, and one for none
+            rows = [before.index(one) if one in before else None for one in after] + [len(before)]
+            saved = torch.stack([value[at] if row is None else saved[row] for at, row in enumerate(rows)])
+        weights[name] = saved
+    return weights

@@ -167,7 +167,7 @@ FUNCTIONS: dict[str, Function] = {
     "multiply": Function(lambda arguments: arguments[0] * arguments[1], 2, 2),
     "divide": Function(lambda arguments: arguments[0] / arguments[1] if arguments[1] else None, 2, 2),
     "sum": Function(lambda arguments: sum(arguments, Fraction()), 2, MANY, "+"),
-    "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY, "+/"),
+    "mean": Function(lambda arguments: sum(arguments, Fraction()) / len(arguments), 2, MANY),
     "median": Function(lambda arguments: Fraction(statistics.median(arguments)), 2, MANY),
     "gcd": Function(_of_integers(math.gcd), 2, MANY, "/"),
     "lcm": Function(_of_integers(math.lcm), 2, MANY, "*"),

@@ -26,6 +26,7 @@ __all__ = ["Answer", "Meant", "answer", "calculated"]
 _SYMBOLS = {"+": "+", "-": "-", "*": "*", "/": "/", "x": "*"}
 _BESIDE = frozenset({"space", "currency", "of"})  # may be between an operand and what it belongs to: `half of 670`
 _VARIABLES = frozenset({"letter", "function"})
+_POWERS = frozenset({"squared", "cubed"})  # may name the function itself
 _NO_NAME = "any"  # of words such as `total`
 _INVERSE = {"+": "-", "-": "+", "*": "/", "/": "*"}
 _SENTENCE_ENDS = frozenset({"edge", "line", "control", ".", "?", "!", ";"})
@@ -98,7 +99,8 @@ def _operand(
         at = _next(pieces.kinds, number.at, step, _BESIDE)
         joined = pieces.kinds[at] in _SYMBOLS or pieces.kinds[at] == "("  # `47 * y`, `sin(30) + 5`
         at = _next(pieces.kinds, at, step, _BESIDE) if joined else at
-        if pieces.kinds[at] in STRANGE or (joined and pieces.kinds[at] in _VARIABLES):
+        strange = pieces.kinds[at] in STRANGE and (function is None or pieces.said[at].casefold() not in _POWERS)
+        if strange or (joined and pieces.kinds[at] in _VARIABLES):
             raise Refused(Reason.NOT_UNDERSTOOD, (pieces.ends[at - 1], pieces.ends[at]))
     if not number.may_negate:
         return number

@@ -1,0 +1,126 @@
+"""How often is a function of given numbers right, in lists of unseen layouts and in texts that nobody here wrote?
+
+In: an adapter with functions among its operations (`recipes/many_operands.yaml`), and texts with slots whose answers
+are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts that were trained and others that were
+not; of the texts every third of each kind was held out. `confidence` is fitted on rows like those that were trained.
+With `--rows` the training rows are written.
+
+    python -m benchmarks.accuracy.functions --texts beyond.jsonl --rows build/functions.jsonl
+    python -m benchmarks.accuracy.functions --texts beyond.jsonl --adapter build/many-operands \
+        --output benchmarks/results/functions.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.common.measuring import facts
+from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
+from peft_igc.data.bigbench import bigbench_test_set
+from peft_igc.data.functions import HELD_OUT, answer_rows, function_rows, list_rows, write_rows
+from peft_igc.inference.evaluation import evaluate
+from peft_igc.inference.loading import load_adapter, tiny_base
+
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "many_operands.yaml"
+THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999)
+MOST_WRONG = 0.001
+AT_ONE = TEMPERATURES.index(1.0)
+Row = dict[str, Any]
+
+
+def training_rows(texts: Path) -> list[Row]:
+    """The rows that `recipes/many_operands.yaml` trains."""
+    operations = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))["igc_operations"]
+    streams = ((list_rows(0, sizes=(2, 12)), 5500), (list_rows(1, sizes=(8, 26)), 800), (function_rows(0), 4000))
+    streams += ((answer_rows(texts, False, 0, operations), 3200),)
+    rows = [row for stream, count in streams for row in islice(stream, count)]
+    random.Random(0).shuffle(rows)
+    return rows
+
+
+def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, list[Row]]:
+    """The rows of each test set, and those that `confidence` is fitted on."""
+    streams = {
+        "fitted on": (list_rows(100), function_rows(100), answer_rows(texts, False, 100, operations)),
+        "lists, trained layouts": (list_rows(200),),
+        "lists, held-out layouts": (list_rows(300, HELD_OUT),),
+        "phrasings of the functions": (function_rows(200),),
+        "texts by hand, held out": (answer_rows(texts, True, 200, operations),),
+    }
+    return {name: [row for one in many for row in islice(one, count)] for name, many in streams.items()}
+
+
+def counts(rows: Sequence[Row], readings: Sequence[PromptReading], least: float) -> dict[str, Any]:
+    """Right and wrong answers at a threshold, of those that ask for a number and of the others."""
+    found: Counter[str] = Counter()
+    by_operation: dict[str, Counter[str]] = {}
+    for row, reading in zip(rows, readings, strict=True):
+        due = row["igc_result"] if row["completion"][0]["content"] == row["igc_result"] else None
+        speaks = reading.result is not None and (reading.by_rule or reading.probabilities[AT_ONE] >= least)
+        kind = "silent" if not speaks else "right" if reading.result == due else "wrong"
+        found[f"{'asked' if due is not None else 'others'} {kind}"] += 1
+        if due is not None:
+            by_operation.setdefault(row["igc_operator"], Counter())[kind] += 1
+    asked = sum(found[f"asked {kind}"] for kind in ("right", "wrong", "silent"))
+    wrong = found["asked wrong"] + found["others wrong"]
+    shares = {"right": found["asked right"] / max(asked, 1), "wrong": wrong / len(rows)}
+    return {"texts": len(rows), "asked": asked, **shares, **found, "operations": dict(sorted(by_operation.items()))}
+
+
+def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str, Any]:
+    """The counts of all sets at the threshold that was fitted, and at others."""
+    base, tokenizer = tiny_base()
+    model = load_adapter(base, adapter).eval()
+    config = model.peft_config["default"]
+    rows = sets_of(texts, config.operations, count)
+    readings = {}
+    for name, listed in rows.items():
+        readings[name] = read_prompts(model, tokenizer, [row["prompt"][0]["content"] for row in listed], batch_size=16)
+        print(name, {k: v for k, v in counts(listed, readings[name], 0.9).items() if k != "operations"}, flush=True)
+    fitted = rows.pop("fitted on"), readings.pop("fitted on")
+    within = [one for one in THRESHOLDS if counts(*fitted, one)["wrong"] <= MOST_WRONG]
+    config.confidence = least = min(within, default=THRESHOLDS[-1])
+    found: dict[str, Any] = {"confidence": least, "sets": {}}
+    for name, listed in rows.items():
+        curve = [[one, *(counts(listed, readings[name], one)[key] for key in ("right", "wrong"))] for one in THRESHOLDS]
+        found["sets"][name] = counts(listed, readings[name], least) | {"curve": curve}
+    items = bigbench_test_set(per_group)
+    found["bigbench"] = evaluate(model, tokenizer, items)["exact_match"]
+    written = [row for row in rows["lists, held-out layouts"] if row["igc_operator"] != "none"][:per_group]
+    items = [{"prompt": row["prompt"][0]["content"], "target": row["completion"][0]["content"]} for row in written]
+    found["written answers of lists"] = evaluate(model, tokenizer, items)["exact_match"]
+    return found
+
+
+def main() -> None:
+    """Writes the training rows, or measures an adapter."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=Path, required=True, metavar="FILE", help="texts whose answers are expressions")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
+    parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
+    parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
+    parser.add_argument("--per_group", type=int, default=20, help="items of each BIG-bench subtask (default: %(default)s)")
+    parser.add_argument("--output", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    if arguments.rows is not None:
+        write_rows(arguments.rows, training_rows(arguments.texts))
+        return
+    results = facts() | measure(arguments.adapter, arguments.texts, arguments.count, arguments.per_group)
+    told = {name: one["operations"] for name, one in results["sets"].items()}
+    print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
+    if arguments.output is not None:
+        arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Functions of a user: what expressions and requests make of them, and how their faults refuse.
+
+Try it: `pytest tests/text/test_operations.py`
+"""
+
+import os
+import sqlite3
+import threading
+import time
+from fractions import Fraction
+
+import pytest
+
+import peft_igc
+from peft_igc.operations import sqlite_lookup
+from peft_igc.text import Limits, Value, read
+from peft_igc.text.operations import FUNCTIONS, register_operation, takes
+from peft_igc.text.pieces import REGISTERED
+from peft_igc.text.refusals import Reason
+from peft_igc.text.requests import Meant, answer
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """Functions that a test registers are gone after it."""
+    functions, names = dict(FUNCTIONS), dict(REGISTERED)
+    yield
+    for table, before in ((FUNCTIONS, functions), (REGISTERED, names)):
+        table.clear()
+        table.update(before)
+
+
+def outcome(text):
+    """The value of an expression, or the reason of its refusal."""
+    found = read(text)
+    return found.text if isinstance(found, Value) else found.reason
+
+
+def test_an_expression_calls_a_function_of_a_user():
+    @peft_igc.register_operation(name="hypotenuse", operands=2)
+    def hypotenuse(a, b):
+        root = FUNCTIONS["sqrt"].apply([a * a + b * b])
+        return root
+
+    assert outcome("hypotenuse(3, 4) + 1 =") == "6"
+    assert outcome("hypotenuse(3, 5) =") is Reason.NO_VALUE
+    assert outcome("hypotenuse(3) =") is Reason.NOT_UNDERSTOOD
+    assert str(read("hypotenuse(3, 4) =").reductions[0]) == "hypotenuse(3, 4) = 5"
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (0.1, "0.1"),
+        ("12.50", "12.5"),
+        (Fraction(1, 4), "0.25"),
+        (None, Reason.NO_VALUE),
+        (float("nan"), Reason.NOT_RATIONAL),
+        (float("-inf"), Reason.NOT_RATIONAL),
+        ("cheap", Reason.NOT_RATIONAL),
+        ("1e999999999", Reason.NOT_RATIONAL),
+        (1j, Reason.NOT_RATIONAL),
+        (10**2000, Reason.OVERFLOW),
+    ],
+)
+def test_a_result_is_a_number_that_can_be_written_or_a_refusal(result, shown):
+    register_operation(name="found", operands=1)(lambda a: result)
+    assert outcome("found(3) =") == shown
+
+
+@pytest.mark.parametrize("error", [KeyError("a"), SystemExit, KeyboardInterrupt, RecursionError])
+def test_an_error_of_a_function_is_a_refusal(error):
+    @register_operation(name="faulty", operands=1)
+    def faulty(a):
+        raise error
+
+    assert outcome("1 + faulty(3) =") is Reason.FAILED
+
+
+def test_a_call_that_does_not_end_is_left_and_others_go_on():
+    going, stop = [], threading.Event()
+
+    @register_operation(name="slow", operands=1, seconds=0.05)
+    def slow(a):
+        going.append(threading.current_thread())
+        if a == 1:
+            stop.wait()
+        return a
+
+    began = time.monotonic()
+    assert outcome("slow(1) =") is Reason.TIMED_OUT
+    assert outcome("slow(2) =") == "2"
+    assert time.monotonic() - began < 5
+    for _ in range(10):  # no more threads than are allowed wait for an end
+        outcome("slow(1) =")
+    assert len(set(going)) <= 8
+    stop.set()
+
+
+def test_a_function_is_called_from_many_threads_at_once():
+    register_operation(name="twice", operands=1)(lambda a: 2 * a)
+    wrong = []
+
+    def ask(number):
+        wrong.extend(n for n in range(number, number + 50) if outcome(f"twice({n}) =") != str(2 * n))
+
+    threads = [threading.Thread(target=ask, args=(100 * n,)) for n in range(12)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_function_is_called_in_a_child_process():
+    register_operation(name="twice", operands=1, seconds=5)(lambda a: 2 * a)
+    assert outcome("twice(3) =") == "6"
+    child = os.fork()
+    if not child:
+        os._exit(0 if outcome("twice(4) =") == "8" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("name", ["none", "sqrt", "Two", "a_b", ""])
+def test_a_name_that_is_not_free_is_refused(name):
+    with pytest.raises(ValueError, match=r"`name=.* is not free"):
+        register_operation(name=name)
+
+
+def test_numbers_of_operands_are_checked():
+    with pytest.raises(ValueError, match=r"`operands=\(3, 2\)` is not in 1..64"):
+        register_operation(name="odd", operands=(3, 2))
+    register_operation(name="any", operands=(2, None))(max)
+    assert (takes("any"), takes("+"), takes("sqrt"), takes("percent"), takes("product")) == (0, 2, 1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "operation", "shown"),
+    [
+        ("milk 1.50, tea 2.25 and soap 3, total?", "sum", "6.75"),
+        ("milk 1.50, tea 2.25 and soap 3, mean?", "mean", "2.25"),
+        ("the mean of 1, 2 and 4", "mean", Reason.INEXACT),
+        ("what is 15% of 80", "percent", "12"),
+        ("12 plus 7 please", "mod", Reason.OTHER_OPERATION),
+        ("12 plus 7 plus 5", "mean", Reason.OTHER_OPERATION),
+        ("12 minus 7 minus 5 is", "sum", Reason.OTHER_OPERATION),
+        ("5% and 12 and 7 together", "sum", Reason.UNITS),
+        ("5% of 12", "sum", Reason.UNITS),
+        ("3 apples", "square", "9"),
+        ("3 or 4", "square", Reason.NOT_UNDERSTOOD),
+    ],
+)
+def test_a_request_for_a_function_has_an_exact_value_or_a_reason(text, operation, shown):
+    import re
+
+    spans = tuple(match.span() for match in re.finditer(r"[0-9]+(?:\.[0-9]+)?", text))
+    spans = spans[::-1] if operation == "percent" else spans
+    found = answer(text, Meant(operation, spans, (False,) * len(spans)), Limits()).found
+    assert (found.text if isinstance(found, Value) else found.reason) == shown
+
+
+@pytest.fixture
+def prices(tmp_path):
+    path = tmp_path / "prices.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table articles (number text primary key, price text)")
+        connection.executemany("insert into articles values (?, ?)", [("48213", "12.50"), ("7", "0.99")])
+    connection.close()
+    return path
+
+
+def test_a_look_up_reads_a_database_and_refuses_a_key_that_is_not_there(prices):
+    look_up = sqlite_lookup(prices, "select price from articles where number = ?")
+    register_operation(name="price", operands=1, strings=True)(look_up)
+    assert outcome("price(48213) =") == "12.5"
+    assert outcome("3 * price(48213) + price(7) =") == "38.49"
+    assert outcome("price(48214) =") is Reason.NO_VALUE
+    assert outcome("price(1/3) =") is Reason.NO_VALUE
+    assert look_up("1' or '1'='1") is None
+
+
+def test_a_look_up_cannot_change_the_database(prices):
+    writing = sqlite_lookup(prices, "delete from articles where number = ?")
+    register_operation(name="gone", operands=1, strings=True)(writing)
+    assert outcome("gone(7) =") is Reason.FAILED
+    look_up = sqlite_lookup(prices, "select price from articles where number = ?")
+    assert look_up("7") == "0.99"
+
+
+def test_a_look_up_that_cannot_work_is_refused_at_once(prices, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"does not exist. Pass the path of a SQLite database"):
+        sqlite_lookup(tmp_path / "none.sqlite", "select 1")
+    with pytest.raises(ValueError, match=r"'select price from goods where number = \?' cannot be run on"):
+        sqlite_lookup(prices, "select price from goods where number = ?")
