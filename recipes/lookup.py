@@ -38,8 +38,9 @@ COST = (
 )  # fmt: skip
 NONE = (
     "Is article {a} in stock?", "I bought article {a} yesterday.", "Who makes number {a}?", "thanks for the {a}",
-    "Which colour does {a} have?", "Send {a} of article {b} to Berlin.", "article {a} is broken", "When will {a} arrive?",
-    "Order {a} of {b}, please.", "What is article {a}?", "{a} and {b} are the same article.", "Delete item {a}.",
+    "Which colour does {a} have?", "Send {a} of article {b} to Berlin.", "article {a} is broken",
+    "Order {a} of {b}, please.", "What is article {a}?", "{a} and {b} are the same article.",
+    "Delete item {a}.", "When will {a} arrive?",
 )  # fmt: skip
 TEST = ("What does article {a} cost?", "Could you look up the price of article {a}?", "the price of {a}, please")
 
@@ -100,7 +101,8 @@ def measure(model, tokenizer, database: Path, articles: list[str], numbers: set[
     asked = [*articles, *(absent(numbers, rng) for _ in range(MISSING))]
     prompts = [rng.choice(TEST).format(a=article) for article in asked]
     found: Counter[str] = Counter()
-    for article, answer in zip(asked, peft_igc.generate_answers(model, tokenizer, prompts, return_steps=True), strict=True):
+    answers = peft_igc.generate_answers(model, tokenizer, prompts, return_steps=True)
+    for article, answer in zip(asked, answers, strict=True):
         (step,) = answer.steps
         kind = "known" if article in prices else "missing"
         right = step.status == "ok" and str(Fraction(step.result)) == prices.get(article) == written_price(answer.text)
@@ -129,7 +131,7 @@ def main() -> None:
     if not arguments.measure:
         from peft_igc.sft.run import run
 
-        write_rows(output / "rows.jsonl", list(islice(rows(numbers[:KNOWN], set(numbers)), 6000)))
+        write_rows(output / "rows.jsonl", list(islice(rows(numbers[:KNOWN], set(numbers)), 2000)))
         line = ["--config", str(Path(__file__).with_suffix(".yaml")), "--dataset_name", str(output / "rows.jsonl")]
         run([*line, "--output_dir", str(output / "adapter")])
     base, tokenizer = tiny_base()

@@ -92,8 +92,9 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
     config.confidence = least = min(within, default=THRESHOLDS[-1])
     found: dict[str, Any] = {"confidence": least, "sets": {}}
     for name, listed in rows.items():
-        curve = [[one, *(counts(listed, readings[name], one)[key] for key in ("right", "wrong"))] for one in THRESHOLDS]
-        found["sets"][name] = counts(listed, readings[name], least) | {"curve": curve}
+        found["sets"][name] = told = counts(listed, readings[name], least)
+        at = {one: counts(listed, readings[name], one) for one in THRESHOLDS}
+        told["curve"] = [[one, found_at["right"], found_at["wrong"]] for one, found_at in at.items()]
     items = bigbench_test_set(per_group)
     found["bigbench"] = evaluate(model, tokenizer, items)["exact_match"]
     written = [row for row in rows["lists, held-out layouts"] if row["igc_operator"] != "none"][:per_group]
@@ -105,11 +106,11 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
 def main() -> None:
     """Writes the training rows, or measures an adapter."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=Path, required=True, metavar="FILE", help="texts whose answers are expressions")
+    parser.add_argument("--texts", type=Path, required=True, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")
-    parser.add_argument("--per_group", type=int, default=20, help="items of each BIG-bench subtask (default: %(default)s)")
+    parser.add_argument("--per_group", type=int, default=20, help="items of a subtask (default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.rows is not None:

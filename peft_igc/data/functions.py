@@ -1,4 +1,4 @@
-"""Training rows for functions of given numbers: lists and tables with requests for a sum or a mean, percentages, roots.
+"""Training rows for functions of given numbers: lists and tables with requests for a sum or a mean; percentages.
 
 In: a seed; texts with slots and their answers as expressions (`answer_rows`). Out: rows with operand columns, whose
 operands are a function's numbers: one or two in the function's order, else in the order of the text. Some layouts of
@@ -91,6 +91,7 @@ def _inline(joint: str, last: str = "", form: str = "{n}") -> Layout:
 
 
 _RECEIPT = "CORNER SHOP\nreceipt no. {}\n--------\n"
+_TOTAL = "\n--------\nTOTAL ___"
 LAYOUTS: dict[str, Layout] = {
     "commas": _inline(", "),
     "and": _inline(", ", " and "),
@@ -110,7 +111,7 @@ LAYOUTS: dict[str, Layout] = {
     "aligned": _lines("{name}{pad}  {n}"),
     "dots": _lines("{name} {pad}.... {n}"),
     "receipt": lambda names, numbers, rng: (
-        _RECEIPT.format(rng.randint(100, 99999)) + _lines("{name} {pad} {n}")(names, numbers, rng) + "\n--------\nTOTAL ___"
+        _RECEIPT.format(rng.randint(100, 99999)) + _lines("{name} {pad} {n}")(names, numbers, rng) + _TOTAL
     ),
     "slashes": _inline(" / "),
     "brackets": lambda names, numbers, rng: f"[{', '.join(numbers)}]",
@@ -139,7 +140,8 @@ def list_rows(
     rng, known = random.Random(f"lists/{seed}"), _texts()
     layouts = [name for name in LAYOUTS if name not in HELD_OUT] if layouts is None else layouts
     while True:
-        operator = NO_ARITHMETIC if rng.random() < none else rng.choice([one for one in known["lists"] if one != "none"])
+        operator = rng.choice([one for one in known["lists"] if one != NO_ARITHMETIC])
+        operator = NO_ARITHMETIC if rng.random() < none else operator
         layout, request = rng.choice(layouts), rng.choice(known["lists"][operator])
         count = int(sizes[0] * (sizes[1] / sizes[0] + 0.3) ** (rng.random() ** 1.5))
         numbers = _numbers(min(count, sizes[1]), operator, rng)
@@ -255,7 +257,7 @@ _TERM = r"(?:[a-d]|\d+)"
 _SETS: tuple[tuple[str, str], ...] = (
     (rf"(?P<t>{_TERM}(?:\+{_TERM}){{2,}})", "sum"),
     (rf"\((?P<t>{_TERM}(?:\+{_TERM})+)\)/(?P<n>\d+)", "mean"),
-    (rf"max\((?P<t>[^()]+)\)-min\((?P=t)\)", "range"),
+    (r"max\((?P<t>[^()]+)\)-min\((?P=t)\)", "range"),
     (r"(?P<f>max|min)\((?P<t>[^()]+)\)", ""),
     (r"sorted\(\[(?P<t>[^()]+)\]\)\[1\]", "median"),
     (r"\(sorted\(\[(?P<t>[^()]+)\]\)\[1\]\+sorted\(\[(?P=t)\]\)\[2\]\)/2", "median"),

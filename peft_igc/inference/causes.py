@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 
 from ..data.bigbench import OPERATION_NAMES, parse_question
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..text.operations import FUNCTIONS
 from ..text.refusals import Reason
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .records import Answer, TextRecord
@@ -137,6 +139,8 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
     operator, operands = item.get("igc_operator"), item.get("igc_operands")
     if operator == NO_ARITHMETIC:
         return Expected(NO_ARITHMETIC)
+    if isinstance(operator, str) and operator in FUNCTIONS:
+        return None
     if isinstance(operator, str) and operands is not None and len(operands) == 2:
         return Expected(operator, (str(operands[0]), str(operands[1])))
     question = parse_question(item["prompt"])
@@ -225,7 +229,7 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
     if step.by_rule and not silent:
         return ("expression", said) if step.status == "ok" else ("status", step.status)
     if not step.by_rule and expected is not None and expected.operands is not None:
-        read = " ".join((step.operands[0].text, step.operator, step.operands[1].text))
+        read = f" {step.operator} ".join(one.text for one in step.operands)
         a, b = expected.operands
         if part := _misread(step, expected):
             return part, f"{read} instead of {a} {expected.operator} {b}"
@@ -247,9 +251,9 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
 
 def _doubtful(step: StepRecord) -> str:
     """The least probable part of a reading: `operator` or `operand`."""
-    first, second = step.operands
+    pointed = math.prod(one.probability for one in step.operands)
     sure = 1.0 if step.operator_probability is None else step.operator_probability
-    return "operand" if not step.by_rule and first.probability * second.probability < sure else "operator"
+    return "operand" if not step.by_rule and pointed < sure else "operator"
 
 
 def _misread(step: StepRecord, expected: Expected) -> str | None:

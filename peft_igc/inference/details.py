@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..mappings.decisions import Said
-from ..mappings.readings import Choice, Pointing
+from ..mappings.readings import Choice, Mark, Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result
 from ..numbers.digits import PAD
 from ..numbers.places import number_runs
@@ -64,14 +64,14 @@ def detailed(config: IGCConfig, place: Place, table: TokenTable | None, spell: S
         row=row,
         anchor=text((last, last)),
         before=text((max(last - _SHOWN + 1, 0), last)),
-        operands=tuple(_operand(place, choice, which) for which in (0, 1)),
+        operands=_operands(place, choice, operator),
         operator=symbols[operator],
         operator_probability=float(1 - asked[-1]) if by_rule else float(choice.operator_chance),
         operator_runner_up=None if by_rule else symbols[second],
         operator_runner_up_probability=None if by_rule else float(asked[second]),
         expression_span=None if by_rule is None else (first + by_rule.first, first + by_rule.last),
         reductions=() if by_rule is None else tuple(map(_reduction, by_rule.found.reductions)),
-        spans=_spans(place, table, by_rule, asked=operator < len(asked) - 1),
+        spans=_spans(place, table, by_rule, operator),
         culprit=None if culprit is None else text(culprit) or None,
         culprit_position=None if culprit is None else first + culprit[0],
     )
@@ -82,14 +82,14 @@ def _reduction(reduction: Any) -> str:
     return f"{reduction} = refused" if reduction.result is None else str(reduction)
 
 
-def _spans(place: Place, table: TokenTable | None, by_rule: Said | None, asked: bool) -> tuple[Span, ...]:
-    """First and last position of the numbers that a step read: those of the expression, or the two pointed at.
+def _spans(place: Place, table: TokenTable | None, by_rule: Said | None, operator: int) -> tuple[Span, ...]:
+    """First and last position of the numbers that a step read: those of the expression, or those pointed at.
 
     Args:
         place: the step in its event.
         table: the adapter's token table; None in the hidden interface.
         by_rule: the expression that the text says, or None.
-        asked: whether arithmetic is read.
+        operator: the index of the operation, K for no arithmetic.
     """
     event = place.event
     if table is None or event.ids is None or not isinstance(event.reading, Pointing):
@@ -98,11 +98,31 @@ def _spans(place: Place, table: TokenTable | None, by_rule: Said | None, asked: 
     if by_rule is not None:
         chosen = [run for run in runs if by_rule.first <= run.first <= by_rule.last]
     else:
-        positions, pointed = (place.of(x).tolist() for x in (event.reading.positions, event.reading.places))
+        asked = operator < event.reading.operator.shape[-1] - 1
+        positions, pointed = place.of(event.reading.positions).tolist(), _pointed(place, event.reading, operator)
         begins = {run.first: run for run in runs}
         chosen = [begins[positions[at]] for at in pointed if asked and positions[at] in begins]
     first = int(event.first)
     return tuple((first + run.first, first + run.last) for run in chosen)
+
+
+def _pointed(place: Place, reading: Pointing, operator: int) -> list[int]:
+    """The places of the numbers that an operation takes."""
+    count = reading.takes[operator] if operator < len(reading.takes) else 2
+    pair: list[int] = place.of(reading.places).tolist()
+    return pair[:count] if count else place.of(reading.marks).argmax(-1).nonzero().flatten().tolist()
+
+
+def _operands(place: Place, choice: Choice, operator: int) -> tuple[NumberRecord, ...]:
+    """The operands of a step, with its `choice` without the dimensions B and A."""
+    reading: Any = place.event.reading
+    at = _pointed(place, reading, operator) if isinstance(reading, Pointing) else [0, 1]
+    if not isinstance(reading, Pointing) or operator >= len(reading.takes) or reading.takes[operator]:
+        return tuple(_operand(place, choice, which) for which in range(len(at)))
+    chances, marks = place.of(reading.marks).max(-1)
+    digits = place.of(reading.digits).tolist()
+    chosen = [(number_text(digits[one], int(marks[one] == Mark.NEGATED)), float(chances[one].exp())) for one in at]
+    return tuple(NumberRecord(text, chance, chance) for text, chance in chosen)
 
 
 def _operand(place: Place, choice: Choice, which: int) -> NumberRecord:

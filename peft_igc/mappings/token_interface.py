@@ -237,7 +237,8 @@ class TokenInputMapping(nn.Module):
         query = float_logits(self.set_pointer, slot)  # [N, d]
         sign = float_logits(self.sign_head, memory).log_softmax(-1)  # [N, W, 2]
         with torch.autocast(memory.device.type, enabled=False):
-            score = (memory.float() @ query[..., None]).squeeze(-1) / math.sqrt(memory.shape[-1]) + self.set_bias.float()
+            score = (memory.float() @ query[..., None]).squeeze(-1) / math.sqrt(memory.shape[-1])  # [N, W]
+            score = score + self.set_bias.float()
         score = score.masked_fill(~number, NEVER)
         return torch.cat([F.logsigmoid(-score)[..., None], F.logsigmoid(score)[..., None] + sign], -1)
 

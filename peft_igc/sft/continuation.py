@@ -2,8 +2,8 @@
 
 In: the folder of a calculator, with or without a LoRA that was trained beside it, and the arguments of a run. Out: its
 config, after a comparison with the arguments that were given, and the model with its weights, trainable. What is not
-given is as in the folder; operations may be added to it. A calculator without a LoRA can get a new one (`--igc_adapter igc+lora`); optimizer and
-steps begin anew, unlike with `resume_from_checkpoint`.
+given is as in the folder; operations may be added. A calculator without a LoRA can get a new one (`--igc_adapter
+igc+lora`); optimizer and steps begin anew, unlike with `resume_from_checkpoint`.
 
 Try it: `pytest tests/sft/test_continuation.py`
 """

@@ -40,7 +40,8 @@ def pointing(numbers, operation, marks=(), sure=0.99):
     table = torch.tensor([classes(one, WIDTH) for one in known] + [classes("", WIDTH)])
     places = torch.tensor([[[at[0], at[-1]]]])
     signs = torch.zeros(1, 1, 2, dtype=torch.int64)
-    return Pointing(scores, operator, found, values, torch.arange(len(numbers))[None, None], places, signs, table, TAKES)
+    positions = torch.arange(len(numbers))[None, None]
+    return Pointing(scores, operator, found, values, positions, places, signs, table, TAKES)
 
 
 def targets(operation, operands):
@@ -165,9 +166,10 @@ def test_a_set_whose_first_places_are_not_read_is_refused(many):
 
 
 def test_one_number_is_enough_for_some_operations_only(many):
-    assert decision(many, "12 squared, please", "square").status is Status.OK
+    text = "the square of 12, please"
+    assert decision(many, text, "square").status is Status.OK
     config = dataclasses.replace(many[0], operations=["+", "sum"], vocabulary=many[0].vocabulary)
-    assert decision((config, *many[1:]), "12 squared, please", "sum").silence == "few_numbers"
+    assert decision((config, *many[1:]), text, "sum").silence == "few_numbers"
 
 
 def test_a_compiled_graph_decides_as_the_host(many):
@@ -181,10 +183,12 @@ def test_a_compiled_graph_decides_as_the_host(many):
         with torch.no_grad():
             reader.operator_head.bias.copy_(100 * (torch.arange(len(OPERATIONS) + 1) == operation))
             reader.set_bias.fill_(50.0)
+            reader.sign_head.bias[0] += 50.0
             summary = reader(kept, ids >= 0, anchors, ids).summary()
         settings = Settings.of(config)
         (said,) = said_of(config.vocabulary, texts, settings.limits)
-        host = results_of([decide(settings, said, texts, 0, summary[0, 0].tolist())], (1, 1), config.result_digits, "cpu")
+        decided = decide(settings, said, texts, 0, summary[0, 0].tolist())
+        host = results_of([decided], (1, 1), config.result_digits, "cpu")
         graph = decided_in_graph(config, reader, ids, anchors, torch.zeros_like(anchors), summary)
         assert all(torch.equal(one, other) for one, other in zip(host, graph, strict=True))
         statuses.add(int(host.status))
