@@ -5,11 +5,14 @@ import json
 import pytest
 import torch
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
+from peft.utils import get_peft_model_state_dict, load_peft_weights
 from safetensors.torch import load_file
 from tiny_models import tiny_model
 from tiny_training import WARNINGS, rows, tokenizer
 
+from peft_igc.inference.loading import find_adapter, read_config, tiny_base
 from peft_igc.sft import run as sft
+from peft_igc.sft.continuation import attach_saved
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -161,3 +164,19 @@ def test_a_folder_that_is_not_there_is_named(base, saved, tmp_path):
 def test_without_a_calculator_the_argument_has_no_effect(base, saved, tmp_path):
     with pytest.raises(ValueError, match="`igc_init_from` is given, but `igc_adapter=lora` trains no calculator"):
         go_on(base, saved, tmp_path / "out", "lora", "--igc_adapter", "lora")
+
+
+def test_operations_can_be_added_to_a_saved_calculator():
+    base, _ = tiny_base()
+    config = read_config(find_adapter("tiny"))
+    before, config.operations = list(config.operations), ["sum", *config.operations, "percent"]
+    model = attach_saved(base, config, "tiny")
+    saved, new = load_peft_weights(str(find_adapter("tiny")), device="cpu"), get_peft_model_state_dict(model)
+    heads = {name for name in saved if saved[name].shape != new[name].shape}
+    assert {name.rsplit(".", 2)[-2] for name in heads} == {"operator_head"}
+    for name in heads:
+        assert torch.equal(new[name][[1, 2, 3, 4, 6]], saved[name])
+    assert all(torch.equal(new[name], saved[name]) for name in saved.keys() - heads)
+    assert {name.rsplit(".")[-1] for name in new.keys() - saved.keys()} >= {"set_slot", "set_bias"}
+    assert any(parameter.requires_grad for parameter in model.parameters())
+    assert before == ["+", "-", "*", "/"]
