@@ -110,9 +110,8 @@ class ArithmeticRows:
                 f"`wording=Templates({{{missing[0]!r}: [...], ...}})` of `peft_igc.data.wording`."
             )
         if unused := [name for name in wording.lacks if getattr(mixture, name)]:
-            cure = "replace(TRAINING, by_hand=read_texts(files))" if unused[0] == "by_hand" else "TRAINING"
             raise ValueError(
-                f"`Mixture({unused[0]}=...)` has no effect on this wording: pass `wording={cure}` of "
+                f"`Mixture({unused[0]}=...)` has no effect on this wording: pass `wording=TRAINING` of "
                 "`peft_igc.data.wording`, or set it to 0."
             )
         self.seed, self.mixture, self.wording, self.distinct = seed, mixture, wording, distinct
@@ -243,7 +242,7 @@ class ArithmeticRows:
         mixture = self.mixture
         forms = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
         while True:
-            text = handwritten.draw(wording.by_hand, rng, max_digits=self.operands.max_digits, **forms)
+            text = handwritten.draw(wording.texts, rng, max_digits=self.operands.max_digits, **forms)
             operands = text.operands
             if operands is None:
                 around = wording.in_context(text.text, rng, mixture)

@@ -45,7 +45,7 @@ class Mixture:
         casual: Fraction of the requests in everyday words (`wording.everyday`), and of all texts that are typed
             casually (`wording.casual`), but for those in the form of BIG-bench. Above 0, whatever it is, a fifth of
             the texts without a calculation are stories besides, most of which only look like a calculation.
-        by_hand: Texts with slots from files, calculations and others, as in `Wording.by_hand`.
+        by_hand: Texts with slots by many hands, calculations and others, as in `Wording.by_hand`.
     """
 
     none: float = 0.10

@@ -1,5 +1,6 @@
 """Promises of texts by many hands: they are filled as they say, with right labels, and they make training rows."""
 
+import itertools
 import json
 import random
 import re
@@ -9,7 +10,8 @@ import pytest
 
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
-from peft_igc.data.wording.handwritten import draw, read_texts
+from peft_igc.data.wording import wording as wordings
+from peft_igc.data.wording.handwritten import HELD_OUT, draw, read_texts, texts_by
 from peft_igc.data.wording.wording import TRAINING
 from peft_igc.text.values import Limits
 
@@ -84,6 +86,15 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
     sums = [row["igc_expression"] for row in read if row["igc_expression"] is not None]
     assert len(sums) > 10  # what rules read has its value
     assert all(expression.count("+") == 2 for expression in sums)
+
+
+def test_no_text_of_a_held_out_author_is_trained():
+    parts = {name: {one.text for one in texts_by(name)} for name in ("trained", *HELD_OUT)}
+    assert all(not a & b for a, b in itertools.combinations(parts.values(), 2))
+    assert len(parts["trained"]) > 6000
+    assert min(map(len, parts.values())) > 400
+    assert {one.text for one in TRAINING.texts} == parts["trained"]
+    assert {one.text for one in wordings.HELD_OUT.texts} == parts["measured"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ the calculator does not support), `silent` (no arithmetic), `look_alikes` (no ar
 
 * `phrases`: reads them; texts with alternatives, some trained, others held out.
 * `drawing`, `context`: random drafts; `filling`: their fields; `wording`: complete texts; `casual`: typed in a hurry.
-* `handwritten`: texts with slots by many hands, from files of your own. `symbol_expressions`: expressions in symbols.
+* `handwritten`: texts with slots by many hands, in `by_hand/*.jsonl` or files of yours. `symbol_expressions`: symbols.
   `templates`: the small wording.
 
 Of the package it imports `mixture` and `files`, and nothing from outside. Start with `wording`.

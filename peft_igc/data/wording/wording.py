@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 from ..mixture import Mixture
 from . import casual, context, drawing
 from .filling import NUMBERS, Style, fill, fill_look_alike, values_of
-from .handwritten import Handwritten
+from .handwritten import Handwritten, texts_by
 from .phrases import BIGBENCH, OPERATOR_WORDS, UNABLE, Draft, Part, Parts, drawn, pools, words
 
 
@@ -69,21 +69,23 @@ class Wording:
         parts: Parts of the requests, and of the texts without a calculation.
         around: Parts of the texts around them.
         used: Number of times that each template was drawn; the least used ones are preferred. None: no preference.
-        by_hand: Texts with slots of files, from `handwritten.read_texts`; hold out files of your own as whole files.
+        by_hand: Texts with slots of files of your own, from `handwritten.read_texts`; hold them out as whole files.
+            None: the package's, by the authors that are trained, or by those that are measured.
     """
 
     parts: Parts
     around: Parts
     used: Counter[str] | None = None
-    by_hand: tuple[Handwritten, ...] = ()
+    by_hand: tuple[Handwritten, ...] | None = None
 
     operations: ClassVar[tuple[str, ...]] = tuple(OPERATOR_WORDS)
     system_first: ClassVar[bool] = True  # the system prompt of a row is drawn before its calculation
+    lacks: ClassVar[tuple[str, ...]] = ()  # fractions of a `Mixture` that this wording has no texts for
 
     @property
-    def lacks(self) -> tuple[str, ...]:
-        """Fractions of a `Mixture` that this wording has no texts for."""
-        return () if self.by_hand else ("by_hand",)
+    def texts(self) -> tuple[Handwritten, ...]:
+        """The texts by many hands."""
+        return self.by_hand or texts_by("trained" if Part.TRAINED in self.parts else "measured")
 
     def restarted(self) -> "Wording":
         """A copy that counts the templates of one iteration."""
