@@ -24,6 +24,7 @@ LINES = (
     ("what must I multiply {a} by to get {b}?", "/", "ba", ["a|b"]),
     ("which of {a}, {b}, {c} is odd? {x}", "none", "", ["distinct"]),
     ("{a} * {b} =", "*", "ab", []),
+    ("R{a}kg,{b}x times", "*", "ab", []),
     ("{a} + {b} + {c} =", "none", "", []),
 )
 HOLDS = {

@@ -28,6 +28,8 @@ HELD_OUT = {"calibrated": ("followups", "workplace"), "measured": ("otherhands",
 _OPERATORS = (*"+-*/", "none")
 _CONSTRAINTS = {"a>b", "b>a", "b|a", "a|b", "small", "year", "distinct"}
 _SLOT = re.compile(r"\{([abcd])\}")
+# Numbers that touch a letter or such a sign (`{a}kg`, `{a}-fold`, `{a},{b}`, `{a}!`) are not read: a space goes between.
+_TOUCHING = re.compile(r"(?<=[^\W_]|[&,.:∙´`])(?=\{[ab]\})|(?<=\{[ab]\})(?=[^\W_]|[&:∙!'´`]|-[^\W\d_])")
 # A number that counts nothing: only such a one may be negative, or an amount of money, or have a unit.
 _BARE = (
     r"(?<![\w$€£#.,:=/\"'-])\{%s\}(?=[.?!]*$|[.?!,;:]+\s|\s*[-+*/×÷=)]|\s+(?:and|plus|minus|times|by|from|to|over)\b)"
@@ -114,6 +116,8 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     if exact and exact not in constraints:
         raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
     limited = not {"small", "year"}.isdisjoint(constraints)
+    if operator != "none":
+        text = _TOUCHING.sub(" ", text)
     bare = not limited and not _MEASURED.search(text) and all(re.search(_BARE % slot, text) for slot in "ab")
     return Handwritten(text, str(operator), str(order), frozenset(constraints), str(row.get("kind", "")), bare)
 
