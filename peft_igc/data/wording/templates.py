@@ -78,7 +78,7 @@ class Templates:
         prompt, completion = rng.choice(pools("few")["silent"]).split("\t")
         return Text(prompt.format(**values), completion.format(**values))
 
-    def typed(self, text: str, rng: random.Random, mixture: Mixture, asks: bool = True) -> str:
+    def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text as it is."""
         return text
 

@@ -41,8 +41,6 @@ _LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
 # Shares of the kinds of texts. Large pools have more, because the least used drafts are preferred (`Wording.used`).
 _UNSUPPORTED = dict.fromkeys(drawing.KINDS, 0.14) | {drawing.THREE: 0.55, drawing.OTHER: 0.16}
 _SILENT = dict(zip(drawing.SILENT_KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
-# Further shares of the texts without a calculation where `casual` is above 0.
-_EVERYDAY = {"stories": 0.2, "mentions": 0.2}
 
 
 class Text(NamedTuple):
@@ -107,8 +105,7 @@ class Wording:
             return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
-        everyday = countable and mixture.casual > 0 and rng.random() < mixture.casual
-        draft = drawn(lambda: drawing.supported(operator, countable, rng, everyday), self.parts, self.used)
+        draft = drawn(lambda: drawing.supported(operator, countable, rng), self.parts, self.used)
         thing = rng.choice(words("objects"))
         name, other = rng.sample(words("people"), 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
@@ -139,8 +136,7 @@ class Wording:
             kind: One of `drawing.KINDS` or `drawing.OTHER`. None: any.
         """
         wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
-        everyday = mixture.casual > 0 and rng.random() < mixture.casual
-        template = drawn(lambda: drawing.unsupported(wanted, rng, everyday), self.parts, self.used).template
+        template = drawn(lambda: drawing.unsupported(wanted, rng), self.parts, self.used).template
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
@@ -150,16 +146,12 @@ class Wording:
     def plain_text(
         self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
     ) -> Text:
-        """A text that asks for no calculation; arguments as in `unsupported_request`, with `drawing.SILENT_KINDS`
-        or "mentions"."""
-
-        everyday = mixture.casual > 0
-        if kind is None and everyday:
-            kind = rng.choices((*_EVERYDAY, None), (*_EVERYDAY.values(), 1 - sum(_EVERYDAY.values())))[0]
+        """A text that asks for no calculation; arguments as in `unsupported_request`, with
+        `drawing.SILENT_KINDS`."""
 
         def draft() -> Draft:
             wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
-            return drawing.silent(wanted, rng, everyday)._replace(kind=wanted)
+            return drawing.silent(wanted, rng)._replace(kind=wanted)
 
         found = drawn(draft, self.parts, self.used)
         if found.kind == "prose" and Part.NEW not in self.parts and rng.random() < 0.5:
@@ -202,10 +194,10 @@ class Wording:
         """A system prompt."""
         return context.system(self.around, rng)
 
-    def typed(self, text: str, rng: random.Random, mixture: Mixture, asks: bool = True) -> str:
-        """The text, in a fraction of the rows typed casually; `asks`: whether it asks for a calculation."""
+    def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
+        """The text, in a fraction of the rows typed in a hurry."""
         if mixture.casual > 0 and rng.random() < mixture.casual:
-            return casual.casual(text, self.around, rng, asks)
+            return casual.casual(text, rng)
         return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
