@@ -40,7 +40,6 @@ from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import training_only
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
-from peft_igc.tuner.config_values import ANCHOR_FIELDS
 from peft_igc.tuner.hooks import active_layer
 
 
@@ -216,8 +215,7 @@ def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
     """The config of a saved calculator, with anchors at `=`, results that are written once, and rounded divisions."""
     config: IGCConfig = read_config(find_adapter(calculator))
     wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
-    fields = {name: getattr(wanted, name) for name in ANCHOR_FIELDS}
-    return replace(config, **fields, **ROUNDING, write_again=False)
+    return replace(config, anchors=wanted.anchors, **ROUNDING, write_again=False)
 
 
 def _writing_to(layer: int | None, model: Any, calculator: str | Path, config: IGCConfig) -> Any:

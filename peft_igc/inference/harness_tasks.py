@@ -53,7 +53,7 @@ def published(data: str | None = None, **metadata: Any) -> dict[str, Any]:
         FileNotFoundError: if there is no such path.
     """
     if not data:
-        raise ValueError("The task has no file to read. Pass its path: `--metadata '{\"data\": \"items.jsonl\"}'`.")
+        raise ValueError('The task has no file to read. Pass its path: `--metadata \'{"data": "items.jsonl"}\'`.')
     path = Path(data).expanduser()
     if not path.exists():
         raise FileNotFoundError(f"`{path}` does not exist. Pass an existing file in `--metadata '{{\"data\": ...}}'`.")

@@ -365,4 +365,3 @@ def _listed(shares: dict[str, float]) -> str:
     ways = [f"{way} {share:.0%}" for way, share in list(shares.items())[:4]]
     more = len(shares) - len(ways)
     return ", ".join(ways) + (f" and {more} more" if more else "")
-

@@ -21,7 +21,6 @@ from peft.utils import CONFIG_NAME
 from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ANCHOR_FIELDS
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, igc_config
 
@@ -62,7 +61,7 @@ def saved_config(arguments: IGCArguments, model_args: Any, tokenizer: Any) -> IG
         for f in dataclasses.fields(IGCArguments)
         if f.name.startswith("igc_") and getattr(arguments, f.name) is not None
     } & {f.name for f in dataclasses.fields(IGCConfig)}
-    free = given & _FREE | (set(ANCHOR_FIELDS) if arguments.igc_anchors else set())
+    free = given & _FREE | ({"anchors"} if arguments.igc_anchors else set())
     for name in free:
         setattr(saved, name, getattr(wanted, name))
     different = {f"igc_{n}": getattr(saved, n) for n in given - free if getattr(saved, n) != getattr(wanted, n)}

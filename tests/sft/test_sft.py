@@ -211,17 +211,17 @@ def test_what_is_set_reaches_the_config():
     tokenizer = make_tokenizer()
     config = igc_config(made, tokenizer)
     assert (config.interface, config.layer, config.num_digits, config.teacher_forcing) == ("hidden", 2, 7, False)
-    assert config.anchor == "prompt_end"
-    assert config.anchor_token_ids is None
-    assert config.inline_token_ids == [[tokenizer.convert_tokens_to_ids("=")]]
+    assert config.anchors["prompt_end"]
+    assert "turns" not in config.anchors
+    assert config.anchors["inline"] == [[tokenizer.convert_tokens_to_ids("=")]]
     assert igc_config(IGCArguments(igc_reading_context="12"), tokenizer).reading_context == 12
 
 
 def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
-    otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "format_version"}
+    otherwise = {"number_tokens"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
-    otherwise |= {"trained_beside", "temperature", "end_token_ids"}
+    otherwise |= {"trained_beside", "temperature"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}
     assert own - otherwise <= arguments_of
 

@@ -178,10 +178,10 @@ def _spelling(config: Mapping[str, Any]) -> str:
 
 def _anchors(config: Mapping[str, Any]) -> str:
     """Where steps run."""
-    found = ["the end of the prompt"] if config["anchor"] == "prompt_end" else []
-    if turns := config.get("anchor_token_ids"):
+    found = ["the end of the prompt"] if config["anchors"].get("prompt_end") else []
+    if turns := config["anchors"].get("turns"):
         found.append(f"the end of the token sequence{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns))}")
-    if inline := config.get("inline_token_ids"):
+    if inline := config["anchors"].get("inline"):
         found.append(f"{len(inline):,} token sequences within a text")
     return "; ".join(found)
 
