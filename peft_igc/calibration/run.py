@@ -97,7 +97,7 @@ def calibrate(
 
 
 def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str, Any]) -> None:
-    """Writes temperature and confidence into the saved config of an adapter, with the record and the plot beside it.
+    """Writes temperature and confidence into the saved config of an adapter, with the record and the plot next to it.
 
     Args:
         found: of `calibrate`.

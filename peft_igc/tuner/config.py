@@ -34,9 +34,9 @@ from .config_values import (
     SINCE_LAST_ANCHOR,
     settle,
 )
-from .saving.beside import check_entries
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
+from .saving.trained_with import check_entries
 from .saving.vocabulary_file import vocabulary_in
 
 
@@ -113,7 +113,7 @@ class IGCConfig(PeftConfig):
             they add no parameters.
         reading_dim (`int`, *optional*, defaults to `512`):
             Width of the input mapping, at least 1 and a multiple of `num_heads`. It is also the number of features
-            stored per token beside the KV cache, so smaller values save memory in generation.
+            stored per token with the KV cache, so smaller values save memory in generation.
         reading_layers (`int`, *optional*):
             Number of bidirectional encoder layers over the text up to the anchor, at least 0; 1 (tokens: 2) if
             `None`. Without one (0), the hidden interface read about a fifth of the calculations.
@@ -161,10 +161,10 @@ class IGCConfig(PeftConfig):
         gate_dim (`int`, *optional*, defaults to `128`):
             Hidden width of the MLP that computes the gate, at least 1.
         write_again (`bool`, *optional*, defaults to `True`):
-            Token interface: whether the gate may write a result after the first number behind its anchor. With `False`
+            Token interface: whether the gate may write a result after the first number after its anchor. With `False`
             the output is the base model's from there to the next anchor, bit for bit, whatever that number is; only a
-            point or comma directly behind the result is written to, as `7.` must not become 7.5. It suits worked
-            solutions, where every result stands behind its `=` once.
+            point or comma directly after the result is written to, as `7.` must not become 7.5. It suits worked
+            solutions, where every result stands after its `=` once.
 
     > Train
 
@@ -178,7 +178,7 @@ class IGCConfig(PeftConfig):
 
     > Set by itself
 
-        trained_beside (`list[str]`, *optional*):
+        trained_with (`list[str]`, *optional*):
             Adapters of other methods that were active when this one was trained, such as a LoRA, as paths of their
             folders from this adapter's. `PeftModel.from_pretrained` loads them with it. With `[]` it is loaded alone.
 
@@ -223,7 +223,7 @@ class IGCConfig(PeftConfig):
     )
     detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
 
-    trained_beside: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
+    trained_with: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
 
     # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
     target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
@@ -251,7 +251,7 @@ class IGCConfig(PeftConfig):
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
         settle(self)
-        check_entries(self.trained_beside)
+        check_entries(self.trained_with)
 
     @property
     def decimals(self) -> bool:
@@ -327,7 +327,7 @@ class IGCConfig(PeftConfig):
         Every way of loading an adapter begins here, so a damaged file is reported before anything is attached.
 
         Raises:
-            ValueError: if there is no config, if it is of another format, or if the weights beside it are damaged.
+            ValueError: if there is no config, if it is of another format, or if its weights are damaged.
         """
         folder = os.path.join(pretrained_model_name_or_path, subfolder or "").rstrip(os.sep)
         try:

@@ -141,7 +141,7 @@ REFUSED = {
         ["--igc_adapter", "igc+lora", "--lora_target_modules", "q_proj", "k_proj"],
         r"`lora_target_modules` \(saved: \[",
     ),
-    "without its LoRA": ("igc+lora", [], "was trained beside the adapter in `.*low_rank`, which this run would leave"),
+    "without its LoRA": ("igc+lora", [], "was trained with the adapter in `.*low_rank`, which this run would leave"),
     "no calculator": ("lora", [], "lora` holds a LORA adapter, not a calculator"),
 }
 

@@ -221,7 +221,7 @@ def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
     otherwise = {"number_tokens"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
-    otherwise |= {"trained_beside", "temperature"}
+    otherwise |= {"trained_with", "temperature"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}
     assert own - otherwise <= arguments_of
 
@@ -521,7 +521,7 @@ def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp
     lora = load_file(out / "low_rank" / WEIGHTS)
     assert any(value.abs().max() > 0 for name, value in lora.items() if "lora_B" in name)  # it begins at zero
     assert all("igc_" in name for name in load_file(out / WEIGHTS))
-    assert "| trained beside, and loaded with | `low_rank` (in `low_rank`)" in (out / "README.md").read_text()
+    assert "| trained with, and loaded with | `low_rank` (in `low_rank`)" in (out / "README.md").read_text()
     ids = torch.tensor([[5, 6, 7, 8]])
     for again in (load_adapter(AutoModelForCausalLM.from_pretrained(base), out), from_folder(out).eval()):
         with torch.no_grad():

@@ -228,9 +228,10 @@ def test_decimals_are_written_where_the_tokenizer_has_a_point():
         present_fields({"number_tokens": config.number_tokens, "decimals": False})
 
 
-def test_saved_rules_of_anchors_are_read_under_their_earlier_names():
+def test_saved_fields_are_read_under_their_earlier_names():
     saved = {"anchor": "prompt_end", "anchor_token_ids": [[5]], "inline_token_ids": None, "end_token_ids": [2]}
     assert present_fields(saved) == {"anchors": {"turns": [[5]], "ends": [2], "prompt_end": True}}
+    assert present_fields({"trained_beside": ["low_rank"]}) == {"trained_with": ["low_rank"]}
     assert present_fields(saved | {"anchor": "tokens"}) == {"anchors": {"turns": [[5]], "ends": [2]}}
 
 

@@ -72,6 +72,8 @@ def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
                 f"The adapter has `{name}={saved[name]!r}`, and this version of peft-igc has {most or 'none'}. Run "
                 "`peft-igc convert DIR`, which enlarges a smaller one, or use the version that saved it."
             )
+    if (others := found.pop("trained_beside", None)) is not None:
+        found["trained_with"] = others
     rules = {new: found.pop(old, None) for old, new in _ANCHOR_FIELDS.items()}
     if (anchor := found.pop("anchor", None)) is not None:
         rules["prompt_end"] = anchor == "prompt_end"
