@@ -151,14 +151,13 @@ class ArithmeticRows:
 
     def __iter__(self) -> Iterator[Row]:
         rng = random.Random(f"ArithmeticRows/{self.seed}")
-        wording = self.wording.restarted()
         if not self.distinct:
             while True:
-                yield self._row(wording, rng)
+                yield self._row(rng)
         seen: set[bytes] = set()
         while True:
             for _ in range(_REPEATS):
-                row = self._row(wording, rng)
+                row = self._row(rng)
                 if (key := hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()) not in seen:
                     break
             else:
@@ -173,9 +172,9 @@ class ArithmeticRows:
         """The first `n` rows of the stream."""
         return list(itertools.islice(self, n))
 
-    def _row(self, wording: Wording | Templates, rng: random.Random) -> Row:
+    def _row(self, rng: random.Random) -> Row:
         """One row of a kind drawn from the mixture."""
-        draw = rng.random()
+        wording, draw = self.wording, rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):

@@ -1,6 +1,5 @@
 """Promises of texts by many hands: they are filled as they say, with right labels, and they make training rows."""
 
-import itertools
 import json
 import random
 import re
@@ -91,7 +90,7 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
 
 def test_no_text_of_a_held_out_author_is_trained():
     parts = {name: {one.text for one in texts_by(name)} for name in ("trained", *HELD_OUT)}
-    assert all(not a & b for a, b in itertools.combinations(parts.values(), 2))
+    assert not parts["trained"] & (parts["calibrated"] | parts["measured"])
     assert len(parts["trained"]) > 6000
     assert min(map(len, parts.values())) > 400
     assert {one.text for one in TRAINING.texts} == parts["trained"]

@@ -21,7 +21,7 @@ from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
 from peft_igc.data.wording import casual, drawing, phrases
 from peft_igc.data.wording.phrases import BIGBENCH, Part, choose, expand, part_of, pools, words
 from peft_igc.data.wording.templates import FEW
-from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING
 from peft_igc.numbers.calculator import evaluate_exactly
 from peft_igc.text.values import Limits
 
@@ -61,18 +61,18 @@ def pools_of(pool):
 @functools.cache
 def phrasings(operator):
     """The part of every template that asks for an operation."""
-    made, requests = [(BIGBENCH[operator],)], pools("requests")
+    made, requests = [BIGBENCH[operator]], pools("requests")
     for form, expressions in requests["expressions"][operator].items():
         frames = [frame for forms, lines in requests["frames"].items() if form in forms.split() for frame in lines]
         for frame, expression in itertools.product(frames, expressions):
             pairs = itertools.product(expand(frame), expand(expression))
-            made += [(a.replace("{x}", b).replace("{X}", b[:1].upper() + b[1:]), frame, expression) for a, b in pairs]
+            made += [a.replace("{x}", b).replace("{X}", b[:1].upper() + b[1:]) for a, b in pairs]
     for line in requests["requests"][operator] + requests["counted"][operator]:
-        made += [(text, line) for text in expand(line)]
+        made += expand(line)
     for story in drawing.STORIES[operator]:
         pairs = itertools.product(expand(story.setup), expand(story.question))
-        made += [(" ".join(pair), story.setup) for pair in pairs]
-    return {template: part_of(template, *families) for template, *families in made}
+        made += map(" ".join, pairs)
+    return {template: part_of(template) for template in made}
 
 
 def shape(text):
@@ -103,7 +103,7 @@ def test_rows_are_those_that_the_recorded_runs_trained_on(name):
     """A change of a text, of its place in a file or of the order of draws is a change of the training data."""
     settings = {
         "few": {"wording": FEW, "mixture": Mixture(bigbench=0.2, negative=0.1), "exclude": bigbench_test_set(200, 0)},
-        "trained": {}, "held out": {"wording": HELD_OUT}, "new": {"wording": NEW},
+        "trained": {}, "held out": {"wording": HELD_OUT},
         "casual": {"mixture": CASUAL},
     }[name]  # fmt: skip
     limits = {"max_digits": 5, "num_digits": 5, "result_digits": 10} if name == "few" else LIMITS
@@ -145,7 +145,6 @@ def test_every_phrasing_names_both_operands_once_and_lets_nothing_touch_them(ope
     counts = collections.Counter(phrasings(operator).values())
     assert counts[Part.TRAINED] > 1000
     assert counts[Part.HELD_OUT] > 200
-    assert counts[Part.NEW] > 50
     assert phrasings(operator)[BIGBENCH[operator]] is Part.TRAINED
 
 
@@ -153,16 +152,15 @@ def test_every_phrasing_names_both_operands_once_and_lets_nothing_touch_them(ope
 
 
 def test_the_split_is_by_the_hash_alone_and_blind_to_punctuation_and_capitals():
-    held_out, new = phrases.is_held_out, phrases.is_new
+    held_out = phrases.is_held_out
     assert 0.14 < sum(map(held_out, (f"text {i}" for i in range(6000)))) / 6000 < 0.19
-    assert 0.035 < sum(map(new, (f"text {i}" for i in range(6000)))) / 6000 < 0.065
     assert len({held_out(variant) for variant in ("Calculate {x}.", "calculate {x}", " CALCULATE: {x}?")}) == 1
     assert held_out("{a} × {b} - {c}") == held_out("{a}*{b}-{c}") == held_out("{a} x {b} − {c}")
 
 
-def test_held_out_and_new_phrasings_are_never_drawn_in_training():
+def test_held_out_phrasings_are_never_drawn_in_training():
     trained = shapes(Part.TRAINED)
-    for wording in (TRAINING, HELD_OUT, NEW):
+    for wording in (TRAINING, HELD_OUT):
         rng, mixture = random.Random(0), Mixture()
         found = {shape(wording.request(o, "12", "4", rng, mixture).text) for o in "+-*/" for _ in range(500)}
         assert len(found) > 300
@@ -181,7 +179,7 @@ def test_held_out_and_new_phrasings_are_never_drawn_in_training():
 
 
 def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own():
-    for row in (*some_rows(), *rows_of(800, 2, mixture=CASUAL), *rows_of(200, 3, NEW), *rows_of(200, 4, HELD_OUT)):
+    for row in (*some_rows(), *rows_of(800, 2, mixture=CASUAL), *rows_of(200, 4, HELD_OUT)):
         (step,) = check_columns(row, Limits())
         completion = row["completion"][0]["content"]
         if step.operands is None:
@@ -224,13 +222,13 @@ def test_the_mixture_for_tokens_is_kept():
 
 def test_texts_with_and_without_arithmetic_share_their_frames_and_no_silent_one_reads_like_a_calculation():
     frames = pools("requests")["frames"]["symbols words nouns"]
-    starts = {frame.split("{x}")[0] for frame in frames if not phrases.is_new(frame)} - {""}
+    starts = {frame.split("{x}")[0] for frame in frames} - {""}
     rows = [*some_rows(), *rows_of(4000, 1)]
     texts = {none: [asked(row) for row in rows if (row["igc_operator"] == "none") == none] for none in (False, True)}
     for none in (False, True):
         assert sum(any(start in text for text in texts[none]) for start in starts) >= len(starts) - 1 > 35
     mixture = Mixture(**{**ORDINARY, "none": 0.5}, unsupported=0.5)
-    for wording in (TRAINING, HELD_OUT, NEW):
+    for wording in (TRAINING, HELD_OUT):
         prompts = {asked(row) for row in rows_of(800, wording=wording, mixture=mixture)}
         assert not [prompt for prompt in prompts if shape(prompt) in shapes(*Part)]
 

@@ -15,7 +15,7 @@ Try it: `pytest tests/data/test_wording.py`.
 
 from .handwritten import read_texts
 from .templates import FEW, Templates
-from .wording import HELD_OUT, NEW, TRAINING, Wording
+from .wording import HELD_OUT, TRAINING, Wording
 
 
-__all__ = ["FEW", "HELD_OUT", "NEW", "TRAINING", "Templates", "Wording", "read_texts"]
+__all__ = ["FEW", "HELD_OUT", "TRAINING", "Templates", "Wording", "read_texts"]

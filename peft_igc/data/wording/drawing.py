@@ -106,10 +106,9 @@ def silent(kind: str, rng: random.Random) -> Draft:
     if kind == "stories":
         return _told("other", rng)
     if kind == "copying" and rng.random() < 0.75:
-        instruction = rng.choice(_SILENT["copy"])
         copied = _quoted(rng) if rng.random() < 0.35 else line_of(_SILENT["content"], rng)
-        template = choose(instruction, rng).replace("{x}", copied.template)
-        return Draft(template, (instruction, *copied.families), copied.template)
+        template = choose(rng.choice(_SILENT["copy"]), rng).replace("{x}", copied.template)
+        return Draft(template, copied.template)
     if kind == "questions" and rng.random() < 0.6:
         operator = rng.choice(tuple(STORIES))
         form = rng.choice(("symbols", "words", "nouns"))
@@ -131,7 +130,7 @@ def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
     """A story's setup and then its field `asked`; after a third number the question follows as well."""
     story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
     lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
-    return Draft(" ".join(choose(line, rng) for line in lines), (story.setup,))
+    return Draft(" ".join(choose(line, rng) for line in lines))
 
 
 def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
@@ -175,7 +174,7 @@ def _listed(rng: random.Random) -> Draft:
     end = "" if listed.endswith(")") else rng.choice(("", "."))
     gap = "\n" if "\n" in separator else f"{end or '.'} "
     parts = (listed, gap, asked) if rng.random() < 0.8 else (asked, rng.choice((" ", "\n")), listed)
-    return Draft("".join(parts), (entry, request))
+    return Draft("".join(parts))
 
 
 def _further(rng: random.Random) -> Draft:
@@ -189,18 +188,17 @@ def _further(rng: random.Random) -> Draft:
     else:
         draft = _framed(_REQUESTS["expressions"][operator], rng)
     before = not draft.template.endswith((".", "?", "!")) or rng.random() < 0.3
-    line = rng.choice(_UNSUPPORTED["further"]["before" if before else "after"])
-    sentence, gap = choose(line, rng), rng.choice((" ", " ", " ", "\n"))
+    sentence = choose(rng.choice(_UNSUPPORTED["further"]["before" if before else "after"]), rng)
+    gap = rng.choice((" ", " ", " ", "\n"))
     parts = (sentence, draft.template) if before else (draft.template, sentence)
-    return Draft(gap.join(parts), (line, *draft.families))
+    return Draft(gap.join(parts))
 
 
 def _put(frame: str, expression: str, rng: random.Random, tails: Texts = ("",)) -> Draft:
     """A template of the frame with one of the expression in it, and a tail after that; `{X}` has a capital letter."""
     tail = rng.choice(tails) if len(tails) > 1 else tails[0]  # without a draw where there is no choice
     frame_text, text = choose(frame, rng), choose(expression + tail, rng)
-    template = frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:])
-    return Draft(template, (frame, expression))
+    return Draft(frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:]))
 
 
 @functools.cache

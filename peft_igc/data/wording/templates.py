@@ -45,10 +45,6 @@ class Templates:
         """The symbols that have templates."""
         return tuple(symbol for symbol, templates in self.by_operator.items() if templates)
 
-    def restarted(self) -> "Templates":
-        """Itself: nothing is counted here."""
-        return self
-
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
         return rng.choice(pools("few")["systems"])
