@@ -92,7 +92,9 @@ def work_out(text: str, limits: Limits) -> Worked:
             raise NotAnExpression(f"`{item.kind}` needs the operation `{operation}`, which is not in `operations`")
     value, status = None, Status.OK
     try:
-        value = evaluate(items, limits, [])
+        value, percent, _ = evaluate(items, limits, [])
+        if percent:
+            raise NotAnExpression("its value is a percentage, which no column has")
         _check_numbers(items, limits)
         value = finished(value, limits)[0]
     except Refused as refused:

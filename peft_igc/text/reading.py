@@ -108,8 +108,8 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
         ruled = True
         if found.too_long is not None:
             raise Refused(Reason.TOO_LONG, found.too_long)
-        exact = evaluate(found.items[::-1], limits, steps)
-        value, written = finished(exact, limits)
+        exact, percent, _ = evaluate(found.items[::-1], limits, steps)
+        value, written = finished(exact, limits, percent=percent, fewest=_cents(found))
     except Refused as refused:
         if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
@@ -171,6 +171,13 @@ def _check(found: Expression, text: str) -> None:
         raise Refused(Reason.UNITS, span)
 
 
+def _cents(found: Expression) -> int:
+    """The places of a sum of amounts that have two each, such as `$4.50 + $5.50`; 0 of any other expression."""
+    money = bool(found.currencies) or any(quantity == "money" for quantity, _ in found.units)
+    sums = all(item.kind in "+-()" or len(item.name.partition(".")[2]) == 2 for item in found.items)
+    return 2 if money and sums else 0
+
+
 def _refusal(
     found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction], ruled: bool
 ) -> Refusal:
@@ -181,7 +188,7 @@ def _refusal(
     value: Fraction | None = None
     if reason in _EXCUSABLE and sum(item.kind == "number" for item in found.items) > 1 and found.too_long is None:
         try:
-            value = finished(evaluate(found.items[::-1], limits, []), limits)[0]
+            value = finished(evaluate(found.items[::-1], limits, []).value, limits)[0]
         except Refused:
             value = None
     reaches = reaches and reason is not Reason.NO_EXPRESSION

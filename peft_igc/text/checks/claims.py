@@ -26,7 +26,7 @@ from ..values import Limits, Refusal, Value, written
 __all__ = ["Claim", "Verdict", "check"]
 
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
-_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60), percent_sums=True)
+_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
