@@ -72,7 +72,8 @@ def facts_of(step: StepRecord, *, runners_up: bool = False) -> list[tuple[str, s
             for i, one in enumerate(step.operands, start=1)
         ]
         facts += [*numbers[:1], ("operator", step.operator, operator), *numbers[1:]]
-    return [*facts, ("result", step.result if step.result is not None else "no number is written", "")]
+    result = step.result if step.result is not None else "no number is written"
+    return [*facts, ("result", result, "rounded" if step.rounded else "")]
 
 
 def _sure(number: NumberRecord) -> str:

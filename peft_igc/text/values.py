@@ -164,7 +164,7 @@ def finished(value: Fraction, limits: Limits, *, percent: bool = False, fewest: 
         value: the exact value.
         limits: of the result.
         percent: write it as a percentage: 0.17 as `17%`.
-        fewest: places that are written where decimals are allowed, as `10.00` of 10, unless the rounding says how many.
+        fewest: places that are written at least, as in `10.00`, where decimals are allowed and no wish says how many.
 
     Raises:
         Refused: It has no end, or too many digits.
@@ -180,7 +180,7 @@ def finished(value: Fraction, limits: Limits, *, percent: bool = False, fewest: 
         exact, value = value, rounding.apply(value)
         if value == 0 != exact and not rounding.always:  # it would say nothing of the value
             raise Refused(Reason.INEXACT)
-        shown = max(rounding.shown_places(exact), 0) if rounding.always else shown
+        shown = max(rounding.shown_places(value), 0) if rounding.always else shown
         places = max(places_of(value) or 0, shown)
     if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
         raise Refused(Reason.OVERFLOW)
