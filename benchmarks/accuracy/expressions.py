@@ -98,8 +98,7 @@ def judged(sample: Sample, values: frozenset[Fraction] | None, limits: Limits) -
     said = read(sample.text, limits) if sample.kind != "in words" else _divided(sample.text, limits)
     if not isinstance(said, Value):
         return "rightly refused" if sample.value is None else "refused" if sample.due else "open", said.id
-    percent = said.text.endswith("%")  # the sets have the values of percentages without their sign
-    right = sample.value in (said.text, percent and written(said.value)) if values is None else said.value in values
+    right = sample.value in (said.text, written(said.value)) if values is None else said.value in values
     return ("right" if sample.due else "open") if right else "wrong", said.text
 
 

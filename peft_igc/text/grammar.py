@@ -9,8 +9,8 @@ end, so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow i
     power   = operand ("^" ("+" | "-")* power)?            so `-2^2` is -4, and `2^3^2` 512
     operand = (number | "(" sum ")" | name "(" sum ("," sum)* ")") "%"?
 
-A sum of percentages is one, and so are a percentage of another one and one that is divided: `12% + 5%`, `50% of 20%`,
-`25% / 2`. A product is none: `50% * 80` is 40.
+A sum of percentages is one, and so is a percentage of another one: `12% + 5%` is 17%, and `50% of 20%` is 10%. Every
+other result is a number: `50% * 80` is 40, and `25% / 2` is 0.125.
 
 Operators wait on a list until one that binds less comes, so that nothing is recursive and depth costs nothing.
 Try it: `pytest tests/text/test_grammar.py`
@@ -34,11 +34,17 @@ ITEMS_PER_OPERAND = 6
 
 
 class Operand(NamedTuple):
-    """A value, whether it is a percentage, and its characters."""
+    """A value, and its characters.
+
+    Attributes:
+        percent: whether it is a percentage: a number with its sign, or of such numbers a sum or a part.
+        sum: whether it is one of the latter two, which are written with a sign.
+    """
 
     value: Fraction
     percent: bool
     span: Span
+    sum: bool = False
 
 
 class _Waiting(NamedTuple):
@@ -158,7 +164,7 @@ class _Machine:
             right = self.operands.pop()
             if waiting.precedence == SIGN:
                 value = -right.value if waiting.kind == "negate" else right.value
-                self.operands.append(Operand(value, right.percent, (waiting.span[0], right.span[1])))
+                self.operands.append(right._replace(value=value, span=(waiting.span[0], right.span[1])))
                 continue
             left = self.operands.pop()
             span = (left.span[0], right.span[1])
@@ -166,8 +172,8 @@ class _Machine:
                 raise Refused(Reason.PERCENT_SUM, span)
             self._refuse_absent(waiting.kind, span)
             value = self._operated(waiting.kind, left.value, right.value, span)
-            percent = {"*": False, "^": False, "/": left.percent and not right.percent}
-            self.operands.append(Operand(value, percent.get(waiting.kind, right.percent), span))
+            percent = right.percent and waiting.kind in ("+", "-", "of")
+            self.operands.append(Operand(value, percent, span, percent))
 
     def _refuse_absent(self, kind: str, span: Span) -> None:
         """Refuses an operation that the limits do not have."""

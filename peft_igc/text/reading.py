@@ -95,8 +95,9 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
         ruled = True
         if found.too_long is not None:
             raise Refused(Reason.TOO_LONG, found.too_long)
-        exact, percent, _ = evaluate(found.items[::-1], limits, steps)
-        value, written = finished(exact, limits, percent=percent, fewest=_cents(found))
+        whole = evaluate(found.items[::-1], limits, steps)
+        exact = whole.value
+        value, written = finished(exact, limits, percent=whole.sum, fewest=_cents(found))
     except Refused as refused:
         if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
@@ -160,9 +161,10 @@ def _check(found: Expression, text: str) -> None:
 
 def _cents(found: Expression) -> int:
     """The places of a sum of amounts that have two each, such as `$4.50 + $5.50`; 0 of any other expression."""
-    money = bool(found.currencies) or any(quantity == "money" for quantity, _ in found.units)
+    money = len(found.currencies) + sum(quantity == "money" for quantity, _ in found.units)
+    numbers = sum(item.kind == "number" for item in found.items)
     sums = all(item.kind in "+-()" or len(item.name.partition(".")[2]) == 2 for item in found.items)
-    return 2 if money and sums else 0
+    return 2 if sums and money == numbers else 0
 
 
 def _refusal(
