@@ -157,9 +157,9 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> d
     Raises:
         ValueError: an adapter without a calculator is to be measured on a set of readings.
     """
-    beside = [name for name in sets if name not in ANSWERED]
-    if beside and not is_calculator(adapter):
-        raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
+    others = [name for name in sets if name not in ANSWERED]
+    if others and not is_calculator(adapter):
+        raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
     model = load_adapter(model, adapter)
     sizes = {"batch_size": SIZES.batch_size}

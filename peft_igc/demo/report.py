@@ -135,8 +135,8 @@ def _percent(count: tuple[int, int] | None) -> str:
 
 def report_table(results: Mapping[str, Any]) -> str:
     """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
-    sets, beside = results["sets"], results["base"]
-    columns = {"base": beside["bigbench"]} if "bigbench" in beside else {}
+    sets, others = results["sets"], results["base"]
+    columns = {"base": others["bigbench"]} if "bigbench" in others else {}
     columns["IGC"] = sets["bigbench"]
     width = max(map(len, _ROWS.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
@@ -149,7 +149,7 @@ def report_table(results: Mapping[str, Any]) -> str:
             lines.append(f"{title:<{width}}{NOT_MEASURED:>20}")
             continue
         shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
-        lines.append(f"{title:<{width}}{found['n']:>6,}{_base(beside.get(name)):>14}{shares}")
+        lines.append(f"{title:<{width}}{found['n']:>6,}{_base(others.get(name)):>14}{shares}")
     lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
     if quiet := sets.get("harm"):
         bits = quiet["bits_per_byte"]

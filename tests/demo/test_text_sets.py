@@ -43,8 +43,7 @@ def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
     reading = IGCConfig.from_tokenizer(tiny_base()[1])
     tokenizer = tiny_base()[1]
     two, eight = (
-        calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most))
-        for most in (2, 8)
+        calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most)) for most in (2, 8)
     )
     assert len(two) == len(eight) == 80
     assert [item["target"] is None for item in two[:40]] == [False] * 40

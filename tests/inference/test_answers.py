@@ -74,8 +74,10 @@ def test_a_rounded_result_is_marked_in_answers_and_traces(made):
 def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
     silent = StepRecord(9, "none", False, None, None, "no_arithmetic")
     assert Answer("2088 ...", False, (OK, silent)).step == OK
-    assert Answer("...", False, ()).source == "by the model alone, calculator silent: the text has no anchor, or no " \
+    assert (
+        Answer("...", False, ()).source == "by the model alone, calculator silent: the text has no anchor, or no "
         "adapter is active"
+    )
 
 
 def test_a_cut_answer_that_ends_in_the_result_is_written(made):
@@ -137,7 +139,7 @@ def test_a_chat_shows_silence_as_clearly_as_speech(made):
 def test_a_chat_says_that_a_text_has_no_anchor():
     _, tokenizer = make()
     out = io.StringIO()
-    model = adapted("llama", interface="hidden", anchor_token_ids=[[1, 1, 1]], overrides={"vocab_size": 3072})
+    model = adapted("llama", interface="hidden", anchors={"turns": [[1, 1, 1]]}, overrides={"vocab_size": 3072})
     Chat(model, tokenizer, out, max_new_tokens=2).run(["Hello"])
     assert "silent: the text has no anchor" in out.getvalue()
 

@@ -21,7 +21,7 @@ __all__ = ["casual"]
 _POOLS = pools("casual")
 ENDS = ("", "", "", "??", " ?", "...", "!", "?!")
 BEHIND_NUMBERS = ENDS[:5]  # a sign of exclamation would be a factorial, and a point that of a decimal
-JOINTS = (", ", ", ", ": ", "... ", " so ", " but ", ". ", "; ", " and ")  # of a clause and what stands behind it
+JOINTS = (", ", ", ", ": ", "... ", " so ", " but ", ". ", "; ", " and ")  # of a clause and what stands after it
 _SHORT = {long: short.split(", ") for long, short in (line.split(": ") for line in _POOLS["short"])}
 _SHORTENED = re.compile(rf"\b({'|'.join(sorted(_SHORT, key=len, reverse=True))})\b", re.IGNORECASE)
 _WORD = re.compile(r"(?<![\w.'])[a-z]{5,}(?![\w.'])")
@@ -85,7 +85,7 @@ def _swapped(name: str, rng: random.Random) -> str:
 
 
 def _around_numbers(text: str, change: Callable[[str], str]) -> str:
-    """The text with a change of what stands before its first number, and of what stands behind its last one."""
+    """The text with a change of what stands before its first number, and of what stands after its last one."""
     found = _NUMBERS.search(text)
     if found is None:
         return change(text)
