@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TextIO
 
 from ..tuner.records import NumberRecord, StepRecord, percent
-from .records import Equals, TextRecord, TokenRecord
+from .records import Equals, TextRecord, TokenRecord, equals_of
 
 
 __all__ = ["format_equals", "format_steps", "harmless", "print_texts"]
@@ -108,7 +108,8 @@ def print_texts(texts: Sequence[TextRecord], file: TextIO | None = None) -> None
     file = sys.stdout if file is None else file
     for number, text in enumerate(texts):
         whole = _coloured(text) if file.isatty() else harmless("".join(token.text for token in text.tokens))
-        lines = [f"text {number}     {whole}", *map(harmless, format_steps(text.steps, text.generated))]
+        steps = [*format_steps(text.steps, text.generated), *format_equals(equals_of(text))]
+        lines = [f"text {number}     {whole}", *map(harmless, steps)]
         file.write("\n".join(lines) + "\n")
 
 

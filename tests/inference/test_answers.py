@@ -71,6 +71,18 @@ def test_a_rounded_result_is_marked_in_answers_and_traces(made):
     assert "<dt>result</dt><dd>3.33  rounded</dd>" in trace_page([found.record])
 
 
+def test_an_untrue_calculation_of_a_prompt_is_in_trace_and_audit_and_changes_no_answer(made):
+    prompt = "I was told that 3 * 4 = 13. What is 58 times 36?"
+    answer, found = *generate_answers(*made, [prompt]), trace(*made, prompt)
+    assert found.answer == answer
+    assert "untrue: the value is 12" in found.format()
+    assert "<dt>untrue</dt>" in trace_page([found.record])
+    assert '"record": "untrue"' in json_lines([found.record])
+    (finding,) = audit(*made, [{"prompt": prompt, "target": "never"}]).findings
+    (untrue,) = finding.as_dict()["untrue"]
+    assert untrue.endswith("I was told that 3 * 4 = 13 (untrue: the value is 12)")
+
+
 def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():
     silent = StepRecord(9, "none", False, None, None, "no_arithmetic")
     assert Answer("2088 ...", False, (OK, silent)).step == OK
