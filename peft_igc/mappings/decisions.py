@@ -33,7 +33,7 @@ from ..text.reading import read
 from ..text.refusals import Reason, Refused
 from ..text.requests import Apply, Meant, answer
 from ..text.rounding import Rounding
-from ..text.values import Limits, Refusal, Value
+from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, Vocabulary
 from .places import ON_HOST, StepTexts
 from .readings import SCALE
@@ -92,8 +92,8 @@ class Said(NamedTuple):
 
     @property
     def value(self) -> str | None:
-        """The value in canonical form, None if there is none."""
-        return self.found.text if isinstance(self.found, Value) else None
+        """The value in canonical form, `0.17` of `17%`; None if there is none."""
+        return written(self.found.value) if isinstance(self.found, Value) else None
 
     @property
     def reason(self) -> Reason:
@@ -289,8 +289,10 @@ def _packed(decision: Decision | None, width: int) -> list[int]:
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
     text = decision.found.text if isinstance(decision.found, Value) else ""
+    percent, text = text.endswith("%"), text.removesuffix("%")
     digits = text.replace(".", "").lstrip("-0") or "0" * bool(text)
     scale = len(text.partition(".")[2])
+    scale = -1 - scale if percent else scale
     return [int(decision.status), text[:1] == "-", scale, *map(int, digits), *[PAD] * (width - len(digits))]
 
 

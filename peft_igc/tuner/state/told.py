@@ -54,10 +54,10 @@ def _begun(rows: Sequence[Row], style: Style, packed: Sequence[Sequence[Sequence
 
 def _progress(style: Style, anchor: int, status: int, sign: int, scale: int, *digits: int) -> Progress | None:
     """The progress of a step at its anchor; None if it has no result that can be written."""
-    if status != Status.OK or (scale and style.speller.point is None):
+    if status != Status.OK:
         return None
     result = Written.of("".join(str(digit) for digit in digits if digit != PAD), bool(sign), scale, len(digits))
-    return None if result is None else Progress(style, result, anchor)
+    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.speller) else None
 
 
 def as_tensor(found: Found, device: torch.device) -> torch.Tensor:
