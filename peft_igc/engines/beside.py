@@ -42,7 +42,7 @@ def updates_of(folders: Iterable[Path]) -> Updates:
         for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
             match = _LORA.fullmatch(bare_key(key))
             if match is None:
-                raise ValueError(f"The LoRA in `{folder}` has the weight `{bare_key(key)}`, which is no factor. {_CURE}")
+                raise ValueError(f"The LoRA in `{folder}` has the weight `{bare_key(key)}`, no factor. {_CURE}")
             factors.setdefault(f"{match[1]}.weight", {})[match[2]] = value.float()
         for name, pair in factors.items():
             update = pair["B"] @ pair["A"] * _scale(config, name.removesuffix(".weight"))
@@ -72,7 +72,7 @@ def added(updates: Updates, weights: Iterable[tuple[str, torch.Tensor]]) -> Iter
         if update is not None:
             if not weight.is_floating_point() or weight.shape != update.shape:
                 raise ValueError(
-                    f"The LoRA beside the calculator cannot be added to the weight `{name}`, which is {weight.dtype} of "
+                    f"The LoRA beside the calculator cannot be added to the weight `{name}` of {weight.dtype} and "
                     f"shape {tuple(weight.shape)}. {_CURE}"
                 )
             missing.discard(name)
@@ -80,6 +80,6 @@ def added(updates: Updates, weights: Iterable[tuple[str, torch.Tensor]]) -> Iter
         yield name, weight
     if missing:
         raise ValueError(
-            f"The LoRA beside the calculator changes `{min(missing)}`, which the base does not have. Serve the base that "
-            "both were trained on."
+            f"The LoRA beside the calculator changes `{min(missing)}`, which the base does not have. Serve the base "
+            "that both were trained on."
         )

@@ -100,7 +100,8 @@ class Known:
     def _anchors(self, text: Text, start: int) -> list[tuple[int, int]]:
         """Position and kind of the anchors from a position on."""
         first = max(start - self._window, 0)
-        ids, found = text.ids[first : text.length], {}
+        ids = text.ids[first : text.length]
+        found: dict[int, int] = {}
         for kind, sequences in ((TURN, self.rules.turns), (INLINE, self.rules.inline)):
             found |= dict.fromkeys(found_on_host(sequences, [ids], text.length - start)[0], kind)
         return [(start + at, kind) for at, kind in sorted(found.items())]

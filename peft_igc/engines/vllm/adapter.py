@@ -54,7 +54,9 @@ def find(source: str) -> Path:
         try:
             folder = Path(snapshot_download(source))
         except OSError as error:  # no such repository, or no network
-            raise FileNotFoundError(f"The adapter `{source}` is neither a folder nor found on the hub: {error}") from error
+            raise FileNotFoundError(
+                f"The adapter `{source}` is no folder, and was not found on the hub ({error}). Check the name."
+            ) from error
     check_adapter_folder(folder)
     return folder
 

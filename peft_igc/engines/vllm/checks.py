@@ -25,7 +25,9 @@ def setting_of(vllm_config: Any) -> str | None:
     if given is None:
         return None
     if not isinstance(given, dict) or set(given) != {"adapter"} or not isinstance(given["adapter"], str):
-        raise ValueError(f'`additional_config` has `"igc": {given!r}`. Write `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`.')
+        raise ValueError(
+            f'`additional_config` has `"igc": {given!r}`. Pass `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`.'
+        )
     return given["adapter"]
 
 
@@ -76,8 +78,8 @@ def check_tokenizer(config: IGCConfig, tokenizer: Any) -> None:
         differs = min(len(known), len(found))
     if differs is not None:
         raise ValueError(
-            f"The adapter in `{config.loaded_from}` was trained with another tokenizer: token {differs} differs. Serve "
-            f"the base that it was trained on, `{config.base_model_name_or_path}`, with its own tokenizer."
+            f"The adapter in `{config.loaded_from}` was trained with another tokenizer: token {differs} differs. "
+            f"Serve the base that it was trained on, `{config.base_model_name_or_path}`, with its own tokenizer."
         )
 
 
@@ -85,6 +87,6 @@ def check_layers(layers: Any, parameters: Any) -> None:
     """Refuses decoder layers whose input is not known by name."""
     if "hidden_states" not in parameters:
         raise ValueError(
-            f"The decoder layers of this model (`{type(layers[0]).__name__}`) have no argument `hidden_states`, so the "
-            "calculator cannot be attached. Serve the model with transformers."
+            f"The decoder layers of this model (`{type(layers[0]).__name__}`) have no argument `hidden_states`, so "
+            "the calculator cannot be attached. Serve the model with transformers."
         )

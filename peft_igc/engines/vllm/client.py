@@ -1,7 +1,7 @@
 """What a client of the server sees: `GET /igc/steps`, and the counters for Prometheus at `GET /igc/metrics`.
 
-The server loads the routes if `VLLM_PLUGINS=igc` is set, as vLLM (0.32) wants it of all routes. They ask the workers by
-`collective_rpc`, which vLLM offers for that. Try it: `make test-vllm`
+The server loads the routes if `VLLM_PLUGINS=igc` is set, as vLLM (0.32) wants it of all routes. They ask the workers
+by `collective_rpc`, which vLLM offers for that. Try it: `make test-vllm`
 """
 
 from __future__ import annotations

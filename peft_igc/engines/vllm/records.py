@@ -63,7 +63,7 @@ class _Builder(AttentionMetadataBuilder[PassMetadata]):
 
 class _Backend(AttentionBackend):
     supported_dtypes = [torch.float16, torch.bfloat16, torch.float32]  # noqa: RUF012
-    supported_kv_cache_dtypes = []  # noqa: RUF012
+    supported_kv_cache_dtypes: list[str] = []  # noqa: RUF012
     forward_includes_kv_cache_update = True
 
     @staticmethod
@@ -136,8 +136,8 @@ class RecordLayer(AttentionLayerBase):
         return _Backend
 
     def get_kv_cache_spec(self, vllm_config: Any) -> HiddenStateCacheSpec:
-        """Bytes: where the dtype differs from that of keys and values, vLLM (0.32) zeroes new blocks, which models with
-        several kinds of attention need, as a block of records may become one of keys."""
+        """Bytes: where the dtype differs from that of keys and values, vLLM (0.32) zeroes new blocks, which models
+        with several kinds of attention need, as a block of records may become one of keys."""
         size = vllm_config.cache_config.block_size
         return HiddenStateCacheSpec(
             block_size=size, num_kv_heads=1, head_size=self.size, dtype=torch.uint8, max_tp_shards=1
