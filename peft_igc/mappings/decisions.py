@@ -39,7 +39,7 @@ from .places import ON_HOST, StepTexts
 from .readings import SCALE
 
 
-__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "results_of", "said_at", "said_of"]
+__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "packed_of", "results_of", "said_at", "said_of"]
 
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
@@ -284,7 +284,7 @@ def _oracle(symbol: str, limits: Limits) -> Apply | None:
     return apply
 
 
-def _packed(decision: Decision | None, width: int) -> list[int]:
+def packed_of(decision: Decision | None, width: int) -> list[int]:
     """The integers of a result of `width` digits."""
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
@@ -298,7 +298,7 @@ def _packed(decision: Decision | None, width: int) -> list[int]:
 
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
-    packed = torch.tensor([_packed(one, width) for one in decisions], dtype=torch.int64, device=device)
+    packed = torch.tensor([packed_of(one, width) for one in decisions], dtype=torch.int64, device=device)
     return _result(packed.view(*shape, FIELDS + width))
 
 
@@ -350,7 +350,7 @@ def _decide_in_graph(
     found = []
     for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
         alone = None if one is None else decided_alone(one, texts, step) or decide(settings, one, texts, step, reading)
-        found.append(_packed(alone, result_digits))
+        found.append(packed_of(alone, result_digits))
     return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + result_digits)
 
 
