@@ -33,7 +33,7 @@ from ..text.reading import read
 from ..text.refusals import Reason, Refused
 from ..text.requests import Apply, Meant, answer
 from ..text.rounding import Rounding
-from ..text.values import Limits, Refusal, Value
+from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, Vocabulary
 from .places import ON_HOST, StepTexts
 from .readings import SCALE
@@ -92,8 +92,8 @@ class Said(NamedTuple):
 
     @property
     def value(self) -> str | None:
-        """The value in canonical form, None if there is none."""
-        return self.found.text if isinstance(self.found, Value) else None
+        """The value in canonical form, `0.17` of `17%`; None if there is none."""
+        return written(self.found.value) if isinstance(self.found, Value) else None
 
     @property
     def reason(self) -> Reason:
@@ -289,8 +289,10 @@ def packed_of(decision: Decision | None, width: int) -> list[int]:
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
     text = decision.found.text if isinstance(decision.found, Value) else ""
+    percent, text = text.endswith("%"), text.removesuffix("%")
     digits = text.replace(".", "").lstrip("-0") or "0" * bool(text)
     scale = len(text.partition(".")[2])
+    scale = -1 - scale if percent else scale
     return [int(decision.status), text[:1] == "-", scale, *map(int, digits), *[PAD] * (width - len(digits))]
 
 
@@ -305,9 +307,7 @@ def _result(packed: Tensor) -> Result:
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
 
 
-def decided_in_graph(
-    config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor
-) -> Result:
+def decided_in_graph(config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor) -> Result:
     """The results of [B, A] steps in a compiled graph.
 
     Args:

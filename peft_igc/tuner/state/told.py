@@ -30,7 +30,7 @@ Found = Sequence[Sequence[Continuation | None]]  # [B][T], what continues the re
 
 def style_of(config: Any, speller: Speller) -> Style:
     """How an adapter writes results; `config` is its `IGCConfig`."""
-    return Style(speller, not config.write_again, tuple(config.end_token_ids or ()))
+    return Style(speller, not config.write_again, tuple(config.anchors.get("ends", ())))
 
 
 def begun(rows: Sequence[Row], style: Style, steps: Steps) -> tuple[Row, ...]:
@@ -54,10 +54,10 @@ def _begun(rows: Sequence[Row], style: Style, packed: Sequence[Sequence[Sequence
 
 def progress_of(style: Style, anchor: int, status: int, sign: int, scale: int, *digits: int) -> Progress | None:
     """The progress of a step at its anchor; None if it has no result that can be written."""
-    if status != Status.OK or (scale and style.speller.point is None):
+    if status != Status.OK:
         return None
     result = Written.of("".join(str(digit) for digit in digits if digit != PAD), bool(sign), scale, len(digits))
-    return None if result is None else Progress(style, result, anchor)
+    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.speller) else None
 
 
 def as_tensor(found: Found, device: torch.device) -> torch.Tensor:
