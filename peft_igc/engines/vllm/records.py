@@ -1,4 +1,4 @@
-"""What is kept of each token on the device: a record in vLLM's own paged KV cache, beside keys and values.
+"""What is kept of each token on the device: a record in the paged KV cache of vLLM, next to keys and values.
 
 A record is two integers, the token's id and the serial number of this record, and the compressed token that a later
 step may read. vLLM allocates, counts, shares, frees and transfers the records with the blocks of the keys and values,

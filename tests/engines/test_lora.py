@@ -1,11 +1,11 @@
-"""A LoRA that was trained beside a calculator is in every weight that the engine loads, or is refused."""
+"""A LoRA that was trained with a calculator is in every weight that the engine loads, or is refused."""
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import tiny_model
 
-from peft_igc.engines.beside import added, updates_of
+from peft_igc.engines.lora import added, updates_of
 
 
 def saved(tmp_path, arch="llama", **fields):
@@ -53,7 +53,7 @@ def test_other_adapters_are_refused_with_the_cure(tmp_path, fields):
         updates_of([tmp_path])
 
 
-def test_whole_modules_beside_a_lora_are_refused(tmp_path):
+def test_whole_modules_in_a_lora_are_refused(tmp_path):
     saved(tmp_path, modules_to_save=["norm"])
     with pytest.raises(ValueError, match="`model.layers.0.input_layernorm.weight`, no factor. Merge it"):
         updates_of([tmp_path])
