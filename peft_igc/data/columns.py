@@ -22,7 +22,7 @@ from ..numbers.digits import PAD, classes, parse_number
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Refused
 from ..text.requests import calculated
-from ..text.values import Limits
+from ..text.values import Limits, finished
 from .exact_values import STATUSES, NotAnExpression, work_out, written
 
 
@@ -94,7 +94,7 @@ def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Statu
         return Status.OVERFLOW
     if operator in FUNCTIONS:
         try:
-            return calculated(operator, [Fraction(one) for one in operands], limits)[1]
+            return finished(calculated(operator, [Fraction(one) for one in operands], limits), limits)[1]
         except Refused as refused:
             return STATUSES.get(refused.reason, Status.UNDEFINED)
     a, b = operands

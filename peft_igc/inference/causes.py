@@ -71,6 +71,7 @@ class Finding:
         cause: a key of `CAUSES`.
         detail: what was read, which rule refused, how far a gate was open.
         steps: every step.
+        untrue: the calculations of prompt and answer that are untrue, each with its right value.
     """
 
     index: int
@@ -81,6 +82,7 @@ class Finding:
     cause: str
     detail: str
     steps: tuple[StepRecord, ...]
+    untrue: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The finding for JSON, each step in one line."""
@@ -198,9 +200,7 @@ def cause_of(item: Mapping[str, Any], answer: Answer, text: TextRecord, opened: 
     return _reading(step, expected, target)
 
 
-def _writing(
-    target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None
-) -> tuple[str, str]:
+def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None) -> tuple[str, str]:
     """The cause where the right result was to be written."""
     if answer == target:
         return "cut", "the answer is right, but was cut"

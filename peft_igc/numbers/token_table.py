@@ -171,9 +171,7 @@ class TokenTable:
             ValueError: `facts` has other keys or types, or contradicts the vocabulary.
         """
         cls.check_facts(facts)
-        return _from_vocabulary(
-            vocabulary, facts["group"], facts["minus"], facts["point"], frozenset(facts["unused"])
-        )
+        return _from_vocabulary(vocabulary, facts["group"], facts["minus"], facts["point"], frozenset(facts["unused"]))
 
     @staticmethod
     def check_facts(facts: Any) -> None:
@@ -242,7 +240,10 @@ def _speller(table: TokenTable) -> Speller:
         pieces[token] = piece._replace(digits=digits, spaced=before[:1] == " ", point=len(before.strip()))
     pieces |= {token: Piece(text, token in table.spaced) for token, text in table.digits.items()}
     tokens = {text: token for token, text in table.digits.items() if token not in table.spaced}
-    return Speller(pieces, len(vocabulary), tokens, table.group, table.minus, table.point)
+    percent = vocabulary.texts.index("%") if "%" in vocabulary.texts else None
+    if percent is not None:
+        pieces[percent] = Piece(percent=True)
+    return Speller(pieces, len(vocabulary), tokens, table.group, table.minus, table.point, percent)
 
 
 def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:

@@ -9,6 +9,7 @@ Try it: `pytest tests/text/test_requests.py`
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from .literals import Number, numbers_of
 from .operations import FUNCTIONS, OPERATORS, Function
 from .pieces import CONTROL, Pieces, Words, split, words
 from .refusals import Reason, Refused, Span
+from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished, written
 
 
@@ -59,10 +61,14 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
     Args:
         text: ends where a result is due, as in `reading.read`.
         meant: what is read in it.
-        limits: of numbers and values. Only functions have operands with a point or a per cent sign.
+        limits: of numbers and values. Results of two integers are integers, unless the text says how they are rounded.
+            Only functions have operands with a point or a per cent sign.
         known: what words mean; by default the words of all languages.
     """
     known = words() if known is None else known
+    wish = asked_rounding(text, limits.rounding.mode)
+    if wish is not None:
+        text, limits = wish.plain, dataclasses.replace(limits, rounding=wish.rounding)
     begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans)) + 1
     pieces = split(f"{text[begin:]}\n", 0, known)
     function = FUNCTIONS.get(meant.operation)
@@ -169,18 +175,18 @@ def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ..
     return made[1], Item(operation, made[1].span), made[3]
 
 
-def calculated(operation: str, values: Sequence[Fraction], limits: Limits) -> tuple[Fraction, str]:
-    """The value of an operation on numbers of a request, and its text. Of two integers it is an integer.
+def calculated(operation: str, values: Sequence[Fraction], limits: Limits) -> Fraction:
+    """The exact value of an operation on numbers of a request. Of two integers it is an integer, unless it is rounded.
 
     Raises:
         Refused: There is none.
     """
     if operation in FUNCTIONS:
-        return finished(FUNCTIONS[operation].value(values), limits)
+        return FUNCTIONS[operation].value(values)
     value = OPERATORS[operation].apply(values[0], values[1], limits)
-    if value.denominator > 1:
+    if value.denominator > 1 and not limits.rounding.always:
         raise Refused(Reason.INEXACT)
-    return finished(value, limits)
+    return value
 
 
 def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[Item, ...]) -> Value:
@@ -189,7 +195,8 @@ def _value(operands: list[Number], operation: str, limits: Limits, items: tuple[
     for number in operands:
         if abs(number.value or 0) >= 10**limits.digits:
             raise Refused(Reason.TOO_LONG, number.span)
-    value, text = calculated(operation, values, limits)
+    exact = calculated(operation, values, limits)
+    value, text = finished(exact, limits)
     span = min(item.span[0] for item in items), max(item.span[1] for item in items)
-    step = Reduction(operation, values, value, span)
-    return Value(value, text, items, span, False, False, False, (step,))
+    step = Reduction(operation, values, exact, span)
+    return Value(value, text, items, span, False, False, False, (step,), rounded=value != exact)

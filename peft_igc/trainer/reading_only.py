@@ -91,9 +91,7 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
             model(**{name: inputs[name] for name in names if name in inputs}, use_cache=False)
     except ReadingDone as done:
         return done.report
-    raise ValueError(
-        "No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out."
-    )
+    raise ValueError("No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out.")
 
 
 class Recorder:

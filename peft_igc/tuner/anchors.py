@@ -4,8 +4,8 @@ In: the context of a forward pass (`Call`) and the anchor rules of a config. Out
 counted from its first token with padding, -1 for none. Positions passed by the caller (`igc_anchors`) are used alone.
 Otherwise the rules that the config sets combine:
 
-* Token sequences (`anchor_token_ids`, `inline_token_ids`) name anchors in any part of a text.
-* The end of the prompt (`anchor="prompt_end"`) is the end of `generate`'s prompt; in a plain forward pass the token
+* Token sequences (`turns`, `inline`) name anchors in any part of a text.
+* The end of the prompt (`prompt_end`) is the end of `generate`'s prompt; in a plain forward pass the token
   before each labelled span; without labels the last real token of each row. A plain pass with a KV cache has no end of
   the prompt, because its text may continue.
 
@@ -49,7 +49,8 @@ class Rules(NamedTuple):
     @classmethod
     def of(cls, config: IGCConfig) -> Rules:
         """The rules of a config."""
-        return cls(config.anchor == PROMPT_END, config.anchor_token_ids or [], config.inline_token_ids or [])
+        rules = config.anchors
+        return cls(rules.get(PROMPT_END, False), rules.get("turns", []), rules.get("inline", []))
 
     @property
     def sequences(self) -> Sequences:
@@ -137,7 +138,7 @@ def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torc
     return hits[:, hits.shape[1] - new :]
 
 
-def _found(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
+def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
     """Of each row, which of the last T tokens end one of the token sequences; arguments as of `ends_of_sequences`."""
     lasts = {sequence[-1] for sequence in sequences}
     found = []
@@ -213,7 +214,7 @@ def anchors_in_text(
         return prompt_ends
     if ask and prompt_ends is None and isinstance(start, int):
         # A decoded token rarely ends a sequence; the ids show it in one synchronization.
-        found = _found(rules.sequences, ids.tolist(), new)
+        found = found_on_host(rules.sequences, ids.tolist(), new)
         found = [[at + start for at in row if at + start >= searched_from] for row in found]
         most = max(map(len, found), default=0)
         rows = [row + [-1] * (most - len(row)) for row in found]

@@ -80,9 +80,7 @@ def test_a_text_that_names_two_operations_states_none():
     assert outcome("I added a sum. What is 12 minus 4?", "-") == "8"
 
 
-@pytest.mark.parametrize(
-    "text", ["12.5 plus 3", "3 million plus 4", "twice 3 plus 4", "½ 3 plus 4", "10:30 plus 4"]
-)
+@pytest.mark.parametrize("text", ["12.5 plus 3", "3 million plus 4", "twice 3 plus 4", "½ 3 plus 4", "10:30 plus 4"])
 def test_an_operand_that_is_not_understood_or_touched_by_what_is_not_refuses(text):
     assert outcome(text, "+") is Reason.NOT_UNDERSTOOD
 
@@ -97,6 +95,22 @@ def test_limits_refuse():
     assert outcome("12 shared by 0", "/") is Reason.UNDEFINED
     assert outcome("13 shared by 4", "/") is Reason.INEXACT
     assert outcome("13 shared by 4", "/", rounding="floor") == "3"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("What is 12 shared by 7, to 2 decimal places?", "1.71"),
+        ("To the nearest tenth, 12 shared by 7", "1.7"),
+        ("12 over 4 with 2 decimals", "3.00"),
+    ],
+)
+def test_a_request_that_asks_for_places_is_rounded_to_them(text, value):
+    spans = tuple(re.search(rf"\b{number}\b", text).span() for number in ("12", "7" if "7" in text else "4"))
+    found = answer(text, Meant("/", spans, (False, False)), Limits()).found
+    assert (found.text, found.rounded) == (value, value != "3.00")
+    wish = re.search("2 d|tenth", text).span()
+    assert answer(text, Meant("/", (spans[0], wish), (False, False)), Limits()).found.reason is Reason.NOT_UNDERSTOOD
 
 
 def test_an_operation_that_users_add_is_applied():
