@@ -5,9 +5,8 @@ are expressions (`--texts`). Lists and tables of 3 to 50 numbers have layouts th
 not; of the texts every third of each kind was held out. `confidence` is fitted on rows like those that were trained.
 With `--rows` the training rows are written.
 
-    python -m benchmarks.accuracy.functions --texts beyond.jsonl --rows build/functions.jsonl
-    python -m benchmarks.accuracy.functions --texts beyond.jsonl --adapter build/many-operands \
-        --output benchmarks/results/functions.json
+    python -m benchmarks.accuracy.functions --rows build/functions.jsonl
+    python -m benchmarks.accuracy.functions --adapter build/many-operands --output benchmarks/results/functions.json
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from peft_igc.inference.loading import load_adapter, tiny_base
 
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "many_operands.yaml"
+TEXTS = Path(__file__).parents[2] / "peft_igc" / "data" / "wording" / "by_hand" / "beyond.jsonl"
 THRESHOLDS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999)
 MOST_WRONG = 0.001
 AT_ONE = TEMPERATURES.index(1.0)
@@ -106,7 +106,7 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
 def main() -> None:
     """Writes the training rows, or measures an adapter."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=Path, required=True, metavar="FILE", help="texts with slots and answers")
+    parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
     parser.add_argument("--count", type=int, default=1000, help="texts of each stream (default: %(default)s)")

@@ -94,7 +94,8 @@ def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Statu
         return Status.OVERFLOW
     if operator in FUNCTIONS:
         try:
-            return finished(calculated(operator, [Fraction(one) for one in operands], limits), limits)[1]
+            value = calculated(operator, [Fraction(one) for one in operands], limits, guarded=False)
+            return finished(value, limits)[1]
         except Refused as refused:
             return STATUSES.get(refused.reason, Status.UNDEFINED)
     a, b = operands

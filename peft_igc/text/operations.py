@@ -39,6 +39,57 @@ class Operator(NamedTuple):
     from_right: bool = False
 
 
+class _Threads:
+    """Threads that run the calls of one function, so that the caller can leave one that takes too long.
+
+    An idle one is asked again, so that what a function keeps per thread, such as a connection, is kept. A call waits
+    for an idle one if there are `MOST` of them, and those of another process (after a fork) are not asked.
+    """
+
+    MOST = 8
+
+    def __init__(self) -> None:
+        self._idle: queue.SimpleQueue[queue.SimpleQueue[Any]] = queue.SimpleQueue()
+        self._all: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def call(self, function: Callable[[], Fraction | None], seconds: float) -> Fraction | None:
+        """The result of a call.
+
+        Raises:
+            Refused: It takes too long, or has an error.
+        """
+        answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
+        with self._lock:
+            if self._all and not self._all[0].is_alive():  # in a child process, where no thread goes on
+                self._idle, self._all = queue.SimpleQueue(), []
+            if self._idle.empty() and len(self._all) < self.MOST:
+                asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+                self._idle.put(asked)
+                self._all.append(threading.Thread(target=_serve, args=(asked, self._idle), daemon=True))
+                self._all[-1].start()
+        try:
+            self._idle.get(timeout=seconds).put((function, answer))
+            found, error = answer.get(timeout=seconds)
+        except queue.Empty:
+            raise Refused(Reason.TIMED_OUT) from None
+        if error is not None:
+            raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
+        return found
+
+
+def _serve(asked: queue.SimpleQueue[Any], idle: queue.SimpleQueue[Any]) -> None:
+    """Runs calls, one after the other."""
+    while True:
+        function, answer = asked.get()
+        try:
+            found = function(), None
+        except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
+            found = None, error
+        idle.put(asked)
+        answer.put(found)
+
+
 @dataclass(frozen=True)
 class Function:
     """A named function of `fewest` to `most` arguments.
@@ -48,6 +99,7 @@ class Function:
         fewest, most: numbers of arguments.
         symbols: operations that a request may name and mean this function, such as `/` of a remainder.
         phrasings: requests with the slots `{a}`, `{b}` and so on in their order, or `{list}`, for training rows.
+        threads, seconds: of a user's function, where its calls run, and the longest time of one.
     """
 
     apply: Callable[[list[Fraction]], Fraction | None]
@@ -55,14 +107,24 @@ class Function:
     most: int = 1
     symbols: str = ""
     phrasings: tuple[str, ...] = ()
+    threads: _Threads | None = None
+    seconds: float = 0.0
 
-    def value(self, arguments: Sequence[Fraction]) -> Fraction:
+    def value(self, arguments: Sequence[Fraction], guarded: bool = True) -> Fraction:
         """The value of the function.
+
+        Args:
+            arguments: as many as it takes.
+            guarded: whether errors of a user's function are refusals, and its time is limited. Rows are made and
+                checked without that, so that its errors are seen.
 
         Raises:
             Refused: There is none, or it has too many digits.
         """
-        value = self.apply(list(arguments))
+        if self.threads is None or not guarded:
+            value = self.apply(list(arguments))
+        else:
+            value = self.threads.call(lambda: self.apply(list(arguments)), self.seconds)
         if value is None:
             raise Refused(Reason.NO_VALUE)
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MOST_BITS:
@@ -243,28 +305,21 @@ def register_operation(
         raise ValueError(f"`operands={operands!r}` is not in 1..{MANY}. Give a number such as 2, or (2, None).")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        apply = _guarded(function, strings, seconds)
-        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings))
+        apply = _exact(function, strings)
+        FUNCTIONS[name] = Function(apply, fewest, most, "+-*/", tuple(phrasings), _Threads(), seconds)
         REGISTERED[name] = name
         return function
 
     return register
 
 
-def _guarded(
-    function: Callable[..., Any], strings: bool, seconds: float
-) -> Callable[[list[Fraction]], Fraction | None]:
-    """A user's function, each of whose faults is a `Refused`."""
-    threads = _Threads()
+def _exact(function: Callable[..., Any], strings: bool) -> Callable[[list[Fraction]], Fraction | None]:
+    """A user's function on fractions."""
 
     def apply(arguments: list[Fraction]) -> Fraction | None:
         if strings and any(places_of(one) is None for one in arguments):
             return None
-        given = [written(one) for one in arguments] if strings else arguments
-        found, error = threads.call(lambda: _rational(function(*given)), seconds)
-        if error is not None:
-            raise error if isinstance(error, Refused) else Refused(Reason.FAILED) from error
-        return found
+        return _rational(function(*(map(written, arguments) if strings else arguments)))
 
     return apply
 
@@ -276,51 +331,3 @@ def _rational(found: Any) -> Fraction | None:
     if not _DECIMAL.fullmatch(text := str(found).strip()):
         raise Refused(Reason.NOT_RATIONAL)
     return Fraction(text)
-
-
-class _Threads:
-    """Threads that run the calls of one function, so that the caller can leave one that takes too long.
-
-    An idle one is asked again, so that what a function keeps per thread, such as a connection, is kept. A call waits
-    for an idle one if there are `MOST` of them, and those of another process (after a fork) are not asked.
-    """
-
-    MOST = 8
-
-    def __init__(self) -> None:
-        self._idle: queue.SimpleQueue[queue.SimpleQueue[Any]] = queue.SimpleQueue()
-        self._all: list[threading.Thread] = []
-        self._lock = threading.Lock()
-
-    def call(self, function: Callable[[], Any], seconds: float) -> tuple[Any, BaseException | None]:
-        """The result of a call, and its error.
-
-        Raises:
-            Refused: It takes too long.
-        """
-        answer: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
-        with self._lock:
-            if self._all and not self._all[0].is_alive():  # in a child process, where no thread goes on
-                self._idle, self._all = queue.SimpleQueue(), []
-            if self._idle.empty() and len(self._all) < self.MOST:
-                asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-                self._idle.put(asked)
-                self._all.append(threading.Thread(target=_serve, args=(asked, self._idle), daemon=True))
-                self._all[-1].start()
-        try:
-            self._idle.get(timeout=seconds).put((function, answer))
-            return answer.get(timeout=seconds)
-        except queue.Empty:
-            raise Refused(Reason.TIMED_OUT) from None
-
-
-def _serve(asked: queue.SimpleQueue[Any], idle: queue.SimpleQueue[Any]) -> None:
-    """Runs calls, one after the other."""
-    while True:
-        function, answer = asked.get()
-        try:
-            found = function(), None
-        except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
-            found = None, error
-        idle.put(asked)
-        answer.put(found)

@@ -175,14 +175,15 @@ def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ..
     return made[1], Item(operation, made[1].span), made[3]
 
 
-def calculated(operation: str, values: Sequence[Fraction], limits: Limits) -> Fraction:
+def calculated(operation: str, values: Sequence[Fraction], limits: Limits, guarded: bool = True) -> Fraction:
     """The exact value of an operation on numbers of a request. Of two integers it is an integer, unless it is rounded.
+    `guarded` as of `Function.value`.
 
     Raises:
         Refused: There is none.
     """
     if operation in FUNCTIONS:
-        return FUNCTIONS[operation].value(values)
+        return FUNCTIONS[operation].value(values, guarded)
     value = OPERATORS[operation].apply(values[0], values[1], limits)
     if value.denominator > 1 and not limits.rounding.always:
         raise Refused(Reason.INEXACT)

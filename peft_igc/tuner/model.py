@@ -90,12 +90,12 @@ class IGCModel(BaseTuner):
         known = [*"+-*/", *FUNCTIONS] if peft_config.has_vocabulary else OPERATIONS
         unknown = [name for name in peft_config.operations if name not in known]
         if unknown:
-            cure = "add one with `peft_igc.numbers.register_operation`, or use the token interface with a vocabulary"
+            cure = "Add one with `peft_igc.numbers.register_operation`, or use the token interface with a vocabulary"
             if peft_config.has_vocabulary:
-                cure = f'add it before with `@peft_igc.register_operation(name="{unknown[0]}", operands=...)`'
+                cure = f'Register its function first, with `@peft_igc.register_operation(name="{unknown[0]}", ...)`'
             raise ValueError(
                 f"`operations={peft_config.operations}` names the unknown operation {unknown[0]!r}. Known are "
-                f"{', '.join(known)}; {cure}."
+                f"{', '.join(known)}. {cure}."
             )
         base = innermost_model(model)
         path, layers = layers_up_to(model, peft_config.layer)

@@ -10,7 +10,15 @@ import torch
 from documentation import ROOT
 from tiny_training import WARNINGS
 
-from benchmarks.accuracy import ablations, adapter_on_sets, checking, expressions, gsm8k_solutions, leave_one_out
+from benchmarks.accuracy import (
+    ablations,
+    adapter_on_sets,
+    checking,
+    expressions,
+    functions,
+    gsm8k_solutions,
+    leave_one_out,
+)
 from benchmarks.cost import gpu, operators, overhead, soak
 from benchmarks.harm import harm, hostile_folders
 from benchmarks.methods import methods
@@ -86,6 +94,15 @@ def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, t
     sources = run(checking, "--gsm8k", paths[0], "--tatqa", paths[1])["sources"]
     assert {name: told["calculations"] for name, told in sources.items()} == {"gsm8k": 2, "tatqa": 1}
     assert all(told["found"] == 1 and told["false_alarms"] == 0 for told in sources.values())
+
+
+def test_functions_of_given_numbers_are_counted_by_kind_of_text(run):
+    told = run(functions, "--adapter", "tiny", "--count", 6, "--per_group", 1)
+    assert len(told["sets"]) == 4
+    for counts in told["sets"].values():
+        assert counts["texts"] == 6
+        assert counts["right"] <= 1
+        assert len(counts["curve"]) == len(functions.THRESHOLDS)
 
 
 def test_leave_one_out_measures_each_rule_on_each_set(run, tmp_path):

@@ -4,6 +4,7 @@ Try it: `pytest tests/text/test_operations.py`
 """
 
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -12,6 +13,8 @@ from fractions import Fraction
 import pytest
 
 import peft_igc
+from peft_igc.data.columns import label
+from peft_igc.numbers.calculator import Status
 from peft_igc.operations import sqlite_lookup
 from peft_igc.text import Limits, Value, read
 from peft_igc.text.operations import FUNCTIONS, register_operation, takes
@@ -75,6 +78,17 @@ def test_an_error_of_a_function_is_a_refusal(error):
         raise error
 
     assert outcome("1 + faulty(3) =") is Reason.FAILED
+
+
+def test_an_error_of_a_function_is_seen_where_rows_are_made():
+    @register_operation(name="faulty", operands=1)
+    def faulty(a):
+        raise KeyError(a)
+
+    with pytest.raises(KeyError):
+        label("faulty", ["3"], Limits())
+    register_operation(name="faulty", operands=1)(lambda a: None)
+    assert label("faulty", ["3"], Limits()) is Status.UNDEFINED
 
 
 def test_a_call_that_does_not_end_is_left_and_others_go_on():
@@ -151,8 +165,6 @@ def test_numbers_of_operands_are_checked():
     ],
 )
 def test_a_request_for_a_function_has_an_exact_value_or_a_reason(text, operation, shown):
-    import re
-
     spans = tuple(match.span() for match in re.finditer(r"[0-9]+(?:\.[0-9]+)?", text))
     spans = spans[::-1] if operation == "percent" else spans
     found = answer(text, Meant(operation, spans, (False,) * len(spans)), Limits()).found

@@ -4,12 +4,11 @@ Try it: `pytest tests/text/test_requests.py`
 """
 
 import re
-from fractions import Fraction
 
 import pytest
 
 from peft_igc.text import CONTROL, Limits, Value
-from peft_igc.text.refusals import Reason, Refused
+from peft_igc.text.refusals import Reason
 from peft_igc.text.requests import Meant, answer
 
 
@@ -111,13 +110,3 @@ def test_a_request_that_asks_for_places_is_rounded_to_them(text, value):
     assert (found.text, found.rounded) == (value, value != "3.00")
     wish = re.search("2 d|tenth", text).span()
     assert answer(text, Meant("/", (spans[0], wish), (False, False)), Limits()).found.reason is Reason.NOT_UNDERSTOOD
-
-
-def test_an_operation_that_users_add_is_applied():
-    meant = Meant("max", ((0, 2), (8, 9)), (False, False))
-    assert answer("12 over 4", meant, Limits(), apply=lambda a, b: max(a, b)).found.value == Fraction(12)
-
-    def refused(a, b):
-        raise Refused(Reason.UNDEFINED)
-
-    assert answer("12 over 4", meant, Limits(), apply=refused).found.reason is Reason.UNDEFINED

@@ -22,7 +22,7 @@ def reader(interface):
     if interface == "hidden":
         mapping = HiddenInputMapping(HIDDEN, 4, 4, **SIZES)
     else:
-        mapping = TokenInputMapping(HIDDEN, TABLE, 4, 4, **SIZES)
+        mapping = TokenInputMapping(HIDDEN, TABLE, 4, (2,) * 4, **SIZES)
     for weight in mapping.parameters():
         torch.nn.init.normal_(weight, std=0.4)
     return mapping.eval()

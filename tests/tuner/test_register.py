@@ -16,7 +16,7 @@ from peft import (
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from tiny_models import small_config, tiny_model
 
-from peft_igc import IGCConfig, IGCModel, register
+from peft_igc import IGCConfig, IGCModel, register, tiny_base
 from peft_igc.tuner.config import IGC_PEFT_TYPE
 
 
@@ -89,3 +89,10 @@ def test_an_unknown_operation_is_refused_when_the_adapter_is_attached():
         ValueError, match=r"names the unknown operation '\^'. Known are \+, -, \*, /.*register_operation"
     ):
         get_peft_model(tiny_model("llama"), small_config(operations=["+", "^"]))
+
+
+def test_an_adapter_with_a_function_that_is_not_registered_says_which_line_registers_it():
+    base, tokenizer = tiny_base()
+    config = IGCConfig.from_tokenizer(tokenizer, operations=["+", "sum", "price"])
+    with pytest.raises(ValueError, match=r"unknown operation 'price'.*`@peft_igc.register_operation\(name=\"price\""):
+        get_peft_model(base, config)
