@@ -93,20 +93,21 @@ def absent(numbers: set[str], rng: random.Random) -> str:
 
 
 def measure(model, tokenizer, database: Path, articles: list[str], numbers: set[str]) -> dict:
-    """Answers to requests for articles of no row and for numbers of no article, in words of no row."""
+    """Answers to requests for articles of no row and for numbers of no article, in words of the rows and in others."""
     rng = random.Random("measure")
     with sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True) as connection:
         prices = {key: str(Fraction(price)) for key, price in connection.execute("select number, price from articles")}
     connection.close()
     asked = [*articles, *(absent(numbers, rng) for _ in range(MISSING))]
-    prompts = [rng.choice(TEST).format(a=article) for article in asked]
-    found: Counter[str] = Counter()
-    answers = peft_igc.generate_answers(model, tokenizer, prompts, return_steps=True)
-    for article, answer in zip(asked, answers, strict=True):
-        (step,) = answer.steps
-        kind = "known" if article in prices else "missing"
-        right = step.status == "ok" and str(Fraction(step.result)) == prices.get(article) == written_price(answer.text)
-        found[f"{kind} {'right' if right else 'wrong with ok' if step.status == 'ok' else step.reason}"] += 1
+    found: dict[str, Counter[str]] = {"words of the rows": Counter(), "other words": Counter()}
+    for counts, wording in zip(found.values(), (PRICE, TEST), strict=True):
+        prompts = [rng.choice(wording).format(a=article) for article in asked]
+        answers = peft_igc.generate_answers(model, tokenizer, prompts, return_steps=True)
+        for article, answer in zip(asked, answers, strict=True):
+            (step,) = answer.steps
+            kind, ok = "known" if article in prices else "missing", step.status == "ok"
+            right = ok and str(Fraction(step.result)) == prices.get(article) == written_price(answer.text)
+            counts[f"{kind}: {'right' if right else 'wrong with ok' if ok else step.reason}"] += 1
     return dict(found)
 
 

@@ -3,6 +3,7 @@
 * `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
+* `functions`: rows for functions of given numbers, such as sums of lists.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `writing_rows`: rows that train the writing alone.
 * `chats`, `worked_solutions`: rows with several calculations.

@@ -221,8 +221,8 @@ def _chosen(choice: Choice | None, batch: Mapping[str, torch.Tensor]) -> torch.T
     operator, operands, signs = (batch[f"igc_{name}"].cpu() for name in ("operator", "operands", "signs"))
     if choice is None:
         return torch.zeros_like(operator, dtype=torch.bool)
-    same = (choice.operator.cpu() == operator) & (choice.signs.cpu() == signs).all(-1)
-    return same & (choice.digits.cpu() == operands).flatten(2).all(-1)
+    same = (choice.operator.cpu() == operator) & (choice.signs.cpu() == signs[:, :, :2]).all(-1)
+    return same & (choice.digits.cpu() == operands[:, :, :2]).flatten(2).all(-1)  # of more than two the first ones
 
 
 def _asks(row: Mapping[str, Any]) -> bool:

@@ -22,7 +22,6 @@ from ..data.label_summary import similar_columns
 from ..data.wording.templates import FEW
 from ..data.wording.wording import TRAINING
 from ..data.writing_rows import covering_rows, has_number, longer_rows
-from ..text.operations import FUNCTIONS
 from ..trainer.config import WritingStage
 from ..tuner.config_values import SIZES
 from .arguments import IGCArguments
@@ -62,7 +61,7 @@ def generated_rows(
     given = {"operations": arguments.igc_operations, "rounding": arguments.igc_rounding}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if "operations" in options:  # rows of functions have a stream of their own, `data.functions`
-        options["operations"] = [one for one in options["operations"] if one not in FUNCTIONS]
+        options["operations"] = [one for one in options["operations"] if not one.isalpha()]
     if with_tokens:
         options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands
         options["decimals"] = True

@@ -6,7 +6,7 @@ dataset before it is truncated, so that errors precede the training and name the
 supervised are not checked. Nothing is read or calculated here; `labels` compares them with the text.
 Try it: `pytest tests/trainer/test_trainer.py -k "batch or anchors or truncation"`
 
-Shapes: B rows, T positions, A anchors per row, D digits of an operand, R digits of a result.
+Shapes: B rows, T positions, A anchors per row, S operands, D digits of an operand, R digits of a result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
     """TRL's collator for language modeling, which also converts operand columns to tensors.
 
     Besides TRL's keys, the batch has (all int64) `igc_anchors` [B, A] (-1 = none) and the targets of
-    `columns.encode_steps`: `igc_operands` [B, A, 2, D + 1], `igc_signs` [B, A, 2], `igc_operator` [B, A],
+    `columns.encode_steps`: `igc_operands` [B, A, S, D + 1], `igc_signs` [B, A, S], `igc_operator` [B, A],
     `igc_result` [B, A, R], its sign, status and scale [B, A].
 
     Args:
