@@ -132,7 +132,7 @@ def main() -> None:
     if not arguments.measure:
         from peft_igc.sft.run import run
 
-        write_rows(output / "rows.jsonl", list(islice(rows(numbers[:KNOWN], set(numbers)), 1500)))
+        write_rows(output / "rows.jsonl", list(islice(rows(numbers[:KNOWN], set(numbers)), 2000)))
         line = ["--config", str(Path(__file__).with_suffix(".yaml")), "--dataset_name", str(output / "rows.jsonl")]
         run([*line, "--output_dir", str(output / "adapter")])
     base, tokenizer = tiny_base()
