@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from ..data.bigbench import OPERATION_NAMES, parse_question
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..text.literals import numbers
 from ..text.refusals import Reason
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .records import Answer, TextRecord
@@ -33,7 +34,6 @@ __all__ = ["CAUSES", "Audit", "Cause", "Expected", "Finding", "cause_of", "expec
 
 LEAST_OPEN = 0.5  # a gate below this is closed
 MOST_NUMBERS = 8  # of a prompt, for which all pairs are tried
-_NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?![\w]|\.\d)")
 # Reasons that depend on what the network has read, and those that follow from the text alone.
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
 _AFTER_READING |= {"other_operation", "difference_below_zero"}
@@ -151,18 +151,18 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
 
 def _only_calculation(prompt: str, target: str) -> Expected | None:
     """The calculation with two numbers of a prompt that gives the target; None if there is none, or another one."""
-    numbers = [found.replace(",", "") for found in _NUMBER.findall(prompt)]
-    if not 2 <= len(numbers) <= MOST_NUMBERS or max(map(len, numbers)) > 1000:
+    known = [str(one.value) for one in numbers(prompt) if one.value is not None and one.value.denominator == 1]
+    if not 2 <= len(known) <= MOST_NUMBERS:
         return None
     found = set()
-    for a, b in itertools.permutations(numbers, 2):
+    for a, b in itertools.permutations(known, 2):
         for operator in OPERATION_NAMES:
             if evaluate_exactly(operator, a, b) == target:
                 found.add(Expected(operator, (a, b)))
     forms = {(one.operator, frozenset(one.operands or ())) for one in found}
     if len(forms) != 1:
         return None
-    return min(found, key=lambda one: prompt.find((one.operands or ("",))[0]))  # of a sum the order of the text
+    return min(found, key=lambda one: known.index((one.operands or ("",))[0]))  # of a sum the order of the text
 
 
 def plain_number(number: str) -> str:
