@@ -33,11 +33,9 @@ from tiny_models import tiny_model
 from tiny_vocabulary import TEXTS, encode
 from transformers import Cache, CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
 from transformers.cache_utils import QuantizedLayer
-from transformers.utils import is_hqq_available, is_optimum_quanto_available
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.tuner.anchors import Rules, ends_of_sequences
 from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
 
@@ -341,22 +339,6 @@ def test_steps_follow_the_rows_of_a_quantised_cache(llama, options):
     out = written(llama, PROMPTS, past_key_values=cache, **options)
     assert isinstance(out.past_key_values.layers[1], Unrounded)
     assert_as_alone(llama, out, PROMPTS)
-
-
-@pytest.mark.parametrize("backend", ["quanto", "hqq"])
-def test_anchors_are_found_beside_a_cache_that_a_backend_quantises(llama, backend):
-    if not {"quanto": is_optimum_quanto_available, "hqq": is_hqq_available}[backend]():
-        pytest.skip(f"no backend for quantised caches is installed ({backend})")
-    settings = {"backend": backend, "nbits": 4, "q_group_size": 8, "residual_length": 4}
-    out = written(llama, PROMPTS, cache_implementation="quantized", cache_config=settings)
-    steps = calculations(state_of(out.past_key_values))
-    rules = Rules.of(llama.peft_config["default"])
-    for row, sequence, got in zip(PROMPTS, out.sequences, steps, strict=True):
-        text = torch.cat([row, sequence[-NEW:]])[None, :-1]
-        hits = ends_of_sequences(text, rules.sequences, text.shape[1])[0]
-        hits[len(row) - 1] |= rules.prompt_end
-        assert [s.position for s in got] == hits.nonzero().flatten().tolist()
-    assert any(s.status == int(Status.OK) for row in steps for s in row)
 
 
 class Meanwhile(LogitsProcessor):

@@ -9,8 +9,10 @@ from checks import (
     close,
     generated,
     igc_layers,
+    layer_output,
     left_padded,
     positions_of,
+    same_bits,
     scored,
     state_of,
     steps_of,
@@ -27,10 +29,6 @@ from transformers import DynamicCache
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.steps import Step, Writing
-
-
-def same_bits(a, b):
-    assert torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
 
 
 def reader_of(model):
@@ -107,15 +105,6 @@ class Overwrite:
 
     def __exit__(self, *error):
         self.handle.remove()
-
-
-def layer_output(model, ids, **more):
-    """[B, T, H] what leaves the calculator's decoder layer."""
-    seen = []
-    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
-    model(input_ids=ids, **more)
-    handle.remove()
-    return seen[0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -8,6 +8,7 @@ import torch
 from checks import adapted, left_padded, steps_of, targets
 from peft import PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
 from tiny_vocabulary import encode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from transformers import DynamicCache
@@ -17,8 +18,7 @@ from peft_igc.tuner.call import _calls_by_storage
 
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute:UserWarning"),
+    pytest.mark.filterwarnings(*NESTED),
     pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:Adapter .* was active which is now deleted:UserWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
