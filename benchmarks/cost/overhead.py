@@ -2,10 +2,11 @@
 
 All methods share one set of weights in one process and take turns, round by round (see `measuring`). Two texts: one
 that asks for a calculation, which is read, calculated and written at every following token, and one without one. The
-first is in symbols: rules know what it says and the network whether it is asked, which a random reading can be made
-to find. In the round that does not count, the text has to be read as its kind says, or the command ends. Shapes: `tiny` is the
-embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading is forced; LoRA
-has as many parameters. With `--adapters`, trained adapters of a real model are timed on the pass over four prompts.
+first is in symbols: rules know what it says, and the network whether it is asked, which a random reading can be made
+to find. In the round that does not count, the text has to be read as its kind says, or the command ends. Shapes:
+`tiny` is the embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading
+is forced; LoRA has as many parameters. With `--adapters`, trained adapters of a real model are timed on the pass over
+four prompts.
 
     python -m benchmarks.cost.overhead --output benchmarks/results/overhead.json
     python -m benchmarks.cost.overhead --base .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\

@@ -101,6 +101,7 @@ def test_a_number_is_spelled_in_groups_from_the_left_on_both_sides_of_its_point(
         ("=0", "0", ["0", "end"]),
         ("=-123456", "-123456", ["123", "456", "end"]),
         ("= -12", "-12", ["-", "12", "end"]),
+        ("=12", "123456", ["123", "3"]),  # a text that splits a group returns to the grouping
         # Another number.
         ("=1234567", "123456", ["123", "456", "end", None]),
         ("=124", "123456", ["123", None]),

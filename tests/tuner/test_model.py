@@ -8,9 +8,8 @@ import peft
 import pytest
 import torch
 import transformers as tf
-from checks import traces
+from checks import logits, lora, traces
 from peft import (
-    LoraConfig,
     PeftModel,
     get_peft_model,
     get_peft_model_state_dict,
@@ -34,17 +33,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Adapter .* was active which is now deleted:UserWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
 ]
-
-
-def logits(model, ids=IDS):
-    """Logits of a pass in eval mode."""
-    with torch.no_grad():
-        return model.eval()(input_ids=ids).logits
-
-
-def lora(**overrides):
-    """A LoRA that changes outputs."""
-    return LoraConfig(**{"r": 4, "target_modules": "all-linear", "init_lora_weights": False, **overrides})
 
 
 def calculators(model):
