@@ -6,7 +6,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import WARNINGS, igc_model, rows, tokenizer, trainer
+from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
@@ -273,12 +273,7 @@ def test_a_model_that_has_learned_its_rows_scores_what_evaluation_finds(tmp_path
 
 def _evaluate_as_rank(rank, port, folder):
     """One process of two that asks half of the questions."""
-    import os
-
-    torch.set_num_threads(1)
-    os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
-    )
+    join_as(rank, port)
     data = to_dataset(rows(5))
     made = trainer(folder, eval_dataset=data, ddp_backend="gloo", igc_exact_match=5, max_steps=1, **EVALUATED, **SGD)
     parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in rows(3)})

@@ -14,7 +14,7 @@ import torch
 import torch.multiprocessing
 from peft import get_peft_model
 from tiny_models import LAYERS, small_config, tiny_model
-from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, rows, trainer
+from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, join_as, rows, trainer
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
@@ -193,10 +193,7 @@ def _free_port():
 
 def _train_as_rank(rank, port, folder, find_unused):
     """One process of two, each with half of every batch."""
-    torch.set_num_threads(1)
-    os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
-    )
+    join_as(rank, port)
     made = trainer(
         folder,
         rows(**DDP_ROWS),
@@ -305,9 +302,8 @@ def test_two_processes_with_a_half_of_each_parameter_train_what_one_does(tmp_pat
 
 def _zero_as_rank(rank, port, folder, stage):
     """One process of two under DeepSpeed's ZeRO, each with a half of every batch."""
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_SIZE": "2", "WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "DS_ACCELERATOR": "cpu"}
+    join_as(rank, port)
+    os.environ["DS_ACCELERATOR"] = "cpu"
     batches = torch.load(folder / "batches.pt", weights_only=False)
     import deepspeed
 

@@ -363,16 +363,6 @@ def test_a_generate_inside_a_generate_is_on_its_own(llama):
         close(got, wanted)
 
 
-def test_a_forward_pass_inside_a_generate_finds_its_own_anchors(llama):
-    other = encode(";12 *34=<;90-7 is\n;")
-    wanted, _ = alone(llama, other, [])
-    other_pass = Meanwhile(lambda: alone(llama, other, [])[0])
-    processors = LogitsProcessorList([other_pass, Script(len(PROMPTS[0]))])
-    assert_as_alone(llama, written(llama, PROMPTS[:1], logits_processor=processors), PROMPTS[:1])
-    for got in other_pass.results:
-        close(got, wanted)
-
-
 def test_four_threads_do_not_mix(llama):
     rows = [*PROMPTS, encode("77-12 is\n?A")]
     wanted = [written(llama, [row]) for row in rows]
