@@ -91,15 +91,6 @@ def warned(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.untaught"]
 
 
-def test_a_plain_trainer_that_removes_operand_columns_is_warned_of_by_the_model(tmp_path, caplog):
-    ours = trainer(tmp_path)
-    args = transformers.TrainingArguments(str(tmp_path), **{**SMALL, "max_steps": 4})
-    plain = transformers.Trainer(ours.model, args, ours.data_collator, ours.train_dataset)
-    plain.train()
-    (message,) = warned(caplog)
-    assert "`remove_unused_columns=False`" in message
-
-
 def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_removed(tmp_path):
     ours = trainer(tmp_path)
     collator = IGCDataCollator(0, igc_config=active_config(ours.model), tokenizer=tokenizer())
