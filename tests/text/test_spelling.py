@@ -106,7 +106,7 @@ def test_a_number_is_spelled_in_groups_from_the_left_on_both_sides_of_its_point(
         ("=12", "123456", ["123", "3"]),  # a text that splits a group returns to the grouping
         # Another number.
         ("=12", "-12", ["-", None]),
-        ("123456", "456", [None, None]),  # which began at the anchor
+        ("123456", "123456", [None, None]),  # which began at the anchor
         ("= .5", "7.5", ["7", "7", "7", None]),
         ("=1234567", "123456", ["123", "456", "end", None]),
         ("=124", "123456", ["123", None]),
