@@ -27,7 +27,7 @@ from transformers import (
 
 from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.token_table import UNSEEN
+from peft_igc.numbers.token_table import PADDING, UNSEEN
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state import text_state
 from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState
@@ -47,6 +47,20 @@ def tokens(rows, count, seed, first=10):
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(first, 99, (rows, count), generator=generator)
     return ids, ids[..., None].expand(-1, -1, WIDTH).to(torch.bfloat16)
+
+
+def test_a_text_knows_its_real_tokens_and_those_that_can_be_read_through_crops_and_selections():
+    ids, features = tokens(2, 5, 0)
+    ids[1, :2] = PADDING
+    state = empty().appended(ids, features).appended(ids[:, 2:4], None).passed_by(1)
+    assert state.real.tolist() == [8, 6]
+    assert state.readable(9, torch.zeros(1, WIDTH))[1].tolist() == [[*row, *[UNSEEN] * 3] for row in ids.tolist()]
+    cropped = state.cropped(4)
+    assert (cropped.length, cropped.real.tolist()) == (4, [4, 2])
+    chosen = cropped.with_rows(lambda x: x[[1, 0, 0]])
+    assert chosen.real.tolist() == [2, 4, 4]
+    assert torch.equal(chosen.recent(9)[0], ids[[1, 0, 0], :4])
+    assert state.length == 8  # a fork of it is as it was
 
 
 def test_the_cost_of_a_token_does_not_grow_with_the_text(monkeypatch):
