@@ -60,12 +60,14 @@ def same(found, wanted):
 PLACES = [(0, None), (1, None), (2, [0, 1]), (2, [0, 2])]
 
 
-@pytest.mark.parametrize(("layer", "read_from"), PLACES)
+@pytest.mark.parametrize(
+    ("interface", "layer", "read_from"), [*(("tokens", *place) for place in PLACES), ("hidden", 1, None)]
+)
 @pytest.mark.parametrize("detach", [True, False])
-def test_checkpointing_changes_no_gradient(layer, read_from, detach):
+def test_checkpointing_changes_no_gradient(interface, layer, read_from, detach):
     def model():
         fields = {"layer": layer, "read_from": read_from, "detach_reading": detach}
-        return adapted("llama", interface="tokens", **fields).train()
+        return adapted("llama", interface=interface, **fields).train()
 
     wanted = gradients(model())
     assert [name for name, grad in wanted.items() if not grad.any() and "key_map.bias" not in name] == []
