@@ -45,10 +45,10 @@ from benchmarks.common.measuring import facts
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows
-from peft_igc.data.worked_solutions import WorkedCalculations, WorkedSolutions
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.saving.trained_with import LOW_RANK
+from recipes.tiny_base.worked_solutions import WorkedCalculations, WorkedSolutions
 
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"

@@ -22,12 +22,12 @@ from peft_igc import IGCConfig
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.columns import COLUMNS, check_columns
 from peft_igc.data.dataset import to_dataset
-from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.text.values import Limits
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.anchor_rules import assistant_header
+from recipes.tiny_base.worked_solutions import WorkedSolutions
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
