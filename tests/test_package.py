@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "demo": {"peft", "torch", "transformers"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
-    "commands": {"torch", "transformers"},
+    "commands": {"torch", "tqdm", "transformers"},
     "cli": {"transformers"},
     "__main__": set(),
 }

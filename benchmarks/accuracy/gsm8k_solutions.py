@@ -158,7 +158,7 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
             path = Path(scratch) / "run.yaml"
             path.write_text(yaml.safe_dump(settings), encoding="utf-8")
             start = time.perf_counter()
-            trainer = sft.main(*sft.parse(["--config", str(path)]).arguments)
+            trainer = sft.main(sft.parse(["--config", str(path)]))
         trained = time.perf_counter() - start
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]

@@ -1,8 +1,8 @@
 """The BIG-bench arithmetic task: items generated in its exact form.
 
 Twenty groups `{1..5}_digit_{addition,subtraction,multiplication,division}` with prompts such as `What is 0 plus 1?`.
-`bigbench_items` and `bigbench_test_set` generate items. An item is a row `{"prompt", "target", "group", "igc_operator",
-"igc_operands", "igc_result"}`; the operand columns serve to leave its calculation out of training, and no evaluation
+`bigbench_items` and `bigbench_test_set` generate items, rows `{"prompt", "target", "group", "igc_operator",
+"igc_operands", "igc_result"}`. The operand columns serve to leave its calculation out of training, and no evaluation
 shows them to a model. Nothing is evaluated here. The real files are in the tasks `bigbench_arithmetic_*` of
 lm-evaluation-harness.
 Try it: `pytest tests/data/test_bigbench.py`.

@@ -34,13 +34,11 @@ class LabelSummary:
         annotated: Number of rows with at least one supervised step.
         labels: Number of supervised steps by label: a symbol of an operation; the name of a refusal in `igc_result`,
             such as `"overflow"`; `"expression"`; or `"none"`.
-        similar: Columns whose names are almost right, with the name that was probably meant.
     """
 
     rows: int
     annotated: int
     labels: Counter[str]
-    similar: dict[str, str]
 
     def format(self) -> str:
         """The summary in one line."""
@@ -54,13 +52,10 @@ class LabelSummary:
         Args:
             operations: The configured symbols.
         """
-        found = [
-            f"The column `{name}` is not read; the name of an operand column is `{meant}`. Rename the column."
-            for name, meant in self.similar.items()
-        ]
         if not self.annotated:
             # The trainer adds what an untrained reading means.
-            return [*found, "No row has an operator: the reading learns nothing. Add operands, or generated rows."]
+            return ["No row has an operator: the reading learns nothing. Add operands, or generated rows."]
+        found: list[str] = []
         if lacking := [symbol for symbol in operations if not self.labels[symbol]]:
             found.append(
                 f"No row asks for {', '.join(f'`{symbol}`' for symbol in lacking)}, so the reading does not learn it. "
@@ -90,7 +85,7 @@ def summarize(dataset: Any) -> LabelSummary | None:
             of_row = _labels(_operators(operators, expressions), given)
             labels.update(of_row)
             annotated += bool(of_row)
-    return LabelSummary(len(dataset), annotated, labels, similar_columns(names))
+    return LabelSummary(len(dataset), annotated, labels)
 
 
 def _operators(operators: Any, expressions: Any) -> Any:

@@ -1,20 +1,20 @@
-"""What `igc_demonstration` does after a training: calibrates the adapter, measures it, and writes a report.
+"""What a run of `peft-igc sft` with `igc_demonstration` measures after its training, and its report.
 
-In: a trained model, the folder of its saved adapter, settings. Out, in that folder: the calibrated config,
-`results.json`, `operating_curve.png`, a model card with the measured table. The measured adapter
-is the saved one, on a base that is loaded anew. Texts that people wrote are measured where `PEFT_IGC_DATA` names them
-(`real_text`). Try it: `peft-igc demo`, `pytest tests/sft/test_demonstration.py`
+In: settings and the adapter's config before the training, the trainer after it. Out, in the adapter's folder: the
+calibrated config, `results.json`, `operating_curve.png` and a model card with the scores; on the terminal a table. The
+measured adapter is the saved one, on a base that is loaded anew.
+Try it: `peft-igc demo`, `pytest tests/sft/test_demonstration.py`
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,51 @@ from typing import Any
 import torch
 
 from ..calibration.run import CURVE, calibrate, save_calibration
-from ..data.bigbench import bigbench_test_set
+from ..data.bigbench import OPERATION_NAMES, bigbench_test_set
 from ..inference.decoding import prompt_tokens
-from ..inference.evaluation import answer_tokens, versions
+from ..inference.evaluation import answer_tokens, duration, versions
 from ..inference.loading import TINY, load_adapter, load_base
 from ..trainer.precision import computes_bf16
+from ..trainer.progress import Progress
 from ..tuner.config import IGCConfig
-from ..tuner.saving.model_card import write_card
-from .report import card_record, missed_targets, report_table, summary
-from .text_sets import ANSWERED, answered, calibration_texts, generated_sets, harm, read
+from ..tuner.saving.model_card import RECORD, write_card
+from .sets import (
+    ANSWERED,
+    answered,
+    calibration_texts,
+    data_folder,
+    generated_sets,
+    gsm8k_questions,
+    harm,
+    measured_items,
+    read,
+    training_refusals,
+)
+from .smollm2 import NAME, WEIGHTS
 
 
-__all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "Outcome"]
+__all__ = ["OPERATIONS", "PLOT", "RESULTS", "Demonstration", "Measurement", "accuracy_table", "failed", "say"]
 
-Say = Callable[[str], None]
 RESULTS, PLOT = "results.json", CURVE
+MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
+OPERATIONS = tuple(OPERATION_NAMES.values())
 _NUMBER_ONLY = " Answer with the number only."
+_TITLES = {
+    "bigbench": "BIG-bench arithmetic, whole answers",
+    "held_out_phrasings": "held-out phrasings, whole answers",
+    "six_to_twenty_digits": "6 to 20 digits, whole answers",
+    "word_problems": "MAWPS with one step (held out)",
+    "several_steps_mawps": "MAWPS with several steps (silence is right)",
+    "several_steps_gsm8k": "GSM8K with several steps (silence is right)",
+    "assistant_prompts": "prompts to assistants (silence is right)",
+    "held_out_silent": "held-out texts without a request (silence is right)",
+}
+
+
+def say(line: str) -> None:
+    """Prints a line at once, also into a pipe."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 @dataclass(frozen=True)
@@ -49,14 +78,13 @@ class Demonstration:
         most_wrong: Share of these texts that may be answered wrongly.
         least_confidence: Smallest threshold that may be chosen.
         per_group: Test items in each of BIG-bench's 20 subtasks.
-        per_set: Test items in each further generated set; 0: BIG-bench alone, and no texts of people.
+        per_set: Test items in each further generated set; 0: BIG-bench alone, and no human-written texts.
         base_per_group: Items of a subtask that the base answers alone, too; None: all.
         number_only_tokens: Tokens of an answer when the base is asked for the number only; 0: it is not.
         max_new_tokens: Tokens of all other answers.
         batch_size: Prompts per batch.
-        most_of_text: Characters; longer prompts of people are neither measured nor trained.
         harm_prompts: Prompts without a calculation whose logits are compared with the base's.
-        harm_answers: How many of them are answered.
+        harm_answers: Number of them that are answered.
         checks: Measurements of exact match on a small sample during the training.
         check_per_group: Items of a subtask in that sample.
         target: Share of BIG-bench's items that is to be right.
@@ -72,7 +100,6 @@ class Demonstration:
     number_only_tokens: int = 0
     max_new_tokens: int = 16
     batch_size: int = 128
-    most_of_text: int = 512
     harm_prompts: int = 100
     harm_answers: int = 32
     checks: int = 0
@@ -81,40 +108,39 @@ class Demonstration:
     target_per_group: float = 0.0
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Results of a demonstration.
-
-    Attributes:
-        results: The content of `results.json`.
-        table: The report as text.
-        missed: One sentence per missed target.
-    """
-
-    results: dict[str, Any]
-    table: str
-    missed: list[str]
-
-
 class Measurement:
     """The texts of a demonstration, made before the training so that their calculations are not trained.
 
     Args:
         settings: All settings.
         config: The adapter's config, which says what is supported.
-        people: Sets of texts that people wrote, by name; None for a set that is not at hand.
+        tokenizer: The base's.
+
+    Attributes:
+        sets: Items by name; None for a set that is not at hand.
+        refusals: Conversational rows of human-written texts to train with.
+
+    Raises:
+        ValueError: The tokenizer has no chat template.
     """
 
-    def __init__(
-        self, settings: Demonstration, config: IGCConfig, people: Mapping[str, Sequence[Mapping[str, Any]] | None]
-    ) -> None:
-        self.settings = settings
-        self.sets: dict[str, Any] = dict(people)
+    def __init__(self, settings: Demonstration, config: IGCConfig, tokenizer: Any) -> None:
+        if tokenizer.chat_template is None:
+            raise ValueError("The base's tokenizer has no chat template. Use a model that was tuned to chat.")
+        self.settings, self.tokenizer = settings, tokenizer
         self.sample = bigbench_test_set(settings.check_per_group, seed=1) if settings.checks else []
+        self.sets: dict[str, Any] = {"bigbench": bigbench_test_set(settings.per_group, 0)}
+        self.refusals: list[dict[str, Any]] = []
+        self._calibrating: list[dict[str, Any]] = []
         if settings.per_set:
-            self.sets = generated_sets(settings.per_group, settings.per_set, 0, config) | self.sets
-        else:
-            self.sets["bigbench"] = bigbench_test_set(settings.per_group, 0)
+            folder = data_folder()
+            self.sets = generated_sets(settings.per_group, settings.per_set, 0, config) | {
+                name: items and _short(items) for name, items in measured_items(folder).items()
+            }
+            if folder is not None:
+                rows = training_refusals(folder)
+                self.refusals = [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
+                self._calibrating = _short(gsm8k_questions(folder, 0))
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -122,104 +148,138 @@ class Measurement:
         asked = [item for name in ANSWERED for item in self.sets.get(name) or () if item.get("igc_operator")]
         return [*asked, *self.sample]
 
-    def check(self, model: Any, tokenizer: Any) -> float:
+    def check(self, model: Any) -> float:
         """Exact match on the small sample."""
-        return float(self._answered(model, tokenizer, self.sample)["exact_match"])
+        return float(self._answered(model, self.sample)["exact_match"])
 
-    def calibrate(
-        self, model: Any, tokenizer: Any, folder: Path, more: Sequence[Mapping[str, Any]], say: Say
-    ) -> dict[str, Any] | None:
-        """Fits temperature and confidence on held-out texts and `more`, and saves them with the adapter."""
-        if not self.settings.calibration_items:
-            return None
-        texts = [*calibration_texts(self.settings.calibration_items, model.peft_config["default"]), *more]
-        most_wrong, least = self.settings.most_wrong, self.settings.least_confidence
-        found = calibrate(model, tokenizer, texts, most_wrong=most_wrong, least=least)
-        save_calibration(found, folder, {"texts": "held out, generated" + " and GSM8K" * bool(more)})
-        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on held-out texts.")
-        return found.as_dict()
-
-    def finish(self, base: str, dtype: Any, device: Any, folder: Path, record: Mapping[str, Any], say: Say) -> Outcome:
-        """Measures the saved adapter and writes the report.
+    def finish(self, trainer: Any, base: str, arguments: Mapping[str, Any], progress: Progress) -> None:
+        """Calibrates and measures the saved adapter, writes the report, and prints the table.
 
         Args:
+            trainer: The trainer after its training.
             base: Name or folder of the base model.
-            dtype, device: How the base is loaded.
-            folder: Of the adapter.
-            record: Of the training: the parts `training`, `calibration`, `base_model` and others of the results.
-            say: Called with each line of progress.
+            arguments: For the report.
+            progress: The callback of the training.
         """
-        fresh, tokenizer = load_base(base, dtype)
+        folder, model = Path(trainer.args.output_dir), trainer.model
+        say(f"Trained in {duration(progress.seconds)}; the adapter is saved, and loaded from disk onto a fresh base.")
+        training = self._training(trainer, progress)
+        calibration = self._calibrate(model, folder)
+        fresh, tokenizer = load_base(base, model.dtype)
         if base == TINY:
             # With the base in it, `pipeline` and `AutoModelForCausalLM` of transformers load the adapter from its
             # folder: they would look for the name `tiny` on the hub.
             for part in (fresh, tokenizer):
                 part.save_pretrained(folder)
-        model = load_adapter(fresh.to(device), folder).to(device)
-        measured, alone = self._measure(model, tokenizer, say)
-        missed = missed_targets(measured["bigbench"], self.settings.target, self.settings.target_per_group)
+        measured, alone = self._measure(load_adapter(fresh.to(model.device), folder).to(model.device))
+        missed = _missed_targets(measured["bigbench"], self.settings.target, self.settings.target_per_group)
         results = {
-            **record,
+            "base_model": {
+                "name": base,
+                "weights": WEIGHTS if Path(base).parent.name == NAME else None,
+                "dtype": str(model.dtype),
+            },
+            "training": training,
+            "calibration": calibration,
+            "arguments": dict(arguments),
             "sets": measured,
             "base": alone,
             "summary": {
-                "base": summary(alone["bigbench"]), "igc": summary(measured["bigbench"]), "targets_missed": missed,
+                "base": _summary(alone["bigbench"]), "igc": _summary(measured["bigbench"]), "targets_missed": missed,
             },
-            "settings": dataclasses.asdict(self.settings),
+            "settings": asdict(self.settings),
             "versions": versions() | {name: version(name) for name in ("trl", "datasets", "accelerate")},
             "hardware": _hardware(),
         }  # fmt: skip
         (folder / RESULTS).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        write_card(folder, base, record=card_record(results))
-        return Outcome(results, report_table(results), missed)
+        write_card(folder, base, record=_card_record(results))
+        say(f"\n{report_table(results)}\n")
+        say("Targets missed:\n" + "\n".join(f"  {one}" for one in missed) if missed else "All targets are reached.")
 
-    def _measure(self, model: Any, tokenizer: Any, say: Say) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _training(self, trainer: Any, progress: Progress) -> dict[str, Any]:
+        """The part of the results about the training."""
+        stage, steps = trainer.args.writing_stage, trainer.state.global_step
+        return {
+            "seed": trainer.args.seed,
+            "steps": steps,
+            "stopped_early": progress.stopped_early,
+            "rows": steps * trainer.args.per_device_train_batch_size,
+            "distinct_rows": len(trainer.train_dataset),
+            "rows_of_people": len(self.refusals),
+            "trainable_parameters": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
+            "seconds": round(progress.seconds, 1),
+            "seconds_of_checks": round(progress.check_seconds, 1),
+            "history": progress.history,
+            "checks": progress.checks,
+            "writing": None if stage is None else asdict(stage),
+        }
+
+    def _calibrate(self, model: Any, folder: Path) -> dict[str, Any] | None:
+        """Fits temperature and confidence on held-out texts, and saves them with the adapter."""
+        settings, more = self.settings, self._calibrating
+        if not settings.calibration_items:
+            return None
+        texts = [*calibration_texts(settings.calibration_items, model.peft_config["default"]), *more]
+        most, least = settings.most_wrong, settings.least_confidence
+        found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
+        save_calibration(found, folder, {"texts": "held out, generated" + " and GSM8K" * bool(more)})
+        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on held-out texts.")
+        return found.as_dict()
+
+    def _measure(self, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Reports of all sets, with the adapter and of the base alone."""
-        settings, measured, alone = self.settings, dict[str, Any](), dict[str, Any]()
+        settings, tokenizer, measured = self.settings, self.tokenizer, dict[str, Any]()
         for name, items in self.sets.items():
             if items is None:
                 measured[name] = None
                 continue
             if name in ANSWERED:
-                measured[name] = self._answered(model, tokenizer, items)
+                measured[name] = self._answered(model, items)
             else:
                 measured[name] = read(model, tokenizer, items, batch_size=settings.batch_size)
             say(f"{name}: " + ", ".join(f"{key} {measured[name][key]:,}" for key in ("right", "wrong", "silent")))
         quiet = self.sets.get("assistant_prompts") or self.sets.get("held_out_silent") or []
-        prompts = [one["prompt"] for one in quiet if one["prompt"]][: settings.harm_prompts]
-        if prompts:
+        if prompts := [one["prompt"] for one in quiet if one["prompt"]][: settings.harm_prompts]:
             limits = {"most_answers": settings.harm_answers, "max_new_tokens": settings.max_new_tokens}
             measured["harm"] = harm(model, tokenizer, prompts, **limits)
         say("The base model answers, without the adapter.")
         with model.disable_adapter():
-            for name in ("bigbench", "plain_requests"):
-                if self.sets.get(name):
-                    alone[name] = self._base(model, tokenizer, self.sets[name])
-        return measured, alone
+            return measured, {"bigbench": self._base(model)}
 
-    def _answered(self, model: Any, tokenizer: Any, items: Sequence[Any]) -> dict[str, Any]:
+    def _answered(self, model: Any, items: Sequence[Any]) -> dict[str, Any]:
         """Whole answers to items."""
         sizes = {"batch_size": self.settings.batch_size, "max_new_tokens": self.settings.max_new_tokens}
-        return answered(model, tokenizer, items, **sizes)
+        return answered(model, self.tokenizer, items, **sizes)
 
-    def _base(self, model: Any, tokenizer: Any, items: Sequence[Any]) -> dict[str, Any]:
-        """The base alone on a part of the items: exact whole answers, and the last number of longer ones when it is
-        asked for the number only."""
+    def _base(self, model: Any) -> dict[str, Any]:
+        """The base alone on a part of BIG-bench's items: exact whole answers, and the last number of longer ones when
+        it is asked for the number only."""
         kept: dict[str, list[Any]] = {}
-        for item in items:
-            kept.setdefault(item.get("group") or str(item.get("igc_operator")), []).append(item)
+        for item in self.sets["bigbench"]:
+            kept.setdefault(item["group"], []).append(item)
         part = [item for group in kept.values() for item in group[: self.settings.base_per_group]]
-        whole = self._answered(model, tokenizer, part)
+        whole = self._answered(model, part)
         whole.pop("mistakes")
         found = {**whole, "whole_answer": whole["exact_match"], "number_only": None}
         if self.settings.number_only_tokens:
-            asked = prompt_tokens(tokenizer, [item["prompt"] + _NUMBER_ONLY for item in part], False)
+            asked = prompt_tokens(self.tokenizer, [item["prompt"] + _NUMBER_ONLY for item in part], False)
             sizes = self.settings.batch_size, self.settings.number_only_tokens
-            answers = answer_tokens(model, tokenizer, asked, *sizes)
+            answers = answer_tokens(model, self.tokenizer, asked, *sizes)
             numbers = [re.findall(r"-?[0-9][0-9,]*", one.text) for one in answers]
             last = [one[-1].replace(",", "") if one else None for one in numbers]
             found["number_only"] = sum(a == b["target"] for a, b in zip(last, part, strict=True)) / len(part)
         return found
+
+
+def _short(items: Sequence[Any]) -> list[Any]:
+    """The items whose prompts are not too long."""
+    return [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
+
+
+def failed(folder: str | Path) -> bool:
+    """Whether a demonstration missed a target in training to its end."""
+    results = json.loads((Path(folder) / RESULTS).read_text(encoding="utf-8"))
+    return bool(results["summary"]["targets_missed"]) and not results["training"]["stopped_early"]
 
 
 def _hardware() -> dict[str, Any]:
@@ -233,3 +293,108 @@ def _hardware() -> dict[str, Any]:
         "bf16": computes_bf16(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+
+
+# ------------------------------------------------------------------------------------------ the report
+def _summary(report: Mapping[str, Any]) -> dict[str, float]:
+    """Exact match overall, per operation, of the one-digit subtasks, and of all others.
+
+    The one-digit subtasks are complete sets, so their items cannot be kept out of training.
+    """
+    counts = _cells(report["groups"])
+    parts = {name: counts[name, None] for name in OPERATIONS}
+    (right, n), (right_of_one, n_of_one) = counts[None, None], counts[None, "1"]
+    parts |= {"one digit": (right_of_one, n_of_one), "two digits and more": (right - right_of_one, n - n_of_one)}
+    return {"all": report["exact_match"]} | {part: right / n for part, (right, n) in parts.items()}
+
+
+def _missed_targets(report: Mapping[str, Any], target: float, per_group: float) -> list[str]:
+    """One sentence per missed target of BIG-bench: over all items, and in each subtask."""
+    wanted = {"BIG-bench": (report["exact_match"], target)}
+    wanted |= {group: (score["exact_match"], per_group) for group, score in report["groups"].items()}
+    missed = {name: pair for name, pair in wanted.items() if pair[0] < pair[1]}
+    return [f"{name}: {found:.2%} exact, the target is {least:.1%}" for name, (found, least) in missed.items()]
+
+
+def _card_record(results: Mapping[str, Any]) -> str:
+    """The section of the model card about the training and the test."""
+    training, parts = results["training"], results["summary"]
+    rows = [f"| {part} | {parts['base'][part]:.2%} | {score:.2%} |" for part, score in parts["igc"].items()]
+    about = (
+        f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed {training['seed']}. "
+        f"Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions of a generated BIG-bench "
+        "arithmetic set. None of its calculations was trained, except those of one digit, of which the set has all."
+    )
+    return "\n".join([RECORD, "", about, "", "| questions | base | with the adapter |", "|---|---|---|", *rows])
+
+
+def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Reports of `evaluate` side by side: a row per operation, a column per number of digits, per cent right.
+
+    Args:
+        results: A report with BIG-bench groups for the title of each block of columns, for instance
+            `{"base": report, "igc": report}`. Other groups are ignored.
+
+    Returns:
+        Lines of text. `all` is a mean over items, not over groups; `-` means that there are no items. Figures are
+        rounded down, so 100.0 means that every answer was right.
+    """
+    cells = {title: _cells(report["groups"]) for title, report in results.items()}
+    digits = sorted({d for counts in cells.values() for _, d in counts if d is not None}, key=int)
+    names = [name for name in OPERATIONS if any((name, None) in counts for counts in cells.values())]
+    width, first = 7, max(map(len, OPERATIONS))
+    block = width * (len(digits) + 1)
+    lines = [" " * first + "".join(f"   {title:^{block}}" for title in cells)]
+    header = "".join(f"{title:>{width}}" for title in (*digits, "all"))
+    lines.append(f"{'digits':<{first}}" + f"   {header}" * len(cells))
+    for name in (*names, None):
+        row = f"{name or 'all':<{first}}"
+        for counts in cells.values():
+            row += "   " + "".join(f"{_percent(counts.get((name, d))):>{width}}" for d in (*digits, None))
+        lines.append(row)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cells(groups: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str | None, str | None], tuple[int, int]]:
+    """(right answers, items) by (operation, digits). None as operation or digits means all of them."""
+    counts: dict[tuple[str | None, str | None], tuple[int, int]] = {}
+    for group, score in groups.items():
+        digits, _, name = group.partition("_digit_")
+        if name not in OPERATIONS or not digits.isdecimal():
+            continue
+        for key in ((name, digits), (name, None), (None, digits), (None, None)):
+            right, n = counts.get(key, (0, 0))
+            counts[key] = (right + round(score["exact_match"] * score["n"]), n + score["n"])
+    return counts
+
+
+def _percent(count: tuple[int, int] | None) -> str:
+    """Per cent right with one decimal, rounded down, or `-` without items."""
+    return "-" if count is None else f"{count[0] * 1000 // count[1] / 10:.1f}"
+
+
+def report_table(results: Mapping[str, Any]) -> str:
+    """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
+    sets, base = results["sets"], results["base"]["bigbench"]
+    width = max(map(len, _TITLES.values())) + 2
+    header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
+    lines = [accuracy_table({"base": base, "IGC": sets["bigbench"]}), "", header]
+    number = "-" if base["number_only"] is None else f"{100 * base['number_only']:.1f}"
+    for name in (name for name in _TITLES if name in sets):
+        if (found := sets[name]) is None:
+            lines.append(f"{_TITLES[name]:<{width}}{'not measured':>20}")
+            continue
+        alone = f"{100 * base['whole_answer']:.1f} / {number}" if name == "bigbench" else "-"
+        shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
+        lines.append(f"{_TITLES[name]:<{width}}{found['n']:>6,}{alone:>14}{shares}")
+    lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
+    if quiet := sets.get("harm"):
+        bits = quiet["bits_per_byte"]
+        lines.append(
+            f"Without a calculation: logits bit-identical in {quiet['logits_bit_identical']} of {quiet['prompts']} "
+            f"prompts, {quiet['same_answers']} of {quiet['answers']} greedy answers the same, {bits['igc']:.4f} bits "
+            f"per byte (base {bits['base']:.4f})."
+        )
+    if weights := results["base_model"]["weights"]:
+        lines.append(f"The base model has {weights}.")
+    return "\n".join(line.rstrip() for line in lines)

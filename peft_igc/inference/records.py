@@ -2,7 +2,7 @@
 
 A `TextRecord` is one text with its tokens and steps; `terminal` shows it as text, `pages` as HTML, `json_lines` as
 JSON. An `Answer` is what `generate` returned of it: text, steps, and one line that says whether the calculator wrote
-it. `equals_of` lists every `=` of a text. The record of a step is `tuner.records.StepRecord`; no tensors here.
+it. The record of a step is `tuner.records.StepRecord`; no tensors here.
 Try it: `pytest tests/inference/test_records.py`
 """
 
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from ..tuner.records import NumberRecord, StepRecord
@@ -23,24 +21,18 @@ from .details import Spell
 __all__ = [
     "NOWHERE",
     "Answer",
-    "Equals",
     "NumberRecord",
     "Pieces",
     "StepRecord",
     "TextRecord",
     "TokenRecord",
-    "equals_of",
     "json_lines",
     "token_texts",
 ]
 
 UNKNOWN = "\u2026"  # shown for a token that is not known
 NOWHERE = StepRecord(-1, "none", reason="no_anchor")  # in place of the step of a text that has none
-EXACT, OWN = "exact", "the model's own"
 _MOST_PIECES = 8  # tokens of one character: UTF-8 has four bytes, and some tokenizers add one in front
-_SHOWN = 16  # tokens shown before an `=`
-_LONGEST = 64  # tokens after it in which its number is looked for
-_NUMBER = re.compile(r"\s*(?:[^\s\w.+-]\s*)?([-\u2212]?)\s*(?:[$€£¥₹]\s*)?(\d[\d,]*(?:\.\d+)?|\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -210,59 +202,3 @@ def token_texts(spell: Spell, ids: Sequence[int]) -> list[str]:
     if last is not None:
         texts[last] += pieces.rest()
     return texts
-
-
-# ------------------------------------------------------------------------------------------ every `=`
-@dataclass(frozen=True)
-class Equals:
-    """One `=` of a text: which calculation was exact, and which the model's own.
-
-    Whether the number is right is not asked.
-
-    Attributes:
-        position: position of its token, counted in tokens from the beginning of the text.
-        text: the end of the line before it, and the `=` itself.
-        written: the number after it as the text has it, without thousands separators; None if there is none.
-        status: the status of its step, or None without a step: in a token in which no anchor rule finds the `=` (such
-            as `="`), and where the calculator was off.
-        result: the calculator's result, or None if the status is not `ok`.
-    """
-
-    position: int
-    text: str
-    written: str | None
-    status: str | None
-    result: str | None
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the text has the calculator's result here."""
-        if self.result is None or self.written is None:
-            return False
-        return Decimal(self.result) == Decimal(self.written)  # `12.50` and `12.5`
-
-    @property
-    def origin(self) -> str:
-        """`EXACT`, or `OWN` with the reason."""
-        if self.is_exact:
-            return EXACT
-        why = "no step" if self.status is None else self.status
-        return f"{OWN} ({why if self.result is None else f'the calculator had {self.result}'})"
-
-
-def equals_of(text: TextRecord) -> list[Equals]:
-    """Every `=` of a text, in order."""
-    texts = [token.text for token in text.tokens]
-    steps = {step.position: step for step in text.steps}
-    found = []
-    for position, piece in enumerate(texts):
-        if "=" not in piece:
-            continue
-        before = "".join(texts[max(position - _SHOWN + 1, 0) : position + 1])
-        after = piece.rpartition("=")[2] + "".join(texts[position + 1 : position + 1 + _LONGEST])
-        match = _NUMBER.match(after)
-        written = None if match is None else ("-" if match[1] else "") + match[2].replace(",", "")
-        step = steps.get(position)
-        status, result = (None, None) if step is None else (step.status, step.result)
-        found.append(Equals(position, before.rpartition("\n")[2].lstrip(), written, status, result))
-    return found

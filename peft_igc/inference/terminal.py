@@ -1,6 +1,6 @@
 """Texts with their steps for a terminal.
 
-In: records. Out: lines of text (`format_steps`, `format_equals`), or output on a file (`print_texts`), in colours on a
+In: records. Out: lines of text (`format_steps`), or output on a file (`print_texts`), in colours on a
 terminal. Characters that steer a terminal are replaced, because texts come from models and strangers.
 Try it: `pytest tests/inference/test_recording.py`
 """
@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import TextIO
 
 from ..tuner.records import NumberRecord, StepRecord, percent
-from .records import Equals, TextRecord, TokenRecord
+from .records import TextRecord, TokenRecord
 
 
-__all__ = ["format_equals", "format_steps", "harmless", "print_texts"]
+__all__ = ["format_steps", "harmless", "print_texts"]
 
 _DARKEST = (0, 95, 95)  # background of a token with gate 1; black letters would not be readable on it
 
@@ -79,17 +79,6 @@ def _sure(number: NumberRecord) -> str:
     """The probability of an operand."""
     least = "" if number.weakest == number.probability else f", least certain place {percent(number.weakest)}"
     return percent(number.probability) + least
-
-
-def format_equals(found: Sequence[Equals]) -> list[str]:
-    """Each `=` with the number after it and where that came from, as lines; none without any."""
-    if not found:
-        return []
-    lines = [f"{one.text} {one.written if one.written is not None else '...'}" for one in found]
-    width = max(map(len, lines))
-    exact = sum(one.is_exact for one in found)
-    rows = [f"  {line:<{width}}  {one.origin}" for line, one in zip(lines, found, strict=True)]
-    return [f"calculations in the text: {exact} of {len(found)} exact", *rows]
 
 
 def harmless(text: str) -> str:

@@ -115,7 +115,7 @@ def test_the_rank_of_a_lora_baseline_is_the_one_with_as_many_parameters(baseline
         return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     line = ["--config", str(ROOT / "recipes" / f"{calculator}.yaml")]
-    wanted = count(igc_config(sft.parse(line).arguments[4], tiny_base()[1]))
+    wanted = count(igc_config(sft.parse(line).igc, tiny_base()[1]))
     recipe = yaml.safe_load(TEXTS[f"{baseline}.yaml"])
     per_rank = parts * count(LoraConfig(r=1, target_modules=recipe["lora_target_modules"]))
     assert recipe["lora_r"] == round(wanted / per_rank)

@@ -55,7 +55,7 @@ def arguments(base, out, *more, **changed):
 
 def trained(argv):
     """The trainer of a run."""
-    return sft.main(*sft.parse(argv).arguments)
+    return sft.main(sft.parse(argv))
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,25 @@
-"""What a model with a calculator is measured on, and the verdict on each answer.
+"""The texts of a demonstration, the verdict on each answer, and the comparison with the base.
 
-Sets of items `{"prompt", "target", "group"}`; a target of None asks for silence. `ANSWERED` sets are answered by
-generation and whole answers count; of the others only the reading is asked, which a pass through a few layers shows.
-The generated sets are here, the human-written ones in `real_text`. Calculations and phrasings of the generated ones
-are not trained. Try it: `pytest tests/demo/test_text_sets.py`
-"""
+In: an adapter's config, and the folder of human-written texts that `PEFT_IGC_DATA` names: `gsm8k_train.jsonl`
+(questions and annotated solutions), `word_problems/mawps.jsonl` (questions and expressions),
+`prompts/roleplay_prompts.jsonl` and `prompts/assistant_prompts.jsonl`. Out: sets of items `{"prompt", "target",
+"group"}`, whose target is None where silence is right, and conversational rows to train with. `ANSWERED` sets are
+answered by generation; of the others only the reading is measured, by a pass through a few layers. Calculations and
+phrasings of the generated sets are not trained. Of the human-written texts, role-play prompts and the first questions
+of GSM8K are trained, nearly all as refusals; MAWPS and the assistant prompts are measured; of the last questions of
+GSM8K one half calibrates and one half is measured. Try it: `pytest tests/demo`"""
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,30 +27,49 @@ import torch
 from ..calibration.prompt_readings import read_results
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
+from ..data.columns import label
+from ..data.files import read_rows
 from ..data.mixture import Mixture
 from ..data.wording.wording import HELD_OUT, TRAINING
 from ..inference.decoding import eval_mode, prompt_tokens
 from ..inference.evaluation import answer_tokens, count_answers, is_right
+from ..numbers.calculator import NO_ARITHMETIC
+from ..text.values import Limits
 from ..tuner.config import IGCConfig
 
 
-__all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "harm", "judge", "read"]
+__all__ = [
+    "ANSWERED",
+    "answered",
+    "calibration_texts",
+    "data_folder",
+    "generated_sets",
+    "gsm8k_questions",
+    "harm",
+    "judge",
+    "measured_items",
+    "read",
+    "training_refusals",
+]
 
 Item = Mapping[str, Any]
 
-# Answered by generation; all other sets are read only. The plain requests come from outside of the package.
-ANSWERED = (
-    *("bigbench", "plain_requests", "new_plain_requests", "third_plain_requests", "fourth_plain_requests"),
-    *("fifth_plain_requests", "sixth_plain_requests", "seventh_plain_requests"),
-    "eighth_plain_requests",
-    *("held_out_phrasings", "six_to_twenty_digits"),
-)
+ANSWERED = ("bigbench", "held_out_phrasings", "six_to_twenty_digits")
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 _LONGEST = 20  # digits
 _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
+TRAINED_QUESTIONS = 6000  # the first ones of GSM8K
+REFUSED = "I will work that out step by step."  # trains nothing: nothing is written in these rows
+GSM8K, MAWPS = "gsm8k_train.jsonl", "word_problems/mawps.jsonl"
+ROLEPLAY, ASSISTANT = "prompts/roleplay_prompts.jsonl", "prompts/assistant_prompts.jsonl"
+_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
+_ANNOTATION = re.compile(r"<<([^<>=]*)=[^<>]*>>")
+_STEP = re.compile(r"([0-9]+) ?([-+*/]) ?([0-9]+)")
 
+
+# ------------------------------------------------------------------------------------------ generated texts
 def generated_sets(per_group: int, n: int, seed: int, config: IGCConfig) -> dict[str, list[dict[str, Any]] | None]:
     """The sets that need no folder of texts, by name.
 
@@ -91,13 +118,9 @@ def calibration_texts(n: int, config: IGCConfig) -> list[dict[str, Any]]:
 
 def _items(rows: Iterable[Item], n: int) -> list[dict[str, Any]]:
     """The first `n` rows as items, with their operand columns."""
-    made = []
-    for row in rows:
-        columns = {name: row[name] for name in ("igc_operator", "igc_operands", "igc_result")}
-        made.append({"prompt": row["prompt"], "target": row["igc_result"], **columns})
-        if len(made) == n:
-            break
-    return made
+    names = ("prompt", "igc_operator", "igc_operands", "igc_result")
+    taken = itertools.islice(rows, n)
+    return [{"target": row["igc_result"]} | {name: row[name] for name in names} for row in taken]
 
 
 def _is_long(row: Item) -> bool:
@@ -106,6 +129,99 @@ def _is_long(row: Item) -> bool:
     return lengths[0] >= 6 and lengths[1] > 6
 
 
+# ------------------------------------------------------------------------------------------ human-written texts
+def data_folder() -> Path | None:
+    """The folder that `PEFT_IGC_DATA` names, or None.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+    """
+    if not (name := os.environ.get("PEFT_IGC_DATA")):
+        return None
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"`PEFT_IGC_DATA={name}` is not a folder. Name the folder of the texts, or unset it.")
+    return folder
+
+
+def training_refusals(folder: Path) -> list[dict[str, Any]]:
+    """Rows nearly all of which the calculator must not answer.
+
+    GSM8K's trained questions: those of several steps, of which two numbers are the hardest and come twice; the same
+    stories without their question; and those of a single step on the two numbers of the text, which are calculations.
+    """
+    rows = []
+    for at, item in enumerate(_of(folder, GSM8K)[:TRAINED_QUESTIONS]):
+        question = item["question"]
+        steps, numbers = _ANNOTATION.findall(item["answer"]), _NUMBER.findall(question)
+        if len(steps) == 1:
+            rows += _single_step(question, steps[0], numbers)
+        elif len(steps) > 1 and (len(numbers) == 2 or at % 3 == 0):
+            rows += [_row(question)] * (1 + (len(numbers) == 2))
+        sentences = re.split(r"(?<=[.!?]) ", question)
+        if at % 12 == 1 and len(sentences) > 1:
+            rows.append(_row(" ".join(sentences[:-1])))
+    return rows + [_row(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+
+
+def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None]:
+    """The measured sets, by name; None for each without a folder.
+
+    Returns:
+        word_problems: MAWPS questions with one step, whose target is an integer, or None if a number has decimals.
+        several_steps_mawps, several_steps_gsm8k: questions with two steps and more.
+        assistant_prompts: prompts without a calculation.
+    """
+    if folder is None:
+        return dict.fromkeys(("word_problems", "several_steps_mawps", "several_steps_gsm8k", "assistant_prompts"))
+    one, several = [], []
+    for item in _of(folder, MAWPS):
+        if len(re.findall(r" [-+*/] ", item["expression"])) > 1:
+            several.append({"prompt": item["question"], "target": None})
+        else:
+            value = Fraction(item["answer"])
+            one.append({"prompt": item["question"], "target": str(value) if value.denominator == 1 else None})
+    quiet = [item["prompt"] for item in _of(folder, ASSISTANT) if not item["asks_for_a_calculation"]]
+    return {
+        "word_problems": one,
+        "several_steps_mawps": several,
+        "several_steps_gsm8k": gsm8k_questions(folder, 1),
+        "assistant_prompts": [{"prompt": prompt, "target": None} for prompt in quiet],
+    }
+
+
+def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
+    """Every second question of GSM8K that is not trained, if its solution has several steps. Half 0 calibrates."""
+    items = _of(folder, GSM8K)[TRAINED_QUESTIONS + half :: 2]
+    several = (item for item in items if len(_ANNOTATION.findall(item["answer"])) > 1)
+    return [{"prompt": item["question"], "target": None} for item in several]
+
+
+def _of(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The objects of one file of the folder."""
+    return read_rows(folder / name, wanted="with a text")
+
+
+def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[dict[str, Any]]:
+    """A row for a question whose two numbers are the operands of its only annotation; else none."""
+    found = _STEP.fullmatch(annotation.strip())
+    if found is None or sorted(found.group(1, 3)) != sorted(number.replace(",", "") for number in numbers):
+        return []
+    a, operator, b = found.groups()
+    result = label(operator, a, b, Limits())
+    return [_row(question, operator, [a, b], result)] if isinstance(result, str) else []
+
+
+def _row(
+    prompt: str, operator: str = NO_ARITHMETIC, operands: Any = None, result: str | None = None
+) -> dict[str, Any]:
+    """A conversational row; without an operator, one that asks for no calculation."""
+    columns = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
+    answer = {"role": "assistant", "content": REFUSED if result is None else result}
+    return {"prompt": [{"role": "user", "content": prompt}], "completion": [answer], **columns}
+
+
+# ------------------------------------------------------------------------------------------ verdicts
 def judge(target: str | None, said: str | None) -> str:
     """The verdict on a result that was written, or on None for silence."""
     if said is None:

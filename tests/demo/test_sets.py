@@ -8,7 +8,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import IGCConfig, tiny_base
-from peft_igc.demo.text_sets import calibration_texts, generated_sets, harm, judge, read
+from peft_igc.demo.sets import calibration_texts, generated_sets, harm, judge, read
 
 
 def test_sets_have_their_sizes_and_their_targets():

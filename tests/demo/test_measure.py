@@ -1,14 +1,14 @@
 """The report of a demonstration: the table, and the missed targets."""
 
-from peft_igc.demo.report import missed_targets, report_table
+from peft_igc.demo.measure import _missed_targets, report_table
 
 
 def test_missed_targets_are_said_over_all_and_in_each_subtask():
     report = {"exact_match": 0.5, "groups": {"a": {"exact_match": 0.25}, "b": {"exact_match": 0.75}}}
     over_all = "BIG-bench: 50.00% exact, the target is 98.0%"
-    assert missed_targets(report, 0.98, 0.0) == [over_all]
-    assert missed_targets(report, 0.98, 0.5) == [over_all, "a: 25.00% exact, the target is 50.0%"]
-    assert missed_targets(report, 0.5, 0.25) == []
+    assert _missed_targets(report, 0.98, 0.0) == [over_all]
+    assert _missed_targets(report, 0.98, 0.5) == [over_all, "a: 25.00% exact, the target is 50.0%"]
+    assert _missed_targets(report, 0.5, 0.25) == []
 
 
 def test_the_table_says_what_was_not_measured_and_which_weights():
