@@ -24,7 +24,7 @@ import torch
 from ..calibration.run import CURVE, calibrate, save_calibration
 from ..data.bigbench import OPERATION_NAMES, bigbench_test_set
 from ..inference.decoding import prompt_tokens
-from ..inference.evaluation import answer_tokens, duration, versions
+from ..inference.evaluation import answer_tokens, duration, interval, versions
 from ..inference.loading import TINY, load_adapter, load_base
 from ..trainer.precision import computes_bf16
 from ..trainer.progress import Progress
@@ -33,13 +33,13 @@ from ..tuner.saving.model_card import RECORD, write_card
 from .sets import (
     ANSWERED,
     answered,
-    calibration_texts,
     data_folder,
     generated_sets,
     gsm8k_questions,
     harm,
     measured_items,
     read,
+    texts_of_authors,
     training_refusals,
 )
 from .smollm2 import NAME, WEIGHTS
@@ -53,6 +53,7 @@ OPERATIONS = tuple(OPERATION_NAMES.values())
 _NUMBER_ONLY = " Answer with the number only."
 _TITLES = {
     "bigbench": "BIG-bench arithmetic, whole answers",
+    "unread_authors": "texts by authors who are not trained",
     "held_out_phrasings": "held-out phrasings, whole answers",
     "six_to_twenty_digits": "6 to 20 digits, whole answers",
     "word_problems": "MAWPS with one step (held out)",
@@ -74,8 +75,9 @@ class Demonstration:
     """Settings of `igc_demonstration`.
 
     Args:
-        calibration_items: Held-out texts of each kind to calibrate with; 0: no calibration.
-        most_wrong: Share of these texts that may be answered wrongly.
+        calibration_items: Texts by authors of whom none is trained, to calibrate with; 0: no calibration.
+        author_items: Texts by further such authors to measure with; the model card has a bound from them.
+        most_wrong: Share of the texts to calibrate with that may be answered wrongly.
         least_confidence: Smallest threshold that may be chosen.
         per_group: Test items in each of BIG-bench's 20 subtasks.
         per_set: Test items in each further generated set; 0: BIG-bench alone, and no human-written texts.
@@ -92,6 +94,7 @@ class Demonstration:
     """
 
     calibration_items: int = 0
+    author_items: int = 0
     most_wrong: float = 0.01
     least_confidence: float = 0.0
     per_group: int = 200
@@ -141,6 +144,8 @@ class Measurement:
                 rows = training_refusals(folder)
                 self.refusals = [row for row in rows if len(row["prompt"][0]["content"]) <= MOST_OF_TEXT]
                 self._calibrating = _short(gsm8k_questions(folder, 0))
+        if settings.author_items:
+            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, config)
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -219,11 +224,12 @@ class Measurement:
         settings, more = self.settings, self._calibrating
         if not settings.calibration_items:
             return None
-        texts = [*calibration_texts(settings.calibration_items, model.peft_config["default"]), *more]
+        config = model.peft_config["default"]
+        texts = [*texts_of_authors("calibrated", settings.calibration_items, 0, config), *more]
         most, least = settings.most_wrong, settings.least_confidence
         found = calibrate(model, self.tokenizer, texts, most_wrong=most, least=least)
-        save_calibration(found, folder, {"texts": "held out, generated" + " and GSM8K" * bool(more)})
-        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on held-out texts.")
+        save_calibration(found, folder, {"texts": "authors held out" + " and GSM8K" * bool(more)})
+        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on authors held out.")
         return found.as_dict()
 
     def _measure(self, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -325,7 +331,22 @@ def _card_record(results: Mapping[str, Any]) -> str:
         f"Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions of a generated BIG-bench "
         "arithmetic set. None of its calculations was trained, except those of one digit, of which the set has all."
     )
-    return "\n".join([RECORD, "", about, "", "| questions | base | with the adapter |", "|---|---|---|", *rows])
+    head = [RECORD, "", about, "", "| questions | base | with the adapter |", "|---|---|---|"]
+    return "\n".join([*head, *rows, *_promise(results)])
+
+
+def _promise(results: Mapping[str, Any]) -> list[str]:
+    """The number of texts that are answered wrongly, with its interval."""
+    if (report := results["sets"].get("unread_authors")) is None:
+        return []
+    n, wrong = report["n"], report["wrong"]
+    low, high = (1000 * bound for bound in interval(wrong, n))
+    return [
+        "",
+        f"Of {n:,} texts by authors of whom none was trained or used for `confidence`, {report['right']:,} were "
+        f"answered rightly, and {wrong} wrongly: {1000 * wrong / n:.1f} per thousand, with a confidence of 95% "
+        f"between {low:.1f} and {high:.1f}.",
+    ]
 
 
 def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:

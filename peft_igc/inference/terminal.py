@@ -1,6 +1,6 @@
 """Texts with their steps for a terminal.
 
-In: records. Out: lines of text (`format_steps`), or output on a file (`print_texts`), in colours on a
+In: records. Out: lines of text (`format_steps`, `format_equals`), or output on a file (`print_texts`), in colours on a
 terminal. Characters that steer a terminal are replaced, because texts come from models and strangers.
 Try it: `pytest tests/inference/test_recording.py`
 """
@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import TextIO
 
 from ..tuner.records import NumberRecord, StepRecord, percent
-from .records import TextRecord, TokenRecord
+from .records import Equals, TextRecord, TokenRecord, equals_of
 
 
-__all__ = ["format_steps", "harmless", "print_texts"]
+__all__ = ["format_equals", "format_steps", "harmless", "print_texts"]
 
 _DARKEST = (0, 95, 95)  # background of a token with gate 1; black letters would not be readable on it
 
@@ -72,13 +72,25 @@ def facts_of(step: StepRecord, *, runners_up: bool = False) -> list[tuple[str, s
             for i, one in enumerate(step.operands, start=1)
         ]
         facts += [*numbers[:1], ("operator", step.operator, operator), *numbers[1:]]
-    return [*facts, ("result", step.result if step.result is not None else "no number is written", "")]
+    result = step.result if step.result is not None else "no number is written"
+    return [*facts, ("result", result, "rounded" if step.rounded else "")]
 
 
 def _sure(number: NumberRecord) -> str:
     """The probability of an operand."""
     least = "" if number.weakest == number.probability else f", least certain place {percent(number.weakest)}"
     return percent(number.probability) + least
+
+
+def format_equals(found: Sequence[Equals]) -> list[str]:
+    """Each `=` with the number after it and where that came from, as lines; none without any."""
+    if not found:
+        return []
+    lines = [f"{one.text} {one.written if one.written is not None else '...'}" for one in found]
+    width = max(map(len, lines))
+    exact = sum(one.is_exact for one in found)
+    rows = [f"  {line:<{width}}  {one.origin}" for line, one in zip(lines, found, strict=True)]
+    return [f"calculations in the text: {exact} of {len(found)} exact", *rows]
 
 
 def harmless(text: str) -> str:
@@ -96,7 +108,8 @@ def print_texts(texts: Sequence[TextRecord], file: TextIO | None = None) -> None
     file = sys.stdout if file is None else file
     for number, text in enumerate(texts):
         whole = _coloured(text) if file.isatty() else harmless("".join(token.text for token in text.tokens))
-        lines = [f"text {number}     {whole}", *map(harmless, format_steps(text.steps, text.generated))]
+        steps = [*format_steps(text.steps, text.generated), *format_equals(equals_of(text))]
+        lines = [f"text {number}     {whole}", *map(harmless, steps)]
         file.write("\n".join(lines) + "\n")
 
 

@@ -39,8 +39,8 @@ from .decoding import end_tokens, eval_mode, generate_greedily, prompt_tokens
 from .details import Spell, detailed
 from .evaluation import answers_of
 from .pages import trace_page, write
-from .records import Answer, StepRecord, TextRecord, TokenRecord, json_lines, token_texts
-from .terminal import format_steps, print_texts
+from .records import Answer, StepRecord, TextRecord, TokenRecord, equals_of, json_lines, token_texts
+from .terminal import format_equals, format_steps, print_texts
 
 
 __all__ = ["Recording", "Trace", "igc_trace", "trace"]
@@ -70,7 +70,8 @@ class Trace(Answer):
 
     def format(self) -> str:
         """The trace as text for a terminal."""
-        lines = [f"prompt     {self.prompt}", *format_steps(self.steps, self.tokens)]
+        equals = format_equals(equals_of(self.record))
+        lines = [f"prompt     {self.prompt}", *format_steps(self.steps, self.tokens), *equals]
         return "\n".join([*lines, f"answer     {self.answer}", f"source     {self.source}"])
 
 

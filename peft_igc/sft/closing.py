@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, su
 from ..data.dataset import to_dataset
 from ..data.label_summary import similar_columns, summarize
 from ..inference.decoding import eval_mode
+from ..inference.evaluation import interval
 from ..mappings.readings import IGNORE
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
@@ -61,7 +61,6 @@ LARGEST_PART = 10  # at most one of this many annotated rows is held out
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
 Batches = list[dict[str, torch.Tensor]]
-Z = 1.96  # of a two-sided interval of 95%
 LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
 GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
 
@@ -210,14 +209,6 @@ class Closing:
                 f"The answers may be no better than the base's: {counts}. Hold out more rows (`igc_held_out`), {more}"
             )
         return None
-
-
-def interval(count: int, of: int) -> tuple[float, float]:
-    """Wilson's interval of 95% for a share, of which `count` of `of` were observed."""
-    share, weight = count / of, Z * Z / of
-    middle, half = share + weight / 2, Z * math.sqrt(share * (1 - share) / of + weight / (4 * of))
-    low, high = ((middle + sign * half) / (1 + weight) for sign in (-1, 1))
-    return (low if count else 0.0), (high if count < of else 1.0)
 
 
 def _shown(count: int, of: int, what: str = "") -> str:

@@ -24,6 +24,7 @@ import torch
 from accelerate.logging import get_logger
 from datasets import Dataset
 from torch import nn
+from transformers import ProgressCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTConfig, SFTTrainer
 from trl.data_utils import get_dataset_column_names
@@ -454,6 +455,7 @@ class IGCTrainer(SFTTrainer):
         progress = [one for one in self.callback_handler.callbacks if isinstance(one, Progress)]
         for one in progress:
             one.begin_writing(self.state.global_step)
+        self.remove_callback(ProgressCallback)  # its bar was closed with the first stage (transformers 5.23)
         train_writing(self, found, stage)
         for one in progress:
             one.on_train_end(self.args, self.state, self.control)

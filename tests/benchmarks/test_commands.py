@@ -60,7 +60,7 @@ def test_expressions_finds_no_wrong_value_in_generated_texts(run, tmp_path):
     row = json.dumps({"answer": "She has 48/2 = <<48/2=24>>24 clips.\n#### 24"})
     data.write_text(f"{row}\n" * (expressions.DEVELOPMENT + 1))
     sets = run(expressions, "--generated", 4000, "--n", 200, "--data", data)["sets"]
-    for name in ("generated", "spellings", "like math 401", "look-alikes, at each =", "gsm8k"):
+    for name in ("generated", "spellings", "like math 401", "look-alikes, at each =", "quotients", "gsm8k"):
         assert sets[name]["mistakes"] == [], name
     assert sets["gsm8k"]["n"] == sets["gsm8k"]["right"] == 1
 
@@ -89,13 +89,10 @@ def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, t
 
 
 def test_leave_one_out_measures_each_rule_on_each_set(run, tmp_path):
-    texts = tmp_path / "texts.jsonl"
-    row = {"text": "what is {a} plus {b}", "operator": "+", "order": "ab", "constraints": []}
-    texts.write_text(json.dumps(row) + "\n")
-    line = ("--base", "tiny", "--adapter", "tiny", "--wording", texts, "--sets", "three_numbers", "-n", 5)
+    line = ("--base", "tiny", "--adapter", "tiny", "--sets", "three_numbers", "-n", 5)
     (table,) = run(leave_one_out, *line)["confidences"].values()
     assert set(table) == set(leave_one_out.RULES)
-    assert all(counts[leave_one_out.WORDING] == {"n": 1, "right": 1, "wrong": 0} for counts in table.values())
+    assert all(set(counts) == {"three_numbers"} for counts in table.values())
 
 
 def test_operators_are_counted_and_silence_costs_less_than_a_request(run):

@@ -9,7 +9,8 @@ import pytest
 
 from peft_igc.data import ArithmeticRows, Mixture
 from peft_igc.data.columns import check_columns
-from peft_igc.data.wording.handwritten import draw, read_texts
+from peft_igc.data.wording import wording as wordings
+from peft_igc.data.wording.handwritten import HELD_OUT, draw, read_texts, texts_by
 from peft_igc.data.wording.wording import TRAINING
 from peft_igc.text.values import Limits
 
@@ -22,6 +23,7 @@ LINES = (
     ("what must I multiply {a} by to get {b}?", "/", "ba", ["a|b"]),
     ("which of {a}, {b}, {c} is odd? {x}", "none", "", ["distinct"]),
     ("{a} * {b} =", "*", "ab", []),
+    ("R{a}kg,{b}x times", "*", "ab", []),
     ("{a} + {b} + {c} =", "none", "", []),
 )
 HOLDS = {
@@ -49,7 +51,7 @@ def test_texts_have_the_numbers_of_their_labels_at_their_spans_and_satisfy_their
     rng, forms, lengths = random.Random(0), set(), set()
     for (text, operator, order, constraints), one in zip(LINES, read_texts(file), strict=True):
         for _ in range(400):
-            drawn = draw([one], rng, max_digits=8)
+            drawn = draw([one], rng, max_digits=8, longest=12)
             assert drawn.operator == operator
             assert not re.search(r"\{[abcd]\}", drawn.text), drawn
             if operator == "none":
@@ -63,7 +65,7 @@ def test_texts_have_the_numbers_of_their_labels_at_their_spans_and_satisfy_their
             forms |= {form for form in ("(-", "negative", ",", "$", "€", "£", " kg", "-") if form in drawn.text}
             if "small" in constraints or "year" in constraints or "pens" in text:
                 assert not re.search(r"-|negative|[$€£,]\d", drawn.text), drawn  # it counts things
-    assert lengths == set(range(1, 9))
+    assert lengths == set(range(1, 13))
     assert len(forms) == 8
 
 
@@ -84,6 +86,15 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
     sums = [row["igc_expression"] for row in read if row["igc_expression"] is not None]
     assert len(sums) > 10  # what rules read has its value
     assert all(expression.count("+") == 2 for expression in sums)
+
+
+def test_no_text_of_a_held_out_author_is_trained():
+    parts = {name: {one.text for one in texts_by(name)} for name in ("trained", *HELD_OUT)}
+    assert not parts["trained"] & (parts["calibrated"] | parts["measured"])
+    assert len(parts["trained"]) > 6000
+    assert min(map(len, parts.values())) > 400
+    assert {one.text for one in TRAINING.texts} == parts["trained"]
+    assert {one.text for one in wordings.HELD_OUT.texts} == parts["measured"]
 
 
 @pytest.mark.parametrize(

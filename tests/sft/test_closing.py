@@ -9,9 +9,10 @@ import torch
 from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
+from peft_igc.inference.evaluation import interval
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
-from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, interval, learned_nothing, write_closing
+from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step

@@ -94,7 +94,7 @@ def test_the_final_report_is_that_of_the_adapter_on_disk_which_has_the_fitted_co
     assert (saved["confidence"], saved["temperature"]) == tuple(
         results["calibration"][name] for name in ("confidence", "temperature")
     )
-    assert f"confidence {saved['confidence']:g}, fitted on held-out texts" in said
+    assert f"confidence {saved['confidence']:g}, fitted on authors held out" in said
     base, tokenizer = tiny_base()
     again = evaluate(load_adapter(base, folder / "adapter"), tokenizer, bigbench_test_set(1, 0), max_new_tokens=2)
     assert again["exact_match"] == results["sets"]["bigbench"]["exact_match"]

@@ -3,10 +3,12 @@
 A line has `text` with the slots `{a}` `{b}` `{c}` `{d}`; `operator` (`+ - * /` or `none`); `order` (`ab` or `ba`: the
 calculator's operands; `{a}` comes first in the text); `constraints` among `a>b`, `b>a`, `b|a` (a is a multiple of b),
 `a|b`, `small` (up to 100), `year` and `distinct`; and `kind`. In: such texts and a generator. Out: a text with its
-operator, its operands and their places, which are right by construction. Texts are held out by file, not by hash.
+operator, its operands and their places, which are right by construction. The package's own are in `by_hand/`, one file
+per author; `HELD_OUT` says which authors are never trained. Texts are held out by file, not by hash.
 Try it: `pytest tests/data/test_handwritten.py`.
 """
 
+import functools
 import random
 import re
 from collections.abc import Iterable, Sequence
@@ -17,11 +19,17 @@ from ..files import read_rows
 from .filling import Style, fill
 
 
-__all__ = ["Drawn", "Handwritten", "draw", "read_texts"]
+__all__ = ["HELD_OUT", "Drawn", "Handwritten", "draw", "read_texts", "texts_by"]
+
+_FOLDER = Path(__file__).parent / "by_hand"
+# Authors of whom no text is trained: those whose texts fit `confidence`, and those whose texts measure the outcome.
+HELD_OUT = {"calibrated": ("followups", "workplace"), "measured": ("otherhands", "news", "repeated")}
 
 _OPERATORS = (*"+-*/", "none")
 _CONSTRAINTS = {"a>b", "b>a", "b|a", "a|b", "small", "year", "distinct"}
 _SLOT = re.compile(r"\{([abcd])\}")
+# Numbers that touch a letter or such a sign (`{a}kg`, `{a}-fold`, `{a},{b}`, `{a}!`) are not read: they get a space.
+_TOUCHING = re.compile(r"(?<=[^\W_]|[&,.:∙´`])(?=\{[ab]\})|(?<=\{[ab]\})(?=[^\W_]|[&:∙!'´`]|-[^\W\d_])")
 # A number that counts nothing: only such a one may be negative, or an amount of money, or have a unit.
 _BARE = (
     r"(?<![\w$€£#.,:=/\"'-])\{%s\}(?=[.?!]*$|[.?!,;:]+\s|\s*[-+*/×÷=)]|\s+(?:and|plus|minus|times|by|from|to|over)\b)"
@@ -32,6 +40,7 @@ _MEASURED = re.compile(
 )
 _CURRENCIES, _UNITS = ("$", "$", "€", "£"), ("kg", "km", "m", "cm", "g", "l", "miles", "hours", "euros", "dollars")
 _NEGATIVE, _MONEY, _UNIT = 0.15, 0.06, 0.06  # shares of the texts that may have them
+_LONG = 0.1  # share of the texts with long numbers, where they may be any
 
 
 class Handwritten(NamedTuple):
@@ -78,6 +87,20 @@ def read_texts(files: str | Path | Iterable[str | Path]) -> tuple[Handwritten, .
     )
 
 
+@functools.cache
+def texts_by(part: str) -> tuple[Handwritten, ...]:
+    """The package's texts by the authors of a part: "trained", or one of `HELD_OUT`.
+
+    A few bare texts (`{a} times {b}`) have several authors. They are not trained if one of them is held out.
+    """
+    names = {file.stem for file in _FOLDER.glob("*.jsonl")}
+    if part in HELD_OUT:
+        return read_texts(_FOLDER / f"{name}.jsonl" for name in HELD_OUT[part])
+    known = {one.text for part in HELD_OUT for one in texts_by(part)}
+    trained = sorted(names.difference(*HELD_OUT.values()))
+    return tuple(one for one in read_texts(_FOLDER / f"{name}.jsonl" for name in trained) if one.text not in known)
+
+
 def _checked(row: dict[str, object], where: str) -> Handwritten:
     """A line of a file as a text."""
     text, operator, order, constraints = (row.get(name) for name in ("text", "operator", "order", "constraints"))
@@ -94,6 +117,8 @@ def _checked(row: dict[str, object], where: str) -> Handwritten:
     if exact and exact not in constraints:
         raise ValueError(f'{where}: a division in the order `{order}` needs the constraint "{exact}". Add it.')
     limited = not {"small", "year"}.isdisjoint(constraints)
+    if operator != "none":
+        text = _TOUCHING.sub(" ", text)
     bare = not limited and not _MEASURED.search(text) and all(re.search(_BARE % slot, text) for slot in "ab")
     return Handwritten(text, str(operator), str(order), frozenset(constraints), str(row.get("kind", "")), bare)
 
@@ -103,6 +128,7 @@ def draw(
     rng: random.Random,
     *,
     max_digits: int = 6,
+    longest: int = 20,
     separators: float = 0.2,
     spelled_signs: float = 0.5,
 ) -> Drawn:
@@ -111,12 +137,14 @@ def draw(
     Args:
         texts: The texts, each drawn equally often; see `read_texts`.
         rng: The row's generator.
-        max_digits: Length of the longest number, where a text does not want small ones.
+        max_digits: Length of the longest number, where a text does not want small ones, in nine texts of ten.
+        longest: In the tenth.
         separators: Fraction of the texts in which numbers of four digits and more are written `1,234,567`.
         spelled_signs: Fraction of the negative numbers that are written `(-58)` or `negative 58`.
     """
     chosen = rng.choice(texts)
-    numbers, template = _numbers(chosen.constraints, max_digits, rng), chosen.text
+    most = longest if rng.random() < _LONG else max_digits
+    numbers, template = _numbers(chosen.constraints, most, rng), chosen.text
     decoration = rng.random() if chosen.bare else 1.0
     if decoration < _NEGATIVE:
         numbers = _signed(numbers, chosen.constraints, rng)
