@@ -28,7 +28,7 @@ from transformers import set_seed
 from benchmarks.common.measuring import facts
 from benchmarks.common.small_trainings import SETTINGS, DemoSettings, demo_config, made_trainer, training_rows
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.demo.measure import OPERATIONS
+from peft_igc.demo.report import OPERATIONS
 from peft_igc.inference import loading
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.trainer.progress import Progress

@@ -1,6 +1,6 @@
 """The demonstration's measurements: what `peft-igc sft` does after a training with `igc_demonstration`.
 
-* `measure`: settings, calibration, all sets measured, the report.
+* `measure`: settings, calibration, all sets measured; `report`: its table.
 * `sets`: generated and human-written texts, verdicts, harm.
 * `smollm2`: a real model from the package index, converted once.
 

@@ -22,14 +22,15 @@ from typing import Any
 import torch
 
 from ..calibration.run import CURVE, calibrate, save_calibration
-from ..data.bigbench import OPERATION_NAMES, bigbench_test_set
+from ..data.bigbench import bigbench_test_set
 from ..inference.decoding import prompt_tokens
-from ..inference.evaluation import answer_tokens, duration, interval, versions
+from ..inference.evaluation import answer_tokens, duration, versions
 from ..inference.loading import TINY, load_adapter, load_base
 from ..trainer.precision import computes_bf16
 from ..trainer.progress import Progress
 from ..tuner.config import IGCConfig
-from ..tuner.saving.model_card import RECORD, write_card
+from ..tuner.saving.model_card import write_card
+from .report import card_record, missed_targets, report_table, summary
 from .sets import (
     ANSWERED,
     answered,
@@ -45,23 +46,12 @@ from .sets import (
 from .smollm2 import NAME, WEIGHTS
 
 
-__all__ = ["OPERATIONS", "PLOT", "RESULTS", "Demonstration", "Measurement", "accuracy_table", "failed", "say"]
+__all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "failed", "say"]
 
 RESULTS, PLOT = "results.json", CURVE
+HARM_PROMPTS, HARM_ANSWERS = 100, 32  # prompts without a calculation that are compared with the base, and answered
 MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
-OPERATIONS = tuple(OPERATION_NAMES.values())
 _NUMBER_ONLY = " Answer with the number only."
-_TITLES = {
-    "bigbench": "BIG-bench arithmetic, whole answers",
-    "unread_authors": "texts by authors who are not trained",
-    "held_out_phrasings": "held-out phrasings, whole answers",
-    "six_to_twenty_digits": "6 to 20 digits, whole answers",
-    "word_problems": "MAWPS with one step (held out)",
-    "several_steps_mawps": "MAWPS with several steps (silence is right)",
-    "several_steps_gsm8k": "GSM8K with several steps (silence is right)",
-    "assistant_prompts": "prompts to assistants (silence is right)",
-    "held_out_silent": "held-out texts without a request (silence is right)",
-}
 
 
 def say(line: str) -> None:
@@ -85,8 +75,6 @@ class Demonstration:
         number_only_tokens: Tokens of an answer when the base is asked for the number only; 0: it is not.
         max_new_tokens: Tokens of all other answers.
         batch_size: Prompts per batch.
-        harm_prompts: Prompts without a calculation whose logits are compared with the base's.
-        harm_answers: Number of them that are answered.
         checks: Measurements of exact match on a small sample during the training.
         check_per_group: Items of a subtask in that sample.
         target: Share of BIG-bench's items that is to be right.
@@ -103,8 +91,6 @@ class Demonstration:
     number_only_tokens: int = 0
     max_new_tokens: int = 16
     batch_size: int = 128
-    harm_prompts: int = 100
-    harm_answers: int = 32
     checks: int = 0
     check_per_group: int = 5
     target: float = 0.98
@@ -177,7 +163,7 @@ class Measurement:
             for part in (fresh, tokenizer):
                 part.save_pretrained(folder)
         measured, alone = self._measure(load_adapter(fresh.to(model.device), folder).to(model.device))
-        missed = _missed_targets(measured["bigbench"], self.settings.target, self.settings.target_per_group)
+        missed = missed_targets(measured["bigbench"], self.settings.target, self.settings.target_per_group)
         results = {
             "base_model": {
                 "name": base,
@@ -190,14 +176,21 @@ class Measurement:
             "sets": measured,
             "base": alone,
             "summary": {
-                "base": _summary(alone["bigbench"]), "igc": _summary(measured["bigbench"]), "targets_missed": missed,
+                "base": summary(alone["bigbench"]), "igc": summary(measured["bigbench"]), "targets_missed": missed,
             },
             "settings": asdict(self.settings),
             "versions": versions() | {name: version(name) for name in ("trl", "datasets", "accelerate")},
-            "hardware": _hardware(),
+            "hardware": {
+                "machine": platform.platform(),
+                "cores": os.cpu_count(),
+                "torch_threads": torch.get_num_threads(),
+                "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+                "bf16": computes_bf16(),
+                "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+            },
         }  # fmt: skip
         (folder / RESULTS).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        write_card(folder, base, record=_card_record(results))
+        write_card(folder, base, record=card_record(results))
         say(f"\n{report_table(results)}\n")
         say("Targets missed:\n" + "\n".join(f"  {one}" for one in missed) if missed else "All targets are reached.")
 
@@ -245,8 +238,8 @@ class Measurement:
                 measured[name] = read(model, tokenizer, items, batch_size=settings.batch_size)
             say(f"{name}: " + ", ".join(f"{key} {measured[name][key]:,}" for key in ("right", "wrong", "silent")))
         quiet = self.sets.get("assistant_prompts") or self.sets.get("held_out_silent") or []
-        if prompts := [one["prompt"] for one in quiet if one["prompt"]][: settings.harm_prompts]:
-            limits = {"most_answers": settings.harm_answers, "max_new_tokens": settings.max_new_tokens}
+        if prompts := [one["prompt"] for one in quiet if one["prompt"]][:HARM_PROMPTS]:
+            limits = {"most_answers": HARM_ANSWERS, "max_new_tokens": settings.max_new_tokens}
             measured["harm"] = harm(model, tokenizer, prompts, **limits)
         say("The base model answers, without the adapter.")
         with model.disable_adapter():
@@ -286,136 +279,3 @@ def failed(folder: str | Path) -> bool:
     """Whether a demonstration missed a target in training to its end."""
     results = json.loads((Path(folder) / RESULTS).read_text(encoding="utf-8"))
     return bool(results["summary"]["targets_missed"]) and not results["training"]["stopped_early"]
-
-
-def _hardware() -> dict[str, Any]:
-    """Facts about the machine that times and rounding depend on."""
-    return {
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "cores": os.cpu_count(),
-        "torch_threads": torch.get_num_threads(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "bf16": computes_bf16(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-    }
-
-
-# ------------------------------------------------------------------------------------------ the report
-def _summary(report: Mapping[str, Any]) -> dict[str, float]:
-    """Exact match overall, per operation, of the one-digit subtasks, and of all others.
-
-    The one-digit subtasks are complete sets, so their items cannot be kept out of training.
-    """
-    counts = _cells(report["groups"])
-    parts = {name: counts[name, None] for name in OPERATIONS}
-    (right, n), (right_of_one, n_of_one) = counts[None, None], counts[None, "1"]
-    parts |= {"one digit": (right_of_one, n_of_one), "two digits and more": (right - right_of_one, n - n_of_one)}
-    return {"all": report["exact_match"]} | {part: right / n for part, (right, n) in parts.items()}
-
-
-def _missed_targets(report: Mapping[str, Any], target: float, per_group: float) -> list[str]:
-    """One sentence per missed target of BIG-bench: over all items, and in each subtask."""
-    wanted = {"BIG-bench": (report["exact_match"], target)}
-    wanted |= {group: (score["exact_match"], per_group) for group, score in report["groups"].items()}
-    missed = {name: pair for name, pair in wanted.items() if pair[0] < pair[1]}
-    return [f"{name}: {found:.2%} exact, the target is {least:.1%}" for name, (found, least) in missed.items()]
-
-
-def _card_record(results: Mapping[str, Any]) -> str:
-    """The section of the model card about the training and the test."""
-    training, parts = results["training"], results["summary"]
-    rows = [f"| {part} | {parts['base'][part]:.2%} | {score:.2%} |" for part, score in parts["igc"].items()]
-    about = (
-        f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed {training['seed']}. "
-        f"Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions of a generated BIG-bench "
-        "arithmetic set. None of its calculations was trained, except those of one digit, of which the set has all."
-    )
-    head = [RECORD, "", about, "", "| questions | base | with the adapter |", "|---|---|---|"]
-    return "\n".join([*head, *rows, *_promise(results)])
-
-
-def _promise(results: Mapping[str, Any]) -> list[str]:
-    """The number of texts that are answered wrongly, with its interval."""
-    if (report := results["sets"].get("unread_authors")) is None:
-        return []
-    n, wrong = report["n"], report["wrong"]
-    low, high = (1000 * bound for bound in interval(wrong, n))
-    return [
-        "",
-        f"Of {n:,} texts by authors of whom none was trained or used for `confidence`, {report['right']:,} were "
-        f"answered rightly, and {wrong} wrongly: {1000 * wrong / n:.1f} per thousand, with a confidence of 95% "
-        f"between {low:.1f} and {high:.1f}.",
-    ]
-
-
-def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Reports of `evaluate` side by side: a row per operation, a column per number of digits, per cent right.
-
-    Args:
-        results: A report with BIG-bench groups for the title of each block of columns, for instance
-            `{"base": report, "igc": report}`. Other groups are ignored.
-
-    Returns:
-        Lines of text. `all` is a mean over items, not over groups; `-` means that there are no items. Figures are
-        rounded down, so 100.0 means that every answer was right.
-    """
-    cells = {title: _cells(report["groups"]) for title, report in results.items()}
-    digits = sorted({d for counts in cells.values() for _, d in counts if d is not None}, key=int)
-    names = [name for name in OPERATIONS if any((name, None) in counts for counts in cells.values())]
-    width, first = 7, max(map(len, OPERATIONS))
-    block = width * (len(digits) + 1)
-    lines = [" " * first + "".join(f"   {title:^{block}}" for title in cells)]
-    header = "".join(f"{title:>{width}}" for title in (*digits, "all"))
-    lines.append(f"{'digits':<{first}}" + f"   {header}" * len(cells))
-    for name in (*names, None):
-        row = f"{name or 'all':<{first}}"
-        for counts in cells.values():
-            row += "   " + "".join(f"{_percent(counts.get((name, d))):>{width}}" for d in (*digits, None))
-        lines.append(row)
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cells(groups: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str | None, str | None], tuple[int, int]]:
-    """(right answers, items) by (operation, digits). None as operation or digits means all of them."""
-    counts: dict[tuple[str | None, str | None], tuple[int, int]] = {}
-    for group, score in groups.items():
-        digits, _, name = group.partition("_digit_")
-        if name not in OPERATIONS or not digits.isdecimal():
-            continue
-        for key in ((name, digits), (name, None), (None, digits), (None, None)):
-            right, n = counts.get(key, (0, 0))
-            counts[key] = (right + round(score["exact_match"] * score["n"]), n + score["n"])
-    return counts
-
-
-def _percent(count: tuple[int, int] | None) -> str:
-    """Per cent right with one decimal, rounded down, or `-` without items."""
-    return "-" if count is None else f"{count[0] * 1000 // count[1] / 10:.1f}"
-
-
-def report_table(results: Mapping[str, Any]) -> str:
-    """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
-    sets, base = results["sets"], results["base"]["bigbench"]
-    width = max(map(len, _TITLES.values())) + 2
-    header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
-    lines = [accuracy_table({"base": base, "IGC": sets["bigbench"]}), "", header]
-    number = "-" if base["number_only"] is None else f"{100 * base['number_only']:.1f}"
-    for name in (name for name in _TITLES if name in sets):
-        if (found := sets[name]) is None:
-            lines.append(f"{_TITLES[name]:<{width}}{'not measured':>20}")
-            continue
-        alone = f"{100 * base['whole_answer']:.1f} / {number}" if name == "bigbench" else "-"
-        shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
-        lines.append(f"{_TITLES[name]:<{width}}{found['n']:>6,}{alone:>14}{shares}")
-    lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
-    if quiet := sets.get("harm"):
-        bits = quiet["bits_per_byte"]
-        lines.append(
-            f"Without a calculation: logits bit-identical in {quiet['logits_bit_identical']} of {quiet['prompts']} "
-            f"prompts, {quiet['same_answers']} of {quiet['answers']} greedy answers the same, {bits['igc']:.4f} bits "
-            f"per byte (base {bits['base']:.4f})."
-        )
-    if weights := results["base_model"]["weights"]:
-        lines.append(f"The base model has {weights}.")
-    return "\n".join(line.rstrip() for line in lines)

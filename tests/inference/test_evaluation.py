@@ -14,7 +14,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from peft_igc import IGCModel
-from peft_igc.demo.measure import accuracy_table
+from peft_igc.demo.report import accuracy_table
 from peft_igc.inference.evaluation import evaluate, generate_answers, versions
 from peft_igc.numbers.calculator import Result
 from peft_igc.tuner.call import thread

@@ -206,7 +206,7 @@ def test_options_become_arguments_of_the_recipe():
 @pytest.mark.parametrize("interface", ["tokens", "hidden"])
 def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
-    limits = {"per_set": 3, "base_per_group": 1, "number_only_tokens": 4, "harm_prompts": 2, "harm_answers": 1}
+    limits = {"per_set": 3, "base_per_group": 1, "number_only_tokens": 4}
     stage = STAGE | {"covering": 0}  # whose results are longer than the hidden interface's
     monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small(stage, **limits)))
     layer = {"tokens": 2, "hidden": 1}[interface]  # 1 is the default
@@ -217,7 +217,7 @@ def test_a_folder_goes_through_the_whole_command(interface, tmp_path, monkeypatc
     assert results["sets"]["word_problems"] is None
     assert results["sets"]["bigbench"]["n"] == 20
     assert results["base_model"]["weights"] is None
-    assert results["sets"]["harm"]["prompts"] == 2
+    assert results["sets"]["harm"]["prompts"] > 0
     saved = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert (saved["interface"], saved["layer"]) == (interface, layer)
     assert saved["temperature"] == results["calibration"]["temperature"]
