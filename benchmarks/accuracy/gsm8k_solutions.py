@@ -96,8 +96,8 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     for name, rows in (("train", converted.rows), ("held_out", held)):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    print(converted.report.format(), flush=True)
     record = converted.report.as_dict()
+    print(record, flush=True)
     made, told = folder / "calculator", folder / "calculator.json"
     sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
     sizes |= {"layer": arguments.layer}

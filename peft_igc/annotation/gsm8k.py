@@ -68,16 +68,6 @@ class Report:
         """The report as JSON values."""
         return asdict(self) | {"refused": dict(sorted(self.refused.items()))}
 
-    def format(self) -> str:
-        """The report as a table for a terminal."""
-        lines = []
-        for name, value in self.as_dict().items():
-            if name == "refused":
-                lines += [f"  {reason:<26}{count:>8,}" for reason, count in value.items()]
-            elif name != "examples":
-                lines.append(f"{name.replace('_', ' '):<28}{value:>8,}")
-        return "\n".join([*lines, *self.examples])
-
 
 _Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
 _NONE: _Entry = (NO_ARITHMETIC, None, None, None)

@@ -37,7 +37,6 @@ from .sets import (
     data_folder,
     generated_sets,
     gsm8k_questions,
-    harm,
     measured_items,
     read,
     texts_of_authors,
@@ -49,7 +48,6 @@ from .smollm2 import NAME, WEIGHTS
 __all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "failed", "say"]
 
 RESULTS, PLOT = "results.json", CURVE
-HARM_PROMPTS, HARM_ANSWERS = 100, 32  # prompts without a calculation that are compared with the base, and answered
 MOST_OF_TEXT = 512  # characters; longer human-written prompts are neither measured nor trained
 _NUMBER_ONLY = " Answer with the number only."
 
@@ -237,10 +235,6 @@ class Measurement:
             else:
                 measured[name] = read(model, tokenizer, items, batch_size=settings.batch_size)
             say(f"{name}: " + ", ".join(f"{key} {measured[name][key]:,}" for key in ("right", "wrong", "silent")))
-        quiet = self.sets.get("assistant_prompts") or self.sets.get("held_out_silent") or []
-        if prompts := [one["prompt"] for one in quiet if one["prompt"]][:HARM_PROMPTS]:
-            limits = {"most_answers": HARM_ANSWERS, "max_new_tokens": settings.max_new_tokens}
-            measured["harm"] = harm(model, tokenizer, prompts, **limits)
         say("The base model answers, without the adapter.")
         with model.disable_adapter():
             return measured, {"bigbench": self._base(model)}

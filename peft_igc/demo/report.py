@@ -122,7 +122,7 @@ def _percent(count: tuple[int, int] | None) -> str:
 
 
 def report_table(results: Mapping[str, Any]) -> str:
-    """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
+    """BIG-bench's subtasks, then all sets; `not measured` where texts were not at hand."""
     sets, base = results["sets"], results["base"]["bigbench"]
     width = max(map(len, _TITLES.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
@@ -136,13 +136,6 @@ def report_table(results: Mapping[str, Any]) -> str:
         shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
         lines.append(f"{_TITLES[name]:<{width}}{found['n']:>6,}{alone:>14}{shares}")
     lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
-    if quiet := sets.get("harm"):
-        bits = quiet["bits_per_byte"]
-        lines.append(
-            f"Without a calculation: logits bit-identical in {quiet['logits_bit_identical']} of {quiet['prompts']} "
-            f"prompts, {quiet['same_answers']} of {quiet['answers']} greedy answers the same, {bits['igc']:.4f} bits "
-            f"per byte (base {bits['base']:.4f})."
-        )
     if weights := results["base_model"]["weights"]:
         lines.append(f"The base model has {weights}.")
     return "\n".join(line.rstrip() for line in lines)

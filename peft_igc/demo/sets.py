@@ -1,4 +1,4 @@
-"""The texts of a demonstration, the verdict on each answer, and the comparison with the base.
+"""The texts of a demonstration, and the verdict on each answer.
 
 In: an adapter's config, and the folder of human-written texts that `PEFT_IGC_DATA` names: `gsm8k_train.jsonl`
 (questions and annotated solutions), `word_problems/mawps.jsonl` (questions and expressions),
@@ -12,7 +12,6 @@ GSM8K one half calibrates and one half is measured. Try it: `pytest tests/demo`"
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import random
 import re
@@ -24,8 +23,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ..calibration.prompt_readings import read_results
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
@@ -35,7 +32,7 @@ from ..data.mixture import Mixture
 from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
 from ..data.writing_rows import has_number
-from ..inference.decoding import eval_mode, prompt_tokens
+from ..inference.decoding import prompt_tokens
 from ..inference.evaluation import answer_tokens, count_answers, is_right
 from ..numbers.calculator import NO_ARITHMETIC
 from ..text.values import Limits
@@ -48,7 +45,6 @@ __all__ = [
     "data_folder",
     "generated_sets",
     "gsm8k_questions",
-    "harm",
     "judge",
     "measured_items",
     "read",
@@ -285,43 +281,4 @@ def _report(items: Sequence[Item], verdicts: Sequence[str], said: Sequence[str],
         **{verdict: counts[verdict] for verdict in (RIGHT, WRONG, SILENT)},
         "mistakes": mistakes[:30],
         "seconds": round(time.perf_counter() - start, 1),
-    }
-
-
-@torch.no_grad()
-def harm(
-    model: Any, tokenizer: Any, prompts: Sequence[str], *, most_answers: int, max_new_tokens: int
-) -> dict[str, Any]:
-    """Compares a model with and without its adapter on prompts without a calculation.
-
-    Args:
-        model: a PEFT model.
-        tokenizer: its tokenizer.
-        prompts: user messages. Their own tokens are the texts whose bits per byte are measured.
-        most_answers: how many of them are also answered.
-        max_new_tokens: of an answer.
-    """
-    rows = prompt_tokens(tokenizer, prompts, False)
-    equal, nats = 0, [0.0, 0.0]
-    with eval_mode(model):
-        for row in rows:
-            ids = torch.tensor([row], device=model.device)
-            logits = model(input_ids=ids).logits[0]  # [T, V]
-            with model.disable_adapter():
-                plain = model(input_ids=ids).logits[0]
-            equal += int(torch.equal(logits, plain))
-            for at, found in enumerate((logits, plain)):
-                nats[at] += float(torch.nn.functional.cross_entropy(found[:-1].float(), ids[0, 1:], reduction="sum"))
-    size = sum(len(tokenizer.decode(row).encode()) for row in rows) * math.log(2)
-    asked = rows[:most_answers]
-    texts = [one.text for one in answer_tokens(model, tokenizer, asked, 16, max_new_tokens)]
-    with model.disable_adapter():
-        base = [one.text for one in answer_tokens(model, tokenizer, asked, 16, max_new_tokens)]
-    return {
-        "prompts": len(rows),
-        "logits_bit_identical": equal,
-        "bits_per_byte": {"igc": nats[0] / size, "base": nats[1] / size},
-        "answers": len(asked),
-        "same_answers": sum(a == b for a, b in zip(texts, base, strict=True)),
-        "max_new_tokens": max_new_tokens,
     }

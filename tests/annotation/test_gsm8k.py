@@ -312,7 +312,7 @@ def test_the_anchor_of_an_unreadable_mark_is_not_supervised(mark):
 
 
 # ------------------------------------------------------------------------------------------ report
-def test_every_annotation_is_counted_once_and_the_report_is_a_table_and_json():
+def test_every_annotation_is_counted_once_and_the_report_is_json():
     rows = gsm(
         "1+1 = <<1+1=2>>2, 7/2 = <<7/2=3.5>>3.5, 1+2+3 = <<1+2+3=6>>6",
         "1+1 = <<1+1=3>>3, 1+1 = <<1+1=2>>2, = <<?>>1",
@@ -333,11 +333,6 @@ def test_every_annotation_is_counted_once_and_the_report_is_a_table_and_json():
         "bare_anchors": 1,
         "examples": ["row 1: <<1+1=3>>: it gives 2"],
     }
-    table = report.format().splitlines()
-    assert table[0].split() == ["rows", "in", "3"]
-    assert ["not", "read:", "a", "further", "number", "that", "nothing", "excuses", "1"] in [x.split() for x in table]
-    assert table[-1] == report.examples[0]
-    assert len(table) == len(set(report.as_dict()) - {"refused", "examples"}) + 2 + 1
 
 
 # ------------------------------------------------------------------------------------------ errors
