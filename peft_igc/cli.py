@@ -34,21 +34,10 @@ __all__ = ["build_parser", "main"]
 EXAMPLES = """\
 examples:
   peft-igc demo --output demo-output
-  peft-igc demo --base smollm2 --output build/smollm2                  # a real model; see `make demo-smollm2`
   peft-igc sft --config recipes/tiny_tokens.yaml --output_dir build/tokens
   peft-igc trace --base tiny --adapter demo-output/adapter "What is 58 times 36?"
-  peft-igc trace --base tiny --adapter demo-output/adapter --prompts prompts.txt --html trace.html
-  peft-igc chat --base tiny --adapter demo-output/adapter
   peft-igc eval --base tiny --adapter demo-output/adapter --data items.jsonl --output results.json
-  peft-igc eval --base tiny --data items.jsonl --output base.json      # the base model alone
-  peft-igc audit --base tiny --adapter tiny --data items.jsonl --html audit.html  # why answers are wrong
-  peft-igc profile tiny                                                # how a tokenizer splits numbers
-  peft-igc profile tiny --anchors "="                                  # and which tokens end in "="
-  peft-igc calibrate --base tiny --adapter demo-output/adapter --data items.jsonl
-  peft-igc annotate --model tiny --data rows.jsonl --output annotated.jsonl
   peft-igc check report.md invoices.csv answers.jsonl                  # untrue calculations; exit code 1
-  peft-igc convert old-adapter --tokenizer tiny                        # an adapter of version 0.1 or 0.2
-  peft-igc autoload on                                                 # PEFT finds the method without an import
 """
 
 

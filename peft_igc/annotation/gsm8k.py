@@ -227,7 +227,7 @@ def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Rep
     """Annotations by the index of their anchor. If an anchor has several, the first one counts."""
     owned: dict[int, Mark] = {}
     for mark in marks:
-        owner = max((i for i, anchor in enumerate(anchors) if _stands_at(mark, anchor, solution)), default=None)
+        owner = max((i for i, anchor in enumerate(anchors) if _follows(mark, anchor, solution)), default=None)
         if owner is not None and owner not in owned:
             owned[owner] = mark
         elif mark.stated is not None:
@@ -235,7 +235,7 @@ def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Rep
     return owned
 
 
-def _stands_at(mark: Mark, anchor: _Anchor, solution: str) -> bool:
+def _follows(mark: Mark, anchor: _Anchor, solution: str) -> bool:
     """Whether an annotation follows an anchor directly, apart from white space or a currency sign."""
     if 0 <= anchor.end <= mark.place:
         return _BETWEEN.fullmatch(solution, anchor.end, mark.place) is not None

@@ -232,11 +232,11 @@ def _row(
 
 
 # ------------------------------------------------------------------------------------------ verdicts
-def judge(target: str | None, said: str | None) -> str:
+def judge(target: str | None, result: str | None) -> str:
     """The verdict on a result that was written, or on None for silence."""
-    if said is None:
+    if result is None:
         return SILENT
-    return RIGHT if target is not None and said.strip() == target.strip() else WRONG
+    return RIGHT if target is not None and result.strip() == target.strip() else WRONG
 
 
 def answered(
@@ -262,17 +262,17 @@ def answered(
 def read(model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int) -> dict[str, Any]:
     """What the calculator would write at the end of each prompt, by verdict; nothing is generated."""
     start = time.perf_counter()
-    said = read_results(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
-    verdicts = [judge(item["target"], result) for item, result in zip(items, said, strict=True)]
-    return _report(items, verdicts, [result or "" for result in said], start)
+    results = read_results(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
+    verdicts = [judge(item["target"], result) for item, result in zip(items, results, strict=True)]
+    return _report(items, verdicts, [result or "" for result in results], start)
 
 
-def _report(items: Sequence[Item], verdicts: Sequence[str], said: Sequence[str], start: float) -> dict[str, Any]:
+def _report(items: Sequence[Item], verdicts: Sequence[str], texts: Sequence[str], start: float) -> dict[str, Any]:
     """Counts of verdicts, and the first mistakes: wrong ones, then silent ones that had a target."""
     counts = Counter(verdicts)
     mistakes = [
         {"prompt": item["prompt"], "target": item["target"], "answer": text, "verdict": verdict}
-        for item, text, verdict in zip(items, said, verdicts, strict=True)
+        for item, text, verdict in zip(items, texts, verdicts, strict=True)
         if verdict == WRONG or (verdict == SILENT and item["target"] is not None)
     ]
     mistakes.sort(key=lambda mistake: mistake["verdict"] != WRONG)

@@ -13,7 +13,6 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import random
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ from accelerate.logging import get_logger
 
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
 from ..data.dataset import to_dataset
-from ..data.label_summary import similar_columns, summarize
+from ..data.label_summary import row_labels, similar_columns, summarize
 from ..inference.decoding import eval_mode
 from ..inference.evaluation import interval
 from ..mappings.readings import IGNORE
@@ -294,12 +293,8 @@ def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
 
 def _asks(row: Mapping[str, Any]) -> bool:
     """Whether the labels of a row ask for a calculation with a result."""
-    given = (row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))
-    steps = itertools.zip_longest(*(entry if isinstance(entry, list) else [entry] for entry in given))
-    return any(
-        (operator not in (None, NO_ARITHMETIC) or expression is not None) and result not in REFUSALS
-        for operator, result, expression in steps
-    )
+    labels = row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3)))
+    return any(label not in (NO_ARITHMETIC, *REFUSALS) for label in labels)
 
 
 def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:

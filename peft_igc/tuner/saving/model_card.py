@@ -156,8 +156,8 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("least probability of a reading (`confidence`)", config["confidence"]),
         ("anchors", _anchors(config)),
     ]
-    if beside := config.get("trained_with"):
-        names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in beside)
+    if others := config.get("trained_with"):
+        names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in others)
         rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
 
