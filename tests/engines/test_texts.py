@@ -1,4 +1,4 @@
-"""Texts of an engine are values: functions of their ids alone, however these come, and of nothing else."""
+"""Texts of an engine are values: functions of their ids alone, however these come."""
 
 import random
 

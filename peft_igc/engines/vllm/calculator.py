@@ -27,7 +27,7 @@ from .records import Kept, RecordLayer, Seen
 __all__ = ["Calculator"]
 
 REMEMBERED = 1000  # steps in a report
-STEPS_KEPT = 4096  # results of steps that the host remembers beside those of the texts it knows
+STEPS_KEPT = 4096  # results of steps that the host remembers in addition to those of the texts it knows
 
 Asked = tuple[int, Text, Step, int | None]  # request, text and step; the serial number of its record, if that is known
 
