@@ -7,7 +7,8 @@ In: an adapter's config, and the folder of human-written texts that `PEFT_IGC_DA
 answered by generation; of the others only the reading is measured, by a pass through a few layers. Calculations and
 phrasings of the generated sets are not trained. Of the human-written texts, role-play prompts and the first questions
 of GSM8K are trained, nearly all as refusals; MAWPS and the assistant prompts are measured; of the last questions of
-GSM8K one half calibrates and one half is measured. Try it: `pytest tests/demo`"""
+GSM8K one half calibrates and one half is measured. Try it: `pytest tests/demo`
+"""
 
 from __future__ import annotations
 
