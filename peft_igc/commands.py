@@ -291,12 +291,10 @@ def _tokenizer(name: str) -> Any:
     """The tokenizer of a folder, a hub id, or the embedded base."""
     from transformers import AutoTokenizer
 
-    from .inference.loading import TINY, TINY_FOLDER
+    from .inference.loading import TINY, TINY_FOLDER, is_hub_id
 
     folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
-    if folder.is_dir() and not any((folder / file).is_file() for file in ("tokenizer_config.json", "tokenizer.json")):
-        raise FileNotFoundError(f"The folder `{name}` contains no `tokenizer_config.json`. Pass a tokenizer's folder.")
-    if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
+    if not folder.is_dir() and (folder.exists() or not is_hub_id(name)):
         raise FileNotFoundError(f'`{name}` is not a folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
     return AutoTokenizer.from_pretrained(folder if folder.is_dir() else name)
 

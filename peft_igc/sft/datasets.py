@@ -33,7 +33,6 @@ __all__ = ["generated_rows", "join", "load_corpora", "rows_of_writing"]
 # The forms of a dataset, as error messages name them.
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
 CHAT_PAIR = f"{PAIR} of messages"
-ALPACA = {"instruction", "output"}
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 # Suffixes with which a name is that of a file, and of no dataset on the hub.
 FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
@@ -246,13 +245,10 @@ def _check_form(name: str, part: Any, text_field: str) -> None:
         raise ValueError(f"The dataset `{name}` has no rows.")
     if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:
         return
-    cure = "Write each row as `messages`, as `prompt` and `completion`, or as `text`."
-    if columns >= ALPACA:
-        cure = (
-            "These are Alpaca's: write `instruction`, with `input` after it, as `prompt`, and `output` as "
-            "`completion`."
-        )
-    raise ValueError(f"The dataset `{name}` has the columns {_listed(columns)}. {cure}")
+    raise ValueError(
+        f"The dataset `{name}` has the columns {_listed(columns)}. Write each row as `messages`, as `prompt` and "
+        "`completion`, or as `text`."
+    )
 
 
 def _listed(columns: set[str]) -> str:

@@ -447,7 +447,7 @@ def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "blank.jsonl").write_text("\n")
     for name, message in (
-        (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. These are Alpaca's: write `"),
+        (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. Write each row as `"),
         (write(tmp_path / "q", [{"question": "a"}]), "has the columns question. Write each row as `messages`, as"),
         (str(tmp_path / "empty.jsonl"), "empty.jsonl` is empty: expected one JSON object per line"),
         (str(tmp_path / "blank.jsonl"), "blank.jsonl`"),
