@@ -1,11 +1,10 @@
-"""Training and test rows: operand columns, generated arithmetic, BIG-bench, chats, worked solutions.
+"""Training and test rows: operand columns, generated arithmetic, BIG-bench.
 
 * `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
-* `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
+* `bigbench`: items in the form of the BIG-bench arithmetic task.
 * `writing_rows`: rows that train the writing alone.
-* `chats`, `worked_solutions`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
 It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model
@@ -14,7 +13,7 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 """
 
 from .arithmetic import ArithmeticRows, Row
-from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
+from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, parse_question
 from .dataset import Shuffled, igc_features, to_dataset, to_iterable_dataset
 from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
@@ -31,7 +30,6 @@ __all__ = [
     "bigbench_size",
     "bigbench_test_set",
     "igc_features",
-    "load_bigbench",
     "parse_question",
     "read_items",
     "read_rows",

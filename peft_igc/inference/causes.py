@@ -219,18 +219,18 @@ def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened
 
 def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
     """The cause where another result, or none, was to be written."""
-    said, silent = step.summary, step.status == "none"
+    read_as, silent = step.summary, step.status == "none"
     if silent and step.reason in _OF_TEXT:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.by_rule and not silent:
-        return ("expression", said) if step.status == "ok" else ("status", step.status)
+        return ("expression", read_as) if step.status == "ok" else ("status", step.status)
     if not step.by_rule and expected is not None and expected.operands is not None:
         read = " ".join((step.operands[0].text, step.operator, step.operands[1].text))
         a, b = expected.operands
         if part := _misread(step, expected):
             return part, f"{read} instead of {a} {expected.operator} {b}"
         if step.reason == "look_alike" and expected.operands != tuple(one.text for one in step.operands):
-            return "sign", f"{said}; rules and network have to agree"
+            return "sign", f"{read_as}; rules and network have to agree"
     if silent and step.reason in _AFTER_READING:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.reason == "no_arithmetic":
@@ -240,9 +240,9 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
     if step.status != "ok":
         return "status", step.status
     if expected is None or expected.operands is None:
-        return "misread", said
+        return "misread", read_as
     wanted = evaluate_exactly(expected.operator, *expected.operands)
-    return ("target", said) if wanted != target else ("sign", f"{said} instead of {wanted}")
+    return ("target", read_as) if wanted != target else ("sign", f"{read_as} instead of {wanted}")
 
 
 def _doubtful(step: StepRecord) -> str:
