@@ -3,7 +3,7 @@
 * `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
-* `bigbench`: items in the form of the BIG-bench arithmetic task.
+* `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `writing_rows`: rows that train the writing alone.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
@@ -13,7 +13,7 @@ Try it: `python -c "from peft_igc.data import *; print(ArithmeticRows().take(3))
 """
 
 from .arithmetic import ArithmeticRows, Row
-from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, parse_question
+from .bigbench import GROUPS, bigbench_items, bigbench_size, bigbench_test_set, load_bigbench, parse_question
 from .dataset import Shuffled, igc_features, to_dataset, to_iterable_dataset
 from .files import read_items, read_rows
 from .mixture import TOKENS_MIXTURE, Mixture
@@ -30,6 +30,7 @@ __all__ = [
     "bigbench_size",
     "bigbench_test_set",
     "igc_features",
+    "load_bigbench",
     "parse_question",
     "read_items",
     "read_rows",

@@ -21,7 +21,7 @@ from tiny_models import small_config, tiny_model
 from peft_igc import plugin, tiny_igc
 from peft_igc.data.bigbench import bigbench_items, bigbench_test_set
 from peft_igc.inference.evaluation import generate_answers
-from peft_igc.inference.harness_tasks import FOLDER, from_file, generated, match
+from peft_igc.inference.harness_tasks import FOLDER, generated, match, published
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.steps import Step
 
@@ -189,22 +189,25 @@ def test_generated_items_are_those_of_the_generator():
 FORMS = {
     "items.jsonl": '{"prompt": "What is 5 plus 7?", "target": "12"}\n',
     "items.csv": "prompt,target\nWhat is 5 plus 7?,12\n",
+    "published.jsonl": '{"context": "Question: What is 5 plus 7?\\nAnswer:", "completion": " 12"}\n',
+    "task.json": '{"name": "arithmetic", "examples": [{"input": "What is 5 plus 7?", "target": "12"}]}',
+    "rows.jsonl": '{"inputs": "What is 5 plus 7?", "targets": ["12"]}\n',
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_files_of_items_are_read_from_a_path(name, tmp_path):
+def test_published_files_are_read_from_a_path(name, tmp_path):
     (tmp_path / name).write_text(FORMS[name])
-    (row,) = from_file(data=str(tmp_path / name), end="</s>")["test"]
+    (row,) = published(data=str(tmp_path / name), end="</s>")["test"]
     assert "What is 5 plus 7?" in row["prompt"]
     assert (row["target"], row["ending"]) == ("12", "12</s>")
 
 
 def test_a_missing_path_is_said():
     with pytest.raises(ValueError, match='Pass its path: `--metadata .{"data": "items.jsonl"}'):
-        from_file()
+        published()
     with pytest.raises(FileNotFoundError, match="`none.jsonl` does not exist"):
-        from_file(data="none.jsonl")
+        published(data="none.jsonl")
 
 
 def test_white_space_around_an_answer_does_not_count():
