@@ -3,6 +3,7 @@
 import functools
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.digits import PAD
+from peft_igc.numbers.places import places_of
 from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.vocabulary import Vocabulary
@@ -235,6 +237,20 @@ def random_expression(draw):
             written += text
         operands += found
     return written + draw.choice(["", "?", ".", " =", "=", ",", ":", "\n", ".\n", " the end."]), operands
+
+
+def test_the_places_of_128_000_tokens_are_found_in_time_that_grows_with_the_text():
+    ids = WORDS.encode(" the 123456.") * 25_600
+    least = min(_seconds(ids[-4_000:]) for _ in range(5))
+    assert len(ids) == 128_000
+    assert _seconds(ids) < 100 * least  # 32 times as long
+
+
+def _seconds(ids):
+    """The processor's time for the last places of a text."""
+    start = time.process_time()
+    assert places_of(THREES, ids, 0, len(ids) - 1, 512).numbers
+    return time.process_time() - start
 
 
 @pytest.mark.slow
