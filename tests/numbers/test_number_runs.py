@@ -5,6 +5,7 @@ What breaks a number as text is in `tests/text/test_integers.py`; here it is fou
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from small_vocabularies import VOCABULARIES
 from transformers import AutoTokenizer
 
 import peft_igc
-from peft_igc.numbers.places import Run, number_runs
+from peft_igc.numbers.places import Run, number_runs, places_of
 from peft_igc.numbers.token_table import PADDING, UNSEEN, TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.vocabulary import Vocabulary
@@ -141,6 +142,20 @@ def random_expression(draw):
             written += text
         operands += found
     return written + draw.choice(["", "?", ".", " =", "=", ",", ":", "\n", ".\n", " the end."]), operands
+
+
+def test_the_places_of_128_000_tokens_are_found_in_time_that_grows_with_the_text():
+    ids = WORDS.encode(" the 123456.") * 25_600
+    least = min(_seconds(ids[-4_000:]) for _ in range(5))
+    assert len(ids) == 128_000
+    assert _seconds(ids) < 100 * least  # 32 times as long
+
+
+def _seconds(ids):
+    """The processor's time for the last places of a text."""
+    start = time.process_time()
+    assert places_of(THREES, ids, 0, len(ids) - 1, 512).numbers
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

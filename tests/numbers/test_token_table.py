@@ -422,5 +422,3 @@ def test_superscripts_that_become_digits_are_noted():
     plain, folded = (byte_level(NUMBERS, "[0-9]{1,3}", normalizer) for normalizer in (None, normalizers.NFKC()))
     assert TokenizerProfile.from_tokenizer(plain).notes == ()
     assert "`5²` reads as 52" in TokenizerProfile.from_tokenizer(folded).report()
-
-

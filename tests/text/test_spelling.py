@@ -69,7 +69,7 @@ def written(spelled_by, number):
         known, (more,) = known.after(ids[-1:])
         assert more is not None
         if more.token < 0:
-            assert known.completed == len(ids) - 1
+            assert known.completed == len(ids) - 1 - number.endswith("%")
             return ids[1:]
         ids.append(more.token)
 
@@ -190,6 +190,11 @@ def test_a_percentage_that_is_written_once_is_over_without_its_sign_too():
     for text in ("=17% 17", "=17 17"):
         *_, last = progress("17%", once=True).after(WORDS.encode(text))[1]
         assert last is None
+
+
+def test_every_token_of_a_result_is_among_those_that_are_named():
+    numbers = ("-1234.56", "17%", "-0.5%", "90")
+    assert {token for number in numbers for token in written(THREES, number)} <= set(THREES.written_with)
 
 
 def test_a_percentage_needs_a_token_for_its_sign():
