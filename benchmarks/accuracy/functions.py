@@ -68,6 +68,8 @@ def counts(rows: Sequence[Row], readings: Sequence[PromptReading], least: float)
         due = row["igc_result"] if row["completion"][0]["content"] == row["igc_result"] else None
         speaks = reading.result is not None and (reading.by_rule or reading.probabilities[AT_ONE] >= least)
         kind = "silent" if not speaks else "right" if reading.result == due else "wrong"
+        if kind == "wrong" and due is None and reading.by_rule:  # an expression in symbols, such as `3*4+5=`
+            kind = "by rule"
         found[f"{'asked' if due is not None else 'others'} {kind}"] += 1
         if due is not None:
             by_operation.setdefault(row["igc_operator"], Counter())[kind] += 1
