@@ -119,16 +119,6 @@ def checking() -> str:
     return lines(["texts", "calculations", "untouched and called untrue", "changed digits found, %"], rows)
 
 
-def functions() -> str:
-    """Functions of given numbers, by kind of texts."""
-    found = load("functions")
-    rows = [
-        [name, f"{told['texts']:,}", f"{told['asked']:,}", percent(told["right"]), percent(told["wrong"])]
-        for name, told in found["sets"].items()
-    ]
-    return lines(["texts", "all", "with a result", "of these right, %", "of all wrong, %"], rows)
-
-
 def gsm8k() -> str:
     """GSM8K's solutions, with a LoRA and a calculator, and with a LoRA alone."""
     runs = [
@@ -283,7 +273,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "recipes": partial(recipes, "recipes"),
     "expressions": partial(expressions, "expressions"),
     "checking": checking,
-    "functions": functions,
     "gsm8k": gsm8k,
     "ablations": ablations,
     "methods": methods,
