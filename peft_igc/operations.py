@@ -46,7 +46,7 @@ def sqlite_lookup(path: str | Path, query: str) -> Callable[..., Any]:
     def connection() -> sqlite3.Connection:
         if not hasattr(here, "connection"):
             here.connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
-        return here.connection  # type: ignore[no-any-return]
+        return here.connection
 
     def look_up(*keys: str) -> Any:
         found = connection().execute(query, keys).fetchone()

@@ -82,6 +82,7 @@ def _serve(asked: queue.SimpleQueue[Any], idle: queue.SimpleQueue[Any]) -> None:
     """Runs calls, one after the other."""
     while True:
         function, answer = asked.get()
+        found: tuple[Any, BaseException | None]
         try:
             found = function(), None
         except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
@@ -242,7 +243,7 @@ FUNCTIONS: dict[str, Function] = {
     "product": Function(lambda arguments: math.prod(arguments, start=Fraction(1)), 3, 3, "*"),
     "square": Function(lambda arguments: arguments[0] ** 2, symbols="*"),
     "cube": Function(lambda arguments: arguments[0] ** 3, symbols="*"),
-    "power": Function(lambda arguments: _power(*arguments, Limits()), 2, 2),
+    "power": Function(lambda arguments: _power(arguments[0], arguments[1], Limits()), 2, 2),
     "percent": Function(_part(0, 1), 2, 2, "*"),
     "increased": Function(_part(100, 1), 2, 2, "+"),
     "reduced": Function(_part(100, -1), 2, 2, "-"),
