@@ -39,7 +39,7 @@ def test_weights_without_a_place_for_the_update_are_refused(tmp_path):
     saved(tmp_path, r=4)
     weights = tiny_model("llama").state_dict()
     short = {name: weight for name, weight in weights.items() if "layers.2" not in name}
-    with pytest.raises(ValueError, match="changes `model.layers.2.mlp.down_proj.weight`, which the base does not have"):
+    with pytest.raises(ValueError, match="changes `model.layers.2.mlp.down_proj.weight`, which the base"):
         list(added(updates_of([tmp_path]), short.items()))
     quantized = {name: weight.to(torch.int8) for name, weight in weights.items()}
     with pytest.raises(ValueError, match=r"cannot be added to the weight `.*` of torch.int8"):

@@ -1,4 +1,4 @@
-"""Texts of an engine are values: functions of their ids alone, however these come, and nothing else is known of them."""
+"""Texts of an engine are values: functions of their ids alone, however these come, and of nothing else."""
 
 import random
 

@@ -78,7 +78,8 @@ def test_other_layers_may_be_read_than_the_one_that_is_written(engine, ask, tmp_
 def test_a_lora_beside_the_calculator_is_merged_into_the_base(engine, ask, tmp_path, tokenizer, texts, expected):
     folder = with_equals_signs(tmp_path / "both", tokenizer)
     torch.manual_seed(1)
-    config = LoraConfig(r=4, lora_alpha=1, target_modules=["q_proj", "gate_proj", "down_proj"], init_lora_weights=False)
+    names = ["q_proj", "gate_proj", "down_proj"]
+    config = LoraConfig(r=4, lora_alpha=1, target_modules=names, init_lora_weights=False)
     get_peft_model(load_base("tiny")[0], config).save_pretrained(folder / "low_rank")
     saved = json.loads((folder / "adapter_config.json").read_text())
     (folder / "adapter_config.json").write_text(json.dumps(saved | {"trained_beside": ["low_rank"]}))

@@ -27,8 +27,19 @@ def server(adapter, tmp_path_factory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log"
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(TINY_FOLDER), "--dtype", "float32"]
-    command += ["--served-model-name", "tiny", "--max-model-len", "512", "--block-size", "32", "--max-num-seqs", "16"]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(TINY_FOLDER)]
+    command += [
+        "--dtype",
+        "float32",
+        "--served-model-name",
+        "tiny",
+        "--max-model-len",
+        "512",
+        "--block-size",
+        "32",
+        "--max-num-seqs",
+        "16",
+    ]
     command += ["--enforce-eager", "--port", str(port), "--host", "127.0.0.1"]
     command += ["--additional-config", json.dumps({"igc": {"adapter": str(adapter)}})]
     environment = {k: v for k, v in os.environ.items() if k != "VLLM_ENABLE_V1_MULTIPROCESSING"}
