@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -77,12 +78,12 @@ def followed(manager: Any) -> Any:
         )
     settings.use_cuda_graph, settings.use_async_batching = (False, False), False
     settings.varlen_compile_config = settings.decode_compile_config = None
-    settings.allow_block_sharing = manager._use_prefix_sharing = False
     make = manager._create_batch_processor
 
     def create() -> Any:
         processor = make()
-        processor.cache.igc_packing = Packing(processor)
+        if not hasattr(processor.cache, "igc_packing"):
+            processor.cache.igc_packing = Packing(processor)
         return processor
 
     manager._create_batch_processor = create
@@ -143,6 +144,53 @@ class Kept:
         return self._padded[index]
 
 
+class Blocks:
+    """The compressed tokens of full blocks, by all tokens up to their end; those that were used last.
+
+    Args:
+        size: tokens of a block.
+        most: number of blocks.
+    """
+
+    def __init__(self, size: int, most: int) -> None:
+        self.size, self.most = size, most
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all blocks."""
+        # Of each block its number and compressed tokens, by the number of the block before it and its tokens.
+        self._blocks: OrderedDict[tuple[int, tuple[int, ...]], tuple[int, torch.Tensor]] = OrderedDict()
+        self._count = 0
+
+    def found(self, ids: Sequence[int]) -> list[torch.Tensor]:
+        """The compressed tokens [size, d] of the first blocks of a text, as far as they are known."""
+        parts: list[torch.Tensor] = []
+        before = 0
+        for at in range(0, len(ids) - self.size + 1, self.size):
+            key = (before, tuple(ids[at : at + self.size]))
+            if key not in self._blocks:
+                break
+            self._blocks.move_to_end(key)
+            before, features = self._blocks[key]
+            parts.append(features)
+        return parts
+
+    def add(self, held: Held, start: int) -> None:
+        """Adds the blocks of a text that have been filled from a position on."""
+        end = held.text.length // self.size * self.size
+        if end <= start:
+            return
+        whole, before = torch.cat(held.features), 0
+        for at in range(0, end, self.size):
+            key = (before, tuple(held.text.ids[at : at + self.size]))
+            if key not in self._blocks:
+                self._count += 1
+                self._blocks[key] = self._count, whole[at : at + self.size].clone()
+            before = self._blocks[key][0]
+        while len(self._blocks) > self.most:
+            self._blocks.popitem(last=False)
+
+
 class Request(NamedTuple):
     """A part of the row of a pass: the request, and the place of its first token and of the one after its last."""
 
@@ -164,16 +212,26 @@ class Request(NamedTuple):
 class Packing:
     """Finds the texts of a pass. Attached to the paged cache, which the pass is given.
 
+    Where the cache has blocks of the same beginning of a text, it gives them to a new request only as far as their
+    compressed tokens are known, too.
+
     Args:
         processor: the batch processor of the manager.
     """
 
     def __init__(self, processor: Any) -> None:
+        cache = processor.cache
         self._processor = weakref.ref(processor)
-        self._known: dict[str, Known] = {}
+        self._known: tuple[str, Known] | None = None
+        self.shares = False  # whether the keys and values of a beginning depend on its tokens only
+        self.blocks = Blocks(next(iter(cache.cache_allocators.values())).tokens_per_page, cache.num_blocks)
+        self._beginnings: dict[str, tuple[torch.Tensor, ...]] = {}  # of requests that were given blocks, by their id
+        self._match = cache.search_prefix_match
+        if cache.use_prefix_sharing:
+            cache.search_prefix_match = self._search
 
     def __call__(self, input_ids: torch.Tensor) -> Packed:
-        """The texts of a pass with the ids [1, T], which are not on their way to other layers yet."""
+        """The texts of a pass with the ids [1, T]: before its first layer, so that none is waited for."""
         processor: Any = self._processor()
         requests, at = [], 0
         for one in processor.inputs_and_outputs.requests_in_batch:
@@ -183,9 +241,29 @@ class Packing:
 
     def known(self, reader: str, config: IGCConfig, mapping: Any) -> Known:
         """What an adapter knows."""
-        if reader not in self._known:
-            self._known = {reader: Known(config, mapping)}
-        return self._known[reader]
+        if self._known is None or self._known[0] != reader:
+            self._known = reader, Known(config, mapping)
+            self.blocks.clear()
+            self.shares = not self._known[1].rules.prompt_end
+        return self._known[1]
+
+    def _search(self, request_id: str, ids: list[int]) -> int:
+        """`search_prefix_match` of the cache: number of tokens whose blocks it has given to a request."""
+        parts = self.blocks.found(ids[:-1]) if self.shares else []
+        shared = self._match(request_id, ids[: len(parts) * self.blocks.size + 1])
+        active = self._processor().scheduler.active_requests  # type: ignore[union-attr]
+        self._beginnings = {name: one for name, one in self._beginnings.items() if name in active}
+        if shared:
+            self._beginnings[request_id] = tuple(parts[: shared // self.blocks.size])
+        return shared
+
+    def begun(self, known: Known, reader: str, one: Request) -> tuple[Held, Step | None]:
+        """The text of a request that has none, before its part of a pass; and its last step, if it may be written."""
+        parts = self._beginnings.pop(one.state.request_id, ())
+        if not parts:
+            return Held(reader, Text([])), None
+        text, step = known.made(one.state.initial_tokens[: len(parts) * self.blocks.size])
+        return Held(reader, text, parts), step
 
 
 class Packed(NamedTuple):
@@ -232,14 +310,18 @@ class Packed(NamedTuple):
         """The texts with the tokens of this pass, and with the results of their steps; `features` [T, d]."""
         texts: list[Held] = []
         asked: list[tuple[int, Step]] = []
-        for index, (one, held) in enumerate((one, getattr(one.state, _KEY, None)) for one in self.requests):
+        for index, one in enumerate(self.requests):
+            held, again = getattr(one.state, _KEY, None), None
             if held is None or held.reader != reader:
-                held = Held(reader, Text([]))
+                held, again = self.packing.begun(known, reader, one)
             held = held.at(one.start, features)
             end = one.prompt_end if known.rules.prompt_end else -1
             text, steps = known.extended(held.text, self.ids[one.begin : one.end], end)
-            texts.append(held.appended(text, features[one.begin : one.end]))
-            asked += [(index, step) for step in steps]
+            held = held.appended(text, features[one.begin : one.end])
+            if self.packing.shares:
+                self.packing.blocks.add(held, one.start)
+            texts.append(held)
+            asked += [(index, step) for step in ([] if again is None else [again]) + steps]
         if asked:
             self._decide(known, texts, asked)
         return texts
