@@ -155,7 +155,7 @@ def main() -> None:
     found = measure(base, args.adapter, args.rounds)
     found["tokens"]["without"] = cached_tokens(engine(base, None))
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    found |= facts() | {"base": args.base, "adapter": args.adapter}
+    found = {**facts(), "base": args.base, "adapter": args.adapter, **found}
     args.output.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 

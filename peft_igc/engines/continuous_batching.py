@@ -224,7 +224,9 @@ class Packing:
         self._processor = weakref.ref(processor)
         self._known: tuple[str, Known] | None = None
         self.shares = False  # whether the keys and values of a beginning depend on its tokens only
-        self.blocks = Blocks(next(iter(cache.cache_allocators.values())).tokens_per_page, cache.num_blocks)
+        # `block_size` up to transformers 5.18
+        size = getattr(cache, "block_size", 0) or next(iter(cache.cache_allocators.values())).tokens_per_page
+        self.blocks = Blocks(size, cache.num_blocks)
         self._beginnings: dict[str, tuple[torch.Tensor, ...]] = {}  # of requests that were given blocks, by their id
         self._match = cache.search_prefix_match
         if cache.use_prefix_sharing:

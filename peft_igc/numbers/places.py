@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -101,7 +102,7 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     window = ids[begin : anchor + 1]
     spelled = table.vocabulary.spell(window)
     runs = number_runs(table, window, spelled)
-    inside = {at for run in runs for at in range(run.first + 1, run.last + 1)} | _asking(spelled)
+    inside = {at for run in runs for at in range(run.first + 1, run.last + 1)} | _unread(spelled, window)
     at = [one for one in range(since - begin, len(window)) if one not in inside and window[one] != PADDING]
     at = at[max(len(at) - most, 0) :]
     if not at or at[-1] != len(window) - 1:  # the anchor is a place even if it is no text
@@ -113,13 +114,24 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     return Places([one + begin for one in at], [sentence[one] for one in at], moved)
 
 
-def _asking(spelled: Spelled) -> set[int]:
-    """The tokens that ask for a rounding."""
-    wish = asked_rounding(spelled.text)
-    if wish is None:
-        return set()
-    spans = enumerate(itertools.pairwise([0, *spelled.ends]))
-    return {at for at, span in spans if spelled.text[slice(*span)] != wish.plain[slice(*span)]}
+def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
+    """The tokens without a place: those that ask for a rounding, and those that are parts of a currency sign.
+
+    A sign such as `£` is one token of most vocabularies and two of others, where training has never shown them.
+    """
+    text, ends = spelled
+    wish = asked_rounding(text)
+    begins = [0, *ends]
+    found: set[int] = set()
+    if wish is not None:
+        spans = enumerate(itertools.pairwise(begins))
+        found = {at for at, span in spans if text[slice(*span)] != wish.plain[slice(*span)]}
+    shared = len(set(ends)) < len(ends)  # a character in several tokens, or padding
+    for at in range(1, len(ends)) if shared else ():
+        part = begins[at] == ends[at] and ids[at] != PADDING
+        if part and unicodedata.category(text[ends[at] - 1 : ends[at]] or " ") == "Sc":
+            found |= {at - 1, at}
+    return found
 
 
 def _marks(table: TokenTable, token: int) -> tuple[bool, bool, bool]:

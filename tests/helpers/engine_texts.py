@@ -23,7 +23,7 @@ STORY = "The cat sat on the mat. " * 12
 def with_equals_signs(folder: Path, tokenizer: Any) -> Path:
     """The shipped adapter with one more anchor rule, `=`."""
     config = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER))
-    config.anchors = {**config.anchors, "inline": text_rule(tokenizer, "=").sequences}
+    config.anchors = config.anchors | {"inline": text_rule(tokenizer, "=").sequences}
     config.save_pretrained(str(folder))
     weights = "adapter_model.safetensors"
     (folder / weights).write_bytes((TINY_ADAPTER_FOLDER / weights).read_bytes())

@@ -1,7 +1,7 @@
-"""Loads the adapter that an engine serves: its config, its two mappings, and the LoRA that was trained beside it.
+"""Loads the adapter that an engine serves: its config, its two mappings, and the LoRA that was trained with it.
 
 In: a folder, a hub id or `"tiny"`. Out: an `Adapter` with float32 weights, as PEFT loads them. Whether it suits the
-engine is in `checks`. Try it: `pytest tests/engines/test_beside.py`, `make test-vllm`
+engine is in `checks`. Try it: `pytest tests/engines/test_lora.py`, `make test-vllm`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...tuner.build import make_mappings
 from ...tuner.config import IGCConfig
 from ...tuner.saving.adapter_files import FILE_KEY
 from ...tuner.saving.companions import companions_in
-from ..beside import Updates, updates_of
+from ..lora import Updates, updates_of
 
 
 __all__ = ["Adapter", "load"]
@@ -33,14 +33,14 @@ class Adapter(NamedTuple):
         folder: where it is.
         config: its config.
         reader, writer: its input and its output mapping.
-        beside: what the LoRA beside it adds to the weights of the base.
+        lora: what the LoRA that was trained with it adds to the weights of the base.
     """
 
     folder: Path
     config: IGCConfig
     reader: Any
     writer: Any
-    beside: Updates
+    lora: Updates
 
 
 def find(source: str) -> Path:

@@ -18,7 +18,7 @@ from vllm.logger import init_logger
 from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 from vllm.v1.worker.worker_base import WorkerBase
 
-from ..beside import added
+from ..lora import added
 from . import ops
 from .adapter import find, load, load_config
 from .calculator import Calculator
@@ -89,16 +89,16 @@ def _attach(model: Any, adapter: Any, vllm_config: Any) -> None:
         _call_with_output(layers[index], index, name)
     model.requires_raw_input_tokens = True  # ids, also where the model is given embeddings
     model.register_forward_pre_hook(records.calculator.begin, with_kwargs=True)
-    if adapter.beside:
+    if adapter.lora:
         load_weights = model.load_weights
-        model.load_weights = lambda weights: load_weights(added(adapter.beside, weights))
+        model.load_weights = lambda weights: load_weights(added(adapter.lora, weights))
     logger.info(
         "IGC: adapter %s reads decoder layers %s and writes layer %d; %d bytes per token in the KV cache%s.",
         adapter.folder,
         ", ".join(map(str, config.layers_read)),
         config.layer,
         records.size,
-        f"; a LoRA is merged into {len(adapter.beside)} weights" if adapter.beside else "",
+        f"; a LoRA is merged into {len(adapter.lora)} weights" if adapter.lora else "",
     )
 
 

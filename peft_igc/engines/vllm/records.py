@@ -1,4 +1,4 @@
-"""What is kept of each token on the device: a record in vLLM's own paged KV cache, beside keys and values.
+"""What is kept of each token on the device: a record in the paged KV cache of vLLM, next to keys and values.
 
 A record is two integers, the token's id and the serial number of this record, and the compressed token that a later
 step may read. vLLM allocates, counts, shares, frees and transfers the records with the blocks of the keys and values,
@@ -148,6 +148,7 @@ class RecordLayer(AttentionLayerBase):
         self.kv_cache, rows = kv_cache, kv_cache[:, 0]
         self.block_size = rows.shape[1]
         self.words = rows[..., :WORDS].view(torch.int64)  # [blocks, block size, 2]
+        self.serials = self.words[..., 1]
         self.features = rows[..., WORDS : WORDS + 2 * self.dim].view(self.dtype)  # [blocks, block size, d]
 
     # ---------------------------------------------------------------------------------------- a pass
@@ -161,10 +162,10 @@ class RecordLayer(AttentionLayerBase):
         numbers = torch.arange(serial, serial + new, device=ids.device)
         self.words[block, offset] = torch.stack([ids, numbers], 1)
         before = metadata.seq_lens - metadata.query_start.diff()  # [R]
-        last = (before - 1).clamp(min=0)[:, None]
-        pages = metadata.block_table[: len(before)].gather(1, (last // self.block_size).long())
-        known = self.words[..., 1][pages.long(), last % self.block_size]  # [R, 1]
-        facts, arrived = _to_host(torch.cat([ids, slots, before, known[:, 0]]))
+        last = before - 1  # -1, of a text that begins, gives the record of another place, which is not looked at
+        pages = metadata.block_table[torch.arange(len(last), device=ids.device), last // self.block_size]
+        known = self.serials[pages, last % self.block_size]
+        facts, arrived = _to_host(torch.cat([ids, slots, before, known]))
         return Seen(metadata, block, offset, serial, facts, arrived)
 
     def texts(self, metadata: PassMetadata, rows: list[int], lengths: list[int]) -> list[list[list[int]]]:

@@ -1,4 +1,4 @@
-"""Architectures with random weights, a LoRA beside the calculator, layers that are read elsewhere, and refusals."""
+"""Architectures with random weights, a LoRA with the calculator, layers that are read elsewhere, and refusals."""
 
 import json
 import shutil
@@ -75,14 +75,14 @@ def test_other_layers_may_be_read_than_the_one_that_is_written(engine, ask, tmp_
         assert [found[0] for found in ask(llm, texts[:10], max_tokens=12, ignore_eos=True)] == expected
 
 
-def test_a_lora_beside_the_calculator_is_merged_into_the_base(engine, ask, tmp_path, tokenizer, texts, expected):
+def test_the_lora_of_a_calculator_is_merged_into_the_base(engine, ask, tmp_path, tokenizer, texts, expected):
     folder = with_equals_signs(tmp_path / "both", tokenizer)
     torch.manual_seed(1)
-    names = ["q_proj", "gate_proj", "down_proj"]
-    config = LoraConfig(r=4, lora_alpha=1, target_modules=names, init_lora_weights=False)
+    modules = ["q_proj", "gate_proj", "down_proj"]
+    config = LoraConfig(r=4, lora_alpha=1, target_modules=modules, init_lora_weights=False)
     get_peft_model(load_base("tiny")[0], config).save_pretrained(folder / "low_rank")
     saved = json.loads((folder / "adapter_config.json").read_text())
-    (folder / "adapter_config.json").write_text(json.dumps(saved | {"trained_beside": ["low_rank"]}))
+    (folder / "adapter_config.json").write_text(json.dumps(saved | {"trained_with": ["low_rank"]}))
     model = load_adapter(load_base("tiny")[0], folder)
     found = answers(model, texts[:20], 24)
     assert found != expected[:20]

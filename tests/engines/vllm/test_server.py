@@ -28,19 +28,8 @@ def server(adapter, tmp_path_factory):
         port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log"
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(TINY_FOLDER)]
-    command += [
-        "--dtype",
-        "float32",
-        "--served-model-name",
-        "tiny",
-        "--max-model-len",
-        "512",
-        "--block-size",
-        "32",
-        "--max-num-seqs",
-        "16",
-    ]
-    command += ["--enforce-eager", "--port", str(port), "--host", "127.0.0.1"]
+    command += ["--served-model-name", "tiny", "--dtype", "float32", "--max-model-len", "512", "--block-size", "32"]
+    command += ["--max-num-seqs", "16", "--enforce-eager", "--port", str(port), "--host", "127.0.0.1"]
     command += ["--additional-config", json.dumps({"igc": {"adapter": str(adapter)}})]
     environment = {k: v for k, v in os.environ.items() if k != "VLLM_ENABLE_V1_MULTIPROCESSING"}
     with log.open("w") as output:
@@ -49,7 +38,7 @@ def server(adapter, tmp_path_factory):
         )
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1800):
             try:
                 get(address + "/health")
                 break
@@ -62,6 +51,7 @@ def server(adapter, tmp_path_factory):
         process.wait(60)
 
 
+@pytest.mark.timeout(1200)  # three processes start
 def test_sixteen_clients_at_a_time_get_the_answers_of_generate(server, texts, expected, tokenizer):
     address, log = server
 

@@ -1,8 +1,8 @@
-"""A LoRA that was trained beside a calculator, added to the base's weights while an engine reads them.
+"""A LoRA that was trained with a calculator, added to the base's weights while an engine reads them.
 
-In: the folder of a calculator (`trained_beside` in its config) and the weights of the base by their names in its
+In: the folder of a calculator (`trained_with` in its config) and the weights of the base by their names in its
 checkpoint. Out: the same weights, with the updates of the LoRA. So every request has it, as in training; an engine's
-own LoRAs are chosen per request. Try it: `pytest tests/engines/test_beside.py`
+own LoRAs are chosen per request. Try it: `pytest tests/engines/test_lora.py`
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def updates_of(folders: Iterable[Path]) -> Updates:
     for folder in folders:
         config = PeftConfig.from_pretrained(str(folder))
         if not isinstance(config, LoraConfig) or config.use_dora or config.bias != "none" or config.fan_in_fan_out:
-            raise ValueError(f"The adapter in `{folder}` beside the calculator is no plain LoRA. {_CURE}")
+            raise ValueError(f"The adapter in `{folder}`, trained with the calculator, is no plain LoRA. {_CURE}")
         factors: dict[str, dict[str, torch.Tensor]] = {}
         for key, value in load_file(folder / SAFETENSORS_WEIGHTS_NAME).items():
             match = _LORA.fullmatch(bare_key(key))
@@ -72,14 +72,14 @@ def added(updates: Updates, weights: Iterable[tuple[str, torch.Tensor]]) -> Iter
         if update is not None:
             if not weight.is_floating_point() or weight.shape != update.shape:
                 raise ValueError(
-                    f"The LoRA beside the calculator cannot be added to the weight `{name}` of {weight.dtype} and "
-                    f"shape {tuple(weight.shape)}. {_CURE}"
+                    f"The calculator's LoRA cannot be added to the weight `{name}` of {weight.dtype} and shape "
+                    f"{tuple(weight.shape)}. {_CURE}"
                 )
             missing.discard(name)
             weight = (weight.float() + update.to(weight.device)).to(weight.dtype)
         yield name, weight
     if missing:
         raise ValueError(
-            f"The LoRA beside the calculator changes `{min(missing)}`, which the base does not have. Serve the base "
-            "that both were trained on."
+            f"The calculator's LoRA changes `{min(missing)}`, which the base does not have. Serve the base that both "
+            "were trained on."
         )

@@ -1,11 +1,11 @@
-"""A LoRA that was trained beside a calculator is in every weight that the engine loads, or is refused."""
+"""A LoRA that was trained with a calculator is in every weight that the engine loads, or is refused."""
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tiny_models import tiny_model
 
-from peft_igc.engines.beside import added, updates_of
+from peft_igc.engines.lora import added, updates_of
 
 
 def saved(tmp_path, arch="llama", **fields):
@@ -39,7 +39,7 @@ def test_weights_without_a_place_for_the_update_are_refused(tmp_path):
     saved(tmp_path, r=4)
     weights = tiny_model("llama").state_dict()
     short = {name: weight for name, weight in weights.items() if "layers.2" not in name}
-    with pytest.raises(ValueError, match="changes `model.layers.2.mlp.down_proj.weight`, which the base"):
+    with pytest.raises(ValueError, match="changes `model.layers.2.mlp.down_proj.weight`, which the base does not"):
         list(added(updates_of([tmp_path]), short.items()))
     quantized = {name: weight.to(torch.int8) for name, weight in weights.items()}
     with pytest.raises(ValueError, match=r"cannot be added to the weight `.*` of torch.int8"):
@@ -53,7 +53,7 @@ def test_other_adapters_are_refused_with_the_cure(tmp_path, fields):
         updates_of([tmp_path])
 
 
-def test_whole_modules_beside_a_lora_are_refused(tmp_path):
+def test_whole_modules_in_a_lora_are_refused(tmp_path):
     saved(tmp_path, modules_to_save=["norm"])
     with pytest.raises(ValueError, match="`model.layers.0.input_layernorm.weight`, no factor. Merge it"):
         updates_of([tmp_path])
