@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "mappings": {"torch"},
     "data": {"datasets", "torch"},
     "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers", "yaml"},
-    "plugin": {"lm_eval"},  # torch imports it before it is complete itself
+    "plugin": {"lm_eval", "trl"},  # torch imports it before it is complete itself
     "inference": {"datasets", "jinja2", "lm_eval", "peft", "safetensors", "torch", "transformers"},
     "engines": {"fastapi", "huggingface_hub", "peft", "safetensors", "torch", "transformers", "vllm"},
     "annotation": {"jinja2", "torch"},

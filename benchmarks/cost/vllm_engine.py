@@ -1,6 +1,6 @@
 """What the calculator adds to a pass of vLLM's engine: seconds and operators, by what the pass does; and memory.
 
-The baseline is the rest of the same pass, so that other work on the machine meets both. A pass is silent, behind an
+The baseline is the rest of the same pass, so that other work on the machine meets both. A pass is silent, after an
 answer (every text writes), or a reading. The environment is that of `make test-vllm`.
 
     .cache/vllm/bin/python -m benchmarks.cost.vllm_engine --output build/vllm_engine.json
@@ -138,7 +138,7 @@ def kind_of(one: dict[str, float], batch: int) -> str | None:
         return "reading" if one["asked"] == batch else None
     if one["tokens"] != batch:
         return None
-    return "silent" if not one["written"] else "behind" if one["written"] == batch else None
+    return "silent" if not one["written"] else "after" if one["written"] == batch else None
 
 
 def main() -> None:

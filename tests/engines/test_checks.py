@@ -13,6 +13,7 @@ from peft_igc import IGCConfig
 from peft_igc.engines.vllm.adapter import find, load, load_config
 from peft_igc.engines.vllm.checks import check_adapter, check_engine, check_layers, check_tokenizer, setting_of
 from peft_igc.inference.loading import load_base
+from peft_igc.text.vocabulary import Vocabulary
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
 
@@ -77,8 +78,11 @@ def test_an_adapter_of_other_tokens_is_refused(config):
     tokenizer = load_base("tiny")[1]
     check_tokenizer(config, tokenizer)
     tokenizer.add_tokens(["<more>"])
-    with pytest.raises(ValueError, match="trained with another tokenizer: token 3072 differs. Serve the base"):
-        check_tokenizer(config, tokenizer)
+    check_tokenizer(config, tokenizer)
+    known = config.vocabulary
+    other = replace(config, vocabulary=Vocabulary([*known.tokens[:7], b"other", *known.tokens[8:]], known.control))
+    with pytest.raises(ValueError, match="trained with another tokenizer: token 7 differs. Serve the base"):
+        check_tokenizer(other, tokenizer)
 
 
 def test_an_adapter_of_another_width_or_method_is_refused(config, tmp_path):

@@ -261,7 +261,7 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     results = [row["igc_result"] for row in made]
     assert all(has_number(result) for result in results)
     digits = [len(result.lstrip("-").replace(".", "")) for result in results]
-    assert sorted(digits[:100])[50] < 10 < sorted(digits[100:200])[50]
+    assert sum(digits[:100]) < sum(digits[100:200])
     assert max(digits[100:200]) > 20
     assert sum("." in result for result in results[100:200]) > 10
     excluded = [row for row in made[100:200] if row["igc_operands"]]

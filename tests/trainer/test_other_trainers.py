@@ -5,6 +5,7 @@ but transformers' `Trainer`, with our collator, hands over operands: with the ot
 """
 
 import copy
+import re
 
 import pytest
 import torch
@@ -14,9 +15,12 @@ from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
 from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from trl.generation.vllm_generation import VLLMGeneration
 
+from peft_igc.inference.loading import load_base
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.trainer import IGCTrainer
+from peft_igc.tuner.base_model import TINY, TINY_ADAPTER_FOLDER
 from peft_igc.tuner.hooks import active_config
 from tests.trainer.test_trainer_invariants import weights
 
@@ -198,3 +202,40 @@ def test_policy_optimisation_trains_the_writing(tmp_path, beta):
     made.train()
     assert active_config(made.model) is not None
     assert_the_writing_alone_learned(moved(made, before), before)
+
+
+def test_policy_optimisation_samples_by_continuous_batching(tmp_path):
+    args = trl.GRPOConfig(
+        str(tmp_path),
+        num_generations=4,
+        max_completion_length=6,
+        use_transformers_continuous_batching=True,
+        transformers_continuous_batching_config={"num_blocks": 64, "page_size": 16, "max_batch_tokens": 256},
+        **PLAIN,
+    )
+    base, of_base = load_base(TINY)
+    model = PeftModel.from_pretrained(base, TINY_ADAPTER_FOLDER, is_trainable=True)
+    chats = [[{"role": "user", "content": f"What is {n} plus {n + 3}?"}] for n in range(10, 18)]
+
+    def right(prompts, completions, **_):
+        found = [re.search(r"(\d+) plus (\d+)", prompt[0]["content"]) for prompt in prompts]
+        sums = [str(int(one[1]) + int(one[2])) for one in found]
+        return [float(value in one[0]["content"]) for value, one in zip(sums, completions, strict=True)]
+
+    made = trl.GRPOTrainer(
+        model, right, args=args, train_dataset=Dataset.from_list([{"prompt": chat} for chat in chats]),
+        processing_class=of_base,
+    )  # fmt: skip
+    made.train()
+    rewards = [log["reward"] for log in made.state.log_history if "reward" in log]
+    assert len(rewards) == 2
+    assert min(rewards) > 0.7  # the calculator has answered, also after a step that has changed its weights
+    assert all(torch.isfinite(p).all() for p in weights(made.model).values())
+
+
+def test_an_engine_that_the_weights_cannot_reach_is_refused_before_it_starts():
+    """As TRL makes it, with `use_vllm`, at the end of its constructor."""
+    with pytest.raises(ValueError, match="a calculator cannot be merged. Sample with `use_transformers_continuous_b"):
+        VLLMGeneration(model=model_that_reads(), accelerator=None, processing_class=None)
+    with pytest.raises(AttributeError, match="NoneType"):  # any other model goes on
+        VLLMGeneration(model=tiny_model("llama"), accelerator=None, processing_class=None)

@@ -7,20 +7,21 @@ from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache
+from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc import register
 from peft_igc.tuner.hooks.install import _WRAPPERS
 from peft_igc.tuner.hooks.patches import PATCHES
 
 
-OF = {scope: [patch for patch in PATCHES if patch.scope == scope] for scope in ("class", "model", "cache")}
+OF = {scope: [patch for patch in PATCHES if patch.scope == scope] for scope in ("class", "model", "cache", "manager")}
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: f"{patch.target}.{patch.name}")
 def test_what_is_replaced_exists_and_has_a_version_and_a_way_out(patch):
     module, _, name = patch.target.rpartition(".")
     assert callable(getattr(getattr(importlib.import_module(module), name), patch.name))
-    assert patch.version.split()[0] in ("peft", "torch", "transformers")
+    assert patch.version.split()[0] in ("peft", "torch", "transformers", "trl")
     assert patch.purpose
     assert patch.way_out
     assert patch in OF[patch.scope]
@@ -52,8 +53,8 @@ def tiny_ids():
     return tiny_model("llama").dummy_inputs["input_ids"][:1, :3] % 5 + 5
 
 
-def test_the_listed_functions_of_peft_are_replaced_once():
-    classes = (BaseTuner, PeftModel)
+def test_the_listed_functions_of_classes_are_replaced_once():
+    classes = (BaseTuner, PeftModel, VLLMGeneration)
     replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
     assert {(kind.__name__, name) for kind, name in replaced} == {
         (patch.target.rpartition(".")[2], patch.name) for patch in OF["class"]

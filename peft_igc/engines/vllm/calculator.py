@@ -29,7 +29,7 @@ __all__ = ["Calculator"]
 REMEMBERED = 1000  # steps in a report
 STEPS_KEPT = 4096  # results of steps that the host remembers in addition to those of the texts it knows
 
-Asked = tuple[int, Text, Step, int | None]  # request, text and step; the serial number of its record, if that is known
+Asked = tuple[int, Text, Step, int]  # request, text and step; the serial number of the record of its anchor
 
 
 class Calculator:
@@ -50,8 +50,9 @@ class Calculator:
         self._records, self._name, self._model = records, name, [model]
         # A connector loads the records of a layer while the layers before it run.
         self.is_deferred = vllm_config.kv_transfer_config is not None
-        self._has_drafts = vllm_config.speculative_config is not None
-        self._most_texts = 4 * vllm_config.scheduler_config.max_num_seqs
+        drafts = vllm_config.speculative_config
+        self._ends = 1 if drafts is None else 1 + (drafts.num_speculative_tokens or 0)  # any of these may be rejected
+        self._most_texts = 4 * self._ends * vllm_config.scheduler_config.max_num_seqs
         self._texts: OrderedDict[int, Text] = OrderedDict()
         self._results: OrderedDict[int, Any] = OrderedDict()  # progress at an anchor, by the record of the anchor
         self._ids: torch.Tensor | None = None
@@ -155,8 +156,8 @@ class Calculator:
         return written
 
     def _remember(self, serial: int, start: int, end: int, text: Text) -> None:
-        """Keeps a text under its last record; with drafts, which may be rejected, under its last records."""
-        for at in range(max(start, end - 16) if self._has_drafts else end - 1, end):
+        """Keeps a text under the records after which it may go on."""
+        for at in range(max(start, end - self._ends), end):
             self._texts[serial + at] = text
 
     def _texts_before(
@@ -194,8 +195,7 @@ class Calculator:
         begun: dict[int, list[tuple[int, Any]]] = {}
         for (one, _, step, serial), decision in zip(asked, decisions, strict=True):
             progress = self.known.progress(step.anchor, decision)
-            if serial is not None:
-                self._results[serial] = progress
+            self._results[serial] = progress
             begun.setdefault(one, []).append((step.anchor, progress))
             if step.anchor >= before[one]:
                 self._note(step, decision)

@@ -70,12 +70,10 @@ def check_adapter(config: IGCConfig, num_layers: int) -> None:
 
 
 def check_tokenizer(config: IGCConfig, tokenizer: Any) -> None:
-    """Refuses an adapter that was trained with other tokens."""
+    """Refuses an adapter that was trained with other tokens; further ones are unknown to it."""
     known, found = config.vocabulary, Vocabulary.from_tokenizer(tokenizer)
     assert known is not None
     differs = next((at for at, (a, b) in enumerate(zip(known.tokens, found.tokens, strict=False)) if a != b), None)
-    if differs is None and len(known) != len(found):
-        differs = min(len(known), len(found))
     if differs is not None:
         raise ValueError(
             f"The adapter in `{config.loaded_from}` was trained with another tokenizer: token {differs} differs. "
