@@ -190,7 +190,8 @@ class Pointing(NamedTuple):
 
     def mapped(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Pointing:
         """The steps, each of whose tensors is changed by a function of the first dimensions."""
-        return Pointing._make([*map(function, self[:_OF_STEPS]), *self[_OF_STEPS:]])
+        changed = [function(tensor) for tensor in self[:_OF_STEPS]]  # type: ignore[arg-type]
+        return Pointing._make([*changed, *self[_OF_STEPS:]])
 
     def unflattened(self, shape: torch.Size) -> Pointing:
         """The steps [N, ..] as [B, A, ..] of a shape."""

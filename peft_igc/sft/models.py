@@ -169,7 +169,7 @@ def make_model(source: str, config: IGCConfig | None, parsed: Parsed) -> Any:
 
 def _with_saved(model: Any, config: Any, folder: str, **options: Any) -> Any:
     """The model with the saved calculator; the classes of operations that it does not have are as in a new one."""
-    before, after = read_config(find_adapter(folder)).operations, config.operations  # type: ignore[union-attr]
+    before, after = read_config(find_adapter(folder)).operations, config.operations
     if before == after:
         return load_adapter(model, folder, config=config, is_trainable=True, **options)
     config.inference_mode = False
