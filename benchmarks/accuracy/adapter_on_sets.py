@@ -28,9 +28,16 @@ from peft.utils import CONFIG_NAME
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.accuracy.suites import suites
 from benchmarks.common.measuring import facts
-from peft_igc.demo.measure import Demonstration
-from peft_igc.demo.real_text import data_folder, measured_items
-from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read, texts_of_authors
+from peft_igc.demo.measure import MOST_OF_TEXT, Demonstration
+from peft_igc.demo.sets import (
+    ANSWERED,
+    answered,
+    data_folder,
+    generated_sets,
+    measured_items,
+    read,
+    texts_of_authors,
+)
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
 from peft_igc.trainer.precision import in_bf16
@@ -119,7 +126,7 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
     for name, items in measured_items(data_folder()).items():
-        sets[name] = items and [one for one in items if len(one["prompt"]) <= SIZES.most_of_text]
+        sets[name] = items and [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
     for name, items in suites(n, seed).items():
         sets[f"suite_{name}"] = [{**item, "target": item["igc_result"]} for item in items]
     forms = {"spellings": spelled(n, seed), "like_math_401": like_math_401(n, seed), "look_alikes": look_alikes(n)}
@@ -141,6 +148,11 @@ def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
     return {name: known[name] for name in asked}
 
 
+def is_answered(name: str) -> bool:
+    """Whether whole answers to a set are compared, not the reading alone."""
+    return name in ANSWERED or name.endswith("plain_requests")
+
+
 def is_calculator(adapter: Path) -> bool:
     """Whether an adapter's folder is one of IGC."""
     if str(adapter) == TINY:
@@ -160,7 +172,7 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> d
     Raises:
         ValueError: an adapter without a calculator is to be measured on a set of readings.
     """
-    others = [name for name in sets if name not in ANSWERED]
+    others = [name for name in sets if not is_answered(name)]
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
@@ -168,7 +180,7 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> d
     sizes = {"batch_size": SIZES.batch_size}
     found = {}
     for name, items in sets.items():
-        if name in ANSWERED:
+        if is_answered(name):
             found[name] = answered(model, tokenizer, items, max_new_tokens=SIZES.max_new_tokens, **sizes)
         else:
             found[name] = read(model, tokenizer, items, **sizes)

@@ -2,6 +2,7 @@
 
 * `texts`: what an adapter knows of a text, on the host: anchors, contexts, decisions, how far a result is written.
 * `lora`: a LoRA that was trained with the calculator, added to weights while they are read.
+* `continuous_batching`: transformers' continuous batching.
 * `vllm`: the plugin of vLLM.
 
 Imports what it shares with `generate`: the decisions and the state of `tuner`. Start with `texts`.

@@ -75,15 +75,24 @@ class Known:
     def __init__(self, config: IGCConfig, reader: Any) -> None:
         self.config, self.reader, self.rules = config, reader, Rules.of(config)
         self.style = style_of(config, reader.tokens.speller)
-        self._window = max(len(sequence) for sequence in self.rules.sequences) - 1
+        self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 
-    def extended(self, text: Text, ids: Sequence[int]) -> tuple[Text, list[Step]]:
-        """The text with more tokens, and the steps at the anchors among these."""
+    def extended(self, text: Text, ids: Sequence[int], end: int = -1) -> tuple[Text, list[Step]]:
+        """The text with more tokens, and the steps at the anchors among these.
+
+        Args:
+            text: the text.
+            ids: the tokens.
+            end: position of the last token of the prompt, if that is an anchor; else -1.
+        """
         start, text = text.length, text.appended(ids)
-        if self._lasts.isdisjoint(ids):
+        ends = start <= end < text.length
+        if self._lasts.isdisjoint(ids) and not ends:
             return text, []
         found = self._anchors(text, start)
+        if ends and end not in dict(found):
+            found = sorted([*found, (end, 0)])
         since = self._since(text.anchors, found)
         steps = [Step(at, first) for (at, _), first in zip(found, since, strict=True)]
         return text._replace(anchors=(*text.anchors, *found)), steps

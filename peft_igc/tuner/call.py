@@ -121,6 +121,7 @@ class Call:
             keeps only the latest one of them.
         state: the state of the text after this pass, None before the adapter has run.
         event: what this pass has read, if somebody observes or its generation logs steps; else None.
+        packed: the texts in a row of several, of `engines.continuous_batching`; None where each text has its row.
     """
 
     model: nn.Module
@@ -142,6 +143,7 @@ class Call:
     steps: Any = None
     state: Any = None
     event: Any = None
+    packed: Any = None
 
     @property
     def is_logged(self) -> bool:

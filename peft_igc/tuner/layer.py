@@ -233,6 +233,11 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         return next((index for index in config.layers_captured if index not in call.outputs), None)
 
     @property
+    def _embeddings(self) -> nn.Module:
+        """The token embeddings of the base model."""
+        return self._base_model[0].get_input_embeddings()
+
+    @property
     def _stream(self) -> int:
         """Index of the stream that becomes the logits, in models with several."""
         return int(self._base_model[0].config.get_text_config(decoder=True).altup_active_idx)
@@ -282,6 +287,10 @@ class IGCLayer(nn.Module, BaseTunerLayer):
         Returns:
             [B, T, H], equal to h bit for bit where nothing is written.
         """
+        if call.packed is not None:
+            writer = Writer(self.igc_config[name], self.igc_output_mapping[name], self._embeddings)
+            features = self._compress(name, h, call)
+            return call.packed.act(self._readers[name], self.igc_input_mapping[name], writer, features, h)
         states = None if cache is None else states_of(cache, self.layer_index)
         state = self._text_before(name, h, call, states)
         # `torch.compile` must not trace the state of a dynamic cache, whose shape changes with every token.
@@ -335,7 +344,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
                 if style is not None:
                     state, told = self._told(style, state, new - skipped, h, call)
                 if style is None or told is not None:
-                    writer = Writer(config, self.igc_output_mapping[name], self._base_model[0].get_input_embeddings())
+                    writer = Writer(config, self.igc_output_mapping[name], self._embeddings)
                     h, state = write(writer, h, state, skipped, reading, call, told)
         # 5 Keep what later calls need.
         if not kept:

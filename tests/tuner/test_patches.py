@@ -3,24 +3,25 @@
 import importlib
 
 import pytest
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache
+from trl.generation.vllm_generation import VLLMGeneration
 
 from peft_igc import register
 from peft_igc.tuner.hooks.install import _WRAPPERS
 from peft_igc.tuner.hooks.patches import PATCHES
 
 
-OF = {scope: [patch for patch in PATCHES if patch.scope == scope] for scope in ("class", "model", "cache")}
+OF = {scope: [patch for patch in PATCHES if patch.scope == scope] for scope in ("class", "model", "cache", "manager")}
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: f"{patch.target}.{patch.name}")
 def test_what_is_replaced_exists_and_has_a_version_and_a_way_out(patch):
     module, _, name = patch.target.rpartition(".")
     assert callable(getattr(getattr(importlib.import_module(module), name), patch.name))
-    assert patch.version.split()[0] in ("peft", "torch", "transformers")
+    assert patch.version.split()[0] in ("peft", "torch", "transformers", "trl")
     assert patch.purpose
     assert patch.way_out
     assert patch in OF[patch.scope]
@@ -52,8 +53,8 @@ def tiny_ids():
     return tiny_model("llama").dummy_inputs["input_ids"][:1, :3] % 5 + 5
 
 
-def test_the_listed_functions_of_peft_are_replaced_once():
-    classes = (BaseTuner, PeftModel)
+def test_the_listed_functions_of_classes_are_replaced_once():
+    classes = (BaseTuner, PeftModel, VLLMGeneration)
     replaced = {(kind, name) for kind in classes for name in vars(kind) if hasattr(getattr(kind, name), "_igc")}
     assert {(kind.__name__, name) for kind, name in replaced} == {
         (patch.target.rpartition(".")[2], patch.name) for patch in OF["class"]
@@ -63,12 +64,3 @@ def test_the_listed_functions_of_peft_are_replaced_once():
     for (kind, name), function in before.items():
         assert vars(kind)[name] is function
         assert not hasattr(getattr(kind, name).__wrapped__, "_igc")
-
-
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
-def test_without_a_calculator_a_tuner_around_a_peft_model_is_as_peft_makes_it():
-    lora = LoraConfig(target_modules=["q_proj"])
-    inner = get_peft_model(tiny_model("llama"), lora, adapter_name="inner")
-    outer = get_peft_model(inner, LoraConfig(target_modules=["v_proj"]), adapter_name="outer")
-    assert outer.base_model.model is inner

@@ -46,24 +46,6 @@ def test_after_the_last_adapter_was_deleted_another_can_be_added():
 
 
 # ---------------------------------------------------------------------------------------------- continuous batching
-WAYS = {
-    "generate_batch": lambda model: model.generate_batch(
-        inputs=REQUESTS, generation_config=GenerationConfig(max_new_tokens=2, pad_token_id=0)
-    ),
-    "paged": lambda model: model.generate(IDS, cache_implementation="paged", max_new_tokens=2, pad_token_id=0),
-    "a manager": lambda model: model.init_continuous_batching(),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_continuous_batching_is_refused_before_the_first_pass(way, monkeypatch):
-    model = adapted("llama")
-    base = model.base_model.model
-    monkeypatch.setattr(base, "forward", lambda *args, **kwargs: pytest.fail("a forward pass"))
-    with pytest.raises(ValueError, match="Continuous batching .* so a calculation would read across texts. .*padded"):
-        WAYS[way](model)
-
-
 def test_continuous_batching_of_a_disabled_calculator_is_none_of_our_business():
     model = adapted("llama")
     with model.disable_adapter():

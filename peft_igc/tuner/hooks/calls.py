@@ -63,6 +63,8 @@ def _take_arguments(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     call.anchors = kwargs.pop("igc_anchors", None)
     call.targets = _take_targets(kwargs)
     call.add_to_loss = kwargs.pop("igc_add_loss", True)
+    packing = getattr(kwargs.get("cache"), "igc_packing", None)
+    call.packed = None if packing is None or active_config(call.model) is None else packing(ids)
     _check_arguments(call, kwargs)
     tokens = kwargs.get("inputs_embeds") if ids is None else ids
     if call.anchors is not None and torch.is_tensor(tokens):
@@ -111,10 +113,12 @@ def _check_arguments(call: Call, kwargs: dict[str, Any]) -> None:
         raise ValueError(
             "`return_dict=False` leaves no place for the reading loss. Remove it, or pass no `igc_*` targets."
         )
+    if call.packed is not None:
+        return
     if kwargs.get("cu_seq_lens_q") is not None and active_config(call.model) is not None:
         raise ValueError(
-            "`cu_seq_lens_q` packs several texts into one row (continuous batching, padding-free training), so a "
-            "calculation would read across texts. Use `generate` with a padded batch, and `padding_free=False`."
+            "`cu_seq_lens_q` packs several texts into one row, so a calculation would read across texts. Use a padded "
+            "batch (`padding_free=False`), or `generate_batch` of a model whose calculator is active."
         )
     positions = kwargs.get("position_ids")
     if kwargs.get("attention_mask") is None and isinstance(positions, torch.Tensor) and positions.dim() == 2:

@@ -8,6 +8,7 @@ Try it: `pytest tests/tuner/test_hooks.py tests/tuner/test_step_log.py`
 
 from __future__ import annotations
 
+import importlib
 import logging
 import warnings
 from typing import Any
@@ -221,16 +222,15 @@ def _warn_of_embeddings(model: nn.Module) -> None:
 class ContinuousBatchingWrapper(Wrapper):
     """`init_continuous_batching`, which all ways of continuous batching call before their first pass.
 
-    Its passes have several texts in one row, and transformers (5.23) reports an error in a pass as a failed request.
+    Its passes have several texts in one row; `engines.continuous_batching` keeps them apart.
     """
 
     name = "init_continuous_batching"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if active_config(self.model) is not None:
-            raise ValueError(
-                "Continuous batching (`generate_batch`) packs several texts into one row, so a calculation would read "
-                "across texts. Use `generate` with a padded batch; with GRPO, leave out "
-                "`use_transformers_continuous_batching`."
-            )
-        return self.original(*args, **kwargs)
+        config = active_config(self.model)
+        if config is None:
+            return self.original(*args, **kwargs)
+        engine = importlib.import_module("peft_igc.engines.continuous_batching")  # by name: it is built upon this room
+        engine.check(config)
+        return engine.followed(self.original(*args, **kwargs))

@@ -1,7 +1,8 @@
 """Everything of other packages that this one replaces, with the version that was looked at and the way out.
 
-Those that change a class are a part of the registration (`register`). The others change one causal LM (`install`) or
-one layer of a KV cache (`state.cache`), and go with the adapter.
+Those that change a class are a part of the registration (`register`, `plugin`). The others change one causal LM
+(`install`) or one layer of a KV cache (`state.cache`), and go with the adapter; or one manager of continuous batching
+(`engines.continuous_batching`).
 
 Try it: `pytest tests/tuner/test_patches.py`
 """
@@ -19,7 +20,9 @@ class Patch(NamedTuple):
 
     target: str  # a class that has it, with its module
     name: str
-    scope: str  # `class`: every object; `model`: the causal LM with an adapter; `cache`: one layer of a KV cache
+    # `class`: every object; `model`: the causal LM with an adapter; `cache`: one layer of a KV cache; `manager`: one
+    # manager of continuous batching and its cache
+    scope: str
     version: str  # the release that was read
     purpose: str
     way_out: str
@@ -28,6 +31,7 @@ class Patch(NamedTuple):
 _CAUSAL_LM = "transformers.modeling_utils.PreTrainedModel"
 _CACHE_LAYER = "transformers.cache_utils.DynamicLayer"
 _READ = "transformers 5.23"
+_BATCHING = "transformers.generation.continuous_batching"
 
 PATCHES = (
     Patch(
@@ -44,6 +48,11 @@ PATCHES = (
         "peft.PeftModel", "load_adapter", "class", "peft 0.21",
         purpose="the same for an adapter that is there, and a warning of a LoRA without its calculator",
         way_out="the same, and a config of PEFT that knows the folder it is loaded from",
+    ),
+    Patch(
+        "trl.generation.vllm_generation.VLLMGeneration", "__init__", "class", "trl 1.16",
+        purpose="an error before an engine starts, instead of one when it is sent the merged weights of a calculator",
+        way_out="it asks whether a model can be merged, or sends adapters",
     ),
     Patch(
         _CAUSAL_LM, "_call_impl", "model", "torch 2.14",
@@ -72,8 +81,18 @@ PATCHES = (
     ),
     Patch(
         "transformers.LlamaForCausalLM", "init_continuous_batching", "model", _READ,
-        purpose="one error, instead of one for each request in the log of a thread",
-        way_out="the calculator reads rows of several texts",
+        purpose="refusals before a thread starts, and a manager whose passes have the texts of their requests",
+        way_out="a pass of continuous batching is given its requests",
+    ),
+    Patch(
+        f"{_BATCHING}.continuous_api.ContinuousBatchingManager", "_create_batch_processor", "manager", _READ,
+        purpose="the same: the cache, which a pass is given, leads to the requests",
+        way_out="the same",
+    ),
+    Patch(
+        f"{_BATCHING}.cache.PagedAttentionCache", "search_prefix_match", "manager", _READ,
+        purpose="a request is given blocks of another one only as far as their compressed tokens are known",
+        way_out="a block carries further tensors",
     ),
     *(
         Patch(

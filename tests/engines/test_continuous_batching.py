@@ -1,0 +1,227 @@
+"""`generate_batch` of transformers answers as `generate` does, token for token, however it packs the requests."""
+
+import gc
+from contextlib import contextmanager
+
+import pytest
+import torch
+from engine_texts import answers, prompts, with_equals_signs
+from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+from transformers import ContinuousBatchingConfig, GenerationConfig
+from transformers.generation.continuous_batching.cache import PagedAttentionCache
+from transformers.generation.continuous_batching.requests import RequestState
+
+from peft_igc.engines.continuous_batching import Blocks, Held, Kept
+from peft_igc.engines.texts import Text
+from peft_igc.inference.loading import load_adapter, load_base
+from peft_igc.numbers.token_table import UNSEEN
+from peft_igc.tuner.base_model import TINY
+
+
+TOKENS = 20
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load_base(TINY)[1]
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory, tokenizer):
+    """The shipped adapter, which calculates after `=` too."""
+    return with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def model(adapter):
+    return load_adapter(load_base(TINY)[0], adapter)
+
+
+@pytest.fixture(scope="module")
+def texts(tokenizer):
+    return [*prompts(tokenizer, 24), [5], tokenizer("=")["input_ids"][-1:], tokenizer("2*3=")["input_ids"]]
+
+
+@pytest.fixture(scope="module")
+def expected(model, texts):
+    return answered(model, texts)
+
+
+def answered(model, texts):
+    """The answers of `generate`, up to the end token."""
+    end = model.generation_config.eos_token_id
+    return [ids[: ids.index(end) + 1] if end in ids else ids for ids in answers(model, texts, TOKENS)]
+
+
+def settings(model, **changed):
+    chosen = {"max_new_tokens": TOKENS, "do_sample": False, "pad_token_id": 0, **changed}
+    return GenerationConfig(eos_token_id=model.generation_config.eos_token_id, **chosen)
+
+
+def paged(**changed):
+    return ContinuousBatchingConfig(**{"num_blocks": 128, "page_size": 16, "max_batch_tokens": 512, **changed})
+
+
+def batched(model, texts, **changed):
+    """The answers of `generate_batch`."""
+    found = model.generate_batch(texts, settings(model), paged(**changed))
+    assert [one.error for one in found.values()] == [None] * len(texts)
+    return [one.generated_tokens for one in found.values()]
+
+
+@contextmanager
+def counting(monkeypatch, kind, name):
+    """What a method of a class has returned, in turn."""
+    original, seen = getattr(kind, name), []
+
+    def method(self, *args, **kwargs):
+        seen.append(original(self, *args, **kwargs))
+        return seen[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, name, method)
+        yield seen
+
+
+def test_chats_and_running_texts_are_answered_as_by_generate(model, texts, expected):
+    assert batched(model, texts) == expected
+
+
+def test_chunks_of_a_few_tokens_change_nothing(model, texts, expected):
+    assert batched(model, texts, max_batch_tokens=7) == expected
+
+
+def test_eager_attention_answers_the_same(model, texts, expected):
+    base = model.get_base_model()
+    base.set_attn_implementation("eager")
+    try:
+        assert batched(model, texts[:10]) == expected[:10]
+    finally:
+        base.set_attn_implementation("sdpa")
+
+
+def test_a_shared_beginning_is_read_from_the_blocks_of_another_request(model, texts, expected, monkeypatch):
+    with counting(monkeypatch, PagedAttentionCache, "search_prefix_match") as shared:
+        assert batched(model, texts * 2, max_batch_tokens=64) == expected * 2
+    assert sum(shared) > 500
+    # numbers that are in shared blocks only, which the network has to read
+    with counting(monkeypatch, Kept, "__getitem__") as asked:
+        chats = [ids for ids in texts[3::5] if len(ids) > 40]
+        assert batched(model, [*chats, *chats], max_requests_per_batch=1) == [*answered(model, chats)] * 2
+    assert len(asked) > len(chats)
+
+
+def test_preempted_requests_begin_again(model, texts, expected, monkeypatch):
+    chosen = [at for at, ids in enumerate(texts) if len(ids) < 40][:10]
+    with counting(monkeypatch, RequestState, "create_equivalent_initial_request") as preempted:
+        found = batched(model, [texts[at] for at in chosen], num_blocks=40, page_size=4, safety_margin=0.0)
+    assert found == [expected[at] for at in chosen]
+    assert len(preempted) > 3
+
+
+def test_samples_of_a_request_have_texts_of_their_own(model, texts, expected):
+    chosen = texts[:10]
+    found = model.generate_batch(
+        chosen, settings(model, do_sample=True, top_k=1, num_return_sequences=3), paged(max_batch_tokens=64)
+    )
+    assert [one.generated_tokens for one in found.values()] == [one for one in expected[:10] for _ in range(3)]
+
+
+def test_requests_come_at_any_time_and_leave_nothing(model, texts, expected):
+    found = {}
+    with model.continuous_batching_context_manager(settings(model), continuous_batching_config=paged()) as manager:
+        for at, ids in enumerate(texts):
+            manager.add_request(ids, request_id=str(at))
+            manager.add_request(ids, request_id=f"cancelled {at}", max_new_tokens=500, eos_token_id=-1)
+            one = manager.get_result(timeout=60)
+            found[one.request_id] = one.generated_tokens
+            manager.cancel_request(f"cancelled {at}")
+        while len(found) < len(texts):
+            one = manager.get_result(timeout=60)
+            found[one.request_id] = one.generated_tokens
+        manager.add_request([5], request_id="last", max_new_tokens=1)
+        assert manager.get_result(timeout=60).request_id == "last"
+        gc.collect()
+        kept = [one for one in gc.get_objects() if isinstance(one, Held)]
+        assert len(kept) <= 1  # of the last pass, until the next one
+    assert [found[str(at)] for at in range(len(texts))] == expected
+
+
+def test_a_prompts_end_is_an_anchor_in_a_row_of_several(adapter, tokenizer):
+    model = load_adapter(load_base(TINY)[0], adapter)
+    config = model.peft_config["default"]
+    config.anchors = {"prompt_end": True, "ends": config.anchors["ends"]}
+    texts = [tokenizer(one)["input_ids"] for one in ("12 + 30 =", "The cat: 7 * 6 =", "Hello", "1 + 1 = 2")]
+    expected = answered(model, texts)
+    with model.disable_adapter():
+        assert answered(model, texts) != expected
+    assert batched(model, texts * 2, max_batch_tokens=6, page_size=4) == expected * 2
+
+
+def test_silent_texts_are_the_base_models(model, texts):
+    silent = texts[1:24:5]
+    with model.disable_adapter():
+        of_base = batched(model, silent)
+    assert batched(model, silent) == of_base
+
+
+def test_bfloat16(adapter, texts):
+    model = load_adapter(load_base(TINY)[0], adapter).to(torch.bfloat16)
+    assert batched(model, texts[:12], max_batch_tokens=64) == answered(model, texts[:12])
+
+
+def test_a_text_is_as_long_as_its_keys_and_values_and_tokens_from_while_the_calculator_was_off_are_unseen():
+    like = torch.zeros(1, 4)
+    held = Held("reader", Text([]), ()).at(3, like)
+    assert held.text.ids == [UNSEEN] * 3
+    assert [part.shape for part in held.features] == [(3, 4)]
+    shorter = held.at(2, like)
+    assert shorter.text.length == 2
+    assert [part.shape for part in shorter.features] == [(2, 4)]
+
+
+def test_blocks_are_found_by_all_tokens_before_them_and_the_oldest_go():
+    blocks = Blocks(size=2, most=3)
+    one = Held("reader", Text([]).appended([1, 2, 3, 4, 5]), (torch.arange(5.0)[:, None],))
+    blocks.add(one, 0)
+    assert torch.cat(blocks.found([1, 2, 3, 4, 5, 6])).flatten().tolist() == [0, 1, 2, 3]
+    assert blocks.found([9, 9, 3, 4]) == []
+    assert len(blocks.found([1, 2, 9, 9])) == 1
+    blocks.add(Held("reader", Text([]).appended([7, 8, 3, 4]), (torch.zeros(4, 1),)), 0)
+    assert [len(blocks.found(ids)) for ids in ([7, 8, 3, 4], [1, 2, 3, 4])] == [2, 1]
+
+
+# ------------------------------------------------------------------------------------------------------- refusals
+WAYS = {
+    "generate_batch": lambda model: model.generate_batch([[5, 6], [7]], settings(model, max_new_tokens=2)),
+    "paged": lambda model: model.generate(torch.tensor([[5, 6]]), cache_implementation="paged", max_new_tokens=2),
+    "a manager": lambda model: model.init_continuous_batching(settings(model)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({}, "the hidden interface reads and writes whole rows. .*padded"),
+        ({"interface": "tokens"}, "no vocabulary. Make one with `peft-igc convert"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused_before_the_first_pass(way, changed, message, monkeypatch):
+    model = get_peft_model(tiny_model("llama"), small_config(**changed))
+    monkeypatch.setattr(model.base_model.model, "forward", lambda *args, **kwargs: pytest.fail("a forward pass"))
+    with pytest.raises(ValueError, match=message):
+        WAYS[way](model)
+
+
+def test_a_manager_from_before_the_calculator_is_refused_and_a_kept_one_goes_on(model, texts, expected):
+    with model.disable_adapter():
+        model.generate_batch(texts[:2], settings(model), paged(), persistent_manager=True)
+    with pytest.raises(ValueError, match="destroy_cached_continuous_batching_manager"):
+        model.generate_batch(texts[:2], settings(model), paged())
+    model.destroy_cached_continuous_batching_manager()
+    for _ in range(2):
+        found = model.generate_batch(texts[:5], settings(model), paged(), persistent_manager=True)
+        assert [one.generated_tokens for one in found.values()] == expected[:5]
+    model.destroy_cached_continuous_batching_manager()
