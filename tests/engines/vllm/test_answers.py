@@ -80,8 +80,28 @@ def test_silent_texts_have_the_same_log_probabilities_with_the_plugin(engine, ad
     assert found == log_probabilities(engine, None, silent * 2)
 
 
-@pytest.mark.parametrize("backend", ["inductor", "eager"])
-def test_compiled_graphs_call_the_calculator(engine, ask, adapter, texts, expected, backend, monkeypatch, tmp_path):
+def assert_same_but_for_ties(llm, texts, expected):
+    """Compiled kernels round otherwise: where two tokens are equally probable, either may come."""
+    from vllm import SamplingParams
+
+    sampling = SamplingParams(temperature=0, max_tokens=24, logprobs=2)
+    outputs = llm.generate([{"prompt_token_ids": ids} for ids in texts], sampling, use_tqdm=False)
+    ties = 0
+    for output, wanted in zip(outputs, expected, strict=True):
+        found = output.outputs[0]
+        at = next((at for at, (a, b) in enumerate(zip(found.token_ids, wanted, strict=False)) if a != b), None)
+        if at is not None:
+            best = {token: value.logprob for token, value in found.logprobs[at].items()}
+            assert wanted[at] in best
+            assert max(best.values()) - best[wanted[at]] < 1e-3
+            ties += 1
+        else:
+            assert len(found.token_ids) == len(wanted)
+    assert ties <= 2
+
+
+@pytest.mark.parametrize("backend", [pytest.param("inductor", marks=pytest.mark.slow), "eager"])
+def test_compiled_graphs_call_the_calculator(engine, adapter, texts, expected, backend, monkeypatch, tmp_path):
     """With inductor as vLLM compiles on a CPU; with `eager` split at the operators, as on a GPU."""
     from vllm.config import CompilationMode
     from vllm.platforms.cpu import CpuPlatform
@@ -98,4 +118,4 @@ def test_compiled_graphs_call_the_calculator(engine, ask, adapter, texts, expect
     if backend == "eager":
         monkeypatch.setattr(CpuPlatform, "check_and_update_config", classmethod(split))
     with engine(adapter, enforce_eager=False, max_num_batched_tokens=256) as llm:
-        assert first(ask(llm, texts)) == expected
+        assert_same_but_for_ties(llm, texts, expected)
