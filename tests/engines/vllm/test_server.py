@@ -14,11 +14,25 @@ import pytest
 from peft_igc.tuner.base_model import TINY_FOLDER
 
 
+WAIT = 1500  # seconds for the server to start, or to answer; three processes load vLLM, one after the other
+
+
 def get(address, body=None):
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=120) as answer:
+    with urllib.request.urlopen(request, timeout=WAIT) as answer:
         return answer.read().decode()
+
+
+def _wait_until_healthy(address, process, log):
+    until = time.monotonic() + WAIT
+    while True:
+        try:
+            return get(address + "/health")
+        except OSError:
+            is_coming = process.poll() is None and time.monotonic() < until
+            assert is_coming, log.read_text()[-3000:]
+            time.sleep(0.5)
 
 
 @pytest.fixture(scope="module")
@@ -38,20 +52,14 @@ def server(adapter, tmp_path_factory):
         )
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(1800):
-            try:
-                get(address + "/health")
-                break
-            except OSError:
-                assert process.poll() is None, log.read_text()[-3000:]
-                time.sleep(0.5)
+        _wait_until_healthy(address, process, log)
         yield address, log
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(WAIT)
 
 
-@pytest.mark.timeout(1200)  # three processes start
+@pytest.mark.timeout(2 * WAIT)
 def test_sixteen_clients_at_a_time_get_the_answers_of_generate(server, texts, expected, tokenizer):
     address, log = server
 
