@@ -9,8 +9,10 @@ Try it: `pytest tests/trainer/test_reading_only.py`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
+import torch
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel
@@ -20,6 +22,7 @@ from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.hooks.calls import TARGETS
 from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
+from .kept_layers import KeptOutputs
 
 
 __all__ = ["Recorder", "check_reading_alone", "only_calculators_train", "read_alone", "reads_alone"]
@@ -64,12 +67,13 @@ def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> Non
                 )
 
 
-def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
+def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
     """Runs the layers that the calculator reads, and the reading.
 
     Args:
         model: A causal LM with an active IGC adapter, in training mode.
         inputs: A batch of `IGCDataCollator`.
+        kept: Of the texts whose layers have run before; None: they run.
 
     Returns:
         The loss and the metrics of the reading.
@@ -86,14 +90,26 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
         )
     # No labels: there is no language-model loss, and the anchors are given.
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
+    given = _up_to_anchors({name: inputs[name] for name in names if name in inputs})
     try:
-        with reading_alone():  # makes the calculator's layer raise after the reading
-            model(**{name: inputs[name] for name in names if name in inputs}, use_cache=False)
+        # `reading_alone` makes the calculator's layer raise after the reading.
+        with reading_alone(), nullcontext() if kept is None else kept.once(given):
+            model(**given, use_cache=False)
     except ReadingDone as done:
         return done.report
     raise ValueError(
         "No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out."
     )
+
+
+def _up_to_anchors(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The batch without the tokens after each row's last anchor, which nothing reads."""
+    if "igc_anchors" not in inputs:
+        return inputs
+    last = inputs["igc_anchors"].amax(1, keepdim=True).clamp(min=0)  # [B, 1]
+    end, mask = int(last.max()) + 1, inputs["attention_mask"]
+    mask = mask * (torch.arange(mask.shape[1], device=mask.device) <= last)
+    return inputs | {"input_ids": inputs["input_ids"][:, :end], "attention_mask": mask[:, :end]}
 
 
 class Recorder:

@@ -51,6 +51,7 @@ from .checkpoints import (
 from .collator import IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
+from .kept_layers import KeptOutputs
 from .labels import CUT, ROW_COLUMNS, UNREAD
 from .labels_only import score_labels_only
 from .learning_curves import FILE_NAME, draw_curves
@@ -141,6 +142,7 @@ class IGCTrainer(SFTTrainer):
         self._igc_totals: dict[str, torch.Tensor] = {}
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
+        self._kept: KeptOutputs | None = None  # of a first stage whose rows come again
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
         self._check_data(has_collator=data_collator is not None)
 
@@ -335,7 +337,7 @@ class IGCTrainer(SFTTrainer):
                 check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if alone:
-            report = read_alone(model, inputs)
+            report = read_alone(model, inputs, self._kept)
             # There is no output without the later layers. The parent's token metrics miss this step.
             self._log_reading(report, written=False)
             loss = self._weighted(report, num_items_in_batch)
@@ -432,12 +434,19 @@ class IGCTrainer(SFTTrainer):
                     "or freeze them."
                 )
             training_only(self.model, "igc_input_mapping")
+            self._kept = KeptOutputs(self.model) if self._rows_come_again() else None
         result = super().train(resume_from_checkpoint, *args, **kwargs)
+        self._kept = None
         if self._stage is not None and not ended_by_signal(self):
             self.train_writing(self._stage.shortened(self.state.global_step / self.args.max_steps))
         if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
             draw_curves(self.state.log_history, Path(self.args.output_dir) / FILE_NAME)
         return result
+
+    def _rows_come_again(self) -> bool:
+        """Whether the steps of the first stage are more than one pass over the rows."""
+        rows = self.args.max_steps * self._train_batch_size * self.args.gradient_accumulation_steps
+        return hasattr(self.train_dataset, "__len__") and rows > len(self.train_dataset)
 
     def train_writing(self, stage: WritingStage) -> None:
         """The second of two stages, which `train` runs after its steps.

@@ -37,6 +37,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .config import WritingStage
+from .kept_layers import replaced, watched
 from .optimizer import muon_adamw
 
 
@@ -206,7 +207,6 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
     config = active_config(model)
     assert config is not None
     at, layers = config.layer, list(decoder_layers(model)[1])[: config.layer + 1]
-    before = [layer.__dict__.get("forward") for layer in layers]
 
     def last(*_: Any, **__: Any) -> Any:
         assert kept.states is not None
@@ -215,36 +215,14 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
 
     if not kept.outputs:
         length = cache.get_seq_length()
-        with _watched(layers, kept.outputs):
+        with watched(layers, kept.outputs):
             yield
         own = cache.layers[at]
         kept.states = (own.keys[:, :, length:].detach(), own.values[:, :, length:].detach())
         return
-    for layer, output in zip(layers, kept.outputs, strict=True):
-        layer.forward = lambda *_, output=output, **__: output
-    layers[at].forward = last
-    try:
+    forwards = [lambda *_, output=output, **__: output for output in kept.outputs[:at]]
+    with replaced(layers, [*forwards, last]):
         yield
-    finally:
-        for layer, forward in zip(layers, before, strict=True):
-            del layer.forward
-            if forward is not None:  # of a library that wraps it
-                layer.forward = forward
-
-
-@contextmanager
-def _watched(layers: Sequence[nn.Module], outputs: list[Any]) -> Iterator[None]:
-    """Appends the output of each layer to a list, as it is before the calculator's hook."""
-
-    def keep(module: nn.Module, args: Any, output: Any) -> None:
-        outputs.append(output)
-
-    handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _batches(
