@@ -132,7 +132,7 @@ def _add_demo(demo: argparse.ArgumentParser) -> None:
         "--layer",
         type=int,
         metavar="N",
-        help="decoder layer behind which the calculator reads and writes (default: 1). A deeper one understands texts "
+        help="decoder layer after which the calculator reads and writes (default: 1). A deeper one understands texts "
         "better, and is trained more slowly",
     )
     demo.add_argument("--minutes", type=float, metavar="M", help="end the reading's training after M minutes")
@@ -237,7 +237,7 @@ def _add_annotate(annotate: argparse.ArgumentParser) -> None:
         "--data", required=True, metavar="FILE", help="one row per line: `prompt` and `completion`, or `messages`"
     )
     annotate.add_argument(
-        "--output", required=True, metavar="FILE", help="file for the rows, as JSONL; the report is written beside it"
+        "--output", required=True, metavar="FILE", help="file for the rows, as JSONL; the report is written next to it"
     )
     options: dict[str, tuple[Any, str, str]] = {
         "--margin": (float, "NATS", "nats per token by which a result must lower the answer's loss (default: 1.0)"),

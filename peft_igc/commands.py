@@ -67,7 +67,7 @@ def calibrate(arguments: argparse.Namespace) -> int:
     for name, confidence in (("without a threshold", 0.0), ("with it", found.confidence)):
         point = found.at(confidence, found.tested)
         _say(f"  {name}: right {point.right:,}, wrong {point.wrong:,}, silent {point.silent:,}")
-    _say(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` beside it")
+    _say(f"Written: the config in `{arguments.adapter}`, and `{CURVE}` next to it")
     return 0
 
 

@@ -1,10 +1,11 @@
 """What a saved adapter answers, of every kind of text that this project has: right, wrong, or silent.
 
 Sets of whole answers: BIG-bench's form, requests of eight authors, held-out phrasings, operands of 6 to 20 digits.
-Sets of readings, where nothing is generated: texts that ask for nothing, stories made to mislead, texts that mention
-a calculation, people's word problems (if `PEFT_IGC_DATA` names the texts), the suites of `suites`, and the forms of
-`expression_items`. `silent` is right wherever nothing is to be calculated. A LoRA has no reading: it is measured on
-sets of whole answers, and its `silent` is another answer. `peft-igc demo --base DIR` trains the adapters.
+Sets of readings, where nothing is generated: texts by authors of whom none is trained, texts that ask for nothing,
+stories made to mislead, texts that mention a calculation, people's word problems (if `PEFT_IGC_DATA` names the texts),
+the suites of `suites`, and the forms of `expression_items`. `silent` is right wherever nothing is to be calculated. A
+LoRA has no reading: it is measured on sets of whole answers, and its `silent` is another answer.
+`peft-igc demo --base DIR` trains the adapters.
 
     python -m benchmarks.accuracy.adapter_on_sets --base tiny --adapters tiny --output benchmarks/results/tiny.json
     PEFT_IGC_DATA=FOLDER python -m benchmarks.accuracy.adapter_on_sets --base .cache/smollm2/base \
@@ -29,7 +30,7 @@ from benchmarks.accuracy.suites import suites
 from benchmarks.common.measuring import facts
 from peft_igc.demo.measure import Demonstration
 from peft_igc.demo.real_text import data_folder, measured_items
-from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read
+from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read, texts_of_authors
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
 from peft_igc.trainer.precision import in_bf16
@@ -60,6 +61,7 @@ SIZES = Demonstration(
     **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
 )
 SUPPORTED: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+AUTHOR_ITEMS = 1600  # each text of the authors that are measured once
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
 
 Items = list[dict[str, Any]]
@@ -114,6 +116,7 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
         seed: of the generated sets.
     """
     sets: dict[str, Items | None] = dict(generated_sets(SIZES.per_group, SIZES.per_set, 0, SUPPORTED))
+    sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
     for name, items in measured_items(data_folder()).items():
         sets[name] = items and [one for one in items if len(one["prompt"]) <= SIZES.most_of_text]
@@ -157,9 +160,9 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> d
     Raises:
         ValueError: an adapter without a calculator is to be measured on a set of readings.
     """
-    beside = [name for name in sets if name not in ANSWERED]
-    if beside and not is_calculator(adapter):
-        raise ValueError(f"`{adapter}` has no calculator, whose reading {beside} need. Leave these sets out.")
+    others = [name for name in sets if name not in ANSWERED]
+    if others and not is_calculator(adapter):
+        raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
     model = load_adapter(model, adapter)
     sizes = {"batch_size": SIZES.batch_size}

@@ -145,10 +145,10 @@ def _joined(rng: random.Random, operator: str, first: Made, second: Made) -> Mad
     # A power is right-associative and its base has no sign; all else is left-associative.
     level = LEVELS[operator]
     left, right = (level + 1, level) if operator == "^" else (level, level + 1)
-    glyph, behind = rng.choice(GLYPHS[operator]), _bracketed(rng, second, right)
-    if glyph == "x" and behind[0][0] == "sign":
+    glyph, after = rng.choice(GLYPHS[operator]), _bracketed(rng, second, right)
+    if glyph == "x" and after[0][0] == "sign":
         glyph = "*"  # `3 x - 5` may be a variable
-    pieces = [*_bracketed(rng, first, left), ("operator", glyph), *behind]
+    pieces = [*_bracketed(rng, first, left), ("operator", glyph), *after]
     value = _apply(operator, first.value, second.value)
     digits = max(first.digits, second.digits, _span(value) if isinstance(value, Fraction) else 0)
     return Made(pieces, value, digits, operator)
@@ -207,18 +207,18 @@ def _division(rng: random.Random, operands: int) -> Made:
 # ------------------------------------------------------------------------------------------------ texts
 def _spaced(rng: random.Random, pieces: list[tuple[str, str]]) -> str:
     """The text of pieces, with spaces in one of several styles."""
-    style = rng.choice(("none", "around", "around", "before", "behind", "any", "wide"))
+    style = rng.choice(("none", "around", "around", "before", "after", "any", "wide"))
     inner, text = " " if rng.random() < 0.1 else "", ""
     for at, (kind, piece) in enumerate(pieces):
         if kind == "operator":
-            now = rng.choice(("none", "around", "before", "behind")) if style == "any" else style
+            now = rng.choice(("none", "around", "before", "after")) if style == "any" else style
             wide = "  " if now == "wide" else " "
-            before, behind = "" if now in ("none", "behind") else wide, "" if now in ("none", "before") else wide
+            before, after = "" if now in ("none", "after") else wide, "" if now in ("none", "before") else wide
             if piece == "x":
-                before = behind = before if text.rstrip()[-1:] != "0" else " "
+                before = after = before if text.rstrip()[-1:] != "0" else " "
             elif piece == "of":
-                before = behind = " "
-            text += before + piece + behind
+                before = after = " "
+            text += before + piece + after
         elif kind == "sign":  # a space after a sign is common at the beginning only
             text += piece + " " * (rng.random() < (0.15 if at == 0 else 0.03))
         else:
@@ -359,7 +359,7 @@ SPOILERS: dict[str, Callable[[random.Random], str]] = {
     "another operator": _replaced("operator", lambda rng: ("replaced", rng.choice(WORDS["bad_operators"]))),
     "no operator": _replaced("operator", lambda _: ("replaced", " ")),
     "of without per cent": _replaced("operator", lambda _: ("operator", "of")),
-    "two operators": _replaced("operator", lambda rng: ("operator", rng.choice("/^÷")), more="behind"),
+    "two operators": _replaced("operator", lambda rng: ("operator", rng.choice("/^÷")), more="after"),
     "an operator at the end": lambda rng: (
         _spaced(rng, [*_some(rng), ("operator", rng.choice("+-*/^×÷−"))]) + _end(rng)
     ),
@@ -374,7 +374,7 @@ SPOILERS: dict[str, Callable[[random.Random], str]] = {
     "a number before": lambda rng: (
         filled(rng, rng.choice(WORDS["more_before"])) + _spaced(rng, _some(rng)) + _end(rng)
     ),
-    "a number behind": lambda rng: (
+    "a number after": lambda rng: (
         rng.choice(("", "What is ", "Calculate "))
         + _spaced(rng, _some(rng))
         + filled(rng, rng.choice(WORDS["more_behind"]))

@@ -177,7 +177,7 @@ def own_solutions(
 
 
 def _is_cut_off(solution: Solution, place: int) -> bool:
-    """Whether the limit of tokens ended a solution within the number behind this `=`: `= 1` of `= 146`."""
+    """Whether the limit of tokens ended a solution within the number after this `=`: `= 1` of `= 146`."""
     return solution.cut and not re.search(r"[^\s\d.,$€£%-]", solution.text[place + 1 :])
 
 

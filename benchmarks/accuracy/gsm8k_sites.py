@@ -1,16 +1,16 @@
-"""Teaches a calculator of prompts to work at the `=` of solutions, before a LoRA is trained beside it.
+"""Teaches a calculator of prompts to work at the `=` of solutions, before a LoRA is trained with it.
 
 In: the demonstration's calculator, which works at the assistant's header, and converted solutions. Out: the same
 calculator with anchors at every `=`, which reads where it did and writes at another layer. What is written at an early
 layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
-lines (`#### 20` behind `= 20 miles`); behind the last layer no token attends to it.
+lines (`#### 20` after `= 20 miles`); after the last layer no token attends to it.
 First the writing is trained on the results of some solutions: each row is a solution up to one result, with a point or
-comma behind it. What stands before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
-costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and behind the
+comma after it. What stands before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
+costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and after the
 point, the target is what the base would write if it were no digit: what people wrote there would be learned by heart,
 and written elsewhere. The rows exchange their results: a LoRA knows the results of the solutions that it was trained
 on, so that the writing would learn little from them. Then the reading is trained on whole solutions, by passes that
-end behind the layer that is read. A LoRA that was trained beside a calculator stays as it is: after the joint training
+end after the layer that is read. A LoRA that was trained with a calculator stays as it is: after the joint training
 the writing learns the states that it left.
 Try it: `pytest tests/benchmarks/test_commands.py`
 """
@@ -40,7 +40,6 @@ from peft_igc.trainer.progress import Progress
 from peft_igc.trainer.two_stage import training_only
 from peft_igc.tuner.anchors import find_anchors
 from peft_igc.tuner.base_model import decoder_layers
-from peft_igc.tuner.config_values import ANCHOR_FIELDS
 from peft_igc.tuner.hooks import active_layer
 
 
@@ -56,8 +55,8 @@ def sites_of_rows(
 ) -> list[dict[str, Any]]:
     """Tokenized rows that end in the result of one `=` and a point or comma, with one entry per operand column.
 
-    `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point behind an
-    integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one behind
+    `open_ends` is that of `number_ends`: a zero may follow a decimal, and no digit the point after an
+    integer, as `4.0` went on as 4.05. `number` has the indices of the first token of the result and of the one after
     it, None where the first one is not a digit alone.
 
     Args:
@@ -140,7 +139,7 @@ def train_sites(
 
     Args:
         base: folder of the base model.
-        calculator: folder of the calculator, with the adapters that were trained beside it, which are not trained.
+        calculator: folder of the calculator, with the adapters that were trained with it, which are not trained.
         rows: of `annotation.gsm8k.convert`.
         output: folder of the new one.
         layer: index of the decoder layer whose output is written, from the end if negative. Unless it is the
@@ -216,8 +215,7 @@ def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
     """The config of a saved calculator, with anchors at `=`, results that are written once, and rounded divisions."""
     config: IGCConfig = read_config(find_adapter(calculator))
     wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])
-    fields = {name: getattr(wanted, name) for name in ANCHOR_FIELDS}
-    return replace(config, **fields, **ROUNDING, write_again=False)
+    return replace(config, anchors=wanted.anchors, **ROUNDING, write_again=False)
 
 
 def _writing_to(layer: int | None, model: Any, calculator: str | Path, config: IGCConfig) -> Any:

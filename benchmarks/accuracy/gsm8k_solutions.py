@@ -5,7 +5,7 @@ as asked for to train on, beside generated solutions with longer numbers and lin
 zero, below zero or fractions, which people's solutions seldom have and the model's own often. Both kinds of adapter
 are trained by `recipes/smollm2_135m_gsm8k.yaml`, with the same rows, steps and batches; the LoRA alone gets the rank
 at which it has as many parameters as calculator and LoRA together. The calculator begins with the weights of the
-demonstration, which learned from generated prompts, and then learns to write, behind the last layer, and to read at
+demonstration, which learned from generated prompts, and then learns to write, after the last layer, and to read at
 the `=` of the solutions (`gsm8k_sites`); the LoRA begins with none. After the joint training the writing alone learns
 for some steps more, because the LoRA has changed the states to which it writes.
 Out, for each seed and kind, on held-out questions:
@@ -48,7 +48,7 @@ from peft_igc.data.files import read_rows
 from peft_igc.data.worked_solutions import WorkedCalculations, WorkedSolutions
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
-from peft_igc.tuner.saving.beside import LOW_RANK
+from peft_igc.tuner.saving.trained_with import LOW_RANK
 
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"

@@ -2,8 +2,7 @@
 
 A rule that stays must prevent more wrong answers than a higher `confidence` would at as many right ones, on texts of
 authors whom it was not written for. Nothing is generated: what the calculator would write is read in a pass of a few
-layers. The sets are those of `adapter_on_sets`, and the texts with slots in the files of `--wording`. `--confidence`
-measures other thresholds than the adapter's own.
+layers. The sets are those of `adapter_on_sets`. `--confidence` measures other thresholds than the adapter's own.
 
     python -m benchmarks.accuracy.leave_one_out --base tiny --adapter tiny --output build/leave_one_out.json
 """
@@ -12,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,16 +24,13 @@ import torch
 from benchmarks.accuracy.adapter_on_sets import SIZES, Items, chosen_sets
 from benchmarks.common.measuring import facts
 from peft_igc.calibration.prompt_readings import read_results
-from peft_igc.data.wording.handwritten import draw, read_texts
 from peft_igc.demo.text_sets import judge
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.mappings import decisions
-from peft_igc.numbers.calculator import evaluate_exactly
 from peft_igc.text import requests
 from peft_igc.tuner.hooks.wrapper import active_config
 
 
-WORDING = "texts with slots"
 RULES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "all rules": nullcontext,
     "without the stated operation's veto": partial(mock.patch.object, requests, "vetoes", lambda *_: False),
@@ -44,15 +39,6 @@ RULES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "without the odds of a stated operation": partial(mock.patch.object, decisions, "STATED_ODDS", 1.0),
     "without the doubt's weight": partial(mock.patch.object, decisions, "DOUBT", 1.0),
 }
-
-
-def with_slots(files: Sequence[Path], seed: int) -> Items:
-    """The texts of files, each filled once; the target is None where nothing is asked."""
-    rng = random.Random(f"leave one out/{seed}")
-    drawn = [draw([text], rng, separators=0.0) for text in read_texts(files)]
-    return [
-        {"prompt": one.text, "target": one.operands and evaluate_exactly(one.operator, *one.operands)} for one in drawn
-    ]
 
 
 def measure(model: Any, tokenizer: Any, sets: dict[str, Items]) -> dict[str, Any]:
@@ -75,7 +61,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, metavar="DIR")
     parser.add_argument("--adapter", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--wording", type=Path, nargs="+", default=[], metavar="FILE", help="texts with slots")
     parser.add_argument("--confidence", type=float, nargs="+", metavar="P", help="default: the adapter's own")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="(default: all whose texts are at hand)")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
@@ -84,8 +69,6 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     sets = chosen_sets(arguments)
-    if arguments.wording:
-        sets[WORDING] = with_slots(arguments.wording, arguments.seed)
     model, tokenizer = load_base(arguments.base, "float32")
     model = load_adapter(model, arguments.adapter)
     config = active_config(model)

@@ -29,7 +29,7 @@ IMPOSSIBLE = -1e4  # a logit whose probability is zero, and finite, as a diverge
 
 
 def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which tokens would continue a number, and which of these would change its value behind a point.
+    """Which tokens would continue a number, and which of these would change its value after a point.
 
     Args:
         table: of the adapter.
@@ -53,7 +53,7 @@ def without_digits(
 
     Args:
         logits: [N, V] of the base.
-        zeros: [N] bool, whether zeros may follow, as behind 7.5.
+        zeros: [N] bool, whether zeros may follow, as after 7.5.
         tokens: as `digit_tokens` gives them.
 
     Returns:
@@ -78,7 +78,7 @@ class Ends(NamedTuple):
     """Where the numbers of a batch have ended.
 
     Attributes:
-        row, place: [N] int64, indices of each token behind which no digit may stand that would change the number.
+        row, place: [N] int64, indices of each token after which no digit may stand that would change the number.
         target: [N, V] log-probabilities of what may, in the model's dtype.
     """
 

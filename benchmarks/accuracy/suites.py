@@ -3,13 +3,12 @@
 `suites(n, seed)` gives lists of `n` distinct items `{"prompt", "target", "group", "igc_operator", "igc_operands",
 "igc_result"}`. In the arithmetic suites `target` is the whole answer, so `evaluation.evaluate` takes them as they are.
 In the silent ones there is no right answer to compare with: `target` is None, `igc_operator` is "none", and what
-counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` are harder and have none. `BY_RULE` is
+counts is that no step is ok. `ARITHMETIC` and `SILENT` have targets; `REPORTED` is harder and has none. `BY_RULE` is
 what expressions in symbols cover of the arithmetic that was once unsupported: `peft_igc.text` decides what is covered,
 and its value is the target.
 
 What is held out: complete templates, one in six (`wording`). Their frames, expressions and stories are trained in
-other combinations, so these suites ask whether combinations carry over. In `new_families` and `new_silent` nothing of
-a frame, an expression, a story or another family was trained, one in twenty of them; but its neighbours were.
+other combinations, so these suites ask whether combinations carry over.
 
 Prompts are single user messages; what would be a system prompt stands at the beginning of the text. Pass all items to
 `ArithmeticRows(exclude=...)`, and no calculation of theirs is trained. No model and no tokenizer. Try it:
@@ -28,7 +27,7 @@ from peft_igc.data.bigbench import OPERATION_NAMES, random_divisor
 from peft_igc.data.columns import EXPRESSION
 from peft_igc.data.mixture import Mixture
 from peft_igc.data.wording.drawing import KINDS, OTHER, SILENT_KINDS
-from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING, Text, Wording
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING, Text, Wording
 from peft_igc.numbers.calculator import NO_ARITHMETIC, evaluate_exactly
 from peft_igc.text import Value, read
 
@@ -40,7 +39,7 @@ Item = dict[str, Any]
 ARITHMETIC = ("held_out_phrasings", "long_operands", "negative", "separators", "distractors")
 SILENT = ("silent", "unsupported")
 BY_RULE = ("expressions",)
-REPORTED = ("new_families", "new_silent", "other_operations")  # the first is arithmetic, the others are silent
+REPORTED = ("other_operations",)  # silent
 
 _TRAINED_DIGITS = 6
 _WORDS_BETWEEN = re.compile(r"[0-9%)](?:(?!\bof\b)[^0-9])*?(?!of\b)\b[A-Za-z]{2,}(?:.|\n)*[0-9]")
@@ -72,8 +71,6 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
             each, without those that are covered, or whose symbols have a value by themselves.
         expressions: The others of these: expressions in symbols, with their values. Those with decimal places are
             right answers, too, where decimals are written.
-        new_families: Arithmetic of `wording.NEW`.
-        new_silent: Texts without arithmetic of `wording.NEW`.
         other_operations: What else the calculator does not do: remainders, equations, units, "half of" and so on.
     """
     makers: dict[str, Callable[[random.Random], Iterator[Item]]] = {
@@ -85,8 +82,6 @@ def suites(n: int = 1000, seed: int = 0) -> dict[str, list[Item]]:
         "silent": _silent,
         "unsupported": lambda rng: _unsupported(rng, KINDS),
         "expressions": lambda rng: _unsupported(rng, KINDS, covered=True),
-        "new_families": lambda rng: _from_rows(rng, NEW),
-        "new_silent": _new_silent,
         "other_operations": lambda rng: _unsupported(rng, (OTHER,)),
     }
     return {name: _distinct(make(random.Random(f"suites/{seed}/{name}")), n) for name, make in makers.items()}
@@ -185,12 +180,6 @@ def _silent(rng: random.Random) -> Iterator[Item]:
     """Texts that ask for no calculation, as many of each kind, some of them with texts around them."""
     for kind in itertools.cycle(SILENT_KINDS):
         yield _refused(HELD_OUT, HELD_OUT.plain_text(_numbers(rng), rng, _MIXTURE, kind), rng)
-
-
-def _new_silent(rng: random.Random) -> Iterator[Item]:
-    """The same of families that are never trained."""
-    while True:
-        yield _refused(NEW, NEW.plain_text(_numbers(rng), rng, _MIXTURE), rng)
 
 
 def _unsupported(rng: random.Random, kinds: Sequence[str], covered: bool = False) -> Iterator[Item]:

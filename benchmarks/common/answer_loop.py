@@ -30,7 +30,7 @@ def left_padded(rows: Sequence[list[int]], padding: int) -> dict[str, torch.Tens
 
 @dataclass
 class Answer:
-    """What was written behind one prompt.
+    """What was written after one prompt.
 
     Attributes:
         tokens: All of it, what the tool replied included, without the end token.
@@ -51,7 +51,7 @@ class Answer:
 
     def take(self, token: int, ends: Sequence[int], limit: int, reply: Callable[[Answer], list[int]] | None) -> None:
         """The next token, as the model chose it."""
-        if self.done or self.waiting:  # what is told behind a token whose successor is known counts for nothing
+        if self.done or self.waiting:  # what is told after a token whose successor is known counts for nothing
             return
         self.generated += 1
         if token in ends:

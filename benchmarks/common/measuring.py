@@ -104,9 +104,9 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": median, "low": low, "high": high, "n": len(ordered)}
 
 
-def overhead(values: Sequence[float], beside: Sequence[float]) -> dict[str, float]:
+def overhead(values: Sequence[float], others: Sequence[float]) -> dict[str, float]:
     """By what part `values` are longer than those measured in the same round: median and quartiles of the ratios."""
-    return summary([value / other - 1 for value, other in zip(values, beside, strict=True)])
+    return summary([value / other - 1 for value, other in zip(values, others, strict=True)])
 
 
 class Progress:

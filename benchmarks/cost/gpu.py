@@ -6,11 +6,11 @@ What is compared takes turns. `base_again` is the base once more and shows the n
 
 Parts:
 
-* `decode`: a run of tokens, `silent` (anchors by token sequences, of which none comes) or behind a step with a
+* `decode`: a run of tokens, `silent` (anchors by token sequences, of which none comes) or after a step with a
   `result`, as a CUDA graph on a static cache; without a GPU the same pass is eager. Each token is read on the host, as
   every loop does that ends at a special token. The time of `choose_graph` before each token is in IGC's; `_unasked`
   does without it.
-* `prefill`: a prompt of 1,024 tokens without an anchor, with one behind words (`plain`), and with one behind a
+* `prefill`: a prompt of 1,024 tokens without an anchor, with one after words (`plain`), and with one after a
   calculation; the differences to the base in milliseconds, and the kernels that a pass starts.
 
 Before anything is timed, the logits of a graph are compared with those of an eager pass.
@@ -152,7 +152,7 @@ def shared_copy(cache: Any) -> Any:
 
 
 class Decoding:
-    """Decodes `TOKENS` tokens behind a text in a cache, again and again.
+    """Decodes `TOKENS` tokens after a text in a cache, again and again.
 
     Args:
         method: the model.

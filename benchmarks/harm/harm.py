@@ -101,13 +101,13 @@ def _about_arithmetic(rng: random.Random) -> Text:
 
 
 @torch.no_grad()
-def measure(model: Any, tokenizer: Any, items: list[Text], beside: list[str]) -> dict[str, Any]:
+def measure(model: Any, tokenizer: Any, items: list[Text], prompts: list[str]) -> dict[str, Any]:
     """Counts of one kind of texts, in batches shared with arithmetic.
 
     Raises:
         SystemExit: the adapter does not calculate in the same batches.
     """
-    asked, others = (prompt_tokens(tokenizer, some, raw=False) for some in ([t.prompt for t in items], beside))
+    asked, others = (prompt_tokens(tokenizer, some, raw=False) for some in ([t.prompt for t in items], prompts))
     counts, examples = Counter[str](), []
     for start in range(0, len(items), ROWS):
         chosen = items[start : start + ROWS]
@@ -149,14 +149,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     control = bigbench_test_set(5, 4)
-    beside = [item["prompt"] for item in control[:: max(1, len(control) // BESIDE)]][:BESIDE]
+    others = [item["prompt"] for item in control[:: max(1, len(control) // BESIDE)]][:BESIDE]
     results: dict[str, Any] = {**facts(), "n": arguments.n, "seed": arguments.seed, "adapters": {}}
     for folder in arguments.adapter:
         base, tokenizer = load_base(arguments.base, "float32")
         model = load_adapter(base, folder)
         for kind, items in texts(arguments.n, arguments.seed).items():
             found = results["adapters"].setdefault(str(folder.name), {})
-            found[kind] = measure(model, tokenizer, items, beside)
+            found[kind] = measure(model, tokenizer, items, others)
             print(folder.name, kind, {k: v for k, v in found[kind].items() if k != "examples"}, flush=True)
             arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

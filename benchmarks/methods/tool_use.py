@@ -39,7 +39,7 @@ class Tool:
     """A calculator outside of the model.
 
     Args:
-        close: What stands behind its reply; "" if the reply is part of the answer.
+        close: What stands after its reply; "" if the reply is part of the answer.
         calculate: From operator and operands to a result.
     """
 
@@ -59,7 +59,7 @@ class Tool:
         return True, None if found is None else (found[2], found[1], found[3])
 
     def reply(self, call: Call | None) -> str:
-        """What is fed behind a call."""
+        """What is fed after a call."""
         return (NO_RESULT if call is None else self.calculate(*call)) + self.close
 
     def visible(self, text: str) -> str:

@@ -48,12 +48,12 @@ class Form:
         if self.tool is None:
             return [(completion, True)]
         call = (operator, operands[0], operands[1])
-        before, behind = "", completion
+        before, after = "", completion
         if not self.tool.close:  # the reply is part of the answer
-            before, found, behind = completion.partition(result or "")
+            before, found, after = completion.partition(result or "")
             if not found or self.tool.reply(call) != result:
                 return [(completion, True)]
-        return [(before + self.tool.written(*call), True), (self.tool.reply(call), False), (behind, True)]
+        return [(before + self.tool.written(*call), True), (self.tool.reply(call), False), (after, True)]
 
     def visible(self, text: str) -> str:
         """The answer within what was written."""

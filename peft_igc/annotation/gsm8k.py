@@ -181,7 +181,7 @@ class _Chats:
         self.name = type(tokenizer).__name__
         if not self.rules.inline:
             raise ValueError(
-                "The config has no anchor rule within texts (`inline_token_ids=None`), so no annotation would have an "
+                "The config has no anchor rule within texts (`inline` of `anchors`), so no annotation would have an "
                 'anchor. Use `IGCConfig.from_tokenizer(tokenizer, anchors=[..., "="])`.'
             )
         if not getattr(tokenizer, "is_fast", False):

@@ -91,15 +91,13 @@ def calibrate(
     targets = [None if item["target"] is None else str(item["target"]).strip() for item in items]
     readings = read_prompts(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
     temperature, fit = fit_temperature(readings[::2], targets[::2])
-    fitted, tested = (
-        operating_curve(readings[start::2], targets[start::2], temperature) for start in (0, 1)
-    )
+    fitted, tested = (operating_curve(readings[start::2], targets[start::2], temperature) for start in (0, 1))
     confidence = choose_confidence(fitted, most_wrong, least).confidence
     return Calibration(temperature, confidence, fit, fitted, tested)
 
 
 def save_calibration(found: Calibration, folder: str | Path, facts: Mapping[str, Any]) -> None:
-    """Writes temperature and confidence into the saved config of an adapter, with the record and the plot beside it.
+    """Writes temperature and confidence into the saved config of an adapter, with the record and the plot next to it.
 
     Args:
         found: of `calibrate`.

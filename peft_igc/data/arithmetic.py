@@ -39,6 +39,7 @@ Row = dict[str, Any]
 _KINDS = {"two": 0.4, "chain": 0.16, "brackets": 0.13, "power": 0.1, "decimals": 0.09, "percent": 0.07, "money": 0.05}
 _WITH_DECIMALS = _KINDS | {"two": 0.3, "decimals": 0.18, "quotient": 0.1, "percent": 0.1, "money": 0.08}
 _REFUSED = 0.05  # share of the drawn expressions without a value that are kept, to be refused
+_LONGEST = 20  # digits of the long numbers in texts by many hands
 _SYMBOLS = re.compile(r"[-+*/^×÷·\u2212]|[0-9] x |% of")
 _SILENT = ("none", "unsupported", "look-alike")
 
@@ -150,14 +151,13 @@ class ArithmeticRows:
 
     def __iter__(self) -> Iterator[Row]:
         rng = random.Random(f"ArithmeticRows/{self.seed}")
-        wording = self.wording.restarted()
         if not self.distinct:
             while True:
-                yield self._row(wording, rng)
+                yield self._row(rng)
         seen: set[bytes] = set()
         while True:
             for _ in range(_REPEATS):
-                row = self._row(wording, rng)
+                row = self._row(rng)
                 if (key := hashlib.blake2b(repr(row["prompt"]).encode(), digest_size=8).digest()) not in seen:
                     break
             else:
@@ -172,9 +172,9 @@ class ArithmeticRows:
         """The first `n` rows of the stream."""
         return list(itertools.islice(self, n))
 
-    def _row(self, wording: Wording | Templates, rng: random.Random) -> Row:
+    def _row(self, rng: random.Random) -> Row:
         """One row of a kind drawn from the mixture."""
-        draw = rng.random()
+        wording, draw = self.wording, rng.random()
         kind = next((kind for limit, kind in self._kinds if draw < limit), "ordinary")
         system = self._system(wording, rng) if wording.system_first else None
         if kind == "expression" and isinstance(wording, Wording):
@@ -224,8 +224,7 @@ class ArithmeticRows:
         else:
             text = wording.without_calculation(kind, lambda: str(self.operands.short(rng)), rng, self.mixture)
         # What is to be copied stays as it is.
-        asks, typed = kind == "unsupported", text.text
-        typed = typed if text.kind == "copying" else wording.typed(typed, rng, self.mixture, asks)
+        typed = text.text if text.kind == "copying" else wording.typed(text.text, rng, self.mixture)
         around = wording.in_context(typed, rng, self.mixture)
         return around, *self._unasked(around, text.completion, reads=kind == "unsupported")
 
@@ -240,12 +239,13 @@ class ArithmeticRows:
     def _by_hand(self, wording: Wording, rng: random.Random) -> tuple[str, str, Row]:
         """Prompt, completion and columns of a row with a text from a file."""
         mixture = self.mixture
-        forms = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
+        numbers: dict[str, Any] = {"separators": mixture.separators, "spelled_signs": mixture.spelled_signs}
+        numbers |= {"max_digits": self.operands.max_digits, "longest": min(_LONGEST, self.num_digits)}
         while True:
-            text = handwritten.draw(wording.texts, rng, max_digits=self.operands.max_digits, **forms)
+            text = handwritten.draw(wording.texts, rng, **numbers)
             operands = text.operands
             if operands is None:
-                around = wording.in_context(text.text, rng, mixture)
+                around = wording.in_context(wording.typed(text.text, rng, mixture), rng, mixture)
                 return around, *self._unasked(around, UNABLE, reads=True)
             a, b = operands
             if text.operator in self.operations and (int(a), text.operator, int(b)) not in self.excluded:

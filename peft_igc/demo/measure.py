@@ -30,7 +30,7 @@ from ..trainer.precision import computes_bf16
 from ..tuner.config import IGCConfig
 from ..tuner.saving.model_card import write_card
 from .report import card_record, missed_targets, report_table, summary
-from .text_sets import ANSWERED, answered, calibration_texts, generated_sets, harm, read
+from .text_sets import ANSWERED, answered, generated_sets, harm, read, texts_of_authors
 
 
 __all__ = ["PLOT", "RESULTS", "Demonstration", "Measurement", "Outcome"]
@@ -45,8 +45,9 @@ class Demonstration:
     """Settings of `igc_demonstration`.
 
     Args:
-        calibration_items: Held-out texts of each kind to calibrate with; 0: no calibration.
-        most_wrong: Share of these texts that may be answered wrongly.
+        calibration_items: Texts by authors of whom none is trained, to calibrate with; 0: no calibration.
+        author_items: Texts by further such authors to measure with; the model card has a bound from them.
+        most_wrong: Share of the texts to calibrate with that may be answered wrongly.
         least_confidence: Smallest threshold that may be chosen.
         per_group: Test items in each of BIG-bench's 20 subtasks.
         per_set: Test items in each further generated set; 0: BIG-bench alone, and no texts of people.
@@ -64,6 +65,7 @@ class Demonstration:
     """
 
     calibration_items: int = 0
+    author_items: int = 0
     most_wrong: float = 0.01
     least_confidence: float = 0.0
     per_group: int = 200
@@ -115,6 +117,8 @@ class Measurement:
             self.sets = generated_sets(settings.per_group, settings.per_set, 0, config) | self.sets
         else:
             self.sets["bigbench"] = bigbench_test_set(settings.per_group, 0)
+        if settings.author_items:
+            self.sets["unread_authors"] = texts_of_authors("measured", settings.author_items, 0, config)
 
     @property
     def items(self) -> list[Mapping[str, Any]]:
@@ -132,11 +136,12 @@ class Measurement:
         """Fits temperature and confidence on held-out texts and `more`, and saves them with the adapter."""
         if not self.settings.calibration_items:
             return None
-        texts = [*calibration_texts(self.settings.calibration_items, model.peft_config["default"]), *more]
+        config = model.peft_config["default"]
+        texts = [*texts_of_authors("calibrated", self.settings.calibration_items, 0, config), *more]
         most_wrong, least = self.settings.most_wrong, self.settings.least_confidence
         found = calibrate(model, tokenizer, texts, most_wrong=most_wrong, least=least)
-        save_calibration(found, folder, {"texts": "held out, generated" + " and GSM8K" * bool(more)})
-        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on held-out texts.")
+        save_calibration(found, folder, {"texts": "authors held out" + " and GSM8K" * bool(more)})
+        say(f"Temperature {found.temperature:g}, confidence {found.confidence:g}, fitted on authors held out.")
         return found.as_dict()
 
     def finish(self, base: str, dtype: Any, device: Any, folder: Path, record: Mapping[str, Any], say: Say) -> Outcome:

@@ -6,6 +6,7 @@ Try it: `pytest tests/demo/test_report.py`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ OPERATIONS = tuple(OPERATION_NAMES.values())
 NOT_MEASURED = "not measured"
 _ROWS = {
     "bigbench": "BIG-bench arithmetic, whole answers",
+    "unread_authors": "texts by authors who are not trained",
     "plain_requests": "plain requests, whole answers",
     "new_plain_requests": "plain requests of another author, whole answers",
     "third_plain_requests": "plain requests of a third author, whole answers",
@@ -84,8 +86,24 @@ def card_record(results: Mapping[str, Any]) -> str:
             "| questions | base | with the adapter |",
             "|---|---|---|",
             *rows,
+            *_promise(results["sets"].get("unread_authors")),
         ]
     )
+
+
+def _promise(report: Mapping[str, Any] | None) -> list[str]:
+    """How many texts are answered wrongly, with the bounds of an interval of 95% (Wilson's)."""
+    if report is None:
+        return []
+    n, wrong, z = report["n"], report["wrong"], 1.96
+    centre, spread = wrong + z**2 / 2, z * math.sqrt(wrong * (n - wrong) / n + z**2 / 4)
+    low, high = (max(0.0, 1000 * (centre + sign * spread) / (n + z**2)) for sign in (-1, 1))
+    return [
+        "",
+        f"Of {n:,} texts by authors of whom none was trained or used for `confidence`, {report['right']:,} were "
+        f"answered rightly, and {wrong} wrongly: {1000 * wrong / n:.1f} per thousand, with a confidence of 95% "
+        f"between {low:.1f} and {high:.1f}.",
+    ]
 
 
 def accuracy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -135,8 +153,8 @@ def _percent(count: tuple[int, int] | None) -> str:
 
 def report_table(results: Mapping[str, Any]) -> str:
     """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
-    sets, beside = results["sets"], results["base"]
-    columns = {"base": beside["bigbench"]} if "bigbench" in beside else {}
+    sets, others = results["sets"], results["base"]
+    columns = {"base": others["bigbench"]} if "bigbench" in others else {}
     columns["IGC"] = sets["bigbench"]
     width = max(map(len, _ROWS.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
@@ -149,7 +167,7 @@ def report_table(results: Mapping[str, Any]) -> str:
             lines.append(f"{title:<{width}}{NOT_MEASURED:>20}")
             continue
         shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
-        lines.append(f"{title:<{width}}{found['n']:>6,}{_base(beside.get(name)):>14}{shares}")
+        lines.append(f"{title:<{width}}{found['n']:>6,}{_base(others.get(name)):>14}{shares}")
     lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
     if quiet := sets.get("harm"):
         bits = quiet["bits_per_byte"]

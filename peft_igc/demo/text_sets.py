@@ -8,10 +8,13 @@ are not trained. Try it: `pytest tests/demo/test_text_sets.py`
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,13 +23,15 @@ from ..calibration.prompt_readings import read_results
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.mixture import Mixture
+from ..data.wording.handwritten import texts_by
 from ..data.wording.wording import HELD_OUT, TRAINING
+from ..data.writing_rows import has_number
 from ..inference.decoding import eval_mode, prompt_tokens
 from ..inference.evaluation import answer_tokens, count_answers, is_right
 from ..tuner.config import IGCConfig
 
 
-__all__ = ["ANSWERED", "answered", "calibration_texts", "generated_sets", "harm", "judge", "read"]
+__all__ = ["ANSWERED", "answered", "generated_sets", "harm", "judge", "read", "texts_of_authors"]
 
 Item = Mapping[str, Any]
 
@@ -40,6 +45,7 @@ ANSWERED = (
 RIGHT, WRONG, SILENT = "right", "wrong", "silent"
 _LONGEST = 20  # digits
 _ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
+_BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1)
 _SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
 
 
@@ -76,16 +82,25 @@ def generated_sets(per_group: int, n: int, seed: int, config: IGCConfig) -> dict
     }
 
 
-def calibration_texts(n: int, config: IGCConfig) -> list[dict[str, Any]]:
-    """Held-out items to calibrate with: `n` requests, and `n` texts of which most ask for nothing that is supported.
+def texts_of_authors(part: str, n: int, seed: int, config: IGCConfig) -> list[dict[str, Any]]:
+    """Items of texts by authors of whom none is trained, each filled once as long as there are others.
 
-    Their seeds are not those of the measured sets. `config` is the adapter's, which says what is supported.
+    Args:
+        part: of `handwritten.HELD_OUT`: "calibrated" or "measured".
+        n: of the items.
+        seed: of their order and their numbers.
+        config: of the adapter, which says what is supported.
     """
-    items = []
     limits = {name: getattr(config, name) for name in ("num_digits", "result_digits", "max_operands", "decimals")}
-    for seed, mixture in ((100, _ARITHMETIC), (101, _SILENT)):
-        rows = ArithmeticRows(seed, **limits, mixture=mixture, wording=HELD_OUT, conversational=False)
-        items += [{"prompt": row["prompt"], "target": row["igc_result"]} for row in rows.take(n)]
+    limits["max_digits"] = min(6, limits["num_digits"])
+    texts, items = texts_by(part), []
+    order = random.Random(f"{part}/{seed}").sample(texts, len(texts))
+    for at, text in enumerate(itertools.islice(itertools.cycle(order), n)):
+        wording = replace(TRAINING, by_hand=(text,))
+        rows = ArithmeticRows(seed + at, **limits, mixture=_BY_HAND, wording=wording, conversational=False)
+        (row,) = rows.take(1)
+        result = row["igc_result"]
+        items.append({"prompt": row["prompt"], "target": result if has_number(result) else None})
     return items
 
 

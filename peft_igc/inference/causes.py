@@ -194,9 +194,7 @@ def cause_of(item: Mapping[str, Any], answer: Answer, text: TextRecord, opened: 
     return _reading(step, expected, target)
 
 
-def _writing(
-    target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None
-) -> tuple[str, str]:
+def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened: bool | None) -> tuple[str, str]:
     """The cause where the right result was to be written."""
     if answer == target:
         return "cut", "the answer is right, but was cut"

@@ -1,4 +1,4 @@
-"""A conversation in a terminal: answers are streamed, and every step is shown in the margin beside them.
+"""A conversation in a terminal: answers are streamed, and every step is shown in the margin.
 
 In: lines (of a terminal, or of a pipe), a model with an IGC adapter, its tokenizer. Out: text. A line is a user
 message or one of `COMMANDS`. The conversation is kept in memory and written nowhere, but for the page that `/trace`
@@ -37,7 +37,7 @@ PAGE = "trace.html"  # where `/trace` writes without a name
 
 
 class Margin:
-    """Writes a growing text in a column, and notes beside the line in which they come up.
+    """Writes a growing text in a column, and notes next to the line in which they come up.
 
     Args:
         out: where to.

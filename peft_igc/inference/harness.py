@@ -97,7 +97,7 @@ def anchors_of_batch(ids: torch.Tensor, ends: Ends, rules: Rules) -> torch.Tenso
             "are unknown. This version of `lm_eval` makes its batches in another way: install 0.4.13."
         )
     contexts = torch.tensor(known, device=ids.device)[:, None] if rules.prompt_end else None  # [B, 1]
-    # The fill may end a token sequence, too: what is written behind a text changes nothing in it.
+    # The fill may end a token sequence, too: what is written after a text changes nothing in it.
     anchors = anchors_in_text(rules, ids, 0, ids.shape[1], contexts)
     return ids.new_full((len(ids), 1), -1) if anchors is None else anchors
 

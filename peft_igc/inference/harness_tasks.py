@@ -10,7 +10,7 @@ In: the harness's `metadata`, which also holds the arguments of the model. Out: 
 
 `arithmetic_generated` are items of our generator in the form of BIG-bench; `arithmetic_file` reads a file or folder:
 items of `peft-igc eval`, BIG-bench's `task.json` or rows, or rows with `context` and `completion` as the harness's own
-arithmetic tasks have them. `_likelihood` behind the name asks whether the target *and the end of the answer* are the
+arithmetic tasks have them. `_likelihood` after the name asks whether the target *and the end of the answer* are the
 most probable tokens, which is what exact match of a generated answer asks; no text has to be generated for it.
 Try it: `pytest tests/inference/test_harness.py`
 """
@@ -53,7 +53,7 @@ def published(data: str | None = None, **metadata: Any) -> dict[str, Any]:
         FileNotFoundError: if there is no such path.
     """
     if not data:
-        raise ValueError("The task has no file to read. Pass its path: `--metadata '{\"data\": \"items.jsonl\"}'`.")
+        raise ValueError('The task has no file to read. Pass its path: `--metadata \'{"data": "items.jsonl"}\'`.')
     path = Path(data).expanduser()
     if not path.exists():
         raise FileNotFoundError(f"`{path}` does not exist. Pass an existing file in `--metadata '{{\"data\": ...}}'`.")

@@ -173,7 +173,7 @@ def find_adapter(folder: str | Path) -> Path:
 def load_adapter(
     base: Any, folder: str | Path, *, config: PeftConfig | None = None, is_trainable: bool = False, **options: Any
 ) -> PeftModel:
-    """Adds the adapter in `folder` to a base model, in eval mode, with the adapters that were trained beside it.
+    """Adds the adapter in `folder` to a base model, in eval mode, with the adapters that were trained with it.
 
     Args:
         base: the base model, or a PEFT model around it.
@@ -188,7 +188,7 @@ def load_adapter(
     Raises:
         FileNotFoundError: if the folder does not exist or contains no adapter.
         ValueError: if the config or the weights cannot be read or do not fit this base model, or if an adapter that
-            was trained beside this one is missing.
+            was trained with this one is missing.
     """
     folder = find_adapter(folder)
     check_adapter_folder(folder)

@@ -305,9 +305,7 @@ def _result(packed: Tensor) -> Result:
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
 
 
-def decided_in_graph(
-    config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor
-) -> Result:
+def decided_in_graph(config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor) -> Result:
     """The results of [B, A] steps in a compiled graph.
 
     Args:

@@ -227,7 +227,7 @@ class HiddenOutputMapping(nn.Module):
     def _look_at_digits_in_turn(self) -> None:
         """Makes the heads prefer the digit with the offset's number, whatever the hidden state is.
 
-        Of three heads or more, one prefers the digit before it, which is due behind a minus, and one the sign. Each
+        Of three heads or more, one prefers the digit before it, which is due after a minus, and one the sign. Each
         head hands its part of a digit on at full size: from random weights, where it is small, a real model of 135 M
         parameters needs several times as many steps.
         """

@@ -184,9 +184,7 @@ def places_in_graph(
 
 
 @torch.library.custom_op("peft_igc::places", mutates_args=(), **ON_HOST)
-def _in_graph(
-    ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int
-) -> Tensor:
+def _in_graph(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> Tensor:
     """The fields and digits of the places [N, most, 4 + width]; equal numbers have the value of the first of them."""
     texts = StepTexts.of(TokenTable.of_key(table), most, ids, anchors, since)
     lines: list[list[int]] = []

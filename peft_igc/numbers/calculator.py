@@ -43,7 +43,6 @@ __all__ = [
 NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
 
 
-
 class Status(enum.IntEnum):
     """Outcome of a calculation. Only `OK` has a result."""
 

@@ -169,9 +169,7 @@ class TokenTable:
             ValueError: `facts` has other keys or types, or contradicts the vocabulary.
         """
         cls.check_facts(facts)
-        return _from_vocabulary(
-            vocabulary, facts["group"], facts["minus"], facts["point"], frozenset(facts["unused"])
-        )
+        return _from_vocabulary(vocabulary, facts["group"], facts["minus"], facts["point"], frozenset(facts["unused"]))
 
     @staticmethod
     def check_facts(facts: Any) -> None:

@@ -41,7 +41,7 @@ class TokenizerProfile:
         digits: The numeric tokens, as in `TokenTable`.
         spaced: Ids of the numeric tokens with a leading space.
         found: The token table; None if the token interface does not support the tokenizer.
-        facts: What `TokenTable.from_vocabulary` needs beside the vocabulary, as JSON values.
+        facts: What `TokenTable.from_vocabulary` needs besides the vocabulary, as JSON values.
         vocabulary: The texts of all tokens.
         family: `"groups of k from the left"`, `"single digits"` or `"irregular"`.
         splits: For runs of 1 to 20 digits, how they are split, with shares, most common first: `{4: {"3+1": 1.0}}`.
@@ -365,4 +365,3 @@ def _listed(shares: dict[str, float]) -> str:
     ways = [f"{way} {share:.0%}" for way, share in list(shares.items())[:4]]
     more = len(shares) - len(ways)
     return ", ".join(ways) + (f" and {more} more" if more else "")
-

@@ -33,8 +33,7 @@ OF_CONFIG = "As in `IGCConfig`: "  # begins the help of its fields
 CONFIDENCE = 0.5  # a reading that is more probably wrong than right is not written
 
 # Fields of `IGCConfig` that are no argument: made from the tokenizer or by PEFT, or fitted after the training.
-_NOT_GIVEN = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "end_token_ids"}
-_NOT_GIVEN |= {"format_version", "temperature", "trained_beside", "target_modules", "exclude_modules"}
+_NOT_GIVEN = {"number_tokens", "anchors", "temperature", "trained_with", "target_modules", "exclude_modules"}
 _NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 # Beginnings of the arguments that also apply without a calculator; the second ones only if there are generated rows.
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")

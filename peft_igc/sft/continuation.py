@@ -1,6 +1,6 @@
 """Training that goes on from a saved adapter: `peft-igc sft --igc_init_from DIR`.
 
-In: the folder of a calculator, with or without a LoRA that was trained beside it, and the arguments of a run. Out: its
+In: the folder of a calculator, with or without a LoRA that was trained with it, and the arguments of a run. Out: its
 config, after a comparison with the arguments that were given, and the model with its weights, trainable. What is not
 given is as in the folder. A calculator without a LoRA can get a new one (`--igc_adapter igc+lora`); optimizer and
 steps begin anew, unlike with `resume_from_checkpoint`.
@@ -21,7 +21,6 @@ from peft.utils import CONFIG_NAME
 from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.config import IGCConfig
-from ..tuner.config_values import ANCHOR_FIELDS
 from ..tuner.saving.companions import NESTED, companions_in
 from .arguments import IGCArguments, igc_config
 
@@ -62,7 +61,7 @@ def saved_config(arguments: IGCArguments, model_args: Any, tokenizer: Any) -> IG
         for f in dataclasses.fields(IGCArguments)
         if f.name.startswith("igc_") and getattr(arguments, f.name) is not None
     } & {f.name for f in dataclasses.fields(IGCConfig)}
-    free = given & _FREE | (set(ANCHOR_FIELDS) if arguments.igc_anchors else set())
+    free = given & _FREE | ({"anchors"} if arguments.igc_anchors else set())
     for name in free:
         setattr(saved, name, getattr(wanted, name))
     different = {f"igc_{n}": getattr(saved, n) for n in given - free if getattr(saved, n) != getattr(wanted, n)}
@@ -84,7 +83,7 @@ def _short(value: Any) -> str:
 
 
 def _different_in_lora(folder: Path, arguments: IGCArguments, model_args: Any) -> dict[str, Any]:
-    """Saved settings of the LoRA beside the calculator that differ from the arguments given.
+    """Saved settings of the LoRA of the calculator that differ from the arguments given.
 
     Raises:
         ValueError: There is a LoRA, but this run would train none.
@@ -92,7 +91,7 @@ def _different_in_lora(folder: Path, arguments: IGCArguments, model_args: Any) -
     others = companions_in(folder)
     if others and not arguments.has_lora:
         raise ValueError(
-            f"The calculator of `igc_init_from={folder}` was trained beside the adapter in `{others[0]}`, which this "
+            f"The calculator of `igc_init_from={folder}` was trained with the adapter in `{others[0]}`, which this "
             "run would leave out. Set `igc_adapter=igc+lora` to train both."
         )
     different = {}
@@ -111,7 +110,7 @@ def _different_in_lora(folder: Path, arguments: IGCArguments, model_args: Any) -
 
 
 def attach_saved(model: Any, config: IGCConfig, folder: str, **options: Any) -> Any:
-    """The model with the saved calculator, and the adapters that were trained beside it, all trainable.
+    """The model with the saved calculator, and the adapters that were trained with it, all trainable.
 
     Args:
         model: The base, or a PEFT model with a new LoRA.
@@ -120,7 +119,7 @@ def attach_saved(model: Any, config: IGCConfig, folder: str, **options: Any) -> 
         options: As in `PeftModel.from_pretrained`.
 
     Raises:
-        ValueError: The weights do not fit the base model, or an adapter beside it is missing.
+        ValueError: The weights do not fit the base model, or one of these adapters is missing.
     """
     with warnings.catch_warnings():
         for message in NESTED:

@@ -74,8 +74,12 @@ def check_annotated(train: Any, config: IGCConfig, training_args: Any, igc_args:
     if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
         return
     meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
-    cure = f"Probably meant: {', '.join(meant)}; rename the columns." if meant else (
-        "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+    cure = (
+        f"Probably meant: {', '.join(meant)}; rename the columns."
+        if meant
+        else (
+            "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+        )
     )
     raise ValueError(
         f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "

@@ -34,8 +34,8 @@ from ..trainer.trainer import BaselineTrainer, IGCTrainer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
-from ..tuner.saving.beside import LOW_RANK
 from ..tuner.saving.companions import NESTED, companions_in
+from ..tuner.saving.trained_with import LOW_RANK
 from .arguments import IGCArguments, check, igc_config
 from .closing import close, held_out_batches, learned_nothing
 from .continuation import attach_saved, saved_config

@@ -34,6 +34,7 @@ from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_step
 
 logger = logging.getLogger(__name__)
 
+
 @dataclass
 class IGCDataCollator(DataCollatorForLanguageModeling):
     """TRL's collator for language modeling, which also converts operand columns to tensors.

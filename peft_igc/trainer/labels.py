@@ -119,7 +119,7 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
         return (
             "the operand columns describe a calculation, but the row has no anchor: none of "
             f"the token sequences {shown} occurs in it. Write the row as a conversation, or set "
-            '`IGCConfig(anchor="prompt_end")` to anchor before each labelled stretch.'
+            '`IGCConfig(anchors="prompt_end")` to anchor before each labelled stretch.'
         )
     anchors = f"{count} anchor{'s' if count > 1 else ''}"
     found = f"have {steps} entries" if is_list else "describe one calculation"

@@ -97,9 +97,7 @@ def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None =
             model(**given, use_cache=False)
     except ReadingDone as done:
         return done.report
-    raise ValueError(
-        "No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out."
-    )
+    raise ValueError("No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out.")
 
 
 def _up_to_anchors(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -213,7 +213,7 @@ class IGCTrainer(SFTTrainer):
     def _refuse_frozen(self) -> None:
         """Refuses a training in which nothing would be trained.
 
-        A frozen calculator beside weights that are trained is left alone: that is how a LoRA is trained for one.
+        A frozen calculator next to weights that are trained is left alone: that is how a LoRA is trained for one.
         """
         if self._igc_config is not None and not any(p.requires_grad for p in self.model.parameters()):
             raise ValueError(

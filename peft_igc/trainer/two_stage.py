@@ -225,9 +225,7 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
         yield
 
 
-def _batches(
-    model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int
-) -> Iterator[Batch]:
+def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int) -> Iterator[Batch]:
     """The batches of all steps: all in random order, then again in another one. Prompts are read when first needed."""
     rng = random.Random(f"train_writing/{seed}")
     rows = sorted(rows, key=lambda row: len(row["input_ids"]))

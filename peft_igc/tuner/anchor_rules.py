@@ -1,7 +1,7 @@
 """Anchor rules as token sequences: the assistant header of a chat template, and texts such as `=`.
 
-In: a Hugging Face tokenizer, fast or slow. Out: token ids for `anchor_token_ids`, `inline_token_ids` and
-`end_token_ids` of an `IGCConfig`. A rule is made here once; `anchors` finds its occurrences in a text.
+In: a Hugging Face tokenizer, fast or slow. Out: token ids for `turns`, `inline` and `ends` of
+`IGCConfig.anchors`. A rule is made here once; `anchors` finds its occurrences in a text.
 
 Try it: `pytest tests/tuner/test_anchor_rules.py`
 """
@@ -81,7 +81,7 @@ def text_rule(tokenizer: Any, text: str) -> TextRule:
     if not sequences:
         raise ValueError(
             f"No tokens of `{type(tokenizer).__name__}` end in the anchor rule {text!r}. Use another text, or pass "
-            "`inline_token_ids=[...]`."
+            "`anchors={'inline': [...]}`."
         )
     return TextRule(text, sequences, {token: spelled for token, spelled in plain if token not in single})
 
@@ -122,7 +122,7 @@ def assistant_header(tokenizer: Any) -> list[int]:
     if not ids:
         raise ValueError(
             f"The chat template of `{name}` adds nothing before an answer (`add_generation_prompt=True`), so there is "
-            "no assistant header to anchor on. Pass `anchor_token_ids=[...]`."
+            "no assistant header to anchor on. Pass `anchors={'turns': [...]}`."
         )
     # The header must have the same tokens at the end of a prompt and before an answer, or generation and likelihood
     # scoring would use different anchors.
@@ -131,7 +131,7 @@ def assistant_header(tokenizer: Any) -> list[int]:
         if not any(whole[i : i + len(ids)] == ids for i in range(len(whole))):
             raise ValueError(
                 f"The assistant header {header!r} of the chat template of `{name}` is split into other tokens within "
-                "a text than alone, so it cannot be found by its tokens. Pass `anchor_token_ids=[...]`."
+                "a text than alone, so it cannot be found by its tokens. Pass `anchors={'turns': [...]}`."
             )
     return ids
 

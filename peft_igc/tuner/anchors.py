@@ -4,8 +4,8 @@ In: the context of a forward pass (`Call`) and the anchor rules of a config. Out
 counted from its first token with padding, -1 for none. Positions passed by the caller (`igc_anchors`) are used alone.
 Otherwise the rules that the config sets combine:
 
-* Token sequences (`anchor_token_ids`, `inline_token_ids`) name anchors in any part of a text.
-* The end of the prompt (`anchor="prompt_end"`) is the end of `generate`'s prompt; in a plain forward pass the token
+* Token sequences (`turns`, `inline`) name anchors in any part of a text.
+* The end of the prompt (`prompt_end`) is the end of `generate`'s prompt; in a plain forward pass the token
   before each labelled span; without labels the last real token of each row. A plain pass with a KV cache has no end of
   the prompt, because its text may continue.
 
@@ -49,7 +49,8 @@ class Rules(NamedTuple):
     @classmethod
     def of(cls, config: IGCConfig) -> Rules:
         """The rules of a config."""
-        return cls(config.anchor == PROMPT_END, config.anchor_token_ids or [], config.inline_token_ids or [])
+        rules = config.anchors
+        return cls(rules.get(PROMPT_END, False), rules.get("turns", []), rules.get("inline", []))
 
     @property
     def sequences(self) -> Sequences:

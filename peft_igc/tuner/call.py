@@ -318,6 +318,7 @@ def remember_call(call: Call, layer_input: torch.Tensor) -> None:
     with _lock:
         for key in [k for k, (reference, _) in _calls_by_storage.items() if reference.expired()]:
             del _calls_by_storage[key]
+
         # The copy must not keep the storage alive, or it would never expire: it drops the report (a graph), the input
         # itself, and the KV cache. An empty cache in its place still shows that there was one.
         def other(x: torch.Tensor | None) -> torch.Tensor | None:

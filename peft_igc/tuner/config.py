@@ -28,18 +28,15 @@ from ..text.vocabulary import Vocabulary
 from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
 from .config_values import (
-    ANCHOR_FIELDS,
-    ANCHORS,
     INTERFACES,
     PROMPT_END,
     ROW,
     SINCE_LAST_ANCHOR,
-    TOKENS,
     settle,
 )
-from .saving.beside import check_entries
 from .saving.model_card import write_card
 from .saving.saved_fields import FORMAT, OldFormatError, check_saved_fields
+from .saving.trained_with import check_entries
 from .saving.vocabulary_file import vocabulary_in
 
 
@@ -90,29 +87,23 @@ class IGCConfig(PeftConfig):
             Indices of the decoder layers whose outputs are read, in ascending order, none of them above `layer`, where
             the result is written. Several are mixed by learned weights. `None`: `layer` alone. The digits of a number
             are known in early layers; what a text asks for is understood in middle ones. Every step waits for `layer`.
-        anchor (`str`, *optional*):
-            `"prompt_end"`: the last token of the prompt is an anchor; in a forward pass with `labels`, the token
-            before each labelled span; without `labels`, the last real token of each row. `"tokens"`: only the token
-            sequences of the next two fields are anchors. `None` means `"tokens"` if `anchor_token_ids` is set and
-            `"prompt_end"` otherwise. The rules combine: with `"prompt_end"` the token sequences are anchors too.
-        anchor_token_ids (`list[list[int]]`, *optional*):
-            Token sequences that begin a turn, such as the assistant header of a chat template. The last token of each
-            occurrence is an anchor. Set by [`IGCConfig.from_tokenizer`], so that generation and likelihood scoring
-            use the same anchors.
-        inline_token_ids (`list[list[int]]`, *optional*):
-            Token sequences within a text, such as every token that ends in `=`. The last token of each occurrence is
-            an anchor, so the model's own reasoning receives results. Set by `from_tokenizer(..., anchors=["="])`.
-
-        end_token_ids (`list[int]`, *optional*):
-            Tokens that end a turn, such as the end-of-text token. Nothing is written from such a token on, until the
-            next anchor. Set by [`IGCConfig.from_tokenizer`].
+        anchors (`str` or `dict`, *optional*):
+            Where steps run, made by [`IGCConfig.from_tokenizer`] from rules in words. A dict of:
+            `"prompt_end"` (`bool`): the last token of the prompt is an anchor; in a forward pass with `labels`, the
+            token before each labelled span; without `labels`, the last real token of each row.
+            `"turns"` (`list[list[int]]`): token sequences that begin a turn, such as the assistant header of a chat
+            template; the last token of each occurrence is an anchor, in generation and likelihood scoring alike.
+            `"inline"` (`list[list[int]]`): token sequences within a text, such as every token that ends in `=`, so
+            that the model's own reasoning receives results.
+            `"ends"` (`list[int]`): tokens that end a turn; from there on nothing is written until the next anchor.
+            `None` and `"prompt_end"` mean `{"prompt_end": True}`.
 
     > Read
 
         reading_context (`str` or `int`, *optional*, defaults to `"since_last_anchor"`):
             How far back a step reads. `"since_last_anchor"`: from the previous anchor, inclusive; at an anchor that
             begins a turn, from the previous anchor that begins a turn. Only anchors named by token sequences begin a
-            context, so with `anchor="prompt_end"` alone the whole text is read. `"row"`: the whole text, also across
+            context, so with the end of the prompt alone the whole text is read. `"row"`: the whole text, also across
             turns. An integer of at least 1: that many tokens up to the anchor, inclusive (token interface only);
             a number that begins before them is not read.
         num_digits (`int`, *optional*):
@@ -122,7 +113,7 @@ class IGCConfig(PeftConfig):
             they add no parameters.
         reading_dim (`int`, *optional*, defaults to `512`):
             Width of the input mapping, at least 1 and a multiple of `num_heads`. It is also the number of features
-            stored per token beside the KV cache, so smaller values save memory in generation.
+            stored per token with the KV cache, so smaller values save memory in generation.
         reading_layers (`int`, *optional*):
             Number of bidirectional encoder layers over the text up to the anchor, at least 0; 1 (tokens: 2) if
             `None`. Without one (0), the hidden interface read about a fifth of the calculations.
@@ -170,10 +161,10 @@ class IGCConfig(PeftConfig):
         gate_dim (`int`, *optional*, defaults to `128`):
             Hidden width of the MLP that computes the gate, at least 1.
         write_again (`bool`, *optional*, defaults to `True`):
-            Token interface: whether the gate may write a result after the first number behind its anchor. With `False`
+            Token interface: whether the gate may write a result after the first number after its anchor. With `False`
             the output is the base model's from there to the next anchor, bit for bit, whatever that number is; only a
-            point or comma directly behind the result is written to, as `7.` must not become 7.5. It suits worked
-            solutions, where every result stands behind its `=` once.
+            point or comma directly after the result is written to, as `7.` must not become 7.5. It suits worked
+            solutions, where every result stands after its `=` once.
 
     > Train
 
@@ -187,9 +178,7 @@ class IGCConfig(PeftConfig):
 
     > Set by itself
 
-        format_version (`int`, *optional*, defaults to `3`):
-            Format of the saved adapter. Others than this one are refused; `peft-igc convert` makes it of earlier ones.
-        trained_beside (`list[str]`, *optional*):
+        trained_with (`list[str]`, *optional*):
             Adapters of other methods that were active when this one was trained, such as a LoRA, as paths of their
             folders from this adapter's. `PeftModel.from_pretrained` loads them with it. With `[]` it is loaded alone.
 
@@ -202,15 +191,7 @@ class IGCConfig(PeftConfig):
 
     layer: int = field(default=1, metadata={"help": "index of the decoder layer that is written, and read"})
     read_from: list[int] | None = field(default=None, metadata={"help": "layers that are read instead of it"})
-    anchor: str | None = field(default=None, metadata={"help": "one of " + ", ".join(ANCHORS)})
-    anchor_token_ids: list[list[int]] | None = field(
-        default=None, metadata={"help": "token sequences that begin a turn and end in an anchor"}
-    )
-    inline_token_ids: list[list[int]] | None = field(
-        default=None, metadata={"help": "token sequences within a text that end in an anchor"}
-    )
-
-    end_token_ids: list[int] | None = field(default=None, metadata={"help": "tokens that end a turn"})
+    anchors: Any = field(default=None, metadata={"help": "the anchor rules, made by `from_tokenizer`"})
 
     reading_context: str | int = field(
         default=SINCE_LAST_ANCHOR, metadata={"help": f"{SINCE_LAST_ANCHOR}, {ROW} or a number of tokens"}
@@ -241,9 +222,8 @@ class IGCConfig(PeftConfig):
         default=True, metadata={"help": "pass the correct result to the output mapping in training mode"}
     )
     detach_reading: bool = field(default=True, metadata={"help": "stop the reading's gradient at the adapter"})
-    format_version: int = field(default=FORMAT, metadata={"help": "format of the saved adapter; set by itself"})
 
-    trained_beside: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
+    trained_with: list[str] | None = field(default=None, metadata={"help": "adapters trained with it"})
 
     # PEFT (0.21) and TRL (1.16) read these names on every config. IGC finds its module by `layer`.
     target_modules: list[str] | str | None = field(default=None, metadata={"help": "not used: set `layer`"})
@@ -271,7 +251,7 @@ class IGCConfig(PeftConfig):
         if self.task_type is None:  # type: ignore[has-type]
             self.task_type = TaskType.CAUSAL_LM
         settle(self)
-        check_entries(self.trained_beside)
+        check_entries(self.trained_with)
 
     @property
     def decimals(self) -> bool:
@@ -303,6 +283,7 @@ class IGCConfig(PeftConfig):
         saved: dict[str, Any] = super().to_dict()
         if saved["base_model_name_or_path"] == str(TINY_FOLDER):
             saved["base_model_name_or_path"] = TINY
+        saved["format_version"] = FORMAT
         return saved
 
     @property
@@ -346,7 +327,7 @@ class IGCConfig(PeftConfig):
         Every way of loading an adapter begins here, so a damaged file is reported before anything is attached.
 
         Raises:
-            ValueError: if there is no config, if it is of another format, or if the weights beside it are damaged.
+            ValueError: if there is no config, if it is of another format, or if its weights are damaged.
         """
         folder = os.path.join(pretrained_model_name_or_path, subfolder or "").rstrip(os.sep)
         try:
@@ -367,7 +348,11 @@ class IGCConfig(PeftConfig):
 
     @classmethod
     def from_tokenizer(
-        cls, tokenizer: Any, layer: int = 1, anchors: list[str | list[int]] | None = None, **overrides: Any
+        cls,
+        tokenizer: Any,
+        layer: int = 1,
+        anchors: list[str | list[int]] | dict[str, Any] | None = None,
+        **overrides: Any,
     ) -> IGCConfig:
         """Creates a config with the interface and the anchors that suit a tokenizer.
 
@@ -376,40 +361,38 @@ class IGCConfig(PeftConfig):
             layer: index of the decoder layer.
             anchors: list of all anchor rules. A text such as `"="`: every token that ends in it is an inline anchor.
                 A list of token ids, such as `assistant_header(tokenizer)`: the sequence begins a turn.
-                `"prompt_end"`: the end of the prompt. `None`: the assistant header of the chat template alone.
+                `"prompt_end"`: the end of the prompt. `None`: the assistant header of the chat template alone. A
+                dict: the field as it is. The tokens that end a turn are added to all of them.
             overrides: any other field. `interface` defaults to the one that `TokenizerProfile` recommends, which is
                 the token interface wherever digits have tokens of their own.
 
         Raises:
-            ValueError: if `anchors` is given together with a field that it sets, if an anchor rule does not fit the
-                tokenizer (see `assistant_header`, `text_rule`), or if `interface="tokens"` does not.
+            ValueError: if an anchor rule does not fit the tokenizer (see `assistant_header`, `text_rule`), or if
+                `interface="tokens"` does not.
         """
-        given = [name for name in ANCHOR_FIELDS if name in overrides]
-        if anchors is not None and given:
-            raise ValueError(f"`anchors` and `{given[0]}` both define the anchors. Pass one of them.")
-        if anchors is None and not given:
-            anchors = [assistant_header(tokenizer)]
-        if anchors is not None:
-            overrides |= _anchor_fields(tokenizer, anchors)
-        overrides.setdefault("end_token_ids", turn_ends(tokenizer) or None)
+        if not isinstance(anchors, dict):
+            anchors = _rules(tokenizer, [assistant_header(tokenizer)] if anchors is None else anchors)
+        if ends := turn_ends(tokenizer):
+            anchors = {"ends": ends} | anchors
         if overrides.get("interface") != "hidden" and "number_tokens" not in overrides:
             profile = TokenizerProfile.from_tokenizer(tokenizer)
             if overrides.setdefault("interface", profile.interface) == "tokens":
                 overrides |= {"number_tokens": profile.facts, "vocabulary": profile.vocabulary}
-        return cls(layer=layer, **overrides)
+        return cls(layer=layer, anchors=anchors, **overrides)
 
 
 IGCConfig.__init__ = check_saved_fields(IGCConfig.__init__)  # type: ignore[method-assign]
 
 
-def _anchor_fields(tokenizer: Any, anchors: Any) -> dict[str, Any]:
-    """The config fields for the `anchors` of `from_tokenizer`."""
+def _rules(tokenizer: Any, anchors: Any) -> dict[str, Any]:
+    """The field `anchors` for the rules that `from_tokenizer` was given."""
     if isinstance(anchors, str) or not anchors:
         raise ValueError(f"`anchors={anchors!r}` is not a list of rules. Pass one text as `['=']`.")
     turns = [rule for rule in anchors if not isinstance(rule, str)]
     inline = [rule for rule in anchors if isinstance(rule, str) and rule != PROMPT_END]
-    return {
-        "anchor": PROMPT_END if PROMPT_END in anchors else TOKENS,
-        "anchor_token_ids": turns or None,
-        "inline_token_ids": [ids for text in inline for ids in text_rule(tokenizer, text).sequences] or None,
+    found = {
+        PROMPT_END: PROMPT_END in anchors,
+        "turns": turns,
+        "inline": [ids for text in inline for ids in text_rule(tokenizer, text).sequences],
     }
+    return {name: rule for name, rule in found.items() if rule}

@@ -16,8 +16,7 @@ from ..text.rounding import Rounding
 __all__ = ["settle"]
 
 INTERFACES = ("hidden", "tokens")
-PROMPT_END, TOKENS = ANCHORS = ("prompt_end", "tokens")
-ANCHOR_FIELDS = ("anchor", "anchor_token_ids", "inline_token_ids")
+PROMPT_END = "prompt_end"
 SINCE_LAST_ANCHOR, ROW = CONTEXTS = ("since_last_anchor", "row")
 
 # Defaults of the sizes that depend on the interface; both give about 17 M parameters on Llama-3.1-8B. The token
@@ -158,28 +157,34 @@ def _check_choices(config: Any) -> None:
 
 
 def _check_anchors(config: Any) -> None:
-    """Validates the anchor rules and `reading_context`, and sets `anchor`."""
-    for name in ("anchor_token_ids", "inline_token_ids"):
-        sequences = getattr(config, name)
-        if sequences is None:
-            continue
+    """Validates the anchor rules and `reading_context`."""
+    if config.anchors in (None, PROMPT_END):
+        config.anchors = {PROMPT_END: True}
+    anchors = config.anchors
+    if not isinstance(anchors, dict) or anchors.keys() - {PROMPT_END, "turns", "inline", "ends"}:
+        raise ValueError(
+            f'`anchors={anchors!r}` is neither `"prompt_end"` nor a dict with some of "prompt_end", "turns", "inline" '
+            'and "ends". Use `IGCConfig.from_tokenizer(tokenizer, anchors=["="])`.'
+        )
+    for name in ("turns", "inline"):
+        sequences = anchors.get(name, [[0]])
         listed = isinstance(sequences, (list, tuple)) and len(sequences) > 0
         if not listed or not all(isinstance(s, (list, tuple)) and s and set(map(type, s)) == {int} for s in sequences):
             raise ValueError(
-                f"`{name}={sequences!r}` is not a list of non-empty lists of token ids. "
+                f"`anchors` has `{name}={sequences!r}`, which is not a list of non-empty lists of token ids. "
                 "Pass one sequence `[27, 9]` as `[[27, 9]]`."
             )
-    ends = config.end_token_ids
-    if ends is not None and not (isinstance(ends, (list, tuple)) and ends and set(map(type, ends)) == {int}):
-        raise ValueError(f"`end_token_ids={ends!r}` is not a list of token ids, such as `[2]`. Leave it out.")
-    if config.anchor is None:
-        config.anchor = PROMPT_END if config.anchor_token_ids is None else TOKENS
-    if config.anchor not in ANCHORS:
-        raise ValueError(f"`anchor={config.anchor!r}` is unknown. Choose one of {', '.join(ANCHORS)}.")
-    if config.anchor == TOKENS and config.anchor_token_ids is None and config.inline_token_ids is None:
+    ends = anchors.get("ends", [0])
+    if not (isinstance(ends, (list, tuple)) and ends and set(map(type, ends)) == {int}):
         raise ValueError(
-            '`anchor="tokens"` names no anchor without `anchor_token_ids` or `inline_token_ids`. Set one of them, '
-            "or use `IGCConfig.from_tokenizer(tokenizer)`."
+            f"`anchors` has `ends={ends!r}`, which is not a list of token ids, such as `[2]`. Leave it out."
+        )
+    if not isinstance(anchors.get(PROMPT_END, False), bool) or not any(
+        map(anchors.get, (PROMPT_END, "turns", "inline"))
+    ):
+        raise ValueError(
+            f"`anchors={anchors!r}` names no anchor. Set `{PROMPT_END}` to True, `turns` or `inline`, or use "
+            "`IGCConfig.from_tokenizer(tokenizer)`."
         )
     context = config.reading_context
     is_number = isinstance(context, int) and not isinstance(context, bool)

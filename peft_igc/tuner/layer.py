@@ -481,7 +481,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
 
 CANNOT_MERGE = (
     "IGC cannot be merged into the base model, because the calculator is not a linear map of its weights. "
-    "Keep the adapter beside the base model, or remove it with `unload()`."
+    "Keep the adapter and the base model apart, or remove it with `unload()`."
 )
 
 

@@ -60,7 +60,7 @@ class IGCModel(BaseTuner):
 
     Raises:
         ValueError: if the model already has an `IGCModel` or has no decoder layers, if `layer` is out of range, if an
-            operation is unknown, or if the adapter could not be saved beside the model's other adapters.
+            operation is unknown, or if the adapter could not be saved with the model's other adapters.
     """
 
     prefix: str = "igc_"

@@ -121,7 +121,7 @@ def _hidden(
     ok = steps.status.gather(1, step) == int(Status.OK)  # `int`: `torch.compile` compares the enum wrongly
     ids = state.recent(new)[0]
     ends = torch.zeros_like(ids, dtype=torch.bool)
-    for token in config.end_token_ids or ():
+    for token in config.anchors.get("ends", ()):
         ends |= ids == token
     ends &= (position[:, 0] > anchor) & (anchor >= 0)  # [B, T]
     governed = step[..., None] == torch.arange(at.shape[2], device=h.device)  # [B, T, A]

@@ -147,7 +147,7 @@ def arithmetic(rng: random.Random) -> Pair:
 
 
 def repeat(rng: random.Random) -> Pair:
-    """A number to say again, in one of some hundred wordings, with words before and behind it."""
+    """A number to say again, in one of some hundred wordings, with words before and after it."""
     x = draw_number(rng, high=14)
     if rng.random() < 0.3:
         return rng.choice(_RECALLS).format(x=x), x

@@ -56,7 +56,7 @@ def generate(
 def exact_match(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair], max_new_tokens: int = 24
 ) -> float:
-    """The share of `pairs` whose answer is generated exactly, nothing before or behind it."""
+    """The share of `pairs` whose answer is generated exactly, nothing before or after it."""
     answers = generate(model, tokenizer, [question for question, _ in pairs], max_new_tokens)
     return sum(answer == wanted for answer, (_, wanted) in zip(answers, pairs, strict=True)) / len(pairs)
 

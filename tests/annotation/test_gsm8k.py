@@ -160,7 +160,8 @@ def test_an_annotation_without_an_anchor_before_it_is_counted_and_taught_nowhere
 def test_of_two_anchors_before_an_annotation_the_last_counts_because_it_governs_the_result():
     equals, dollar = (tokenizer()(text, add_special_tokens=False)["input_ids"] for text in ("=", "$"))
     rows = gsm("5*$3=$<<5*3=15>>15")
-    both = {"inline_token_ids": [equals, equals + dollar]}
+    header = tokenizer()("<|assistant|>", add_special_tokens=False)["input_ids"]
+    both = {"anchors": {"turns": [header], "inline": [equals, equals + dollar]}}
     (row,), report = convert(rows, tokenizer(), config(**both, reading_context="row"))
     assert entries(row) == [NONE, UNKNOWN, ("*", ["5", "3"], "15")]
     assert report.bare_anchors == 1
@@ -176,14 +177,14 @@ def test_anchors_without_an_annotation_are_not_supervised_but_that_of_the_turn_i
 
 
 def test_the_end_of_the_prompt_is_taught_as_none_too():
-    made = config(anchor="prompt_end", anchor_token_ids=None)
+    made = config(anchors={"prompt_end": True, "inline": config().anchors["inline"]})
     answers = gsm("1+1 = <<1+1=2>>2", "<<48/2=24>>24", question="What is 48/2?")
     first, second = convert(answers, tokenizer(), made).rows
     assert entries(first) == [NONE, ("+", ["1", "1"], "2")]
     assert entries(second) == [("/", ["48", "2"], "24")]
     # also where a rule within texts names the same place
     header = tokenizer()("<|assistant|>", add_special_tokens=False)["input_ids"]
-    made = config(anchor="prompt_end", anchor_token_ids=None, inline_token_ids=[header])
+    made = config(anchors={"prompt_end": True, "inline": [header]})
     (row,), _ = convert(gsm("It is 3."), tokenizer(), made)
     assert entries(row) == [NONE]
 
@@ -365,7 +366,7 @@ def test_no_row_left_is_an_error_that_shows_why():
 
 def test_a_config_without_a_rule_within_texts_is_refused():
     with pytest.raises(ValueError, match=r"no anchor rule within texts .* anchors=\[\.\.\., \"=\"\]"):
-        convert(gsm("1"), tokenizer(), config(inline_token_ids=None))
+        convert(gsm("1"), tokenizer(), config(anchors={"prompt_end": True}))
 
 
 def test_a_tokenizer_without_a_template_or_with_one_that_changes_texts_is_refused():

@@ -60,7 +60,6 @@ def test_two_integers_keep_their_operands(annotation):
         ("1+2 = <<1+2=3>>3, 2+(3+4 = <<2+(3+4)=9>>9", "not read: a further number that nothing excuses"),
         ("48.5 and 2 = <<48/2=24>>24", "operand not in the text"),
         ("1+1+1+1+1+1+1+1+1 = <<1+1+1+1+1+1+1+1+1=9>>9", "not read: more operands than `max_operands`"),
-
     ],
 )
 def test_what_the_text_does_not_say_is_refused_with_a_reason(answer, reason):

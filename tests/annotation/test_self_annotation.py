@@ -275,9 +275,7 @@ def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, mod
     annotated, output = annotate([row("6 / 3", "2"), row("Hi", "Hi")], model, tokenizer), tmp_path / "made.jsonl"
     write(annotated, output, {})
     assert report_path(output).is_file()
-    training = SimpleNamespace(
-        eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text"
-    )
+    training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text")
     named = ScriptArguments(dataset_name=str(output))
     train, _ = load_corpora(named, DatasetMixtureConfig(), training, IGCArguments())
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()

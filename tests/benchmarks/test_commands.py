@@ -89,13 +89,10 @@ def test_checking_finds_changed_digits_and_leaves_true_calculations_alone(run, t
 
 
 def test_leave_one_out_measures_each_rule_on_each_set(run, tmp_path):
-    texts = tmp_path / "texts.jsonl"
-    row = {"text": "what is {a} plus {b}", "operator": "+", "order": "ab", "constraints": []}
-    texts.write_text(json.dumps(row) + "\n")
-    line = ("--base", "tiny", "--adapter", "tiny", "--wording", texts, "--sets", "three_numbers", "-n", 5)
+    line = ("--base", "tiny", "--adapter", "tiny", "--sets", "three_numbers", "-n", 5)
     (table,) = run(leave_one_out, *line)["confidences"].values()
     assert set(table) == set(leave_one_out.RULES)
-    assert all(counts[leave_one_out.WORDING] == {"n": 1, "right": 1, "wrong": 0} for counts in table.values())
+    assert all(set(counts) == {"three_numbers"} for counts in table.values())
 
 
 def test_operators_are_counted_and_silence_costs_less_than_a_request(run):

@@ -1,6 +1,5 @@
 """Promises of texts by many hands: they are filled as they say, with right labels, and they make training rows."""
 
-import itertools
 import json
 import random
 import re
@@ -52,7 +51,7 @@ def test_texts_have_the_numbers_of_their_labels_at_their_spans_and_satisfy_their
     rng, forms, lengths = random.Random(0), set(), set()
     for (text, operator, order, constraints), one in zip(LINES, read_texts(file), strict=True):
         for _ in range(400):
-            drawn = draw([one], rng, max_digits=8)
+            drawn = draw([one], rng, max_digits=8, longest=12)
             assert drawn.operator == operator
             assert not re.search(r"\{[abcd]\}", drawn.text), drawn
             if operator == "none":
@@ -66,7 +65,7 @@ def test_texts_have_the_numbers_of_their_labels_at_their_spans_and_satisfy_their
             forms |= {form for form in ("(-", "negative", ",", "$", "€", "£", " kg", "-") if form in drawn.text}
             if "small" in constraints or "year" in constraints or "pens" in text:
                 assert not re.search(r"-|negative|[$€£,]\d", drawn.text), drawn  # it counts things
-    assert lengths == set(range(1, 9))
+    assert lengths == set(range(1, 13))
     assert len(forms) == 8
 
 
@@ -91,7 +90,7 @@ def test_rows_of_files_are_reproducible_right_and_not_those_of_the_test(file):
 
 def test_no_text_of_a_held_out_author_is_trained():
     parts = {name: {one.text for one in texts_by(name)} for name in ("trained", *HELD_OUT)}
-    assert all(not a & b for a, b in itertools.combinations(parts.values(), 2))
+    assert not parts["trained"] & (parts["calibrated"] | parts["measured"])
     assert len(parts["trained"]) > 6000
     assert min(map(len, parts.values())) > 400
     assert {one.text for one in TRAINING.texts} == parts["trained"]

@@ -1,6 +1,7 @@
 """Promises of `wording`: clean text files and a clean split, texts with exactly their operands, rows as recorded."""
 
 import collections
+import difflib
 import functools
 import hashlib
 import itertools
@@ -20,7 +21,7 @@ from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
 from peft_igc.data.wording import casual, drawing, phrases
 from peft_igc.data.wording.phrases import BIGBENCH, Part, choose, expand, part_of, pools, words
 from peft_igc.data.wording.templates import FEW
-from peft_igc.data.wording.wording import HELD_OUT, NEW, TRAINING
+from peft_igc.data.wording.wording import HELD_OUT, TRAINING
 from peft_igc.numbers.calculator import evaluate_exactly
 from peft_igc.text.values import Limits
 
@@ -59,19 +60,19 @@ def pools_of(pool):
 
 @functools.cache
 def phrasings(operator):
-    """The part of every template that asks for an operation, but for those in everyday words."""
-    made, requests = [(BIGBENCH[operator],)], pools("requests")
+    """The part of every template that asks for an operation."""
+    made, requests = [BIGBENCH[operator]], pools("requests")
     for form, expressions in requests["expressions"][operator].items():
         frames = [frame for forms, lines in requests["frames"].items() if form in forms.split() for frame in lines]
         for frame, expression in itertools.product(frames, expressions):
             pairs = itertools.product(expand(frame), expand(expression))
-            made += [(a.replace("{x}", b).replace("{X}", b[:1].upper() + b[1:]), frame, expression) for a, b in pairs]
+            made += [a.replace("{x}", b).replace("{X}", b[:1].upper() + b[1:]) for a, b in pairs]
     for line in requests["requests"][operator] + requests["counted"][operator]:
-        made += [(text, line) for text in expand(line)]
+        made += expand(line)
     for story in drawing.STORIES[operator]:
         pairs = itertools.product(expand(story.setup), expand(story.question))
-        made += [(" ".join(pair), story.setup) for pair in pairs]
-    return {template: part_of(template, *families) for template, *families in made}
+        made += map(" ".join, pairs)
+    return {template: part_of(template) for template in made}
 
 
 def shape(text):
@@ -102,7 +103,7 @@ def test_rows_are_those_that_the_recorded_runs_trained_on(name):
     """A change of a text, of its place in a file or of the order of draws is a change of the training data."""
     settings = {
         "few": {"wording": FEW, "mixture": Mixture(bigbench=0.2, negative=0.1), "exclude": bigbench_test_set(200, 0)},
-        "trained": {}, "held out": {"wording": HELD_OUT}, "new": {"wording": NEW},
+        "trained": {}, "held out": {"wording": HELD_OUT},
         "casual": {"mixture": CASUAL},
     }[name]  # fmt: skip
     limits = {"max_digits": 5, "num_digits": 5, "result_digits": 10} if name == "few" else LIMITS
@@ -126,7 +127,7 @@ def test_no_file_holds_a_line_twice_in_a_pool_or_leaves_a_choice_or_a_bracket_op
             weighted = pool in (pools("silent")["content"], pools("unsupported")["separators"])
             stories = pool in list(pools("stories")["stories"].values())
             assert weighted or stories or len(pool) == len(set(pool)), name
-            for line in pool if name not in ("look_alikes", "casual") else ():
+            for line in pool if name != "look_alikes" else ():
                 text = choose(line, rng)
                 assert not re.search(r"\([^()]*\|", text), line
                 assert text.count("(") == text.count(")") or text == "{k}) ", line
@@ -144,37 +145,22 @@ def test_every_phrasing_names_both_operands_once_and_lets_nothing_touch_them(ope
     counts = collections.Counter(phrasings(operator).values())
     assert counts[Part.TRAINED] > 1000
     assert counts[Part.HELD_OUT] > 200
-    assert counts[Part.NEW] > 50
     assert phrasings(operator)[BIGBENCH[operator]] is Part.TRAINED
-
-
-def test_a_text_that_names_a_calculation_has_an_expression_of_every_form_and_asks_for_nothing():
-    frames = (line for name in ("requests", "everyday") for line in lines_of(pools(name)["frames"]))
-    requested = {one for line in frames for one in expand(line)}
-    for forms, lines in pools("silent")["mentions"].items():
-        for one in (text for line in lines for text in expand(line)):
-            assert one.count("{x}") == 1, one
-            assert not re.search(r"[0-9]|[+*/=]", one), one  # signs would be part of an expression in symbols
-            assert one not in requested
-            # `add 3 and 4` is in quotation marks only, or where an infinitive fits.
-            assert ('"{x}"' in one) == (len(forms.split()) == 4), one
-            assert forms != "verbs" or re.search(r"\b(to|rather|you|people|one) \{x\}", one), one
 
 
 # ---- the split ----
 
 
 def test_the_split_is_by_the_hash_alone_and_blind_to_punctuation_and_capitals():
-    held_out, new = phrases.is_held_out, phrases.is_new
+    held_out = phrases.is_held_out
     assert 0.14 < sum(map(held_out, (f"text {i}" for i in range(6000)))) / 6000 < 0.19
-    assert 0.035 < sum(map(new, (f"text {i}" for i in range(6000)))) / 6000 < 0.065
     assert len({held_out(variant) for variant in ("Calculate {x}.", "calculate {x}", " CALCULATE: {x}?")}) == 1
     assert held_out("{a} × {b} - {c}") == held_out("{a}*{b}-{c}") == held_out("{a} x {b} − {c}")
 
 
-def test_held_out_and_new_phrasings_are_never_drawn_in_training():
+def test_held_out_phrasings_are_never_drawn_in_training():
     trained = shapes(Part.TRAINED)
-    for wording in (TRAINING, HELD_OUT, NEW):
+    for wording in (TRAINING, HELD_OUT):
         rng, mixture = random.Random(0), Mixture()
         found = {shape(wording.request(o, "12", "4", rng, mixture).text) for o in "+-*/" for _ in range(500)}
         assert len(found) > 300
@@ -193,7 +179,7 @@ def test_held_out_and_new_phrasings_are_never_drawn_in_training():
 
 
 def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own():
-    for row in (*some_rows(), *rows_of(800, 2, mixture=CASUAL), *rows_of(200, 3, NEW), *rows_of(200, 4, HELD_OUT)):
+    for row in (*some_rows(), *rows_of(800, 2, mixture=CASUAL), *rows_of(200, 4, HELD_OUT)):
         (step,) = check_columns(row, Limits())
         completion = row["completion"][0]["content"]
         if step.operands is None:
@@ -204,7 +190,7 @@ def test_labels_are_right_and_operands_are_in_the_text_as_numbers_of_their_own()
             assert completion == phrases.UNABLE
         else:
             assert exact == step.result in re.findall("-?[0-9]+", completion)
-        text = re.sub(r"!|\"|\?{2}|\.{3}", "", asked(row))  # which casual texts have around a number
+        text = re.sub(r"!|\"|\?{2}|\.{3}", "", asked(row))  # which may be around a number
         found = re.findall(written(b), text, re.IGNORECASE)
         assert re.search(written(a), text, re.IGNORECASE), row
         assert len(found) > (a == b), row
@@ -236,13 +222,13 @@ def test_the_mixture_for_tokens_is_kept():
 
 def test_texts_with_and_without_arithmetic_share_their_frames_and_no_silent_one_reads_like_a_calculation():
     frames = pools("requests")["frames"]["symbols words nouns"]
-    starts = {frame.split("{x}")[0] for frame in frames if not phrases.is_new(frame)} - {""}
+    starts = {frame.split("{x}")[0] for frame in frames} - {""}
     rows = [*some_rows(), *rows_of(4000, 1)]
     texts = {none: [asked(row) for row in rows if (row["igc_operator"] == "none") == none] for none in (False, True)}
     for none in (False, True):
         assert sum(any(start in text for text in texts[none]) for start in starts) >= len(starts) - 1 > 35
     mixture = Mixture(**{**ORDINARY, "none": 0.5}, unsupported=0.5)
-    for wording in (TRAINING, HELD_OUT, NEW):
+    for wording in (TRAINING, HELD_OUT):
         prompts = {asked(row) for row in rows_of(800, wording=wording, mixture=mixture)}
         assert not [prompt for prompt in prompts if shape(prompt) in shapes(*Part)]
 
@@ -250,31 +236,15 @@ def test_texts_with_and_without_arithmetic_share_their_frames_and_no_silent_one_
 # ---- casual writing ----
 
 
-def test_a_casual_text_keeps_its_numbers_its_signs_and_the_names_of_operations():
-    rng, changed, swapped, exclaimed = random.Random(0), 0, 0, 0
-    signs, names = re.compile(r"[-+*/×÷·−^=%²³]|(?<=[0-9)])!"), set(words("kept")) - {"how", "take"}
-
-    def named(text):
-        return collections.Counter(word for word in re.findall("[a-z]+", text.lower()) if word in names)
-
+def test_a_text_typed_in_a_hurry_keeps_its_numbers_its_signs_and_its_short_words():
+    rng, changed, alike = random.Random(0), 0, 0
+    kept = re.compile(r"[-+*/×÷·−^=%²³]|[0-9][0-9,.]*[0-9]|[0-9]|(?:negative|minus) (?=[0-9])")
     for row in rows_of(1500, seed=7):
-        before, after = asked(row), casual.casual(asked(row), TRAINING.around, rng)
-        changed += after != before
-        numbers = [re.findall(r"[0-9][0-9,.]*[0-9]|[0-9]", text) for text in (before, after)]
-        assert numbers[0] == numbers[1], (before, after)
-        # After words it is no factorial.
-        plain, same = (re.sub(r"(?<=[A-Za-z] )([0-9,]*[0-9]{2})!!?(?![0-9])", r"\1", text) for text in (before, after))
-        exclaimed += plain == before and same != after
-        assert signs.findall(same) == signs.findall(plain), (before, after)
-        inner, inner_after = (
-            re.search(r"[0-9].*[0-9]|[0-9]|$", text, re.DOTALL)[0].lower() for text in (before, after)
-        )
-        if lost := named(before) - named(after):  # two letters of one name have changed places
-            swapped += 1
-            assert lost.total() == 1, (before, after)
-            assert sorted(inner_after) == sorted(inner), (before, after)
-        else:  # leads and tails may have more names (`total`)
-            assert inner in after.lower(), (before, after)
-    assert 0.4 < changed / 1500 < 1
-    assert 0 < swapped < 0.05 * 1500
-    assert 0 < exclaimed < 0.1 * 1500
+        before, after = asked(row), casual.casual(asked(row), rng)
+        changed += before != after
+        alike += difflib.SequenceMatcher(None, before.lower(), after.lower()).ratio() > 0.7
+        assert kept.findall(before.lower()) == kept.findall(after.lower()), (before, after)
+    assert changed > 0.5 * 1500
+    assert alike == 1500
+    typed = {casual.casual("what is dividing", rng).lower() for _ in range(4000)}
+    assert {"what is diviidng", "what is diviing", "what is divviding", "what isdividing", "what is dibiding"} <= typed

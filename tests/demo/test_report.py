@@ -1,6 +1,6 @@
 """The report of a demonstration: the table, and the missed targets."""
 
-from peft_igc.demo.report import missed_targets, report_table
+from peft_igc.demo.report import card_record, missed_targets, report_table
 
 
 def test_missed_targets_are_said_over_all_and_in_each_subtask():
@@ -31,3 +31,14 @@ def test_the_table_says_what_was_not_measured_and_which_weights():
     assert "not measured" in next(line for line in table.splitlines() if line.startswith("MAWPS with one step"))
     assert "Q4_1 weights" in table
     assert "2 of 2" in table
+
+
+def test_the_card_bounds_the_wrong_answers_to_texts_of_authors_that_were_not_used():
+    training = {"steps": 1, "distinct_rows": 1, "seed": 0}
+    results = {"training": training, "summary": {"base": {}, "igc": {}}, "sets": {"bigbench": {"n": 1}}}
+    assert "authors" not in card_record(results)
+    results["sets"]["unread_authors"] = {"n": 1000, "right": 600, "wrong": 2, "silent": 398}
+    promise = "2 wrongly: 2.0 per thousand, with a confidence of 95% between 0.5 and 7.3."
+    assert promise in card_record(results)
+    results["sets"]["unread_authors"] |= {"wrong": 0}
+    assert "between 0.0 and 3.8." in card_record(results)

@@ -8,7 +8,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import IGCConfig, tiny_base
-from peft_igc.demo.text_sets import calibration_texts, generated_sets, harm, judge, read
+from peft_igc.demo.text_sets import generated_sets, harm, judge, read, texts_of_authors
 
 
 def test_sets_have_their_sizes_and_their_targets():
@@ -33,25 +33,21 @@ def test_an_adapter_of_few_digits_is_measured_on_numbers_that_it_has():
 
 def test_a_result_with_more_digits_than_an_operand_is_a_number():
     reading = IGCConfig(num_digits=5, result_digits=10)
-    config = IGCConfig(layer=1, num_digits=reading.num_digits, result_digits=reading.result_digits)
-    asked = [*generated_sets(2, 40, 0, reading)["held_out_phrasings"], *calibration_texts(40, config)[:40]]
+    asked = generated_sets(2, 40, 0, reading)["held_out_phrasings"]
     assert all(re.fullmatch("-?[0-9]+", item["target"]) for item in asked)
     assert max(len(item["target"].lstrip("-")) for item in asked) > reading.num_digits
 
 
-def test_texts_to_calibrate_with_have_the_targets_that_an_adapter_supports():
-    reading = IGCConfig.from_tokenizer(tiny_base()[1])
-    tokenizer = tiny_base()[1]
+def test_texts_of_authors_are_their_own_and_have_the_targets_that_an_adapter_supports():
     two, eight = (
-        calibration_texts(40, IGCConfig.from_tokenizer(tokenizer, layer=1, max_operands=most))
+        texts_of_authors("calibrated", 300, 0, IGCConfig.from_tokenizer(tiny_base()[1], layer=1, max_operands=most))
         for most in (2, 8)
     )
-    assert len(two) == len(eight) == 80
-    assert [item["target"] is None for item in two[:40]] == [False] * 40
-    silent = [sum(item["target"] is None for item in items[40:]) for items in (two, eight)]
-    assert 40 >= silent[0] > silent[1] > 10  # rules answer some of what two integers cannot
-    measured = {item["prompt"] for items in generated_sets(2, 40, 0, reading).values() for item in items}
-    assert not measured & {item["prompt"] for item in eight if item["target"] is not None}
+    asked = [sum(item["target"] is not None for item in items) for items in (two, eight)]
+    assert 150 < asked[0] <= asked[1] < 280  # rules answer some of what two integers cannot
+    assert len({item["prompt"] for item in eight}) == 300
+    measured = texts_of_authors("measured", 300, 0, IGCConfig.from_tokenizer(tiny_base()[1], layer=1))
+    assert not {item["prompt"] for item in eight} & {item["prompt"] for item in measured}
 
 
 @pytest.mark.parametrize(

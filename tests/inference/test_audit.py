@@ -127,7 +127,7 @@ def test_its_numbers_are_those_of_eval():
 
 
 def test_open_gates_are_closed_again():
-    model = get_peft_model(tiny_model("llama"), small_config(anchor="prompt_end")).eval()
+    model = get_peft_model(tiny_model("llama"), small_config(anchors="prompt_end")).eval()
     ids = torch.tensor([[5, 6, 7, 8]])
     before = model(input_ids=ids).logits
     with open_gates(model):
@@ -139,7 +139,7 @@ def test_open_gates_are_closed_again():
 def test_the_hidden_interface_is_audited_too():
     tokenizer = tiny_base()[1]
     base = tiny_model("llama", vocab_size=len(tokenizer))
-    model = get_peft_model(base, small_config(anchor="prompt_end")).eval()
+    model = get_peft_model(base, small_config(anchors="prompt_end")).eval()
     found = audit(model, tokenizer, [{"prompt": "What is 12 plus 7?", "target": "19"}], max_new_tokens=3)
     assert sum(found.report["causes"].values()) == 1
 

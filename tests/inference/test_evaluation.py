@@ -333,7 +333,7 @@ def test_prompts_without_an_anchor_are_counted_where_a_calculator_is_on(llama, t
     model = llama
     items = [{"prompt": "1+1=", "target": "2"}, {"prompt": "2+2=", "target": "4"}]
     assert evaluate(model, tokenizer, items, max_new_tokens=1)["without_anchor"] is None
-    adapted = get_peft_model(model, small_config(anchor_token_ids=[[3]]))  # the template's header of the assistant
+    adapted = get_peft_model(model, small_config(anchors={"turns": [[3]]}))  # the template's header of the assistant
     assert evaluate(adapted, tokenizer, items, max_new_tokens=1)["without_anchor"] == 0
     assert evaluate(adapted, tokenizer, items, max_new_tokens=1, raw=True)["without_anchor"] == 2
     with adapted.disable_adapter():
@@ -341,7 +341,7 @@ def test_prompts_without_an_anchor_are_counted_where_a_calculator_is_on(llama, t
 
 
 def test_prompts_without_an_anchor_are_counted_row_by_row(llama, tokenizer):
-    adapted = get_peft_model(llama, small_config(anchor_token_ids=[[3]]))
+    adapted = get_peft_model(llama, small_config(anchors={"turns": [[3]]}))
     prompts = ["<|assistant|>", "1+1=", "7<|assistant|>8<|assistant|>9", "<|assistant|>5", "2+2="]
     items = [{"prompt": prompt, "target": "2"} for prompt in prompts]
     for batch_size in (1, 5):
@@ -358,7 +358,7 @@ def test_prompts_without_an_anchor_are_not_counted_for_a_calculator_that_is_not_
 
 
 def test_an_anchor_in_the_answer_takes_back_none_of_the_prompts(llama, tokenizer, monkeypatch):
-    adapted = get_peft_model(llama, small_config(anchor_token_ids=[[3]]))
+    adapted = get_peft_model(llama, small_config(anchors={"turns": [[3]]}))
     generate = adapted.generate
 
     def and_one_more_step(**more):

@@ -49,12 +49,12 @@ def made(harness, model, tokenizer=None, **kwargs):
     return harness.IGCLM(model, tokenizer=tokenizer or tiny_igc()[1], batch_size=4, **kwargs)
 
 
-def hidden(anchor="prompt_end", **fields):
+def hidden(**fields):
     """A tiny model whose random adapter changes every text after an anchor."""
     model = tiny_model("llama")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        return get_peft_model(model, small_config(anchor=anchor, **fields)).eval()
+        return get_peft_model(model, small_config(**fields)).eval()
 
 
 REQUESTS = [
@@ -93,7 +93,7 @@ def test_the_parent_would_calculate_at_the_end_of_the_answer(harness):
 
 
 def test_anchors_of_the_answer_are_those_of_generation(harness):
-    model = hidden(anchor="tokens", anchor_token_ids=[[7]], inline_token_ids=[[10]])
+    model = hidden(anchors={"turns": [[7]], "inline": [[10]]})
     seen = []
     with observing(lambda event: seen.append(event.anchors.tolist()) if isinstance(event, Step) else None):
         made(harness, model)._loglikelihood_tokens(REQUESTS[:1])
@@ -101,7 +101,7 @@ def test_anchors_of_the_answer_are_those_of_generation(harness):
 
 
 def test_a_text_without_an_anchor_is_that_of_the_base(harness):
-    model = hidden(anchor="tokens", anchor_token_ids=[[0, 0]])  # the fill tokens behind short texts are no header
+    model = hidden(anchors={"turns": [[0, 0]]})  # the fill tokens behind short texts are no header
     found = made(harness, model)._loglikelihood_tokens(REQUESTS)
     with model.disable_adapter():
         assert found == made(harness, model)._loglikelihood_tokens(REQUESTS)

@@ -168,6 +168,7 @@ def test_the_script_is_understood():
     done = subprocess.run(["node", "--check", str(ASSETS / "script.js")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
+
 # ---------------------------------------------------------------------------------------------- the page of an audit
 def audited(n=3):
     """An audit with hostile texts in every field."""

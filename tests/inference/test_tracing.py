@@ -155,7 +155,7 @@ def test_a_probability_is_shown_rounded_down():
 
 def test_a_text_without_an_anchor_has_no_step_and_says_so(tokenizer):
     torch.manual_seed(0)
-    model = get_peft_model(tiny_model("llama"), small_config(anchor_token_ids=[[1, 1, 1]])).eval()
+    model = get_peft_model(tiny_model("llama"), small_config(anchors={"turns": [[1, 1, 1]]})).eval()
     seen = trace(model, tokenizer, QUESTION, max_new_tokens=2)
     assert seen.steps == ()
     assert "the text has no anchor" in seen.format()
@@ -185,7 +185,9 @@ def test_a_model_without_an_active_calculator_is_refused(model, tokenizer):
 def test_every_step_of_a_text_is_shown_in_order_with_what_stands_before_it(tokenizer):
     equals = tokenizer.convert_tokens_to_ids("=")
     torch.manual_seed(0)
-    model = get_peft_model(tiny_model("llama"), small_config(inline_token_ids=[[equals]])).eval()
+    model = get_peft_model(
+        tiny_model("llama"), small_config(anchors={"prompt_end": True, "inline": [[equals]]})
+    ).eval()
     force(model, "58", "36")
     prompt = "12+3=15 and 4=9 so"
     seen = trace(model, tokenizer, prompt, raw=True, max_new_tokens=3)

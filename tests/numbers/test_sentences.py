@@ -3,7 +3,6 @@
 Try it: `pytest tests/numbers/test_sentences.py`
 """
 
-
 import pytest
 import torch
 from runs import find_runs, sentences

@@ -127,9 +127,9 @@ def test_other_anchors_for_saved_weights(base, saved, tmp_path):
     go_on(base, saved, tmp_path / "out", "igc", "--igc_anchors", "prompt_end", "=", "--igc_write_again", "false")
     old, new = (json.loads((f / "adapter_config.json").read_text()) for f in (saved / "igc", tmp_path / "out"))
     changed = {name for name in old if new[name] != old[name]}
-    assert changed == {"inline_token_ids", "write_again"}
-    assert (old["inline_token_ids"], new["write_again"]) == (None, False)
-    assert new["inline_token_ids"]
+    assert changed == {"anchors", "write_again"}
+    assert ("inline" in old["anchors"], new["write_again"]) == (False, False)
+    assert new["anchors"]["inline"]
 
 
 REFUSED = {
@@ -141,7 +141,7 @@ REFUSED = {
         ["--igc_adapter", "igc+lora", "--lora_target_modules", "q_proj", "k_proj"],
         r"`lora_target_modules` \(saved: \[",
     ),
-    "without its LoRA": ("igc+lora", [], "was trained beside the adapter in `.*low_rank`, which this run would leave"),
+    "without its LoRA": ("igc+lora", [], "was trained with the adapter in `.*low_rank`, which this run would leave"),
     "no calculator": ("lora", [], "lora` holds a LORA adapter, not a calculator"),
 }
 

@@ -211,17 +211,17 @@ def test_what_is_set_reaches_the_config():
     tokenizer = make_tokenizer()
     config = igc_config(made, tokenizer)
     assert (config.interface, config.layer, config.num_digits, config.teacher_forcing) == ("hidden", 2, 7, False)
-    assert config.anchor == "prompt_end"
-    assert config.anchor_token_ids is None
-    assert config.inline_token_ids == [[tokenizer.convert_tokens_to_ids("=")]]
+    assert config.anchors["prompt_end"]
+    assert "turns" not in config.anchors
+    assert config.anchors["inline"] == [[tokenizer.convert_tokens_to_ids("=")]]
     assert igc_config(IGCArguments(igc_reading_context="12"), tokenizer).reading_context == 12
 
 
 def test_every_setting_of_the_config_can_be_given_or_is_left_out_on_purpose():
     own = {f.name for f in dataclasses.fields(IGCConfig)} & set(IGCConfig.__annotations__)
-    otherwise = {"number_tokens", "anchor", "anchor_token_ids", "inline_token_ids", "format_version"}
+    otherwise = {"number_tokens"}
     otherwise |= {"symbols", "target_modules", "exclude_modules", "modules_to_save", "trainable_token_indices"}
-    otherwise |= {"trained_beside", "temperature", "end_token_ids"}
+    otherwise |= {"trained_with", "temperature"}
     arguments_of = {f.name.removeprefix("igc_") for f in dataclasses.fields(IGCArguments)}
     assert own - otherwise <= arguments_of
 
@@ -521,7 +521,7 @@ def test_a_calculator_over_a_lora_is_saved_with_it_and_both_load_again(base, tmp
     lora = load_file(out / "low_rank" / WEIGHTS)
     assert any(value.abs().max() > 0 for name, value in lora.items() if "lora_B" in name)  # it begins at zero
     assert all("igc_" in name for name in load_file(out / WEIGHTS))
-    assert "| trained beside, and loaded with | `low_rank` (in `low_rank`)" in (out / "README.md").read_text()
+    assert "| trained with, and loaded with | `low_rank` (in `low_rank`)" in (out / "README.md").read_text()
     ids = torch.tensor([[5, 6, 7, 8]])
     for again in (load_adapter(AutoModelForCausalLM.from_pretrained(base), out), from_folder(out).eval()):
         with torch.no_grad():

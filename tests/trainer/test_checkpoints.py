@@ -1,4 +1,4 @@
-"""What is trained beside a calculator is in the checkpoints: the best model and a resumed run have all of it."""
+"""What is trained with a calculator is in the checkpoints: the best model and a resumed run have all of it."""
 
 import pytest
 import torch

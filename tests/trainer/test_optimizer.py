@@ -344,9 +344,7 @@ def _rates(made):
     ],
 )
 @pytest.mark.parametrize("muon", [None, 0.02])
-def test_the_calculator_has_a_rate_that_teaches_it_and_a_lora_beside_it_its_own(
-    tmp_path, options, rate, muon
-):
+def test_the_calculator_has_a_rate_that_teaches_it_and_a_lora_beside_it_its_own(tmp_path, options, rate, muon):
     model = beside_lora("adder")
     for name, p in model.named_parameters():
         p.requires_grad_("lora_" in name or "igc_" in name)

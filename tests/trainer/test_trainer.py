@@ -102,7 +102,7 @@ def test_a_list_has_one_step_per_labelled_stretch():
 
 def test_anchors_are_the_ends_of_the_configured_sequences_if_there_are_any():
     equals = tokenizer()("=")["input_ids"]
-    batch = collator(anchor_token_ids=[equals])([example("1+2= ", "3", **add("1", "2")), example("a", "b")])
+    batch = collator(anchors={"turns": [equals]})([example("1+2= ", "3", **add("1", "2")), example("a", "b")])
     assert batch["igc_anchors"].tolist() == [[3], [-1]]
 
 
@@ -111,20 +111,24 @@ EQUALS = tokenizer()("=")["input_ids"]
 
 def test_columns_of_one_calculation_describe_the_turn_and_leave_signs_within_texts_unknown():
     rows_ = [example("What is 12+3? ", "12+3=15", **add("12", "3")), example("1+1? ", "2", **add("1", "1"))]
-    batch = collator(inline_token_ids=[EQUALS])(rows_)
+    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})(rows_)
     assert batch["igc_anchors"].tolist() == [[13, 18], [4, -1]]
     assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED], [0, UNSUPERVISED]]
 
 
 def test_a_list_with_one_entry_per_turn_leaves_signs_within_texts_unknown():
     two = {"igc_operator": ["+", "-"], "igc_operands": [["1", "2"], ["5", "4"]], "igc_result": ["3", "1"]}
-    batch = collator(inline_token_ids=[EQUALS])([example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **two)])
+    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})(
+        [example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **two)]
+    )
     assert batch["igc_anchors"].tolist() == [[4, 8, 15, 22]]
     assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 1, UNSUPERVISED]]
 
 
 def test_a_prompt_that_ends_in_a_sign_within_texts_is_a_turn_all_the_same():
-    batch = collator(inline_token_ids=[EQUALS])([example("1+2=", "3, as 1+2=3", **add("1", "2"))])
+    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})(
+        [example("1+2=", "3, as 1+2=3", **add("1", "2"))]
+    )
     assert batch["igc_anchors"].tolist() == [[3, 13]]
     assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED]]
 
@@ -136,18 +140,24 @@ def test_a_list_has_one_step_per_anchor_within_texts_too():
         "igc_result": [None, "15", "30"],
     }
     row = example("How many? ", "12+3=15, 15*2=30", **columns)
-    batch = collator(inline_token_ids=[EQUALS])([row])
+    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})([row])
     assert batch["igc_anchors"].tolist() == [[9, 14, 23]]
     assert batch["igc_operator"].tolist() == [[UNSUPERVISED, 0, 2]]
     with pytest.raises(ValueError, match="has 3 anchors, but its operand columns have 2 entries"):
-        collator(inline_token_ids=[EQUALS])([row | {name: column[1:] for name, column in columns.items()}])
+        collator(anchors={"prompt_end": True, "inline": [EQUALS]})(
+            [row | {name: column[1:] for name, column in columns.items()}]
+        )
 
 
 @pytest.mark.parametrize(("context", "goes"), [("row", True), ("since_last_anchor", False), (9, False), (40, True)])
 def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, goes):
     table = TokenizerProfile.from_tokenizer(tokenizer()).table.to_json()
     config = IGCConfig(
-        interface="tokens", number_tokens=table, inline_token_ids=[EQUALS], reading_context=context, num_digits=4
+        interface="tokens",
+        number_tokens=table,
+        anchors={"prompt_end": True, "inline": [EQUALS]},
+        reading_context=context,
+        num_digits=4,
     )
     made = IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer())
     columns = {"igc_operator": ["+", "*"], "igc_operands": [["12", "3"], ["12", "2"]]}
@@ -185,10 +195,10 @@ def test_a_faulty_row_is_named_by_its_text(row, message):
 
 def test_a_supervised_row_without_the_configured_sequence_is_refused():
     with pytest.raises(ValueError, match=r"none of the token sequences \[\[9, 9, 9\]\] occurs in it"):
-        collator(anchor_token_ids=[[9, 9, 9]])([example("1+2=", "3", **add("1", "2"))])
+        collator(anchors={"turns": [[9, 9, 9]]})([example("1+2=", "3", **add("1", "2"))])
     many = [[9, 9, n] for n in range(5, 15)]
     with pytest.raises(ValueError, match=r"none of the token sequences \[.*\[9, 9, 12\]\] and 2 more occurs in it"):
-        collator(anchor="tokens", inline_token_ids=many)([example("1+2=", "3", **add("1", "2"))])
+        collator(anchors={"inline": many})([example("1+2=", "3", **add("1", "2"))])
 
 
 def test_without_a_tokenizer_a_faulty_row_is_named_by_its_ids():
@@ -240,11 +250,11 @@ FORMATS = {
 def test_operand_columns_survive_every_format(tmp_path, name, streaming):
     convert, options = FORMATS[name]
     sequence = options.get("igc")
-    anchors = None if sequence is None else [tokenizer()(sequence)["input_ids"]]
+    anchors = None if sequence is None else {"turns": [tokenizer()(sequence)["input_ids"]]}
     options = {key: value for key, value in options.items() if key != "igc"}
     data = [convert(row) for row in rows(6, unsupervised=(1,))]
     data = Dataset.from_list(data).to_iterable_dataset() if streaming else Dataset.from_list(data)
-    model = igc_model(anchor_token_ids=anchors)
+    model = igc_model(anchors=anchors)
     made = trainer(tmp_path, data, model, per_device_train_batch_size=6, **options)
     batch = first_batch(made)
     assert (batch["igc_operator"] == 0).sum() == 5

@@ -144,7 +144,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 # ------------------------------------------------------------------------------------------ beside LoRA
 @pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
 @pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
-@pytest.mark.filterwarnings("ignore:The adapter 'default' in .*style. was trained beside the calculator:UserWarning")
+@pytest.mark.filterwarnings("ignore:The adapter 'default' in .*style. was trained with the calculator:UserWarning")
 @pytest.mark.parametrize("outside", ["adder", "style"])
 def test_lora_and_the_calculator_train_together_and_are_saved_apart(tmp_path, outside):
     made = trainer(tmp_path, rows(32), beside_lora(outside), max_steps=6, save_strategy="steps", save_steps=6)
@@ -156,8 +156,8 @@ def test_lora_and_the_calculator_train_together_and_are_saved_apart(tmp_path, ou
         folder = tmp_path / "checkpoint-6" / name
         config = PeftConfig.from_pretrained(folder)
         if name == "adder":
-            assert config.trained_beside == ["../style"]
-            config.trained_beside = []
+            assert config.trained_with == ["../style"]
+            config.trained_with = []
         alone = PeftModel.from_pretrained(tiny_model("llama"), folder, config=config)
         loaded = {key: p for key, p in alone.named_parameters() if ".igc." in key or "lora_" in key}
         assert loaded

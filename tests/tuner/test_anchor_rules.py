@@ -112,9 +112,7 @@ def test_an_empty_text_is_refused(text):
 
 @pytest.mark.parametrize("text", ["#", "a#", "=#"])
 def test_a_text_that_no_tokens_end_in_is_refused(text):
-    message = (
-        f"No tokens of `Characters` end in the anchor rule {text!r}. Use another text, or pass `inline_token_ids"
-    )
+    message = f"No tokens of `Characters` end in the anchor rule {text!r}. Use another text, or pass `anchors="
     with pytest.raises(ValueError, match=re.escape(message)):
         text_rule(made("python")[0], text)
 
@@ -135,19 +133,19 @@ def test_without_a_chat_template_the_message_names_both_ways_that_work(name):
         IGCConfig.from_tokenizer(tokenizer)
     lines = re.findall(r"`(IGCConfig\.from_tokenizer\(.*?\))`", str(caught.value))
     configs = [eval(line, {"IGCConfig": IGCConfig, "tokenizer": tokenizer}) for line in lines]
-    assert [config.anchor for config in configs] == ["prompt_end", "tokens"]
-    assert configs[1].inline_token_ids
+    assert ["prompt_end" in config.anchors for config in configs] == [True, False]
+    assert configs[1].anchors["inline"]
 
 
 def test_a_chat_template_without_header_is_refused():
-    with pytest.raises(ValueError, match="adds nothing before an answer .*Pass `anchor_token_ids="):
+    with pytest.raises(ValueError, match="adds nothing before an answer .*Pass `anchors="):
         assistant_header(make_tokenizer(TURNS))
 
 
 def test_a_header_that_merges_with_the_answer_is_refused():
     # ":7" is one token: the header's last token is another one before an answer than at the end of a prompt
     tokenizer = make_tokenizer(TURNS + "{% if add_generation_prompt %}A:{% endif %}", ":7")
-    with pytest.raises(ValueError, match="assistant header 'A:' .* split into other tokens.*Pass `anchor_token_ids="):
+    with pytest.raises(ValueError, match="assistant header 'A:' .* split into other tokens.*Pass `anchors="):
         assistant_header(tokenizer)
 
 

@@ -131,13 +131,13 @@ def test_a_training_batch_has_the_anchors_of_its_forward_pass():
     labels = torch.tensor([[-100, -100, -100, 6, 7, 8], [-100, 4, 5, -100, -100, 8]])
     for config in (
         IGCConfig(),
-        IGCConfig(anchor_token_ids=[[5, 6]]),
-        IGCConfig(inline_token_ids=[[7], [0]]),
-        IGCConfig(anchor="tokens", inline_token_ids=[[4]]),
+        IGCConfig(anchors={"turns": [[5, 6]]}),
+        IGCConfig(anchors={"prompt_end": True, "inline": [[7], [0]]}),
+        IGCConfig(anchors={"inline": [[4]]}),
     ):
         found = find_anchors(IDS, VALID.long(), labels, config).tolist()
         assert found == anchors(Call(MODEL, input_ids=IDS, labels=labels), Rules.of(config))
-    nowhere = IGCConfig(anchor="tokens", inline_token_ids=[[0]])
+    nowhere = IGCConfig(anchors={"inline": [[0]]})
     assert find_anchors(IDS, VALID.long(), labels, nowhere).tolist() == [[-1], [-1]]
 
 

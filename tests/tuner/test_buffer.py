@@ -30,7 +30,7 @@ ROWS, LENGTH = 2, 48
 
 def default_config(interface):
     tables = {"number_tokens": TABLE.to_json()} if interface == "tokens" else {}
-    return IGCConfig(layer=1, interface=interface, anchor="tokens", inline_token_ids=[[7], [8, 9]], **tables)
+    return IGCConfig(layer=1, interface=interface, anchors={"inline": [[7], [8, 9]]}, **tables)
 
 
 def like_llama_8b(interface, hidden_size=64):

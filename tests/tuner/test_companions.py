@@ -16,10 +16,10 @@ from transformers import AutoModelForCausalLM, pipeline
 
 from peft_igc import IGCConfig
 from peft_igc.inference.loading import load_adapter
-from peft_igc.tuner.saving.beside import LOW_RANK, entry_of, name_of
+from peft_igc.tuner.saving.trained_with import LOW_RANK, entry_of, name_of
 
 
-ALONE = "The calculator 'default' was trained beside the adapter 'low_rank', which is not active"
+ALONE = "The calculator 'default' was trained with the adapter 'low_rank', which is not active"
 
 
 def both(names=(LOW_RANK, "default"), base=None):
@@ -91,7 +91,7 @@ def test_a_lora_beside_a_calculator_is_loaded_with_it(folder, way):
 def get_alone(folder):
     """The calculator without the LoRA, which has to be asked for."""
     config = IGCConfig.from_pretrained(folder)
-    config.trained_beside = []
+    config.trained_with = []
     return PeftModel.from_pretrained(tiny_model("llama"), folder, config=config)
 
 
@@ -128,7 +128,7 @@ def test_both_can_be_trained_on(folder, tmp_path):
     assert any("lora_" in name for name in trained)
     assert any("igc_" in name for name in trained)
     model.save_pretrained(tmp_path / "again")
-    assert IGCConfig.from_pretrained(tmp_path / "again").trained_beside == [LOW_RANK]
+    assert IGCConfig.from_pretrained(tmp_path / "again").trained_with == [LOW_RANK]
 
 
 @pytest.mark.parametrize("names", [("style", "math"), ("default", "math")])
@@ -146,14 +146,14 @@ def test_named_adapters_are_found_in_the_folders_where_peft_saves_them(names, tm
 def test_a_missing_companion_is_an_error_with_the_way_out(folder):
     shutil.rmtree(folder / LOW_RANK)
     for way in WAYS.values():
-        with pytest.raises(ValueError, match=r"trained beside the adapter 'low_rank', which is missing: .*low_rank"):
+        with pytest.raises(ValueError, match=r"trained with the adapter 'low_rank', which is missing: .*low_rank"):
             way(folder)
     assert logits(get_alone(folder)).isfinite().all()
 
 
 def test_a_calculator_that_was_trained_alone_is_loaded_alone_and_its_config_is_as_before(tmp_path):
     get_peft_model(tiny_model("llama"), small_config()).save_pretrained(tmp_path)
-    assert json.loads((tmp_path / "adapter_config.json").read_text())["trained_beside"] is None
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["trained_with"] is None
     assert set(PeftModel.from_pretrained(tiny_model("llama"), tmp_path).peft_config) == {"default"}
 
 
@@ -164,7 +164,7 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
     with nesting():
         model = PeftModel.from_pretrained(model, tmp_path / "math", adapter_name="math")
     model.save_pretrained(tmp_path / "out")
-    assert IGCConfig.from_pretrained(tmp_path / "out" / "math").trained_beside is None
+    assert IGCConfig.from_pretrained(tmp_path / "out" / "math").trained_with is None
 
 
 # ------------------------------------------------------------------------------------------ one of both by hand
@@ -172,7 +172,7 @@ def test_adapters_that_are_only_used_together_are_not_recorded(tmp_path):
 def test_the_lora_alone_is_said(names, tmp_path):
     both(names).save_pretrained(tmp_path)
     style, math = (tmp_path if name == "default" else tmp_path / name for name in names)
-    message = f"The adapter 'mine' in `{style}` was trained beside the calculator in `{math}`, which is not loaded"
+    message = f"The adapter 'mine' in `{style}` was trained with the calculator in `{math}`, which is not loaded"
     with pytest.warns(UserWarning, match=message):
         PeftModel.from_pretrained(tiny_model("llama"), style, adapter_name="mine")
     model = get_peft_model(tiny_model("llama"), lora())
@@ -203,7 +203,7 @@ def test_transformers_keeps_both_trainable_and_refuses_to_save_one_of_them(folde
         base.save_pretrained(tmp_path / name)
     base = loaded_onto(tiny_model("llama"), tmp_path / LOW_RANK, adapter_name=LOW_RANK)
     config = IGCConfig.from_pretrained(tmp_path / "default")
-    assert config.trained_beside == [LOW_RANK]
+    assert config.trained_with == [LOW_RANK]
 
 
 def test_a_calculator_from_a_saved_config_and_a_state_dict_is_loaded_with_its_lora_too(folder):
@@ -246,6 +246,6 @@ def test_an_entry_is_the_path_between_the_folders_of_two_adapters():
 
 @pytest.mark.parametrize("value", ["low_rank", ["../../x"], ["/etc"], ["a/b"], [""], ["."], ["../.."], [3], [".x"]])
 def test_a_record_that_leads_out_of_the_folder_is_refused(folder, value):
-    change(folder, trained_beside=value)
-    with pytest.raises(ValueError, match="`trained_beside=.*is not a list of adapters beside this one"):
+    change(folder, trained_with=value)
+    with pytest.raises(ValueError, match="`trained_with=.*is not a list of other adapters"):
         PeftModel.from_pretrained(tiny_model("llama"), folder)

@@ -16,7 +16,7 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.hooks import choose_graph
 
 
-RULES = {"anchor": "tokens", "inline_token_ids": [encode("=").tolist(), encode(" is\n").tolist()]}
+RULES = {"anchors": {"inline": [encode("=").tolist(), encode(" is\n").tolist()]}}
 WORDS = [" and", " +", " *", ";"]
 PROMPT, NEW = 6, 8
 
@@ -61,9 +61,7 @@ def backend(request):
 
 
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])
-@pytest.mark.parametrize(
-    "rules", [{}, pytest.param(RULES, marks=pytest.mark.slow)], ids=["prompt_end", "tokens"]
-)
+@pytest.mark.parametrize("rules", [{}, pytest.param(RULES, marks=pytest.mark.slow)], ids=["prompt_end", "tokens"])
 def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, backend):
     if backend == "inductor" and (interface == "hidden" or not rules):
         pytest.skip("the token interface has the larger graph, and both are compiled by the backend eager")

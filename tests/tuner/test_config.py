@@ -72,7 +72,7 @@ AT_LEAST = {
 
 
 def test_every_size_is_checked():
-    sizes = {name for name in own_fields() if type(getattr(IGCConfig(), name)) is int} - {"format_version"}
+    sizes = {name for name in own_fields() if type(getattr(IGCConfig(), name)) is int}
     assert sizes == AT_LEAST.keys()
 
 
@@ -90,11 +90,11 @@ def test_sizes_that_are_no_integers_in_range_are_refused(name, least):
         ({"rounding": "half_up"}, "`rounding='half_up'` is unknown. Choose .*half_up:2"),
         ({"operations": []}, r"`operations=\[\]` is not a list of symbols such as"),
         ({"operations": ["+", "-", "+"]}, "names an operation twice. Name each one once"),
-        ({"anchor_token_ids": [[]]}, "is not a list of non-empty lists"),
-        ({"anchor_token_ids": [27, 9]}, r"Pass one sequence `\[27, 9\]` as `\[\[27, 9\]\]`"),
-        ({"inline_token_ids": []}, r"`inline_token_ids=\[\]` is not a list of non-empty lists of token ids"),
-        ({"anchor": "end"}, "`anchor='end'` is unknown. Choose one of prompt_end, tokens"),
-        ({"anchor": "tokens"}, r"names no anchor without .* or use `IGCConfig.from_tokenizer\(tokenizer\)`"),
+        ({"anchors": {"turns": [[]]}}, "is not a list of non-empty lists"),
+        ({"anchors": {"turns": [27, 9]}}, r"Pass one sequence `\[27, 9\]` as `\[\[27, 9\]\]`"),
+        ({"anchors": {"inline": []}}, r"`inline=\[\]`, which is not a list of non-empty lists of token ids"),
+        ({"anchors": "end"}, "`anchors='end'` is neither `\"prompt_end\"` nor a dict"),
+        ({"anchors": {"ends": [1]}}, r"names no anchor. .* or use `IGCConfig.from_tokenizer\(tokenizer\)`"),
         ({"reading_context": "all"}, "`reading_context='all'` is neither 'since_last_anchor' nor 'row' nor a number"),
         ({"reading_context": 0}, "`reading_context=0` is neither .* nor a number of tokens above 0"),
         ({"target_modules": ["q_proj"]}, r"`target_modules=\['q_proj'\]` has no meaning for IGC.*`IGCConfig\(layer="),
@@ -145,29 +145,22 @@ def test_each_interface_has_sizes_of_its_own_that_are_saved(tmp_path):
 
 # ------------------------------------------------------------------------------------------------ anchors
 @pytest.mark.parametrize(
-    ("fields", "anchor"),
+    ("given", "anchors"),
     [
-        ({}, "prompt_end"),
-        ({"inline_token_ids": [[28]]}, "prompt_end"),
-        ({"anchor_token_ids": [[5, 6]]}, "tokens"),
-        ({"anchor_token_ids": [[5, 6]], "inline_token_ids": [[28]]}, "tokens"),
-        ({"anchor": "prompt_end", "anchor_token_ids": [[5, 6]]}, "prompt_end"),
-        ({"anchor": "tokens", "inline_token_ids": [[28]]}, "tokens"),
+        (None, {"prompt_end": True}),
+        ("prompt_end", {"prompt_end": True}),
+        ({"inline": [[28]]}, {"inline": [[28]]}),
+        ({"turns": [[5, 6]], "prompt_end": True}, {"turns": [[5, 6]], "prompt_end": True}),
     ],
 )
-def test_the_prompts_end_is_an_anchor_unless_turns_are_named_or_it_is_told(fields, anchor):
-    config = IGCConfig(**fields)
-    assert config.anchor == anchor
-    assert config.anchor_token_ids == fields.get("anchor_token_ids")
-    assert config.inline_token_ids == fields.get("inline_token_ids")
+def test_the_prompts_end_is_an_anchor_unless_anchors_are_named(given, anchors):
+    assert IGCConfig(anchors=given).anchors == anchors
 
 
 # ------------------------------------------------------------------------------------------------ files
 FULL = {
     "layer": 3,
-    "anchor": "prompt_end",
-    "anchor_token_ids": [[5, 6], [7]],
-    "inline_token_ids": [[28], [3, 28]],
+    "anchors": {"prompt_end": True, "turns": [[5, 6], [7]], "inline": [[28], [3, 28]], "ends": [2]},
     "reading_context": "row",
     "num_digits": 6,
     "result_digits": 12,
@@ -235,6 +228,13 @@ def test_decimals_are_written_where_the_tokenizer_has_a_point():
         present_fields({"number_tokens": config.number_tokens, "decimals": False})
 
 
+def test_saved_fields_are_read_under_their_earlier_names():
+    saved = {"anchor": "prompt_end", "anchor_token_ids": [[5]], "inline_token_ids": None, "end_token_ids": [2]}
+    assert present_fields(saved) == {"anchors": {"turns": [[5]], "ends": [2], "prompt_end": True}}
+    assert present_fields({"trained_beside": ["low_rank"]}) == {"trained_with": ["low_rank"]}
+    assert present_fields(saved | {"anchor": "tokens"}) == {"anchors": {"turns": [[5]], "ends": [2]}}
+
+
 def test_a_saved_shortcut_is_refused_and_none_is_dropped():
     assert present_fields({"shortcut": None}) == {}
     with pytest.raises(ValueError, match="has `shortcut='only'`, which is no longer implemented"):
@@ -247,7 +247,7 @@ def test_another_format_is_refused_and_an_earlier_one_with_the_command_that_conv
     with pytest.raises(ValueError, match=newer):
         loader.from_pretrained(saved_with(tmp_path, format_version=FORMAT + 1))
     path = tmp_path / "adapter_config.json"
-    older = {k: v for k, v in json.loads(path.read_text()).items() if k != "format_version"}
+    older = {k: v for k, v in json.loads(path.read_text()).items() if k not in ("format_version", "anchors")}
     for version, fields in ((1, older), (2, {**older, "format_version": 2}), (1, {**older, "from_the_past": 1})):
         path.write_text(json.dumps(fields))
         folder = "DIR" if loader is PeftConfig else tmp_path
@@ -286,49 +286,48 @@ def make_tokenizer(template, *extra):
 def test_the_anchor_is_the_assistant_header_of_the_chat_template():
     tokenizer = make_tokenizer(TURNS + HEADER)
     config = IGCConfig.from_tokenizer(tokenizer, layer=2, num_digits=5)
-    assert config.anchor_token_ids == [[tokenizer.convert_tokens_to_ids("<|assistant|>")]]
+    assert config.anchors["turns"] == [[tokenizer.convert_tokens_to_ids("<|assistant|>")]]
     assert (config.layer, config.num_digits) == (2, 5)
-    assert (config.anchor, config.inline_token_ids) == ("tokens", None)
+    assert config.anchors.keys() == {"turns", "ends"}
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"anchor_token_ids": [[1]]}, {"inline_token_ids": [[1]]}, {"anchor": "prompt_end"}],
+    [{"turns": [[1]]}, {"inline": [[1]]}, {"prompt_end": True}],
     ids=lambda fields: next(iter(fields)),
 )
-def test_given_fields_win_and_need_no_chat_template(fields):
+def test_given_anchors_win_and_need_no_chat_template(fields):
     for template in (TURNS + HEADER, None):
         tokenizer = make_tokenizer(template)
-        config = IGCConfig.from_tokenizer(tokenizer, **fields)
-        assert config == IGCConfig(**fields, end_token_ids=turn_ends(tokenizer) or None)
+        ends = {"ends": turn_ends(tokenizer)} if turn_ends(tokenizer) else {}
+        assert IGCConfig.from_tokenizer(tokenizer, anchors=fields).anchors == fields | ends
 
 
 @pytest.mark.parametrize(
-    ("rules", "anchor", "turns", "inline"),
+    ("rules", "end", "turns", "inline"),
     [
-        (["prompt_end"], "prompt_end", None, None),
-        (["="], "tokens", None, [["="], [" ="]]),
-        (["=", "A:"], "tokens", None, [["="], [" ="], ["A", ":"]]),
-        (["prompt_end", "="], "prompt_end", None, [["="], [" ="]]),
-        ([[5, 6]], "tokens", [[5, 6]], None),
-        (["=", [5, 6], [7]], "tokens", [[5, 6], [7]], [["="], [" ="]]),
-        ((" =", [5, 6], "prompt_end"), "prompt_end", [[5, 6]], [[" ="]]),
+        (["prompt_end"], True, None, None),
+        (["="], None, None, [["="], [" ="]]),
+        (["=", "A:"], None, None, [["="], [" ="], ["A", ":"]]),
+        (["prompt_end", "="], True, None, [["="], [" ="]]),
+        ([[5, 6]], None, [[5, 6]], None),
+        (["=", [5, 6], [7]], None, [[5, 6], [7]], [["="], [" ="]]),
+        ((" =", [5, 6], "prompt_end"), True, [[5, 6]], [[" ="]]),
     ],
     ids=str,
 )
-def test_anchors_are_all_rules_in_one_list(rules, anchor, turns, inline):
+def test_anchors_are_all_rules_in_one_list(rules, end, turns, inline):
     tokenizer = make_tokenizer(None, "=", " =")
     config = IGCConfig.from_tokenizer(tokenizer, anchors=rules)
     ids = inline and [tokenizer.convert_tokens_to_ids(words) for words in inline]
-    assert (config.anchor, config.anchor_token_ids, config.inline_token_ids) == (anchor, turns, ids)
+    assert [config.anchors.get(name) for name in ("prompt_end", "turns", "inline")] == [end, turns, ids]
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"anchors": "="}, r"`anchors='='` is not a list of rules. Pass one text as `\['='\]`"),
-        ({"anchors": ["="], "anchor": "tokens"}, "`anchors` and `anchor` both define the anchors. Pass one"),
-        ({"anchors": [[]]}, r"`anchor_token_ids=\[\[\]\]` is not a list of non-empty lists"),
+        ({"anchors": [[]]}, r"`turns=\[\[\]\]`, which is not a list of non-empty lists"),
         ({"anchors": [""]}, "The anchor rule '' is empty"),
         ({"anchors": ["=", "?"]}, r"No tokens of .* end in the anchor rule '\?'"),
     ],
@@ -343,12 +342,11 @@ def test_a_config_with_long_tables_is_printed_on_one_screen():
     table = {**TABLE.to_json(), "digits": {str(token): "7" for token in range(20_000)}}
     config = IGCConfig(layer=2, operations=["+", "-"])
     config.number_tokens = table
-    config.inline_token_ids = [[token] for token in range(500)]
-    config.end_token_ids = [1, 2]
+    config.anchors = {"ends": [1, 2], "inline": [[token] for token in range(500)]}
     text = str({"default": config})
     assert len(text) < 3000
     assert "layer=2" in text
     assert "operations=['+', '-']" in text
-    assert "end_token_ids=[1, 2]" in text
+    assert "'ends': [1, 2]" in text
     assert "..." in text
     assert config.to_dict()["number_tokens"] == table

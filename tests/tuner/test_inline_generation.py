@@ -48,7 +48,7 @@ WINDOW = {"sliding_window": 6}
 TIE = 1e-3  # ten times what another order of sums may move
 
 TURN, INLINE = encode("A").tolist(), [encode("=").tolist(), encode(" is\n").tolist()]
-ANCHORS = {"tokens": {"anchor": "tokens", "anchor_token_ids": [TURN]}, "prompt_end": {"anchor": "prompt_end"}}
+ANCHORS = {"tokens": {"turns": [TURN]}, "prompt_end": {"prompt_end": True}}
 
 # Anchors in the prompts, too, of both kinds; rows of mixed lengths. One token alone is a row in its own test.
 PROMPTS = [encode(text) for text in ("12 +45=[; 9 *34 is\n;77 plus 8A", "34 * 7A", "(90-19)=<A")]
@@ -81,7 +81,7 @@ class Script(LogitsProcessor):
 def made(arch, interface, anchor="tokens", context="since_last_anchor"):
     """A telling model with a rule of each kind."""
     arch, _, window = arch.partition("-")
-    rules = {**ANCHORS[anchor], "inline_token_ids": INLINE, "reading_context": context, "result_digits": 8}
+    rules = {"anchors": ANCHORS[anchor] | {"inline": INLINE}, "reading_context": context, "result_digits": 8}
     return adapted(arch, overrides=WINDOW if window else None, interface=interface, **rules)
 
 
@@ -115,9 +115,7 @@ def assert_steps_are_returned(found, wanted, shift, read_from):
 
     Expressions are known from the column `read_from` on, where the `generate` began to read.
     """
-    results = [
-        ("-" * s.sign + "".join(map(str, s.digits)) if s.status == int(Status.OK) else None) for s in wanted
-    ]
+    results = [("-" * s.sign + "".join(map(str, s.digits)) if s.status == int(Status.OK) else None) for s in wanted]
     names = [Status(s.status).name.lower() for s in wanted]
     assert [one.position - shift for one in found] == [s.position for s in wanted]
     assert [one.status for one in found] == names

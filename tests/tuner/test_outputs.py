@@ -1,6 +1,5 @@
 """Promises of `outputs`: the calculator's fields are real fields of a sub-type of the model's own output class."""
 
-
 import pytest
 import torch
 from accelerate.utils import convert_outputs_to_fp32
@@ -54,7 +53,7 @@ def test_the_output_has_the_fields_only_when_targets_were_given():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_the_fields_are_there_when_no_anchor_is(training):
-    model = adapted("llama", anchor_token_ids=[[100, 101]]).train(training)
+    model = adapted("llama", anchors={"turns": [[100, 101]]}).train(training)
     out = model(input_ids=texts(2, 6), labels=texts(2, 6), **targets(("+", "1", "2"), None))
     assert (out.igc_loss, out.igc_count, out.igc_correct, out.igc_gate) == (0, 0, 0, 0)
     assert out.igc_loss.requires_grad

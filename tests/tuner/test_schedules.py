@@ -72,7 +72,7 @@ class Row:
 def made(arch, interface, context):
     """A telling model with anchors where a turn begins and within texts."""
     arch, _, window = arch.partition("-")
-    rules = {"anchor": "tokens", "anchor_token_ids": [TURN], "inline_token_ids": INLINE, "reading_context": context}
+    rules = {"anchors": {"turns": [TURN], "inline": INLINE}, "reading_context": context}
     overrides = {"sliding_window": WINDOW} if window else None
     model = adapted(arch, overrides=overrides, interface=interface, result_digits=8, **rules)
     with torch.random.fork_rng(devices=[]):

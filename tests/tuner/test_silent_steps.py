@@ -29,7 +29,7 @@ NONE = 1000.0  # added to the logit of "no arithmetic"
 
 @pytest.fixture(params=["hidden", "tokens"])
 def model(request):
-    return adapted(interface=request.param, anchor="tokens", inline_token_ids=[ANCHOR], result_digits=8)
+    return adapted(interface=request.param, anchors={"inline": [ANCHOR]}, result_digits=8)
 
 
 def texts_of(model, lengths=(9, 12)):
@@ -110,7 +110,7 @@ def solutions(model):
 @pytest.fixture
 def writes_once():
     """A model that writes each result once, and has one at every `=`."""
-    anchors = {"anchor": "tokens", "inline_token_ids": [ANCHOR]}
+    anchors = {"anchors": {"inline": [ANCHOR]}}
     model = adapted(interface="tokens", result_digits=8, confidence=0.0, write_again=False, **anchors)
     with torch.no_grad():
         igc_layers(model)[0].igc_input_mapping["default"].operator_head.bias[0] += NONE

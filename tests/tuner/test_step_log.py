@@ -22,7 +22,7 @@ from peft_igc.tuner.state.text_state import Steps
 
 
 END = TEXTS.index("A")
-INLINE = {"anchor": "tokens", "inline_token_ids": [encode("=").tolist()]}
+INLINE = {"anchors": {"inline": [encode("=").tolist()]}}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_what_pads_a_finished_row_is_no_anchor():
 
 
 def test_the_hidden_interface_does_not_know_what_the_answer_spells():
-    model = adapted("llama", interface="hidden", anchor="prompt_end")
+    model = adapted("llama", interface="hidden", anchors="prompt_end")
     out = model.generate(
         input_ids=encode("12 +45")[None], max_new_tokens=2, pad_token_id=0, return_dict_in_generate=True
     )

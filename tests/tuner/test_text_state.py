@@ -179,7 +179,7 @@ def test_a_turn_after_one_that_was_not_seen_is_answered(trained):
 
 
 def test_a_hidden_reading_over_unseen_text_is_refused_and_one_after_it_is_not():
-    model = adapted("llama", interface="hidden", anchor="tokens", inline_token_ids=[[7]])
+    model = adapted("llama", interface="hidden", anchors={"inline": [[7]]})
     row = telling_texts(model, [9])[0]
     row = torch.where(row == 7, 8, row)
     row[-1] = 7

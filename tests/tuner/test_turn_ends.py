@@ -20,7 +20,7 @@ def chat():
     """A model that writes, and the ids of a chat of two turns with the positions of the first answer and its end."""
     model, tokenizer = tiny_igc()
     (end,) = turn_ends(tokenizer)
-    config_of(model).end_token_ids = [end]
+    config_of(model).anchors["ends"] = [end]
     turns = [("user", "What is 7 times 8?"), ("assistant", "56"), ("user", "Hello, my friend")]
     messages = [{"role": role, "content": content} for role, content in turns]
     ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
@@ -73,19 +73,19 @@ def test_nothing_is_written_from_the_end_of_a_turn_on(chat, kind, whole):
 def test_without_the_tokens_of_turns_everything_after_a_result_may_be_written(chat):
     model, ids, _, end = chat
     config = config_of(model)
-    tokens, config.end_token_ids = config.end_token_ids, None
+    tokens = config.anchors.pop("ends")
     try:
         assert max(written(model, ids, [ids.shape[1]])) > end
     finally:
-        config.end_token_ids = tokens
+        config.anchors["ends"] = tokens
 
 
 def test_the_tokens_come_from_the_tokenizer():
     _, tokenizer = tiny_base()
-    assert IGCConfig.from_tokenizer(tokenizer).end_token_ids == turn_ends(tokenizer) == [tokenizer.eos_token_id]
-    assert IGCConfig.from_tokenizer(tokenizer, end_token_ids=[5]).end_token_ids == [5]
-    with pytest.raises(ValueError, match="end_token_ids=3"):
-        IGCConfig(end_token_ids=3)
+    assert IGCConfig.from_tokenizer(tokenizer).anchors["ends"] == turn_ends(tokenizer) == [tokenizer.eos_token_id]
+    assert IGCConfig.from_tokenizer(tokenizer, anchors={"turns": [[1]], "ends": [5]}).anchors["ends"] == [5]
+    with pytest.raises(ValueError, match="ends=3"):
+        IGCConfig(anchors={"prompt_end": True, "ends": 3})
 
 
 def said(answer, chat):

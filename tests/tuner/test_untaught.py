@@ -1,6 +1,5 @@
 """Promises of `untaught`: a training that teaches an adapter nothing is said once, and one that does never."""
 
-
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model

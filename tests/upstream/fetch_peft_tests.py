@@ -71,7 +71,8 @@ def main() -> int:
             print(
                 f"The source distribution of peft {target.name} cannot be downloaded: {archive}\n"
                 "`tests/upstream/test_peft_common.py` will be skipped. "
-                "Run this once where pip reaches a package index.", file=sys.stderr,
+                "Run this once where pip reaches a package index.",
+                file=sys.stderr,
             )
             return 1
         unpack(archive, target)

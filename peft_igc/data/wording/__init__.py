@@ -1,13 +1,13 @@
 """The texts of generated rows: requests for a calculation, other texts, and the context of both.
 
-The sentences are in `texts/*.txt`: `requests`, `everyday`, `stories` (calculations), `unsupported` (arithmetic that
-the calculator does not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with its signs), `context`
-(around a request), `casual` (around what people type in a hurry), `few` (a small wording), `words`.
+The sentences are in `texts/*.txt`: `requests`, `stories` (calculations), `unsupported` (arithmetic that the calculator
+does not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with its signs), `context` (around a
+request), `few` (a small wording), `words`; and in `by_hand/*.jsonl`, a file per author.
 
 * `phrases`: reads them; texts with alternatives, some trained, others held out.
 * `drawing`, `context`: random drafts; `filling`: their fields; `wording`: complete texts; `casual`: typed in a hurry.
-* `handwritten`: texts with slots by many hands, in `by_hand/*.jsonl` or files of yours. `symbol_expressions`: symbols.
-  `templates`: the small wording.
+* `handwritten`: the texts with slots by many hands, or those of your files. `symbol_expressions`: expressions in
+  symbols. `templates`: the small wording.
 
 Of the package it imports `mixture` and `files`, and nothing from outside. Start with `wording`.
 Try it: `pytest tests/data/test_wording.py`.
@@ -15,7 +15,7 @@ Try it: `pytest tests/data/test_wording.py`.
 
 from .handwritten import read_texts
 from .templates import FEW, Templates
-from .wording import HELD_OUT, NEW, TRAINING, Wording
+from .wording import HELD_OUT, TRAINING, Wording
 
 
-__all__ = ["FEW", "HELD_OUT", "NEW", "TRAINING", "Templates", "Wording", "read_texts"]
+__all__ = ["FEW", "HELD_OUT", "TRAINING", "Templates", "Wording", "read_texts"]

@@ -9,7 +9,7 @@ import itertools
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .phrases import UNABLE, Draft, choose, line_of, pools, words
 
@@ -45,46 +45,29 @@ class Story(NamedTuple):
     other: str
 
 
-_REQUESTS, _EVERYDAY, _SILENT, _UNSUPPORTED = map(pools, ("requests", "everyday", "silent", "unsupported"))
+_REQUESTS, _SILENT, _UNSUPPORTED = map(pools, ("requests", "silent", "unsupported"))
 STORIES: dict[str, list[Story]] = {
     operator: [Story(*lines[at : at + 4]) for at in range(0, len(lines), 4)]
     for operator, lines in pools("stories")["stories"].items()
 }
-# By the operation of a setup, those of questions that it leaves open, or answers with a number that it has. Sums and
-# differences may ask about the setups of each other, and `How many is that in all?` about products, too.
-CROSSED = {"+": "/", "-": "/", "*": "-/", "/": "*+-"}
 
 _FORMS = {"symbols": 0.3, "words": 0.3, "nouns": 0.15, "verbs": 0.25, "whole": 0.2}
-
-
-def _frames(*files: Mapping[str, Any]) -> dict[str, Texts]:
-    """Frames by the form of the expressions that fit them."""
-    pairs = [pair for file in files for pair in file["frames"].items()]
-    return {form: [frame for forms, lines in pairs if form in forms.split() for frame in lines] for form in _FORMS}
-
-
-_FRAMES, _MORE_FRAMES = _frames(_REQUESTS), _frames(_REQUESTS, _EVERYDAY)
-_MENTIONS = [(forms, frame) for forms, frames in _SILENT["mentions"].items() for frame in frames]
+_FRAMES: dict[str, Texts] = {
+    form: [frame for forms, lines in _REQUESTS["frames"].items() if form in forms.split() for frame in lines]
+    for form in _FORMS
+}
 _KINDS = {"frame": 0.33, "request": 0.45, "story": 0.22}  # in proportion to the number of phrasings
-# Questions that a hasty person may mean for another story, too: `20 players form groups of 4. How many is that?`
-_VAGUE = re.compile(
-    r"How (many|much|many dollars|high|far) (is|are) (that|these|it)\b|How much is left|dollars are left|"
-    r"[Ww]hat is (the total|it now|that)|does (a single )?one( of them)? cost|many (is it|are in each)"
-)
 _SYMBOLS = re.compile(r"[+*/×÷·=−^(]| - |-\{")
 
 
-def supported(operator: str, countable: bool, rng: random.Random, everyday: bool = False) -> Draft:
+def supported(operator: str, countable: bool, rng: random.Random) -> Draft:
     """A request for one of the four operations.
 
     Args:
         operator: Its symbol.
         countable: Whether the operands may be counts, as in stories.
         rng: The row's generator.
-        everyday: Whether it is in everyday words; its operands are counts.
     """
-    if everyday:
-        return _framed(_EVERYDAY["expressions"][operator], rng, _MORE_FRAMES)
     kind = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]
     if kind == "story" and countable:
         return _told("question", rng, operator)
@@ -93,21 +76,18 @@ def supported(operator: str, countable: bool, rng: random.Random, everyday: bool
     return line_of(_REQUESTS["requests"][operator] + (_REQUESTS["counted"][operator] if countable else []), rng)
 
 
-def unsupported(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
-    """Arithmetic that the calculator does not support; `kind` is one of `KINDS` or `OTHER`.
-
-    With `everyday` its frames are also those of everyday requests, so that no frame tells what is supported.
-    """
-    draw, frames = rng.random(), _MORE_FRAMES if everyday else _FRAMES
+def unsupported(kind: str, rng: random.Random) -> Draft:
+    """Arithmetic that the calculator does not support; `kind` is one of `KINDS` or `OTHER`."""
+    draw = rng.random()
     if kind == THREE and rng.random() < 0.6:
         return _listed(rng) if draw < 0.4 else _further(rng)
     if kind == THREE and draw < 0.2:
         return _told("third", rng)
     if kind in (THREE, "brackets") and draw < 0.45:
-        return _framed(_chains()[kind], rng, frames)
+        return _framed(_chains()[kind], rng)
     if kind != OTHER and draw < 0.7:
-        return _touched(kind, rng, frames)
-    return _framed(_UNSUPPORTED["expressions"][kind], rng, frames)
+        return _touched(kind, rng)
+    return _framed(_UNSUPPORTED["expressions"][kind], rng)
 
 
 def frame(rng: random.Random) -> Draft:
@@ -121,25 +101,14 @@ def look_alike(rng: random.Random) -> Draft:
     return line_of(pools("look_alikes")[kind], rng)._replace(kind=kind)
 
 
-def silent(kind: str, rng: random.Random, everyday: bool = False) -> Draft:
-    """A text that asks for no calculation, with its completion; `kind` is one of `SILENT_KINDS` or "mentions".
-
-    With `everyday` most stories look as if they asked for a calculation.
-    """
-    if kind == "mentions":
-        forms, quoting = rng.choice(_MENTIONS)
-        pool = rng.choice((_REQUESTS, _EVERYDAY))["expressions"][rng.choice(tuple(STORIES))]
-        return _put(quoting, rng.choice(pool[rng.choice(forms.split())]), rng)
+def silent(kind: str, rng: random.Random) -> Draft:
+    """A text that asks for no calculation, with its completion; `kind` is one of `SILENT_KINDS`."""
     if kind == "stories":
-        draw = rng.random() if everyday else 1.0
-        if draw < 0.65:
-            return _crossed(rng) if draw < 0.3 else line_of(pools("stories")["tricks"], rng)
         return _told("other", rng)
     if kind == "copying" and rng.random() < 0.75:
-        instruction = rng.choice(_SILENT["copy"])
         copied = _quoted(rng) if rng.random() < 0.35 else line_of(_SILENT["content"], rng)
-        template = choose(instruction, rng).replace("{x}", copied.template)
-        return Draft(template, (instruction, *copied.families), copied.template)
+        template = choose(rng.choice(_SILENT["copy"]), rng).replace("{x}", copied.template)
+        return Draft(template, copied.template)
     if kind == "questions" and rng.random() < 0.6:
         operator = rng.choice(tuple(STORIES))
         form = rng.choice(("symbols", "words", "nouns"))
@@ -161,36 +130,27 @@ def _told(asked: str, rng: random.Random, operator: str | None = None) -> Draft:
     """A story's setup and then its field `asked`; after a third number the question follows as well."""
     story = rng.choice(STORIES[operator or rng.choice(tuple(STORIES))])
     lines = [story.setup, getattr(story, asked)] + [story.question] * (asked == "third")
-    return Draft(" ".join(choose(line, rng) for line in lines), (story.setup,))
+    return Draft(" ".join(choose(line, rng) for line in lines))
 
 
-def _crossed(rng: random.Random) -> Draft:
-    """The setup of one operation with the question of another one, which has no calculation as its answer."""
-    operator = rng.choice(tuple(CROSSED))
-    setup = rng.choice(STORIES[operator]).setup
-    asks = [choose(story.question, rng) for other in CROSSED[operator] for story in STORIES[other]]
-    clear = [question for question in asks if not _VAGUE.search(question)]
-    return Draft(f"{choose(setup, rng)} {rng.choice(clear)}", (setup,))
-
-
-def _framed(expressions: Mapping[str, Texts], rng: random.Random, frames: Mapping[str, Texts] = _FRAMES) -> Draft:
+def _framed(expressions: Mapping[str, Texts], rng: random.Random) -> Draft:
     """An expression in a frame, or one of the whole texts if there are any."""
     form = rng.choices(tuple(expressions), [_FORMS[form] for form in expressions])[0]
     if form == "whole":
         return line_of(expressions[form], rng)
-    return _put(rng.choice(frames[form]), rng.choice(expressions[form]), rng)
+    return _put(rng.choice(_FRAMES[form]), rng.choice(expressions[form]), rng)
 
 
-def _touched(kind: str, rng: random.Random, frames: Mapping[str, Texts]) -> Draft:
+def _touched(kind: str, rng: random.Random) -> Draft:
     """A supported request with one or both operands replaced by something else, or with a third operand."""
     operator = rng.choice(tuple(STORIES))
     expressions = _REQUESTS["expressions"][operator]
     if kind == THREE and rng.random() < 0.5:
-        return _put(rng.choice(frames["verbs"]), rng.choice(expressions["verbs"]), rng, _UNSUPPORTED["tails"])
+        return _put(rng.choice(_FRAMES["verbs"]), rng.choice(expressions["verbs"]), rng, _UNSUPPORTED["tails"])
     if kind == "decimals" and rng.random() < 0.25:
         draft = _told("question", rng, operator)
     elif rng.random() < 0.7:
-        draft = _framed(expressions, rng, frames)
+        draft = _framed(expressions, rng)
     else:
         draft = line_of(_REQUESTS["requests"][operator], rng)
     template = draft.template
@@ -214,7 +174,7 @@ def _listed(rng: random.Random) -> Draft:
     end = "" if listed.endswith(")") else rng.choice(("", "."))
     gap = "\n" if "\n" in separator else f"{end or '.'} "
     parts = (listed, gap, asked) if rng.random() < 0.8 else (asked, rng.choice((" ", "\n")), listed)
-    return Draft("".join(parts), (entry, request))
+    return Draft("".join(parts))
 
 
 def _further(rng: random.Random) -> Draft:
@@ -228,18 +188,17 @@ def _further(rng: random.Random) -> Draft:
     else:
         draft = _framed(_REQUESTS["expressions"][operator], rng)
     before = not draft.template.endswith((".", "?", "!")) or rng.random() < 0.3
-    line = rng.choice(_UNSUPPORTED["further"]["before" if before else "after"])
-    sentence, gap = choose(line, rng), rng.choice((" ", " ", " ", "\n"))
+    sentence = choose(rng.choice(_UNSUPPORTED["further"]["before" if before else "after"]), rng)
+    gap = rng.choice((" ", " ", " ", "\n"))
     parts = (sentence, draft.template) if before else (draft.template, sentence)
-    return Draft(gap.join(parts), (line, *draft.families))
+    return Draft(gap.join(parts))
 
 
 def _put(frame: str, expression: str, rng: random.Random, tails: Texts = ("",)) -> Draft:
     """A template of the frame with one of the expression in it, and a tail after that; `{X}` has a capital letter."""
     tail = rng.choice(tails) if len(tails) > 1 else tails[0]  # without a draw where there is no choice
     frame_text, text = choose(frame, rng), choose(expression + tail, rng)
-    template = frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:])
-    return Draft(template, (frame, expression))
+    return Draft(frame_text.replace("{x}", text).replace("{X}", text[:1].upper() + text[1:]))
 
 
 @functools.cache

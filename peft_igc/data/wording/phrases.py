@@ -1,4 +1,4 @@
-"""The phrase system: text files with alternatives, and which of their texts are trained, held out, or never trained.
+"""The phrase system: text files with alternatives, and which of their texts are trained or held out.
 
 A file in `texts` has pools of lines under headings such as `== expressions > + > words ==`; `pools` reads it. A
 line such as `(Add|Sum up) {a} and {b}(.|, please.)` is a *family*; each choice among its alternatives is a *template*;
@@ -14,7 +14,6 @@ import functools
 import hashlib
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ __all__ = [
     "drawn",
     "expand",
     "is_held_out",
-    "is_new",
     "line_of",
     "part_of",
     "pools",
@@ -51,8 +49,7 @@ _ESCAPE, _ESCAPED = re.compile(r"\\(.)"), {"n": "\n", "s": " ", "\\": "\\"}
 _CHOICE = re.compile(r"\(([^()|]*\|[^()]*)\)")  # innermost first
 _ONE_SIGN = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 _IGNORED = re.compile(r"[\s.?:!,;'\"_]")
-_HELD_OUT, _NEW = 6, 20  # one template in 6, one family in 20
-_CANDIDATES = 3  # the least used one of these is taken
+_HELD_OUT = 6  # one template in 6
 
 
 class Draft(NamedTuple):
@@ -60,13 +57,11 @@ class Draft(NamedTuple):
 
     Attributes:
         template: The text.
-        families: The lines that it was made from.
         completion: A template of an answer, for a text that asks for no calculation.
         kind: The kind of such a text.
     """
 
     template: str
-    families: tuple[str, ...] = ()
     completion: str = UNABLE
     kind: str = ""
 
@@ -75,8 +70,7 @@ class Part(enum.Enum):
     """The use of a template."""
 
     TRAINED = "trained"
-    HELD_OUT = "held out"  # other templates of its families are trained
-    NEW = "new"  # no template of one of its families is trained
+    HELD_OUT = "held out"  # other templates of the same lines are trained
 
 
 Parts = frozenset[Part]
@@ -124,31 +118,8 @@ def is_held_out(template: str) -> bool:
     return text not in _ALWAYS_TRAINED and _hashed(text) % _HELD_OUT == 0
 
 
-@functools.cache
-def is_new(family: str) -> bool:
-    """Whether a family is never trained: one in twenty."""
-    text = _normalized(family)
-    return text not in _ALWAYS_TRAINED and _hashed(f"family {text}") % _NEW == 0
-
-
-@functools.cache
-def _templates(family: str) -> frozenset[str]:
-    """All templates of a family."""
-    return frozenset(expand(family))
-
-
-@functools.cache
-def _all_held_out(family: str) -> bool:
-    """Whether no template of a family is trained."""
-    return all(map(is_held_out, _templates(family)))
-
-
-def part_of(template: str, *families: str) -> Part:
-    """The part of a template that was made from these families."""
-    if any(map(is_new, families)):
-        return Part.NEW
-    if any(template in _templates(family) and _all_held_out(family) for family in families):
-        return Part.NEW  # a small family of complete templates, all held out by their hashes
+def part_of(template: str) -> Part:
+    """The part of a template."""
     return Part.HELD_OUT if is_held_out(template) else Part.TRAINED
 
 
@@ -170,27 +141,15 @@ def expand(line: str) -> Iterator[str]:
 
 
 def line_of(lines: Sequence[str], rng: random.Random) -> Draft:
-    """A template of one of these families."""
-    line = rng.choice(lines)
-    return Draft(choose(line, rng), (line,))
+    """A template of one of these lines."""
+    return Draft(choose(rng.choice(lines), rng))
 
 
-def drawn(draft: Callable[[], Draft], parts: Parts, used: Counter[str] | None = None) -> Draft:
-    """The first of the drafts that belongs to these parts.
-
-    With `used`, the number of times that each template was drawn before, the least used of the first `_CANDIDATES`
-    such drafts, so that few templates of a small pool stay unused.
-    """
-    found: list[Draft] = []
-    while len(found) < (1 if used is None else _CANDIDATES):
-        candidate = draft()
-        if part_of(candidate.template, *candidate.families) in parts:
-            found.append(candidate)
-    if used is None:
-        return found[0]
-    rarest = min(found, key=lambda candidate: used[candidate.template])
-    used[rarest.template] += 1
-    return rarest
+def drawn(draft: Callable[[], Draft], parts: Parts) -> Draft:
+    """The first of the drafts that belongs to these parts."""
+    while part_of((found := draft()).template) not in parts:
+        pass
+    return found
 
 
 def _hashed(text: str) -> int:

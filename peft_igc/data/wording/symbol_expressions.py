@@ -49,7 +49,7 @@ def draw(kind: str, max_digits: int, rng: random.Random) -> Drawn:
 
 
 def _integer(max_digits: int, rng: random.Random) -> int:
-    """A number of one to so many digits, shorter ones more often."""
+    """A number of one to a number of digits, shorter ones more often."""
     digits = min(rng.randint(1, max_digits), rng.randint(1, max_digits))
     return rng.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
 
@@ -78,7 +78,7 @@ def _two(max_digits: int, rng: random.Random) -> Tree:
 
 
 def _term(max_digits: int, most: int, rng: random.Random) -> Tree:
-    """A number, a product or an exact quotient, of at most so many numbers."""
+    """A number, a product or an exact quotient, of at most a given number of numbers."""
     shape = rng.random()
     if most < 2 or shape < 0.55:
         return _number(_integer(max_digits, rng))

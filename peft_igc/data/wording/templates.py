@@ -45,10 +45,6 @@ class Templates:
         """The symbols that have templates."""
         return tuple(symbol for symbol, templates in self.by_operator.items() if templates)
 
-    def restarted(self) -> "Templates":
-        """Itself: nothing is counted here."""
-        return self
-
     def system(self, rng: random.Random) -> str:
         """A system prompt."""
         return rng.choice(pools("few")["systems"])
@@ -78,7 +74,7 @@ class Templates:
         prompt, completion = rng.choice(pools("few")["silent"]).split("\t")
         return Text(prompt.format(**values), completion.format(**values))
 
-    def typed(self, text: str, rng: random.Random, mixture: Mixture, asks: bool = True) -> str:
+    def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text as it is."""
         return text
 

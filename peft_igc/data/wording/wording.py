@@ -3,18 +3,17 @@
 A *phrasing* is a complete template: a frame with its expression, a request, or a story with its question. `TRAINING`
 draws the trained phrasings. `HELD_OUT` draws the one in six that a hash of the whole template keeps out of training;
 their frames, expressions and stories are trained in other combinations, so they measure generalization to new
-combinations. `NEW` draws phrasings with a family (a frame, an expression, a story, a line with alternatives) of which
-nothing is trained, one family in twenty. All other texts are split in the same way (`phrases`). In: canonical numbers
-as strings. Out: texts with these numbers in one of several forms. No labels, no rows, no tensors. Try it:
+combinations. All other texts are split in the same way (`phrases`); new words are those of authors held out
+(`handwritten`). In: canonical numbers as strings. Out: texts with these numbers in one of several forms. No labels, no
+rows, no tensors. Try it:
 `python -c "import random; from peft_igc.data import Mixture; from peft_igc.data.wording import HELD_OUT;
 print(HELD_OUT.request('+', '2', '3', random.Random(0), Mixture()))"`.
 """
 
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ..mixture import Mixture
@@ -26,7 +25,6 @@ from .phrases import BIGBENCH, OPERATOR_WORDS, UNABLE, Draft, Part, Parts, drawn
 
 __all__ = [
     "HELD_OUT",
-    "NEW",
     "TRAINING",
     "Text",
     "Wording",
@@ -38,11 +36,9 @@ _FIELD = re.compile(r"\{(\w+)\}")
 _TERSE = re.compile(r"only|with a number|explanation|brief|short")  # such a text asks for the bare number
 _FIELDS = (*NUMBERS, *"hijklmnop")
 _LITERAL = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
-# Shares of the kinds of texts. Large pools have more, because the least used drafts are preferred (`Wording.used`).
+# Shares of the kinds of texts.
 _UNSUPPORTED = dict.fromkeys(drawing.KINDS, 0.14) | {drawing.THREE: 0.55, drawing.OTHER: 0.16}
 _SILENT = dict(zip(drawing.SILENT_KINDS, (0.28, 0.05, 0.09, 0.3, 0.08, 0.11, 0.09), strict=True))
-# Further shares of the texts without a calculation where `casual` is above 0.
-_EVERYDAY = {"stories": 0.2, "mentions": 0.2}
 
 
 class Text(NamedTuple):
@@ -68,14 +64,12 @@ class Wording:
     Args:
         parts: Parts of the requests, and of the texts without a calculation.
         around: Parts of the texts around them.
-        used: Number of times that each template was drawn; the least used ones are preferred. None: no preference.
         by_hand: Texts with slots of files of your own, from `handwritten.read_texts`; hold them out as whole files.
             None: the package's, by the authors that are trained, or by those that are measured.
     """
 
     parts: Parts
     around: Parts
-    used: Counter[str] | None = None
     by_hand: tuple[Handwritten, ...] | None = None
 
     operations: ClassVar[tuple[str, ...]] = tuple(OPERATOR_WORDS)
@@ -86,10 +80,6 @@ class Wording:
     def texts(self) -> tuple[Handwritten, ...]:
         """The texts by many hands."""
         return self.by_hand or texts_by("trained" if Part.TRAINED in self.parts else "measured")
-
-    def restarted(self) -> "Wording":
-        """A copy that counts the templates of one iteration."""
-        return replace(self, used=Counter())
 
     def request(
         self, operator: str, a: str, b: str, rng: random.Random, mixture: Mixture, bigbench: bool = False
@@ -107,8 +97,7 @@ class Wording:
             return Text(_filled(BIGBENCH[operator], {"a": a, "b": b}, rng, mixture))
         first, second = int(a), int(b)
         countable = second >= 0 and first >= (second if operator == "-" else 0) and (operator, b) != ("/", "0")
-        everyday = countable and mixture.casual > 0 and rng.random() < mixture.casual
-        draft = drawn(lambda: drawing.supported(operator, countable, rng, everyday), self.parts, self.used)
+        draft = drawn(lambda: drawing.supported(operator, countable, rng), self.parts)
         thing = rng.choice(words("objects"))
         name, other = rng.sample(words("people"), 2)
         fields = {"a": a, "b": b, "thing": thing, "name": name, "other": other}
@@ -139,8 +128,7 @@ class Wording:
             kind: One of `drawing.KINDS` or `drawing.OTHER`. None: any.
         """
         wanted = kind or rng.choices(tuple(_UNSUPPORTED), tuple(_UNSUPPORTED.values()))[0]
-        everyday = mixture.casual > 0 and rng.random() < mixture.casual
-        template = drawn(lambda: drawing.unsupported(wanted, rng, everyday), self.parts, self.used).template
+        template = drawn(lambda: drawing.unsupported(wanted, rng), self.parts).template
         if "ow many" in template:
             numbers = _larger_first(numbers)
         if rng.random() < mixture.negative and "{name}" not in template:
@@ -150,19 +138,14 @@ class Wording:
     def plain_text(
         self, numbers: Sequence[str], rng: random.Random, mixture: Mixture, kind: str | None = None
     ) -> Text:
-        """A text that asks for no calculation; arguments as in `unsupported_request`, with `drawing.SILENT_KINDS`
-        or "mentions"."""
-
-        everyday = mixture.casual > 0
-        if kind is None and everyday:
-            kind = rng.choices((*_EVERYDAY, None), (*_EVERYDAY.values(), 1 - sum(_EVERYDAY.values())))[0]
+        """A text that asks for no calculation; arguments as in `unsupported_request`, with `drawing.SILENT_KINDS`."""
 
         def draft() -> Draft:
             wanted = kind or rng.choices(tuple(_SILENT), tuple(_SILENT.values()))[0]
-            return drawing.silent(wanted, rng, everyday)._replace(kind=wanted)
+            return drawing.silent(wanted, rng)._replace(kind=wanted)
 
-        found = drawn(draft, self.parts, self.used)
-        if found.kind == "prose" and Part.NEW not in self.parts and rng.random() < 0.5:
+        found = drawn(draft, self.parts)
+        if found.kind == "prose" and rng.random() < 0.5:
             sentences = (context.sentence(self.parts, rng).strip() for _ in range(rng.choice((1, 1, 2, 3))))
             return Text(" ".join(sentences), UNABLE, found.kind)
         completion = found.completion
@@ -185,13 +168,13 @@ class Wording:
 
         def draft() -> Draft:
             frame = drawing.frame(rng)
-            return Draft(frame.template.replace("{x}", shape), frame.families, completion=frame.template)
+            return Draft(frame.template.replace("{x}", shape), completion=frame.template)
 
         return drawn(draft, self.parts).completion.replace("{x}", symbols)
 
     def look_alike(self, rng: random.Random) -> Text:
         """A text with signs between numbers that asks for no calculation."""
-        draft = drawn(lambda: drawing.look_alike(rng), self.parts, self.used)
+        draft = drawn(lambda: drawing.look_alike(rng), self.parts)
         return Text(fill_look_alike(draft.template, rng), UNABLE, draft.kind)
 
     def surround(self, text: str, rng: random.Random) -> str:
@@ -202,10 +185,10 @@ class Wording:
         """A system prompt."""
         return context.system(self.around, rng)
 
-    def typed(self, text: str, rng: random.Random, mixture: Mixture, asks: bool = True) -> str:
-        """The text, in a fraction of the rows typed casually; `asks`: whether it asks for a calculation."""
+    def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
+        """The text, in a fraction of the rows typed in a hurry."""
         if mixture.casual > 0 and rng.random() < mixture.casual:
-            return casual.casual(text, self.around, rng, asks)
+            return casual.casual(text, rng)
         return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
@@ -251,4 +234,3 @@ def _filled(template: str, values: Mapping[str, str], rng: random.Random, mixtur
 
 TRAINING = Wording(frozenset({Part.TRAINED}), frozenset({Part.TRAINED}))
 HELD_OUT = Wording(frozenset({Part.HELD_OUT}), frozenset({Part.HELD_OUT}))
-NEW = Wording(frozenset({Part.NEW}), frozenset({Part.TRAINED}))

@@ -88,7 +88,7 @@ def _take_targets(kwargs: dict[str, Any]) -> Targets | None:
     missing = [name for name in TARGETS if name not in given]
     if missing:
         raise ValueError(
-            f"`{'`, `'.join(missing)}` is missing beside `{'`, `'.join(given)}`: targets must be passed together. "
+            f"`{'`, `'.join(missing)}` is missing next to `{'`, `'.join(given)}`: targets must be passed together. "
             "Use the collator of `IGCTrainer`, or `columns.encode_steps`."
         )
     return Targets(**{name.removeprefix("igc_"): given[name] for name in TARGETS})

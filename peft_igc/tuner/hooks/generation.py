@@ -173,7 +173,7 @@ class GenerateWrapper(Wrapper):
     def _anchors_at_the_end(self) -> bool:
         """Whether the end of the prompt is an anchor; also if no adapter is active now."""
         config = active_config(self.model)
-        return config is None or config.anchor == PROMPT_END
+        return config is None or config.anchors.get(PROMPT_END, False)
 
 
 def _log_compiled_pass(generation: Generation, *, after_reorder: bool = False) -> None:
@@ -195,15 +195,15 @@ def _tell_of_absence(generation: Generation) -> None:
     if layer is None or generation.anchors is not None or generation.cache is None:
         return
     config, state = layer.igc_config[name], states_of(generation.cache, layer.layer_index).get(name)
-    if config.inline_token_ids or not isinstance(state, TextState) or state.steps.anchors.shape[1]:
+    if config.anchors.get("inline") or not isinstance(state, TextState) or state.steps.anchors.shape[1]:
         return
     if name not in layer.told_of_absence:
         layer.told_of_absence.add(name)
         logger.warning(
-            "The texts have none of the tokens at which this adapter calculates (`anchor_token_ids=%s`), so the "
+            "The texts have none of the tokens at which this adapter calculates (`turns`: %s), so the "
             "calculator is off. Put prompts into the chat template: `tokenizer.apply_chat_template(messages, "
             "add_generation_prompt=True)`.",
-            config.anchor_token_ids,
+            config.anchors["turns"],
         )
 
 

@@ -114,9 +114,7 @@ class StepLog:
             found.append(tuple(self._step(*places[at], events.get(at), at - start, last) for at in sorted(places)))
         return tuple(found)
 
-    def _step(
-        self, seen: _Pass, row: int, index: int, place: Place | None, column: int, last: int
-    ) -> StepRecord:
+    def _step(self, seen: _Pass, row: int, index: int, place: Place | None, column: int, last: int) -> StepRecord:
         """One step as Python values; `last`: position of the last token."""
         one = Steps(*(x[row, index] for x in seen.steps))
         complete: bool | None = bool(seen.rows) and 0 <= seen.rows[row].completed(int(one.anchors)) < last

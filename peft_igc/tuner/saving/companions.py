@@ -1,10 +1,10 @@
 """Adapters that were trained together are saved and loaded together: a calculator and, for example, a LoRA.
 
-In: a PEFT model that is saved, or the config of a calculator that is attached. Out: `IGCConfig.trained_beside`, and
+In: a PEFT model that is saved, or the config of a calculator that is attached. Out: `IGCConfig.trained_with`, and
 the companions on the same base. PEFT (0.21) saves the adapters of a model in one folder, `default` in the folder
 itself and others in subfolders of their names, but loads one of them at a time and knows of no others:
 
-    FOLDER/adapter_config.json           the calculator, with `"trained_beside": ["low_rank"]`
+    FOLDER/adapter_config.json           the calculator, with `"trained_with": ["low_rank"]`
     FOLDER/low_rank/adapter_config.json  the LoRA
 
 Loading the LoRA alone gives a warning. Try it: `pytest tests/tuner/test_companions.py`
@@ -25,7 +25,7 @@ from torch import nn
 
 from ..base_model import without_peft
 from ..config import IGCConfig
-from .beside import check_entries, entry_of, name_of
+from .trained_with import check_entries, entry_of, name_of
 
 
 __all__ = [
@@ -52,19 +52,19 @@ def active_adapters(model: nn.Module) -> set[str]:
 
 
 def record_companions(model: PeftModel, name: str) -> None:
-    """Sets `trained_beside` of a trainable calculator to the active adapters of other methods.
+    """Sets `trained_with` of a trainable calculator to the active adapters of other methods.
 
-    The record of a calculator that was loaded for inference stays as it is: other adapters may be used beside it that
+    The record of a calculator that was loaded for inference stays as it is: other adapters may be used with it that
     it was not trained with.
     """
     configs, config = model.peft_config, model.peft_config[name]
     if not config.inference_mode:
         others = sorted(n for n in active_adapters(model) & configs.keys() if not isinstance(configs[n], IGCConfig))
-        config.trained_beside = [entry_of(name, other) for other in others] or None
+        config.trained_with = [entry_of(name, other) for other in others] or None
 
 
 def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
-    """The model with the adapters beside which a saved calculator was trained, those that it lacks loaded.
+    """The model with the adapters with which a saved calculator was trained, those that it lacks loaded.
 
     Args:
         model: the causal LM, or a PEFT model around one.
@@ -74,7 +74,7 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
         ValueError: if a companion is missing, or cannot be loaded on this base.
     """
     source = config.loaded_from or ""
-    for entry in (source and config.trained_beside) or []:
+    for entry in (source and config.trained_with) or []:
         name = name_of(entry)
         if name in getattr(model, "peft_config", {}):
             continue
@@ -87,7 +87,7 @@ def with_companions(model: nn.Module, config: IGCConfig) -> nn.Module:
         _check_companion(model, name, folder, source)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", NESTED[1])
-            warnings.filterwarnings("ignore", "The adapter .* was trained beside the calculator")  # it comes next
+            warnings.filterwarnings("ignore", "The adapter .* was trained with the calculator")  # it comes next
             model = PeftModel.from_pretrained(without_peft(model), folder, adapter_name=name, **options)
     return model
 
@@ -100,9 +100,9 @@ def _check_companion(model: nn.Module, name: str, folder: str, source: str) -> N
     """
     if os.path.isdir(source) and not os.path.isfile(os.path.join(folder, CONFIG_NAME)):
         raise ValueError(
-            f"The calculator in `{source}` was trained beside the adapter {name!r}, which is missing: "
+            f"The calculator in `{source}` was trained with the adapter {name!r}, which is missing: "
             f"`{folder}` contains no `{CONFIG_NAME}`. Copy the whole folder, subfolders included. To load the "
-            "calculator alone, which is not what was trained, pass `config=` with `trained_beside=[]`."
+            "calculator alone, which is not what was trained, pass `config=` with `trained_with=[]`."
         )
     # PEFT (0.21) makes a LoRA on the device of its base layer, so its weights would be on the meta device.
     if any(p.device.type == "meta" for p in model.parameters()):
@@ -113,21 +113,21 @@ def _check_companion(model: nn.Module, name: str, folder: str, source: str) -> N
 
 
 def warn_of_absent(base: nn.Module, name: str, config: IGCConfig) -> None:
-    """Warns if an adapter beside which a calculator was trained is not active in the model `base`."""
-    if not config.trained_beside:
+    """Warns if an adapter with which a calculator was trained is not active in the model `base`."""
+    if not config.trained_with:
         return
-    absent = sorted({name_of(entry) for entry in config.trained_beside} - active_adapters(base))
+    absent = sorted({name_of(entry) for entry in config.trained_with} - active_adapters(base))
     if absent:
         folder = config.loaded_from or "FOLDER"
         warnings.warn(
-            f"The calculator {name!r} was trained beside the adapter {absent[0]!r}, which is not active, so its "
+            f"The calculator {name!r} was trained with the adapter {absent[0]!r}, which is not active, so its "
             f"answers are unreliable. Load both with `PeftModel.from_pretrained(base, {folder!r})`.",
             stacklevel=3,
         )
 
 
 def warn_of_calculator(model: PeftModel, name: str, source: Path) -> None:
-    """Warns if an adapter of another method is loaded without the calculator that was trained beside it.
+    """Warns if an adapter of another method is loaded without the calculator that was trained with it.
 
     Args:
         model: the PEFT model of the adapter.
@@ -141,7 +141,7 @@ def warn_of_calculator(model: PeftModel, name: str, source: Path) -> None:
     for calculator in (folder.parent, *around):
         if folder in companions_in(calculator):
             warnings.warn(
-                f"The adapter {name!r} in `{source}` was trained beside the calculator in `{calculator}`, which is "
+                f"The adapter {name!r} in `{source}` was trained with the calculator in `{calculator}`, which is "
                 f"not loaded with it. Load both with `PeftModel.from_pretrained(base, {str(calculator)!r})`.",
                 stacklevel=3,
             )
@@ -149,10 +149,10 @@ def warn_of_calculator(model: PeftModel, name: str, source: Path) -> None:
 
 
 def companions_in(folder: Path) -> list[Path]:
-    """The folders of the adapters that were trained beside the calculator in a local folder."""
+    """The folders of the adapters that were trained with the calculator in a local folder."""
     try:
         saved = json.loads((folder / CONFIG_NAME).read_bytes())
-        entries = saved.get("trained_beside") or [] if saved["peft_type"] == "IGC" else []
+        entries = saved.get("trained_with") or [] if saved["peft_type"] == "IGC" else []
         check_entries(entries)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):  # reported where that folder is loaded
         return []

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base_model import TINY, TINY_FOLDER
-from .beside import name_of
+from .trained_with import name_of
 
 
 __all__ = ["QUICK_START", "RECORD", "write_card"]
@@ -162,9 +162,9 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("least probability of a reading (`confidence`)", config["confidence"]),
         ("anchors", _anchors(config)),
     ]
-    if beside := config.get("trained_beside"):
+    if beside := config.get("trained_with"):
         names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in beside)
-        rows.append(("trained beside, and loaded with", f"{names}; without it, answers are unreliable"))
+        rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
 
 
@@ -178,10 +178,10 @@ def _spelling(config: Mapping[str, Any]) -> str:
 
 def _anchors(config: Mapping[str, Any]) -> str:
     """Where steps run."""
-    found = ["the end of the prompt"] if config["anchor"] == "prompt_end" else []
-    if turns := config.get("anchor_token_ids"):
+    found = ["the end of the prompt"] if config["anchors"].get("prompt_end") else []
+    if turns := config["anchors"].get("turns"):
         found.append(f"the end of the token sequence{'s' if len(turns) > 1 else ''} {', '.join(map(str, turns))}")
-    if inline := config.get("inline_token_ids"):
+    if inline := config["anchors"].get("inline"):
         found.append(f"{len(inline):,} token sequences within a text")
     return "; ".join(found)
 

@@ -19,6 +19,7 @@ __all__ = ["FORMAT", "REMOVED_FIELDS", "OldFormatError", "check_saved_fields", "
 # Version of what a saved adapter means. It grows when an adapter of an earlier version would be read in another way.
 FORMAT = 3
 # Fields that earlier versions saved, with the only value that is still implemented.
+_ANCHOR_FIELDS = {"anchor_token_ids": "turns", "inline_token_ids": "inline", "end_token_ids": "ends"}
 REMOVED_FIELDS: dict[str, Any] = {"alignment": "left", "fixed_inputs": None, "reading_dropout": 0.0}
 
 
@@ -71,6 +72,12 @@ def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:
                 f"The adapter has `{name}={saved[name]!r}`, and this version of peft-igc has {most or 'none'}. Run "
                 "`peft-igc convert DIR`, which enlarges a smaller one, or use the version that saved it."
             )
+    if (others := found.pop("trained_beside", None)) is not None:
+        found["trained_with"] = others
+    rules = {new: found.pop(old, None) for old, new in _ANCHOR_FIELDS.items()}
+    if (anchor := found.pop("anchor", None)) is not None:
+        rules["prompt_end"] = anchor == "prompt_end"
+        found["anchors"] = {name: rule for name, rule in rules.items() if rule}
     division, places = found.pop("division", "exact"), found.pop("decimal_places", None)
     if division != "exact":
         found["rounding"] = division
@@ -94,9 +101,9 @@ def check_saved_fields(init: Any) -> Any:
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **values: Any) -> None:
         is_saved = "peft_type" in values
-        if "peft_version" in values:  # in every file that PEFT 0.21 wrote, but not in a dict that a user made
+        if "peft_version" in values and "anchors" not in values:  # a file, no `dataclasses.replace` or dict of a user
             values.setdefault("format_version", 1)  # which had no number
-        version = values.get("format_version", FORMAT)
+        version = values.pop("format_version", FORMAT)
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise ValueError(f"`format_version={version!r}` is not an integer of at least 1. Leave it out.")
         if version < FORMAT:

@@ -30,7 +30,7 @@ Found = Sequence[Sequence[Continuation | None]]  # [B][T], what continues the re
 
 def style_of(config: Any, speller: Speller) -> Style:
     """How an adapter writes results; `config` is its `IGCConfig`."""
-    return Style(speller, not config.write_again, tuple(config.end_token_ids or ()))
+    return Style(speller, not config.write_again, tuple(config.anchors.get("ends", ())))
 
 
 def begun(rows: Sequence[Row], style: Style, steps: Steps) -> tuple[Row, ...]:

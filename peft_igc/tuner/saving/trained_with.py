@@ -1,4 +1,4 @@
-"""Entries of `IGCConfig.trained_beside`: where the adapters are that were trained together with a calculator.
+"""Entries of `IGCConfig.trained_with`: where the adapters are that were trained together with a calculator.
 
 An entry is the path of the other adapter's folder from the calculator's, in the layout in which PEFT (0.21) saves the
 adapters of a model: `default` in the folder itself, any other in a subfolder of its name. So it is `NAME`, `../NAME`,
@@ -42,6 +42,6 @@ def check_entries(value: Any) -> None:
     listed = isinstance(value, list) and all(isinstance(entry, str) and _ENTRY.fullmatch(entry) for entry in value)
     if value is not None and not listed:
         raise ValueError(
-            f"`trained_beside={value!r}` is not a list of adapters beside this one, such as `['low_rank']`. "
+            f"`trained_with={value!r}` is not a list of other adapters, such as `['low_rank']`. "
             "Restore the `adapter_config.json` saved with the weights, or remove the field."
         )
