@@ -24,7 +24,7 @@ from transformers import AutoConfig, AutoTokenizer, PrinterCallback, ProgressCal
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..inference.loading import TINY, find_adapter, find_base
+from ..inference.loading import TINY, find_adapter, find_base, with_template
 from ..trainer.batches import as_dataset, tokenized
 from ..trainer.checkpoints import ended_by_signal
 from ..trainer.config import IGCSFTConfig, WritingStage
@@ -36,7 +36,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 from ..tuner.saving.companions import NESTED, companions_in
 from ..tuner.saving.trained_with import LOW_RANK
-from .arguments import IGCArguments, check, igc_config
+from .arguments import ASSISTANT_HEADER, IGCArguments, check, igc_config
 from .closing import close, held_out_batches, learned_nothing
 from .continuation import attach_saved, saved_config
 from .datasets import load_corpora, rows_of_writing
@@ -124,7 +124,7 @@ def main(
         training_args._n_gpu = 1  # with several GPUs, Trainer would use `nn.DataParallel`, which TRL and IGC refuse
     source = str(find_base(model_args.model_name_or_path))
     resume = _checkpoint(training_args.resume_from_checkpoint)
-    tokenizer = _tokenizer(source, training_args, model_args)
+    tokenizer = _tokenizer(source, training_args, model_args, igc_args)
     config = _config(source, igc_args, model_args, training_args, tokenizer) if igc_args.has_igc else None
     shown = None if config is None else Shown.of(igc_args, config, tokenizer, people)
     data = _data(config, shown, tokenizer, (script_args, training_args, dataset_args, igc_args))
@@ -258,8 +258,9 @@ def _checkpoint(value: Any) -> str | bool | None:
     return str(value)
 
 
-def _tokenizer(source: str, training_args: Any, model_args: Any) -> Any:
-    """The base's tokenizer, with the chat template of the training, which anchors are derived from."""
+def _tokenizer(source: str, training_args: Any, model_args: Any, igc_args: IGCArguments) -> Any:
+    """The base's tokenizer, with the chat template of the training, which anchors are derived from. If they are to be
+    and there is none, it is that of completion models, as `load_base` gives it."""
     tokenizer = AutoTokenizer.from_pretrained(
         source, revision=model_args.model_revision, trust_remote_code=training_args.trust_remote_code
     )
@@ -270,7 +271,8 @@ def _tokenizer(source: str, training_args: Any, model_args: Any) -> Any:
                 "tokens to the vocabulary that the calculator is made for."
             )
         tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
-    return tokenizer
+    headed = igc_args.has_igc and ASSISTANT_HEADER in (igc_args.igc_anchors or [ASSISTANT_HEADER])
+    return with_template(tokenizer) if headed else tokenizer
 
 
 def _base(source: str, training_args: IGCSFTConfig, model_args: Any) -> Any:

@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import torch
+
 from ..inference.decoding import end_tokens
 from ..inference.evaluation import answer_tokens, decode_answer, is_right, longest_text
 
@@ -211,3 +213,16 @@ class ExactMatch:
         answers = answer_tokens(model, self.tokenizer, prompts, self.batch_size, self.max_new_tokens)
         right = sum(is_right(one, {"target": question.answer}) for question, one in zip(mine, answers, strict=True))
         return right, sum(one.cut for one in answers)
+
+    def measure(self, trainer: Any, dataset: Any, name: str) -> dict[str, float]:
+        """The metrics of a dataset, answered by all processes of a trainer.
+
+        Each answers a part of the questions, so they generate different numbers of tokens. A sharded model would need
+        all of them in step, which is why `of_trainer` refuses it.
+        """
+        questions, skipped = self.draw(trainer.model, dataset, name)
+        ranks = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        counts = torch.tensor(self.counts(trainer.model, questions, *ranks), dtype=torch.float32)
+        right, cut = trainer.accelerator.gather(counts.to(trainer.args.device)[None]).sum(0).tolist()
+        named = {"": right / len(questions), "_skipped": float(skipped), "_cut": cut}
+        return {f"exact_match{end}": value for end, value in named.items()}

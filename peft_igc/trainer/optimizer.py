@@ -247,6 +247,21 @@ def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
     return [parameters for parameters in found if parameters]
 
 
+def check_muon(trainer: Any) -> None:
+    """Refuses `igc_muon_learning_rate` where parameters are sharded, or with another optimizer than torch's AdamW."""
+    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        raise ValueError(
+            "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
+            "Leave the argument out to train with AdamW alone."
+        )
+    optim = getattr(trainer.args.optim, "value", trainer.args.optim)
+    if not optim.startswith("adamw_torch") or trainer.args.optim_args or trainer.optimizer_cls_and_kwargs:
+        raise ValueError(
+            f"`igc_muon_learning_rate` requires torch's AdamW for all other parameters, but `optim={optim!r}`, "
+            "`optim_args` or `optimizer_cls_and_kwargs` select another optimizer. Leave out one or the other."
+        )
+
+
 def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
     """Makes the optimizer of all trainable parameters of a model.
 

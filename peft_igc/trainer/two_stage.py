@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 from transformers import DynamicCache
 
 from ..data.columns import ALL_COLUMNS, check_columns, encode_steps
@@ -37,8 +36,9 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .config import WritingStage
-from .kept_layers import replaced, watched
 from .optimizer import muon_adamw
+from .progress import Progress
+from .reading_only import replaced, watched
 
 
 __all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_calculator", "writable"]
@@ -144,6 +144,9 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
     training_only(model, "igc_output_mapping")
+    progress = [one for one in trainer.callback_handler.callbacks if isinstance(one, Progress)]
+    for one in progress:
+        one.begin_writing(start)
     optimizer, schedules = _optimizer(model, args, stage)
     trained = [p for p in model.parameters() if p.requires_grad]
     state.max_steps, total, since = start + stage.steps, 0.0, 0
@@ -167,6 +170,8 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
             total, since = 0.0, step
     training_only(model, "igc_")
     model.eval()
+    for one in progress:
+        one.on_train_end(args, state, trainer.control)
 
 
 def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from peft_igc.text.values import Limits
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels import CUT
-from peft_igc.trainer.model_card import training_record
+from peft_igc.trainer.record import training_record
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from tiny_training import NESTED, WARNINGS, igc_model, trainer
 
-from peft_igc.trainer import batches, kept_layers
-from peft_igc.trainer.kept_layers import KeptOutputs
-from peft_igc.trainer.reading_only import read_alone
+from peft_igc.trainer import batches, reading_only
+from peft_igc.trainer.reading_only import KeptOutputs, read_alone
 from peft_igc.tuner.base_model import decoder_layers
 
 
@@ -44,7 +43,7 @@ def test_a_first_stage_runs_the_frozen_layers_once_per_text(tmp_path, monkeypatc
 
 
 def test_rows_that_do_not_come_again_are_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_layers.KeptOutputs, "_keep", lambda *_: pytest.fail("kept"))
+    monkeypatch.setattr(reading_only.KeptOutputs, "_keep", lambda *_: pytest.fail("kept"))
     made = trainer(tmp_path, igc_writing=STAGES, max_steps=2)
     made.train_writing = lambda stage: None
     made.train()
@@ -76,7 +75,7 @@ def test_a_text_is_known_in_another_batch_with_other_padding(tmp_path):
 
 
 def test_texts_beyond_the_memory_run_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_layers, "MOST_BYTES", 0)
+    monkeypatch.setattr(reading_only, "MOST_BYTES", 0)
     made = trainer(tmp_path)
     kept, batch, ran = KeptOutputs(made.model), batches_of(made)[0], watched(made)
     for _ in range(2):
