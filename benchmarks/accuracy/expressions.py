@@ -7,6 +7,8 @@ No network takes part: the texts are read by `peft_igc.text` alone, as a calcula
   and at each `=` in them;
 * `gsm8k`, with `--data`: the text before each annotated `=` of GSM8K's solutions, from the `=` before it on. The rules
   were written after its first 2,000 rows, so the others are measured. `wrong` is a value that is not the annotation's;
+* `quotients`: of up to seven digits, in symbols and in words, each to places or significant digits that the text asks
+  for, by `decimal`. In words it is given which two numbers are divided, as a network would read it;
 * `tatqa`, with `--derivations`: what financial analysts wrote, each followed by ` =`, rounded to four places.
 
 Outcomes: `right`, `wrong`, `refused` (an answer was due), `rightly refused` (none was), and `open`, texts that have a
@@ -21,6 +23,7 @@ import argparse
 import decimal
 import itertools
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -32,8 +35,10 @@ from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spe
 from benchmarks.accuracy.expression_texts import Sample, samples
 from benchmarks.common.measuring import facts
 from benchmarks.common.written_calculations import value_of
-from peft_igc.text import Limits, Value, read
+from peft_igc.text import Limits, Refusal, Value, read
+from peft_igc.text.requests import Meant, answer
 from peft_igc.text.rounding import Rounding
+from peft_igc.text.values import written
 
 
 DEVELOPMENT = 2000  # rows of GSM8K
@@ -90,10 +95,10 @@ def judged(sample: Sample, values: frozenset[Fraction] | None, limits: Limits) -
         values: of an annotation, each of which counts as right.
         limits: of the reading.
     """
-    said = read(sample.text, limits)
+    said = read(sample.text, limits) if sample.kind != "in words" else _divided(sample.text, limits)
     if not isinstance(said, Value):
         return "rightly refused" if sample.value is None else "refused" if sample.due else "open", said.id
-    right = said.text == sample.value if values is None else Fraction(said.text) in values
+    right = sample.value in (said.text, written(said.value)) if values is None else said.value in values
     return ("right" if sample.due else "open") if right else "wrong", said.text
 
 
@@ -118,6 +123,35 @@ def gsm8k(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
         for site in sites_of(row, json.loads(line)["answer"]):
             if site.text is not None:
                 yield Sample(site.text[site.since :], "gsm8k", site.written, True), site.values
+
+
+_QUOTIENTS = (
+    ("{a} / {b} {to} =", "in symbols"),
+    ("What is {a} / {b}, {to}?", "in symbols"),
+    ("What is {a} divided by {b} {to}?", "in words"),
+    ("Divide {a} by {b} and round {to}.", "in words"),
+)
+
+
+def quotients(n: int, seed: int) -> Iterable[Sample]:
+    """Quotients to places that the text asks for, rounded half up."""
+    rng = random.Random(seed)
+    for at in range(n):
+        a, b = (rng.randint(1, 10 ** rng.randint(1, 7) - 1) for _ in range(2))
+        places, significant = rng.randint(1, 20), rng.random() < 0.3
+        context = decimal.Context(prec=places if significant else 60, rounding=decimal.ROUND_HALF_UP)
+        due = context.divide(decimal.Decimal(a), decimal.Decimal(b))
+        after = places - 1 - due.adjusted() if significant else places
+        due = due.quantize(decimal.Decimal(1).scaleb(-after), context=context)
+        to = f"to {places} {'significant figures' if significant else 'decimal places'}"
+        text, kind = _QUOTIENTS[at % len(_QUOTIENTS)]
+        yield Sample(text.format(a=a, b=b, to=to), kind, f"{due:f}", True)
+
+
+def _divided(text: str, limits: Limits) -> Value | Refusal:
+    """A request in words to divide its first number by its second one."""
+    first, second = (found.span() for found in itertools.islice(re.finditer("[0-9]+", text), 2))
+    return answer(text, Meant("/", (first, second), (False, False)), limits).found
 
 
 def derivations(path: Path) -> Iterable[tuple[Sample, frozenset[Fraction] | None]]:
@@ -152,6 +186,7 @@ def main() -> None:
         "look-alikes": (one for one in alike if not one.text.endswith("=")),
         "look-alikes, at each =": ends,
     }
+    sets["quotients"] = quotients(3 * n // 2, seed)
     texts: dict[str, Any] = {name: ((one, None) for one in found) for name, found in sets.items()}
     if arguments.data is not None:
         texts["gsm8k"] = gsm8k(arguments.data)

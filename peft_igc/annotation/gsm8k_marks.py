@@ -122,6 +122,6 @@ def _agrees(value: Fraction, stated: str, is_percent: bool) -> bool:
 def _evaluate(expression: str) -> Fraction:
     """The value of an expression. Raises ValueError if it has none, and ZeroDivisionError."""
     try:
-        return evaluate(items_of(expression), _LIMITS, [])
+        return evaluate(items_of(expression), _LIMITS, []).value
     except Refused as refused:
         raise (ZeroDivisionError if refused.reason is Reason.UNDEFINED else ValueError)(expression) from None

@@ -92,7 +92,10 @@ def work_out(text: str, limits: Limits) -> Worked:
             raise NotAnExpression(f"`{item.kind}` needs the operation `{operation}`, which is not in `operations`")
     value, status = None, Status.OK
     try:
-        value = evaluate(items, limits, [])
+        found = evaluate(items, limits, [])
+        if found.sum:
+            raise NotAnExpression("its value is a percentage, which no column has")
+        value = found.value
         _check_numbers(items, limits)
         value = finished(value, limits)[0]
     except Refused as refused:

@@ -89,7 +89,8 @@ def audit(
     for i in sorted(wrong):
         cause, detail = cause_of(items[i], answers[i], wrong[i], opened.get(i))
         shown = items[i]["prompt"], items[i]["target"], answers[i].text
-        findings.append(Finding(i, *shown, answers[i].cut, cause, detail, wrong[i].steps))
+        untrue = tuple(map(str, wrong[i].untrue))
+        findings.append(Finding(i, *shown, answers[i].cut, cause, detail, wrong[i].steps, untrue))
     settings = {"batch_size": batch_size, "max_new_tokens": max_new_tokens, "raw": raw}
     return Audit(_report(items, [answers[i] for i in range(len(items))], findings, settings), findings)
 

@@ -69,6 +69,7 @@ class Finding:
         cause: a key of `CAUSES`.
         detail: what was read, which rule refused, how far a gate was open.
         steps: every step.
+        untrue: the calculations of prompt and answer that are untrue, each with its right value.
     """
 
     index: int
@@ -79,6 +80,7 @@ class Finding:
     cause: str
     detail: str
     steps: tuple[StepRecord, ...]
+    untrue: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The finding for JSON, each step in one line."""

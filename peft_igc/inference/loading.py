@@ -38,6 +38,7 @@ __all__ = [
     "check_adapter_folder",
     "find_adapter",
     "find_base",
+    "is_hub_id",
     "load_adapter",
     "load_base",
     "read_config",
@@ -124,7 +125,7 @@ def find_base(name_or_path: str | Path) -> Path | str:
     if folder.exists() and not folder.is_dir():
         raise FileNotFoundError(f"`{folder}` is a file, not a model's folder. Pass the folder with `config.json`.")
     if not folder.is_dir() and folder != TINY_FOLDER:
-        if isinstance(name_or_path, Path) or not _HUB_ID.fullmatch(name_or_path):
+        if isinstance(name_or_path, Path) or not is_hub_id(name_or_path):
             raise FileNotFoundError(
                 f'The folder `{folder}` does not exist. Pass an existing folder, a hub id, or "tiny".'
             )
@@ -144,6 +145,11 @@ def find_base(name_or_path: str | Path) -> Path | str:
     raise FileNotFoundError(
         f"The folder `{folder}` contains no `config.json`. Pass a folder written by `model.save_pretrained`."
     )
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether a name can be one of the hub: `name` or `organization/name`."""
+    return _HUB_ID.fullmatch(name) is not None
 
 
 def _parse_dtype(name: str) -> torch.dtype | str:

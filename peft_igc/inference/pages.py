@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from ..tuner.records import StepRecord, percent
 from .causes import CAUSES, Audit, Finding
-from .records import TextRecord, TokenRecord
+from .records import UNTRUE, TextRecord, TokenRecord
 from .terminal import facts_of
 
 
@@ -128,11 +128,12 @@ a step <a class="step" href="#t0">1</a>, <a class="step silent" href="#t0">silen
 def _section(number: int, text: TextRecord) -> str:
     """One text and its steps."""
     steps = "\n".join(f"<li>{_details(f's{number}-{i}', i, step)}</li>" for i, step in enumerate(text.steps))
+    untrue = [(UNTRUE, str(one)) for one in text.untrue]
     none = '<p class="faint">No step: the text has no anchor.</p>'
     return (
         f"<section>\n<h2>Text {number + 1} (row {text.row})</h2>\n"
         f'<div class="text">{"".join(_tokens(number, text))}</div>\n'
-        f"{f'<ol class=steps>{steps}</ol>' if steps else none}\n</section>"
+        f"{_list(untrue) if untrue else ''}{f'<ol class=steps>{steps}</ol>' if steps else none}\n</section>"
     )
 
 
@@ -244,6 +245,7 @@ def _finding(finding: Finding) -> str:
     answer = finding.answer + (" (cut)" if finding.cut else "")
     facts = [("item", str(finding.index)), ("prompt", finding.prompt), ("target", finding.target), ("answer", answer)]
     facts += [("why", finding.detail)] if finding.detail else []
+    facts += [(UNTRUE, one) for one in finding.untrue]
     steps = (_details(f"s{finding.index}-{i}", i, step) for i, step in enumerate(finding.steps))
     return f"<article>{_list(facts)}{''.join(steps)}</article>\n"
 

@@ -11,17 +11,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
+from ..text.checks.claims import Verdict, check
 from ..tuner.records import NumberRecord, StepRecord
 from .details import Spell
 
 
 __all__ = [
     "NOWHERE",
+    "UNTRUE",
     "Answer",
     "Equals",
     "NumberRecord",
@@ -36,7 +40,7 @@ __all__ = [
 
 UNKNOWN = "\u2026"  # shown for a token that is not known
 NOWHERE = StepRecord(-1, "none", reason="no_anchor")  # in place of the step of a text that has none
-EXACT, OWN = "exact", "the model's own"
+EXACT, OWN, UNTRUE = "exact", "the model's own", "untrue"
 _MOST_PIECES = 8  # tokens of one character: UTF-8 has four bytes, and some tokenizers add one in front
 _SHOWN = 16  # tokens shown before an `=`
 _LONGEST = 64  # tokens after it in which its number is looked for
@@ -87,6 +91,11 @@ class TextRecord:
         """The tokens that `generate` made."""
         return [token for token in self.tokens if token.generated]
 
+    @property
+    def untrue(self) -> list[Equals]:
+        """The calculations that state another number than their value."""
+        return [one for one in equals_of(self) if one.status == UNTRUE]
+
     def as_lines(self, number: int, prompts: bool) -> Iterator[dict[str, Any]]:
         """The objects of `json_lines` for this text, the text `number` of its recording."""
         new = len(self.generated)
@@ -98,6 +107,9 @@ class TextRecord:
             if not prompts:
                 del fields["before"]
             yield {"record": "step", "text": number, **fields}
+        for one in self.untrue:
+            where = {"row": self.row, "position": one.position, "written": one.written, "value": one.value}
+            yield {"record": UNTRUE, "text": number, **where}
         for token in self.tokens:
             if token.generated or token.gate is not None or prompts:
                 fields = dataclasses.asdict(token)
@@ -215,17 +227,17 @@ def token_texts(spell: Spell, ids: Sequence[int]) -> list[str]:
 # ------------------------------------------------------------------------------------------ every `=`
 @dataclass(frozen=True)
 class Equals:
-    """One `=` of a text: which calculation was exact, and which the model's own.
-
-    Whether the number is right is not asked.
+    """One `=` of a text: which calculation was exact, which the model's own, and which is untrue.
 
     Attributes:
         position: position of its token, counted in tokens from the beginning of the text.
         text: the end of the line before it, and the `=` itself.
         written: the number after it as the text has it, without thousands separators; None if there is none.
-        status: the status of its step, or None without a step: in a token in which no anchor rule finds the `=` (such
-            as `="`), and where the calculator was off.
-        result: the calculator's result, or None if the status is not `ok`.
+        status: `untrue` if `text.check` finds another value than the number, whoever wrote it. Else the status of its
+            step, or None without a step: in a token in which no anchor rule finds the `=` (such as `="`), and where
+            the calculator was off.
+        result: the calculator's result, or None if it had none.
+        value: the right value where the status is `untrue`.
     """
 
     position: int
@@ -233,17 +245,23 @@ class Equals:
     written: str | None
     status: str | None
     result: str | None
+    value: str | None = None
 
     @property
     def is_exact(self) -> bool:
         """Whether the text has the calculator's result here."""
         if self.result is None or self.written is None:
             return False
-        return Decimal(self.result) == Decimal(self.written)  # `12.50` and `12.5`
+        return Decimal(self.result.rstrip("%")) == Decimal(self.written)  # `12.50` and `12.5`
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.written} ({self.origin})"
 
     @property
     def origin(self) -> str:
         """`EXACT`, or `OWN` with the reason."""
+        if self.value is not None:
+            return f"{UNTRUE}: the value is {self.value}"
         if self.is_exact:
             return EXACT
         why = "no step" if self.status is None else self.status
@@ -254,6 +272,7 @@ def equals_of(text: TextRecord) -> list[Equals]:
     """Every `=` of a text, in order."""
     texts = [token.text for token in text.tokens]
     steps = {step.position: step for step in text.steps}
+    untrue = _untrue(texts)
     found = []
     for position, piece in enumerate(texts):
         if "=" not in piece:
@@ -264,5 +283,17 @@ def equals_of(text: TextRecord) -> list[Equals]:
         written = None if match is None else ("-" if match[1] else "") + match[2].replace(",", "")
         step = steps.get(position)
         status, result = (None, None) if step is None else (step.status, step.result)
-        found.append(Equals(position, before.rpartition("\n")[2].lstrip(), written, status, result))
+        value = untrue.get(position)
+        status = status if value is None else UNTRUE
+        found.append(Equals(position, before.rpartition("\n")[2].lstrip(), written, status, result, value))
     return found
+
+
+def _untrue(texts: Sequence[str]) -> dict[int, str | None]:
+    """The right values of the untrue calculations of a text, by the token that has their `=`."""
+    whole, ends = "".join(texts), list(accumulate(map(len, texts)))
+    claims = [claim for claim in check(whole) if claim.verdict is Verdict.UNTRUE]
+    return {
+        bisect_right(ends, whole.rfind("=", claim.span[0], claim.span[1] - len(claim.number))): claim.value
+        for claim in claims
+    }

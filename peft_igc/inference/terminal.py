@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TextIO
 
 from ..tuner.records import NumberRecord, StepRecord, percent
-from .records import Equals, TextRecord, TokenRecord
+from .records import Equals, TextRecord, TokenRecord, equals_of
 
 
 __all__ = ["format_equals", "format_steps", "harmless", "print_texts"]
@@ -72,7 +72,8 @@ def facts_of(step: StepRecord, *, runners_up: bool = False) -> list[tuple[str, s
             for i, one in enumerate(step.operands, start=1)
         ]
         facts += [*numbers[:1], ("operator", step.operator, operator), *numbers[1:]]
-    return [*facts, ("result", step.result if step.result is not None else "no number is written", "")]
+    result = step.result if step.result is not None else "no number is written"
+    return [*facts, ("result", result, "rounded" if step.rounded else "")]
 
 
 def _sure(number: NumberRecord) -> str:
@@ -107,7 +108,8 @@ def print_texts(texts: Sequence[TextRecord], file: TextIO | None = None) -> None
     file = sys.stdout if file is None else file
     for number, text in enumerate(texts):
         whole = _coloured(text) if file.isatty() else harmless("".join(token.text for token in text.tokens))
-        lines = [f"text {number}     {whole}", *map(harmless, format_steps(text.steps, text.generated))]
+        steps = [*format_steps(text.steps, text.generated), *format_equals(equals_of(text))]
+        lines = [f"text {number}     {whole}", *map(harmless, steps)]
         file.write("\n".join(lines) + "\n")
 
 

@@ -33,13 +33,13 @@ from ..text.reading import read
 from ..text.refusals import Reason, Refused
 from ..text.requests import Apply, Meant, answer
 from ..text.rounding import Rounding
-from ..text.values import Limits, Refusal, Value
+from ..text.values import Limits, Refusal, Value, written
 from ..text.vocabulary import EMBEDDED, Vocabulary
 from .places import ON_HOST, StepTexts
 from .readings import SCALE
 
 
-__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "results_of", "said_at", "said_of"]
+__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "packed_of", "results_of", "said_at", "said_of"]
 
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
@@ -92,8 +92,8 @@ class Said(NamedTuple):
 
     @property
     def value(self) -> str | None:
-        """The value in canonical form, None if there is none."""
-        return self.found.text if isinstance(self.found, Value) else None
+        """The value in canonical form, `0.17` of `17%`; None if there is none."""
+        return written(self.found.value) if isinstance(self.found, Value) else None
 
     @property
     def reason(self) -> Reason:
@@ -284,19 +284,21 @@ def _oracle(symbol: str, limits: Limits) -> Apply | None:
     return apply
 
 
-def _packed(decision: Decision | None, width: int) -> list[int]:
+def packed_of(decision: Decision | None, width: int) -> list[int]:
     """The integers of a result of `width` digits."""
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
     text = decision.found.text if isinstance(decision.found, Value) else ""
+    percent, text = text.endswith("%"), text.removesuffix("%")
     digits = text.replace(".", "").lstrip("-0") or "0" * bool(text)
     scale = len(text.partition(".")[2])
+    scale = -1 - scale if percent else scale
     return [int(decision.status), text[:1] == "-", scale, *map(int, digits), *[PAD] * (width - len(digits))]
 
 
 def results_of(decisions: Sequence[Decision | None], shape: Sequence[int], width: int, device: Any) -> Result:
     """The results of [B, A] steps, None for one without an anchor."""
-    packed = torch.tensor([_packed(one, width) for one in decisions], dtype=torch.int64, device=device)
+    packed = torch.tensor([packed_of(one, width) for one in decisions], dtype=torch.int64, device=device)
     return _result(packed.view(*shape, FIELDS + width))
 
 
@@ -348,7 +350,7 @@ def _decide_in_graph(
     found = []
     for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
         alone = None if one is None else decided_alone(one, texts, step) or decide(settings, one, texts, step, reading)
-        found.append(_packed(alone, result_digits))
+        found.append(packed_of(alone, result_digits))
     return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + result_digits)
 
 

@@ -67,11 +67,18 @@ class StepTexts(NamedTuple):
         skipped = int(first)
         last = [one - skipped if one >= 0 else -1 for one in values[count : count + n]]
         begin = [max(one - skipped, 0) for one in values[count + n :]]
+        return cls.of_lists(table, most, rows, last, begin, skipped)
+
+    @classmethod
+    def of_lists(
+        cls, table: TokenTable, most: int, rows: list[list[int]], anchors: list[int], since: list[int], first: int = 0
+    ) -> StepTexts:
+        """From what is on the host already; `rows`, `anchors`, `since` and `first` as in the attributes."""
         places = []
-        for step, (anchor, start) in enumerate(zip(last, begin, strict=True)):
+        for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)
-            places.append(places_of(table, rows[step * len(rows) // n], min(start, end), end, most))
-        return cls(rows, last, begin, places, skipped)
+            places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end, most))
+        return cls(rows, anchors, since, places, first)
 
     def row_of(self, step: int) -> int:
         """The row of a step."""

@@ -71,8 +71,8 @@ class Outcome(NamedTuple):
 
 class Result(NamedTuple):
     """Results: `digits` [..., R] int64, left-aligned, without the point, all `PAD` unless the status is OK; `sign`
-    [...] int64 in 0..1; `status` [...] int64, a `Status`; `scale` [...] int64, the digits after the point, 0 for every
-    result of `calculate`."""
+    [...] int64 in 0..1; `status` [...] int64, a `Status`; `scale` [...] int64, the digits after the point, of a
+    percentage -1 minus these; 0 for every result of `calculate`."""
 
     digits: Tensor
     sign: Tensor

@@ -194,27 +194,26 @@ def to_left_aligned(right: Tensor) -> Tensor:
 
 
 def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
-    """Writes decimals as text, such as `"-12.5"`: no zeros after the last place, one zero before a bare point.
+    """Writes results as text, such as `"-12.50"` or `"17%"`: one zero before a bare point.
 
     Args:
         digits: [..., D] integer, left-aligned, 0..9 or `PAD`.
         sign: [...] integer, 0 or 1.
-        scale: [...] integer, at least 0, digits after the point.
+        scale: [...] integer, digits after the point; of a percentage -1 minus these.
 
     Returns:
         One text per number, in row-major order.
 
     Raises:
-        ValueError: A number is malformed, see `decode`, or a scale is negative.
+        ValueError: A number is malformed, see `decode`.
     """
     texts = []
     for number, places in zip(decode(digits, sign), scale.flatten().tolist(), strict=True):
-        if places < 0:
-            raise ValueError(f"`scale` must be at least 0, got {places}.")
+        percent, places = places < 0, -1 - places if places < 0 else places
         text = number.lstrip("-").rjust(places + 1, "0")
         point = len(text) - places
-        part = text[point:].rstrip("0")
-        texts.append("-" * number.startswith("-") + text[:point] + ("." + part if part else ""))
+        shown = text[:point] + "." * bool(places) + text[point:] + "%" * percent
+        texts.append("-" * number.startswith("-") + shown)
     return texts
 
 

@@ -2,18 +2,23 @@
 
 In: the ids of a text as a list, and a `TokenTable`. Out: `Run`s, every number with its digits at any length, and
 `Places`: one for each number and one for each other token. A broken number (see `text.integers`) is one place, but
-cannot be an operand. Signs, and which numbers are operands, are not decided here.
+cannot be an operand. The words that ask for a rounding, `to 2 decimal places`, have no place: `text.requests` knows
+them, and the network reads the request as it is without. Signs, and which numbers are operands, are not decided here.
 Try it: `pytest tests/numbers/test_number_runs.py`
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..text.integers import JOINTS, integers
+from ..text.rounding import asked_rounding
+from ..text.vocabulary import Spelled
 from .token_table import PADDING, UNSEEN, TokenTable
 
 
@@ -45,12 +50,13 @@ class Places(NamedTuple):
     numbers: dict[int, Run]
 
 
-def number_runs(table: TokenTable, ids: Sequence[int]) -> list[Run]:
+def number_runs(table: TokenTable, ids: Sequence[int], spelled: Spelled | None = None) -> list[Run]:
     """All numbers of a text.
 
     Args:
         table: The token table.
         ids: Any integers, or `EMBEDDED`, `UNSEEN` or `PADDING`. A stretch of `UNSEEN` counts as one broken number.
+        spelled: The characters of all of them, if they are known.
 
     Returns:
         The runs in order. `007` has the digits `7`, `000` has `0`.
@@ -59,7 +65,8 @@ def number_runs(table: TokenTable, ids: Sequence[int]) -> list[Run]:
     begin = 0
     for at in [*(at for at, one in enumerate(ids) if one == PADDING), len(ids)]:
         if at > begin:  # padding separates numbers
-            found += _runs(table, ids[begin:at], begin)
+            whole = spelled if at - begin == len(ids) else None
+            found += _runs(whole or table.vocabulary.spell(ids[begin:at]), begin)
         begin = at + 1
     unseen = [at for at, one in enumerate(ids) if one == UNSEEN]
     if unseen:
@@ -69,9 +76,9 @@ def number_runs(table: TokenTable, ids: Sequence[int]) -> list[Run]:
     return found
 
 
-def _runs(table: TokenTable, ids: Sequence[int], begin: int) -> list[Run]:
+def _runs(spelled: Spelled, begin: int) -> list[Run]:
     """The numbers of a text without padding, the first token of which is counted as `begin`."""
-    text, ends = table.vocabulary.spell(ids)
+    text, ends = spelled
     found: list[Run] = []
     for start, end, digits in integers(text):
         first, last = begin + bisect_right(ends, start), begin + bisect_left(ends, end)
@@ -93,8 +100,9 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     """
     begin = max(since - LEAD, 0)
     window = ids[begin : anchor + 1]
-    runs = number_runs(table, window)
-    inside = {at for run in runs for at in range(run.first + 1, run.last + 1)}
+    spelled = table.vocabulary.spell(window)
+    runs = number_runs(table, window, spelled)
+    inside = {at for run in runs for at in range(run.first + 1, run.last + 1)} | _unread(spelled, window)
     at = [one for one in range(since - begin, len(window)) if one not in inside and window[one] != PADDING]
     at = at[max(len(at) - most, 0) :]
     if not at or at[-1] != len(window) - 1:  # the anchor is a place even if it is no text
@@ -104,6 +112,26 @@ def places_of(table: TokenTable, ids: Sequence[int], since: int, anchor: int, mo
     numbers = {place: first[one] for place, one in enumerate(at) if one in first}
     moved = {place: Run(run.first + begin, run.last + begin, run.digits) for place, run in numbers.items()}
     return Places([one + begin for one in at], [sentence[one] for one in at], moved)
+
+
+def _unread(spelled: Spelled, ids: Sequence[int]) -> set[int]:
+    """The tokens without a place: those that ask for a rounding, and those that are parts of a currency sign.
+
+    A sign such as `£` is one token of most vocabularies and two of others, where training has never shown them.
+    """
+    text, ends = spelled
+    wish = asked_rounding(text)
+    begins = [0, *ends]
+    found: set[int] = set()
+    if wish is not None:
+        spans = enumerate(itertools.pairwise(begins))
+        found = {at for at, span in spans if text[slice(*span)] != wish.plain[slice(*span)]}
+    shared = len(set(ends)) < len(ends)  # a character in several tokens, or padding
+    for at in range(1, len(ends)) if shared else ():
+        part = begins[at] == ends[at] and ids[at] != PADDING
+        if part and unicodedata.category(text[ends[at] - 1 : ends[at]] or " ") == "Sc":
+            found |= {at - 1, at}
+    return found
 
 
 def _marks(table: TokenTable, token: int) -> tuple[bool, bool, bool]:

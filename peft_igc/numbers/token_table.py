@@ -238,7 +238,10 @@ def _speller(table: TokenTable) -> Speller:
         pieces[token] = piece._replace(digits=digits, spaced=before[:1] == " ", point=len(before.strip()))
     pieces |= {token: Piece(text, token in table.spaced) for token, text in table.digits.items()}
     tokens = {text: token for token, text in table.digits.items() if token not in table.spaced}
-    return Speller(pieces, len(vocabulary), tokens, table.group, table.minus, table.point)
+    percent = vocabulary.texts.index("%") if "%" in vocabulary.texts else None
+    if percent is not None:
+        pieces[percent] = Piece(percent=True)
+    return Speller(pieces, len(vocabulary), tokens, table.group, table.minus, table.point, percent)
 
 
 def _texts_by_id(saved: Mapping[str, Any], name: str) -> dict[int, str]:

@@ -95,7 +95,8 @@ def rows_of_writing(
     """
     half = (stage.rows - stage.covering) // 2
     found = [row for row in rows if has_number(row["igc_result"])][:half]
-    silent = dict.fromkeys(("none", "overflow", "undefined", "inexact", "unsupported", "look_alikes"), 0.0)
+    without = ("none", "overflow", "undefined", "inexact", "unsupported", "look_alikes", "by_hand")
+    silent = dict.fromkeys(without, 0.0)  # most texts by many hands have no long numbers
     by_rule = arguments.igc_interface == "tokens" and arguments.igc_max_operands != 2
     mixture = dataclasses.replace(arguments.mixture, **silent, expressions=stage.expressions * by_rule)
     digits = arguments.igc_num_digits or SIZES[arguments.igc_interface]["num_digits"]

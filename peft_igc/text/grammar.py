@@ -1,13 +1,16 @@
 """The grammar: the exact value of an expression, with the steps in which it is reduced.
 
-In: items, which `expressions` finds in a text. Out: a fraction, or a `Refused`. Values are exact rationals to the end,
-so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow it. The grammar, loosest first:
+In: items, which `expressions` finds in a text. Out: an `Operand`, or a `Refused`. Values are exact rationals to the
+end, so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow it. The grammar, loosest first:
 
     sum     = product (("+" | "-") product)*
     product = signed (("*" | "/" | "of") signed)*          "of" only after a per cent sign
     signed  = ("+" | "-")* power
     power   = operand ("^" ("+" | "-")* power)?            so `-2^2` is -4, and `2^3^2` 512
     operand = (number | "(" sum ")" | name "(" sum ("," sum)* ")") "%"?
+
+A sum of percentages is one, and so is a percentage of another one: `12% + 5%` is 17%, and `50% of 20%` is 10%. Every
+other result is a number: `50% * 80` is 40, and `25% / 2` is 0.125.
 
 Operators wait on a list until one that binds less comes, so that nothing is recursive and depth costs nothing.
 Try it: `pytest tests/text/test_grammar.py`
@@ -24,18 +27,24 @@ from .refusals import Reason, Refused, Span
 from .values import Item, Limits, Reduction
 
 
-__all__ = ["evaluate"]
+__all__ = ["Operand", "evaluate"]
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ITEMS_PER_OPERAND = 6
 
 
-class _Operand(NamedTuple):
-    """A value; whether a per cent sign was the last that was applied to it; and its items."""
+class Operand(NamedTuple):
+    """A value, and its characters.
+
+    Attributes:
+        percent: whether it is a percentage: a number with its sign, or of such numbers a sum or a part.
+        sum: whether it is one of the latter two, which are written with a sign.
+    """
 
     value: Fraction
     percent: bool
     span: Span
+    sum: bool = False
 
 
 class _Waiting(NamedTuple):
@@ -48,7 +57,7 @@ class _Waiting(NamedTuple):
     operands: int = 0  # how many there were before it
 
 
-def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Fraction:
+def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Operand:
     """The value of an expression.
 
     Args:
@@ -88,7 +97,7 @@ class _Machine:
 
     def __init__(self, limits: Limits, steps: list[Reduction]) -> None:
         self.limits, self.steps = limits, steps
-        self.operands: list[_Operand] = []
+        self.operands: list[Operand] = []
         self.waiting: list[_Waiting] = []
         self.complete = False  # an operand came last
         self.last = ""  # the kind of the item that came last
@@ -97,7 +106,7 @@ class _Machine:
         """The next item."""
         kind, complete = item.kind, self.complete
         if kind == "number" and not complete:
-            self.operands.append(_Operand(item.value, False, item.span))
+            self.operands.append(Operand(item.value, False, item.span))
             self.complete = True
         elif kind in CLOSING and not complete:
             self._push(kind, 0, item)
@@ -108,7 +117,7 @@ class _Machine:
         elif kind == "%" and complete and self.last != "%":
             self._refuse_absent("/", item.span)
             operand = self.operands[-1]
-            self.operands[-1] = _Operand(operand.value / 100, True, (operand.span[0], item.span[1]))
+            self.operands[-1] = Operand(operand.value / 100, True, (operand.span[0], item.span[1]))
         elif kind in OPERATORS and complete and (kind != "of" or self.operands[-1].percent):
             operator = OPERATORS[kind]
             self._reduce(operator.precedence + operator.from_right)
@@ -125,12 +134,12 @@ class _Machine:
             raise Refused(Reason.MALFORMED, item.span)
         self.last = kind
 
-    def end(self) -> Fraction:
-        """The value of all items."""
+    def end(self) -> Operand:
+        """All items as one operand."""
         if not self.complete:
             raise Refused(Reason.MALFORMED)
         self._reduce(1)
-        return self.operands[-1].value
+        return self.operands[-1]
 
     def _push(self, kind: str, precedence: int, item: Item) -> None:
         self.waiting.append(_Waiting(kind, precedence, item.span, item.name, len(self.operands)))
@@ -144,7 +153,7 @@ class _Machine:
             arguments = self.operands[opening.operands :]
             del self.operands[opening.operands :]
             span = (call.span[0], item.span[1])
-            self.operands.append(_Operand(self._called(call, arguments, span), False, span))
+            self.operands.append(Operand(self._called(call, arguments, span), False, span))
         else:
             self.operands[-1] = self.operands[-1]._replace(span=(opening.span[0], item.span[1]))
 
@@ -155,17 +164,16 @@ class _Machine:
             right = self.operands.pop()
             if waiting.precedence == SIGN:
                 value = -right.value if waiting.kind == "negate" else right.value
-                self.operands.append(_Operand(value, right.percent, (waiting.span[0], right.span[1])))
+                self.operands.append(right._replace(value=value, span=(waiting.span[0], right.span[1])))
                 continue
             left = self.operands.pop()
             span = (left.span[0], right.span[1])
-            percents = left.percent + right.percent
-            added = waiting.kind in ("+", "-")
-            if added and percents and not (percents == 2 and self.limits.percent_sums):
+            if waiting.kind in ("+", "-") and left.percent != right.percent:
                 raise Refused(Reason.PERCENT_SUM, span)
             self._refuse_absent(waiting.kind, span)
             value = self._operated(waiting.kind, left.value, right.value, span)
-            self.operands.append(_Operand(value, added and percents == 2, span))
+            percent = right.percent and waiting.kind in ("+", "-", "of")
+            self.operands.append(Operand(value, percent, span, percent))
 
     def _refuse_absent(self, kind: str, span: Span) -> None:
         """Refuses an operation that the limits do not have."""
@@ -177,7 +185,7 @@ class _Machine:
         symbol, apply = "*" if kind == "of" else kind, OPERATORS[kind].apply
         return self._step(symbol, (left, right), lambda: apply(left, right, self.limits), span)
 
-    def _called(self, call: _Waiting, arguments: list[_Operand], span: Span) -> Fraction:
+    def _called(self, call: _Waiting, arguments: list[Operand], span: Span) -> Fraction:
         """The value of a function."""
         function, values = FUNCTIONS.get(call.name), tuple(argument.value for argument in arguments)
         if function is None or not function.fewest <= len(values) <= function.most:

@@ -23,7 +23,9 @@ _APOSTROPHES = "'\u2019"
 _FIXED_SPACES = "\u00a0\u2007\u2009\u202f"  # thousands separators in many countries
 JOINTS = frozenset(".,:" + _APOSTROPHES + _FIXED_SPACES)  # tokens that join two numbers to another one
 _MARKS = frozenset(".,:" + _APOSTROPHES + MINUSES)
-_LEAVE_WHOLE = frozenset('()[]{}<>?;=+*/|"`$€£¥×÷·•\u2013—…“”„‘‚«»（）【】「」『』《》〈〉？；＝＋、。' + CONTROL)
+_CURRENCIES = "$€£¥₹₩₽₺₫₪₴₱"  # without `¢`, whose numbers are parts of another amount
+_LEAVE_WHOLE = frozenset('()[]{}<>?;=+*/|"`×÷·•\u2013—…“”„‘‚«»（）【】「」『』《》〈〉？；＝＋、。')
+_LEAVE_WHOLE |= frozenset(_CURRENCIES + CONTROL)
 
 
 class Integer(NamedTuple):

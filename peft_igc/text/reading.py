@@ -19,7 +19,7 @@ from .grammar import evaluate
 from .look_alikes import look_alike
 from .pieces import CONTROL, Words, split, words
 from .refusals import Reason, Refused, Span
-from .rounding import asked_rounding
+from .rounding import EQUALS, asked_rounding
 from .surroundings import BAD_WORDS, after, before_equals, before_request
 from .values import Limits, Reduction, Refusal, Value, finished
 
@@ -27,7 +27,6 @@ from .values import Limits, Reduction, Refusal, Value, finished
 __all__ = ["MOST_READ", "read"]
 
 _FIRST, _MORE, MOST_READ = 128, 512, 4096  # characters that are read; what needs more is refused
-_EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")
 _CLOSED = re.compile(rf"[=＝]\s*{CONTROL}[\s{CONTROL}]*\Z")
 _EXCUSABLE = frozenset({Reason.LOOK_ALIKE, Reason.OTHER_NUMBER, Reason.NOT_UNDERSTOOD})
 _DEFAULT = Limits()
@@ -50,24 +49,12 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
         # One number alone may be the last one of a request in words: `58 times 36 =`.
         if isinstance(strict, Refusal) and strict.reaches and (kinds.count("number") > 1 or ")" in kinds):
             return strict._replace(value=None)
-    wish = asked_rounding(text, _wish_from(text), limits.rounding.mode)
+    wish = asked_rounding(text, limits.rounding.mode)
     if wish is not None:
-        rounding, plain = wish
-        found = _read_back(plain, dataclasses.replace(limits, rounding=rounding), known)
+        found = _read_back(wish.plain, dataclasses.replace(limits, rounding=wish.rounding), known)
         if isinstance(found, Value) or found.ruled:
             return found
     return _read_back(text, limits, known)
-
-
-def _wish_from(text: str) -> int:
-    """The first character that may ask for a rounding: of the line of an anchor `=` or of its expression after an
-    earlier `=`, and of the message of a request."""
-    first = max(len(text) - _MORE, 0)
-    if _EQUALS.search(text, first):
-        end = max(text.rfind("=", first), text.rfind("＝", first))
-        return max(first, *(text.rfind(char, first, end) for char in "\n=＝" + CONTROL))
-    end = len(text.rstrip(f"\n\t {CONTROL}"))
-    return max(first, text.rfind(CONTROL, first, end))
 
 
 def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
@@ -83,7 +70,7 @@ def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
 def _starts(text: str) -> Iterator[int]:
     """The characters from which on a text is read, until nothing before them matters."""
     first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, MOST_READ))
-    if _EQUALS.search(text, first):
+    if EQUALS.search(text, first):
         yield from (first, more)
     else:  # a request does not reach over an empty line or a control token
         number = max(text.rfind(digit, least) for digit in "0123456789")
@@ -108,8 +95,9 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
         ruled = True
         if found.too_long is not None:
             raise Refused(Reason.TOO_LONG, found.too_long)
-        exact = evaluate(found.items[::-1], limits, steps)
-        value, written = finished(exact, limits)
+        whole = evaluate(found.items[::-1], limits, steps)
+        exact = whole.value
+        value, written = finished(exact, limits, percent=whole.sum, fewest=_cents(found))
     except Refused as refused:
         if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
@@ -171,6 +159,14 @@ def _check(found: Expression, text: str) -> None:
         raise Refused(Reason.UNITS, span)
 
 
+def _cents(found: Expression) -> int:
+    """The places of a sum of amounts that have two each, such as `$4.50 + $5.50`; 0 of any other expression."""
+    money = len(found.currencies) + sum(quantity == "money" for quantity, _ in found.units)
+    numbers = sum(item.kind == "number" for item in found.items)
+    sums = all(item.kind in "+-()" or len(item.name.partition(".")[2]) == 2 for item in found.items)
+    return 2 if sums and money == numbers else 0
+
+
 def _refusal(
     found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction], ruled: bool
 ) -> Refusal:
@@ -181,7 +177,7 @@ def _refusal(
     value: Fraction | None = None
     if reason in _EXCUSABLE and sum(item.kind == "number" for item in found.items) > 1 and found.too_long is None:
         try:
-            value = finished(evaluate(found.items[::-1], limits, []), limits)[0]
+            value = finished(evaluate(found.items[::-1], limits, []).value, limits)[0]
         except Refused:
             value = None
     reaches = reaches and reason is not Reason.NO_EXPRESSION

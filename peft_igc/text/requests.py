@@ -9,6 +9,7 @@ Try it: `pytest tests/text/test_requests.py`
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from .literals import Number, numbers_of
 from .operations import OPERATORS
 from .pieces import CONTROL, Pieces, Words, split, words
 from .refusals import Reason, Refused, Span
+from .rounding import asked_rounding
 from .values import Item, Limits, Reduction, Refusal, Value, finished
 
 
@@ -61,11 +63,14 @@ def answer(
     Args:
         text: ends where a result is due, as in `reading.read`.
         meant: what is read in it.
-        limits: of numbers and values. Decimals are of expressions in symbols only.
+        limits: of numbers and values. Results are integers, unless the text says how they are rounded.
         apply: the operation, of one that `operations` does not have. It may raise `Refused`.
         known: what words mean; by default the words of all languages.
     """
     known = words() if known is None else known
+    wish = asked_rounding(text, limits.rounding.mode)
+    if wish is not None:
+        text, limits = wish.plain, dataclasses.replace(limits, rounding=wish.rounding)
     begin = text.rfind(CONTROL, 0, min(span[0] for span in meant.spans)) + 1
     pieces = split(f"{text[begin:]}\n", 0, known)
     listed = numbers_of(pieces)
@@ -155,7 +160,7 @@ def _items(operands: list[Number], operation: str, begin: int) -> tuple[Item, ..
 def _value(
     operands: list[Number], operation: str, limits: Limits, apply: Apply | None, items: tuple[Item, ...]
 ) -> Value:
-    """The value of the operation, an integer."""
+    """The value of the operation, an integer unless the text asks for places."""
     left, right = (one.value or Fraction(0) for one in operands)
     for number in operands:
         if abs(number.value or 0) >= 10**limits.digits:
@@ -166,9 +171,9 @@ def _value(
         value = apply(left, right)
     else:
         raise Refused(Reason.MALFORMED)
-    if value.denominator > 1:
+    if value.denominator > 1 and not limits.rounding.always:
         raise Refused(Reason.INEXACT)
-    value, written = finished(value, limits)
+    exact, (value, written) = value, finished(value, limits)
     span = min(items[0].span[0], items[2].span[0]), max(items[0].span[1], items[2].span[1])
-    step = Reduction(operation, (left, right), value, span)
-    return Value(value, written, items, span, False, False, False, (step,))
+    step = Reduction(operation, (left, right), exact, span)
+    return Value(value, written, items, span, False, False, False, (step,), rounded=value != exact)

@@ -11,12 +11,16 @@ import re
 from fractions import Fraction
 from typing import Literal, NamedTuple, cast, get_args
 
+from .pieces import CONTROL
 
-__all__ = ["EXACT", "Division", "Mode", "Rounding", "asked_rounding", "places_of"]
+
+__all__ = ["EQUALS", "EXACT", "Division", "Mode", "Rounding", "Wish", "asked_rounding", "places_of"]
 
 Division = Literal["exact", "floor", "trunc"]  # of a quotient with a remainder, as `calculator.calculate` has it
 Mode = Literal["refuse", "floor", "trunc", "half_even", "half_up", "down", "up"]
 _INTEGERS = ("floor", "trunc")
+_MOST_ASKED = 512  # characters in which a text may ask for a rounding
+EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")  # an anchor `=`
 _SETTING = re.compile(r"([a-z_]+)(?::([0-9]+)(s?))?")
 _MOST = 1000  # places of a setting
 
@@ -120,11 +124,12 @@ _NEAREST = {
     **dict.fromkeys(("cent", "penny", "hundredth"), 2),
     **{"tenth": 1, "thousandth": 3, "ten": -1, "hundred": -2, "thousand": -3, "million": -6},
 }
-_HINT = re.compile(r"nearest|place|decimal|d\.?p\b|sig|s\.?f\b", re.IGNORECASE)
+_HINTS = ("nearest", "place", "decimal", "dp", "d.p", "sig", "sf", "s.f")  # one of them is in every wish
 _ROUND = re.compile(r"\bround\b(?! of)", re.IGNORECASE)
 _ROUNDED = re.compile(r"\brounded\b", re.IGNORECASE)
 _WISH = re.compile(
-    r"(?:[,;(]\s*)?(?:\b(?:rounded|rounding|round(?: (?:it|this|the (?:answer|result)))?|correct|accurate)(?: off)? )?"
+    r"(?:(?:[,;(]|\band\b)\s*)?"
+    r"(?:\b(?:rounded|rounding|round(?: (?:it|this|the (?:answer|result)))?|correct|accurate)(?: off)? )?"
     r"\b(?:to|with|at)\s(?:"
     rf"(?P<count>[0-9]{{1,2}}|{'|'.join(_COUNTS)})[\s-](?:(?P<places>decimals?(?:[\s-]places?)?|d\.?p\b\.?|places?\b)"
     r"|(?:significant[\s-](?:figure|digit)s?|sig(?:\.|nificant)? ?figs?|s\.?f\b\.?))"
@@ -133,17 +138,23 @@ _WISH = re.compile(
 )
 
 
-def asked_rounding(text: str, start: int, mode: Mode) -> tuple[Rounding, str] | None:
-    """The rounding that a text asks for after a character, and the text without the words that ask, in its length.
+class Wish(NamedTuple):
+    """The rounding that a text asks for, and the text without the words that ask, in its length."""
 
-    None where the text asks for none, or for more than one.
+    rounding: Rounding
+    plain: str
+
+
+def asked_rounding(text: str, mode: Mode = "refuse") -> Wish | None:
+    """The rounding that a text asks for at its end; None where it asks for none, or for more than one.
 
     Args:
-        text: any text.
-        start: the first character that counts.
+        text: as in `reading.read`.
         mode: of a setting; a half is rounded up where the setting does not round.
     """
-    if not _HINT.search(text, start):
+    start = _begin(text)
+    end = text[start:].casefold()
+    if not any(hint in end for hint in _HINTS):
         return None
     found = list(_WISH.finditer(text, start))
     if len(found) != 1:
@@ -160,4 +171,16 @@ def asked_rounding(text: str, start: int, mode: Mode) -> tuple[Rounding, str] | 
     rounding = Rounding(mode if Rounding(mode).rounds else "half_up", places, significant, always=True)
     plain = text[: match.start()] + " " * len(match[0]) + text[match.end() :]
     # `Round` also asks for the calculation, as `Solve` does.
-    return rounding, plain[:start] + _ROUND.sub("Solve", _ROUNDED.sub(" " * len("rounded"), plain[start:]))
+    plain = plain[:start] + _ROUND.sub("Solve", _ROUNDED.sub(" " * len("rounded"), plain[start:]))
+    return Wish(rounding, plain)
+
+
+def _begin(text: str) -> int:
+    """The first character that may ask for a rounding: of the line of an anchor `=` or of its expression after an
+    earlier `=`, and of the message of a request."""
+    first = max(len(text) - _MOST_ASKED, 0)
+    if EQUALS.search(text, first):
+        end = max(text.rfind("=", first), text.rfind("＝", first))
+        return max(first, *(text.rfind(char, first, end) for char in "\n=＝" + CONTROL))
+    end = len(text.rstrip(f"\n\t {CONTROL}"))
+    return max(first, text.rfind(CONTROL, first, end))

@@ -41,7 +41,6 @@ class Limits:
         operations: symbols of those that may be used; a power counts as `*`, a per cent sign as `/`.
         decimals: whether a result may have places.
         rounding: what becomes of a value that does not end, as a `Rounding` or its setting, such as `"half_up:2"`.
-        percent_sums: whether `12% + 5%` has a value. It is written without its sign, as 0.17.
     """
 
     digits: int = 40
@@ -50,7 +49,6 @@ class Limits:
     operations: tuple[str, ...] = ("+", "-", "*", "/")
     decimals: bool = True
     rounding: Rounding = EXACT
-    percent_sums: bool = False
 
     def __post_init__(self) -> None:
         given: Any = self.rounding
@@ -108,7 +106,7 @@ class Value(NamedTuple):
     """What the expression at the end of a text is worth."""
 
     value: Fraction  # after rounding
-    text: str  # in canonical form: `-12.5`, with zeros at its end where the text asks for places
+    text: str  # as it is written: `-12.5`, `17%`, with zeros at its end where the text has or asks for places
     items: tuple[Item, ...]
     span: Span  # of the expression, without the equals sign after it
     reaches: bool  # it ends at an anchor `=`
@@ -159,21 +157,30 @@ def written(value: Fraction, fewest: int = 0) -> str:
     return "-" * (value < 0) + digits[:point] + ("." + digits[point:] if places else "")
 
 
-def finished(value: Fraction, limits: Limits) -> tuple[Fraction, str]:
+def finished(value: Fraction, limits: Limits, *, percent: bool = False, fewest: int = 0) -> tuple[Fraction, str]:
     """The value that is written, rounded if it has no end and the limits allow it, and its text.
+
+    Args:
+        value: the exact value.
+        limits: of the result.
+        percent: write it as a percentage: 0.17 as `17%`.
+        fewest: places that are written at least, as in `10.00`, where decimals are allowed and no wish says how many.
 
     Raises:
         Refused: It has no end, or too many digits.
     """
+    if percent:
+        value, text = finished(value * 100, limits)
+        return value / 100, f"{text}%"
     rounding = limits.rounding
-    places, shown = places_of(value), 0
+    places, shown = places_of(value), fewest if limits.decimals else 0
     if places is None or places >= limits.result_digits or rounding.always:
         if places is None and not rounding.rounds:
             raise Refused(Reason.INEXACT)
         exact, value = value, rounding.apply(value)
         if value == 0 != exact and not rounding.always:  # it would say nothing of the value
             raise Refused(Reason.INEXACT)
-        shown = max(rounding.shown_places(exact), 0) if rounding.always else 0
+        shown = max(rounding.shown_places(value), 0) if rounding.always else shown
         places = max(places_of(value) or 0, shown)
     if places >= limits.result_digits or abs(value) >= 10**limits.result_digits:
         raise Refused(Reason.OVERFLOW)

@@ -23,6 +23,7 @@ import torch
 from accelerate.logging import get_logger
 from datasets import Dataset
 from torch import nn
+from transformers import ProgressCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import SFTTrainer
 from trl.data_utils import get_dataset_column_names
@@ -357,6 +358,7 @@ class IGCTrainer(SFTTrainer):
         assert self._igc_config is not None
         rows = self.train_dataset if self._writing_rows is None else self._writing_rows(stage)
         found = writable(rows, self._igc_config, stage.rows)
+        self.remove_callback(ProgressCallback)  # its bar was closed with the first stage (transformers 5.23)
         train_writing(self, found, stage)
         if self.args.eval_strategy != "no":
             self.evaluate()

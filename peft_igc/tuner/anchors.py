@@ -138,7 +138,7 @@ def ends_of_sequences(ids: torch.Tensor, sequences: Sequences, new: int) -> torc
     return hits[:, hits.shape[1] - new :]
 
 
-def _found(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
+def found_on_host(sequences: Sequences, ids: list[list[int]], new: int) -> list[list[int]]:
     """Of each row, which of the last T tokens end one of the token sequences; arguments as of `ends_of_sequences`."""
     lasts = {sequence[-1] for sequence in sequences}
     found = []
@@ -214,7 +214,7 @@ def anchors_in_text(
         return prompt_ends
     if ask and prompt_ends is None and isinstance(start, int):
         # A decoded token rarely ends a sequence; the ids show it in one synchronization.
-        found = _found(rules.sequences, ids.tolist(), new)
+        found = found_on_host(rules.sequences, ids.tolist(), new)
         found = [[at + start for at in row if at + start >= searched_from] for row in found]
         most = max(map(len, found), default=0)
         rows = [row + [-1] * (most - len(row)) for row in found]

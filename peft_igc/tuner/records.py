@@ -23,6 +23,7 @@ from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, canonical
 from ..numbers.token_table import EMBEDDED, UNSEEN
 from ..text.refusals import REASON_TEXTS
+from ..text.values import Value
 from .config import IGCConfig
 from .steps import Step
 
@@ -74,7 +75,7 @@ class NumberRecord:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of a text or of an answer. Only traces and audits have the fields after `reason`.
+    """One step of a text or of an answer. Only traces and audits have the fields after `rounded`.
 
     Attributes:
         position: position of its anchor. In `igc_steps` the column of the returned `sequences`, negative in text from
@@ -87,6 +88,8 @@ class StepRecord:
         expression: what was read, such as `58 * 36`; None if no arithmetic was read, for steps of an earlier call or
             of a compiled graph, and outside of traces for two numbers whose calculation was refused.
         reason: why the step is silent, a key of `EXPLANATIONS`; None if the status is `ok`.
+        rounded: whether `result` is another number than the exact value; False also where only the digits are known,
+            in steps of an earlier call or of a compiled graph.
         row: the text's row in its batch.
         anchor: the text of the anchor's token.
         before: the last tokens up to the anchor.
@@ -110,6 +113,7 @@ class StepRecord:
     result: str | None = None
     expression: str | None = None
     reason: str | None = None
+    rounded: bool = False
     row: int = 0
     anchor: str = ""
     before: str = ""
@@ -142,9 +146,9 @@ class StepRecord:
 
     @property
     def calculation(self) -> str:
-        """The calculation in one line, such as `58 * 36 = 2088`."""
+        """The calculation in one line, such as `58 * 36 = 2088`, or `10 / 3 ≈ 3.33` if it is rounded."""
         read = self.expression or "no arithmetic"
-        return read if self.result is None else f"{read} = {self.result}"
+        return read if self.result is None else f"{read} {'≈' if self.rounded else '='} {self.result}"
 
     @property
     def summary(self) -> str:
@@ -204,7 +208,7 @@ def record_of(
         place: the step in its event; None for a step of an earlier call or of a compiled graph.
         written: as in `StepRecord`, for the status `ok`.
     """
-    status = Status(int(outcome.status))
+    status, decision = Status(int(outcome.status)), None if place is None else place.decision
     ok = status == Status.OK
     return StepRecord(
         position=position,
@@ -213,6 +217,7 @@ def record_of(
         result=canonical(outcome.digits[None], outcome.sign[None], outcome.scale[None])[0] if ok else None,
         expression=None if place is None else _expression(config, place),
         reason=None if ok else _reason(config, status, place),
+        rounded=ok and decision is not None and isinstance(decision.found, Value) and decision.found.rounded,
     )
 
 

@@ -205,7 +205,7 @@ def _decisions(
     )
 
 
-def _decisions_of_asked(
+def decisions_of(
     config: IGCConfig, reader: Any, kept: torch.Tensor, texts: StepTexts, anchors: torch.Tensor
 ) -> tuple[Decision | None, ...]:
     """The same, but the network reads only where a text does not decide alone."""
@@ -241,7 +241,7 @@ def _lean_steps(
     if not config.has_vocabulary:
         readable = any(texts.operands_of(step) > 1 for step in range(count) if texts.anchors[step] >= 0)
         return None if readable else (steps, False)
-    decisions = _decisions_of_asked(config, reader, kept, texts, anchors)
+    decisions = decisions_of(config, reader, kept, texts, anchors)
     result = Result(steps.digits, steps.signs, steps.status, steps.scale)
     found = [one.status for one in decisions if one is not None]
     if any(status != Status.NONE for status in found):

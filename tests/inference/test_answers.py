@@ -12,7 +12,8 @@ from peft_igc.inference.audit import audit
 from peft_igc.inference.causes import CAUSES
 from peft_igc.inference.chat import Chat
 from peft_igc.inference.evaluation import evaluate
-from peft_igc.inference.records import Answer
+from peft_igc.inference.pages import trace_page
+from peft_igc.inference.records import Answer, json_lines
 from peft_igc.inference.tracing import trace
 from peft_igc.tuner.records import StepRecord
 
@@ -54,6 +55,32 @@ def test_an_answer_that_overrules_the_calculation_is_the_models_own():
     overruled = Answer("99", False, (StepRecord(3, "ok", False, "2088", "58 * 36", None),))
     assert not overruled.written
     assert overruled.source == "by the model alone, although 58 * 36 was calculated"
+
+
+def test_a_rounded_result_is_marked_in_answers_and_traces(made):
+    prompts = ["What is 10 / 3 to 2 decimal places?", "12% + 5% ="]
+    (rounded, exact) = generate_answers(*made, prompts, return_steps=True)
+    assert [(one.text, one.step.result, one.step.rounded) for one in (rounded, exact)] == [
+        ("3.33", "3.33", True),
+        ("17%", "17%", False),
+    ]
+    assert rounded.step.calculation == "10 / 3 ≈ 3.33"
+    found = trace(*made, prompts[0])
+    assert "result     3.33  rounded" in found.format()
+    assert '"rounded": true' in json_lines([found.record])
+    assert "<dt>result</dt><dd>3.33  rounded</dd>" in trace_page([found.record])
+
+
+def test_an_untrue_calculation_of_a_prompt_is_in_trace_and_audit_and_changes_no_answer(made):
+    prompt = "I was told that 3 * 4 = 13. What is 58 times 36?"
+    answer, found = *generate_answers(*made, [prompt]), trace(*made, prompt)
+    assert found.answer == answer
+    assert "untrue: the value is 12" in found.format()
+    assert "<dt>untrue</dt>" in trace_page([found.record])
+    assert '"record": "untrue"' in json_lines([found.record])
+    (finding,) = audit(*made, [{"prompt": prompt, "target": "never"}]).findings
+    (untrue,) = finding.as_dict()["untrue"]
+    assert untrue.endswith("I was told that 3 * 4 = 13 (untrue: the value is 12)")
 
 
 def test_of_several_steps_the_answer_has_that_of_the_last_one_it_spells():

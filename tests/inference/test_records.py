@@ -58,6 +58,12 @@ def test_a_number_is_compared_by_its_value(tokenizer, text, result, exact):
     assert one.is_exact == exact
 
 
+def test_an_untrue_calculation_is_marked_whether_or_not_there_is_a_step(tokenizer):
+    wrong, right, step = found(tokenizer, "So 3*4 = 13.\nThen 3+4 = 7, and 5+5 =11", ok_2="10")
+    assert [one.status for one in (wrong, right, step)] == ["untrue", None, "untrue"]
+    assert [one.origin for one in (wrong, step)] == ["untrue: the value is 12", "untrue: the value is 10"]
+
+
 def test_a_text_without_equals_signs_has_no_table():
     assert format_equals([]) == []
 

@@ -73,6 +73,29 @@ def test_a_request_in_words_is_the_network_s(shipped):
     assert decision(shipped, "What is the sum of 9 and it?").silence == "few_numbers"
 
 
+def test_a_wish_for_places_belongs_to_the_result_and_is_no_operand(shipped):
+    for text, due in {
+        "What is 10 / 3 to 2 decimal places?": "3.33",
+        "Divide 10 by 3 and round to the nearest cent": "3.33",
+        "To 3 significant figures, what is 1234 divided by 7?": "176",
+    }.items():
+        assert len(texts_of(shipped, text).places[0].numbers) == 2
+        found = decision(shipped, text, "/").found
+        assert (found.text, found.rounded) == (due, True)
+    assert decision(shipped, "Divide 10 by 3", "/").silence == "inexact"
+    assert decision(shipped, "Round 10 to 2 decimal places").silence == "few_numbers"
+
+
+@pytest.mark.parametrize("sign", ["£", "€", "₹"])
+def test_a_currency_sign_is_read_alike_whatever_the_tokenizer_makes_of_its_bytes(shipped, sign):
+    plain, signed = (texts_of(shipped, f"What is {one}85 plus {one}79?") for one in ("", sign))
+    numbers = [[run.digits for run in one.places[0].numbers.values()] for one in (plain, signed)]
+    assert numbers == [["85", "79"]] * 2
+    assert len(plain.places[0].at) == len(signed.places[0].at)  # the embedded tokenizer has no token for them
+    model, tokenizer, _ = shipped
+    assert read_results(model, tokenizer, [f"What is {sign}85 plus {sign}79?"]) == ["164"]
+
+
 def test_the_refusal_of_symbols_that_join_two_numbers_is_final(shipped):
     assert decision(shipped, "What is negative 12 + 5?").silence == "not_understood"
     assert decision(shipped, "add 3 + 4 to that").silence == "not_understood"

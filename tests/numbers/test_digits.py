@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from peft_igc.numbers.digits import (
     PAD,
+    canonical,
     decode,
     encode,
     is_number,
@@ -85,6 +86,15 @@ def test_text_survives_the_round_trip(numbers, width):
 
 def test_decode_writes_canonical_text():
     assert decode(torch.tensor([[0, 0, 7], [0, 0, PAD]]), torch.tensor([1, 1])) == ["-7", "0"]
+
+
+@pytest.mark.parametrize(
+    ("number", "sign", "scale", "text"),
+    [("7", 1, 2, "-0.07"), ("1000", 0, 2, "10.00"), ("17", 0, -1, "17%"), ("335", 1, -3, "-3.35%")],
+)
+def test_a_result_is_shown_as_it_is_written(number, sign, scale, text):
+    digits = torch.tensor([[*map(int, number), PAD]])
+    assert canonical(digits, torch.tensor([sign]), torch.tensor([scale])) == [text]
 
 
 @pytest.mark.parametrize(

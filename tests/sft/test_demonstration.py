@@ -27,7 +27,7 @@ from tests.sft.test_sft import _no_launch  # noqa: F401 - a fixture
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 ROOT = Path(__file__).parents[2]
-MEASURED = {"calibration_items": 12, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
+MEASURED = {"calibration_items": 24, "checks": 2, "per_group": 1, "check_per_group": 1, "max_new_tokens": 2}
 SIZES = {"igc_reading_dim": 16, "igc_reading_ffn": 16, "igc_num_heads": 2, "igc_writing_ffn": 16, "igc_gate_dim": 8}
 QUICK = {"igc_generated_rows": 48, "max_steps": 3, "per_device_train_batch_size": 4, "warmup_steps": 1}
 STAGE = {"rows": 8, "steps": 2, "batch_size": 4, "covering": 2, "warmup_steps": 1}
@@ -94,7 +94,7 @@ def test_the_final_report_is_that_of_the_adapter_on_disk_which_has_the_fitted_co
     assert (saved["confidence"], saved["temperature"]) == tuple(
         results["calibration"][name] for name in ("confidence", "temperature")
     )
-    assert f"confidence {saved['confidence']:g}, fitted on held-out texts" in said
+    assert f"confidence {saved['confidence']:g}, fitted on authors held out" in said
     base, tokenizer = tiny_base()
     again = evaluate(load_adapter(base, folder / "adapter"), tokenizer, bigbench_test_set(1, 0), max_new_tokens=2)
     assert again["exact_match"] == results["sets"]["bigbench"]["exact_match"]
@@ -262,8 +262,8 @@ def test_half_of_the_rows_of_the_writing_have_longer_numbers():
     results = [row["igc_result"] for row in made]
     assert all(has_number(result) for result in results)
     digits = [len(result.lstrip("-").replace(".", "")) for result in results]
-    longest = [max(digits[:100]), max(digits[100:200])]
-    assert longest[0] <= 20 < longest[1]
+    assert sorted(digits[:100])[50] < 10 < sorted(digits[100:200])[50]
+    assert max(digits[100:200]) > 20
     assert sum("." in result for result in results[100:200]) > 10
     excluded = [row for row in made[100:200] if row["igc_operands"]]
     again = rows_of_writing(arguments, stage, 0, rows, excluded)

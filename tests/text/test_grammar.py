@@ -32,7 +32,7 @@ def test_values_are_exact_to_the_end():
     rng = random.Random(0)
     for _ in range(500):
         text, value = tree(rng, 3)
-        assert evaluate(items(text), Limits(operands=64), []) == value, text
+        assert evaluate(items(text), Limits(operands=64), []).value == value, text
 
 
 @pytest.mark.parametrize(("value", "text"), [("1/8", "0.125"), ("-25/2", "-12.5"), ("100", "100"), ("0", "0")])

@@ -97,6 +97,22 @@ def test_limits_refuse():
     assert outcome("13 shared by 4", "/", rounding="floor") == "3"
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("What is 12 shared by 7, to 2 decimal places?", "1.71"),
+        ("To the nearest tenth, 12 shared by 7", "1.7"),
+        ("12 over 4 with 2 decimals", "3.00"),
+    ],
+)
+def test_a_request_that_asks_for_places_is_rounded_to_them(text, value):
+    spans = tuple(re.search(rf"\b{number}\b", text).span() for number in ("12", "7" if "7" in text else "4"))
+    found = answer(text, Meant("/", spans, (False, False)), Limits()).found
+    assert (found.text, found.rounded) == (value, value != "3.00")
+    wish = re.search("2 d|tenth", text).span()
+    assert answer(text, Meant("/", (spans[0], wish), (False, False)), Limits()).found.reason is Reason.NOT_UNDERSTOOD
+
+
 def test_an_operation_that_users_add_is_applied():
     meant = Meant("max", ((0, 2), (8, 9)), (False, False))
     assert answer("12 over 4", meant, Limits(), apply=lambda a, b: max(a, b)).found.value == Fraction(12)

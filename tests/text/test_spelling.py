@@ -39,7 +39,9 @@ THREES = SPELLERS["groups of three"]
 
 def progress(number, anchor=0, spelled_by=THREES, width=40, **style):
     """The progress of a number before its anchor."""
-    digits, scale = number.strip("-").replace(".", ""), len(number.partition(".")[2])
+    plain = number.removesuffix("%")
+    digits, scale = plain.strip("-").replace(".", ""), len(plain.partition(".")[2])
+    scale = -1 - scale if number != plain else scale
     result = Written.of(digits.lstrip("0") or "0", number[0] == "-", scale, width)
     assert result is not None
     return Progress(Style(spelled_by, **style), result, anchor)
@@ -119,6 +121,11 @@ def test_a_number_is_spelled_in_groups_from_the_left_on_both_sides_of_its_point(
         ("=).57", "0.57", ["0", "0", None]),  # a point that is part of another token
         # An integer ends before a point.
         ("=12.5", "12", ["12", "end", "12", None]),
+        # A percentage ends with its sign directly after its digits, and begins with no other one.
+        ("=1234%.", "1234%", ["123", "4", "%", "end", "123"]),
+        ("=-0.5%", "-0.5%", ["0", ".", "5", "%", "end"]),
+        ("=%1234", "1234%", ["123", "123", "4", "%"]),
+        ("=123%", "1234%", ["123", "4", "123"]),
     ],
 )
 def test_the_result_goes_on_where_the_text_has_come_to(text, number, shown):
@@ -173,6 +180,18 @@ def test_a_result_that_is_written_once_is_over_after_it():
 def test_a_point_after_a_result_that_is_written_once_is_its_end(text, ends):
     found = progress("7", once=True).after(WORDS.encode(text))[1]
     assert [one is not None and one.token < 0 for one in found] == ends
+
+
+def test_a_percentage_that_is_written_once_is_over_without_its_sign_too():
+    for text in ("=17% 17", "=17 17"):
+        *_, last = progress("17%", once=True).after(WORDS.encode(text))[1]
+        assert last is None
+
+
+def test_a_percentage_needs_a_token_for_its_sign():
+    words = WORDS._replace(texts=[text if text != "%" else "#" for text in WORDS.texts])
+    result = Written.of("17", False, -1, 40)
+    assert (result.is_spelled_by(THREES), result.is_spelled_by(speller(words))) == (True, False)
 
 
 def test_the_end_of_a_turn_ends_the_writing():

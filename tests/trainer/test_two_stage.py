@@ -164,6 +164,12 @@ def test_a_users_own_rows_train_the_reading_and_then_the_writing(tmp_path):
     assert all(p.requires_grad == (".igc." in name) for name, p in made.model.named_parameters())
 
 
+def test_a_run_with_a_progress_bar_goes_through_both_stages(tmp_path):
+    made = trainer(tmp_path, **STAGES, disable_tqdm=False)
+    made.train()
+    assert made.state.global_step == 7
+
+
 def test_equal_seeds_give_equal_adapters_and_a_resumed_run_the_same(tmp_path):
     def run(folder, resumed=False, **more):
         made = trainer(folder, **STAGES, save_strategy="steps", save_steps=2, **more)

@@ -26,7 +26,7 @@ from ..values import Limits, Refusal, Value, written
 __all__ = ["Claim", "Verdict", "check"]
 
 # As many digits as a person may write; a value that does not end is kept to more places than any text shows.
-_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60), percent_sums=True)
+_LIMITS = Limits(digits=60, result_digits=160, operands=256, rounding=Rounding("half_even", 60))
 _MOST_PLACES = 40  # of a number that is compared
 _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
@@ -39,6 +39,12 @@ _WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
 _MARKS = frozenset({".", ",", ":", "'"})
+_CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
+_DROPPED = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
+_VERBS = frozenset({"operator", "link"})
+_JOINTS = frozenset({"-", "/", "'"})  # of one word: `t-shirts`, `guests/table`
+_BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
+_CALCULATED = _BINARY | {"number", "currency", "(", ")"}
 _FEWEST_PLACES = 1  # of a number at `=` that may be rounded: `7 / 2 = 4` is untrue, `10 / 3 = 3.3` is not
 
 
@@ -105,6 +111,8 @@ def _claims(text: str, pieces: Pieces, known: Words) -> Iterator[Claim]:
         if number is None:
             continue
         found, shift = _read(text, ends[at - 1], known)
+        if not isinstance(found, Value) and kind != "equal":
+            found, shift = _read_words(pieces, at, known) or (found, shift)
         if found.span is None or not found.reaches:
             continue
         first, last = shift + found.span[0], shift + found.span[1]
@@ -140,6 +148,39 @@ def _read(text: str, end: int, known: Words) -> tuple[Value | Refusal, int]:
         return found, shift
     start = shift + found.span[0]
     return read(f"{text[start:end]}=", _LIMITS, known=known), start
+
+
+def _read_words(pieces: Pieces, at: int, known: Words) -> tuple[Value, int] | None:
+    """The value of a clause before an equals sign that has words between its numbers; None if it may mean another.
+
+    `3 cats for Ann + 4 for Bob` has an operator between any two numbers, and no word that is a number, a function or
+    an operation, except a verb before them all: `we multiply 20 * 12`. The characters stay where they are.
+    """
+    kinds, said, ends = pieces
+    begin = at
+    while kinds[begin - 1] not in _CLAUSE_ENDS:
+        begin -= 1
+    kept: list[str] = []
+    units: set[tuple[str, str]] = set()
+    last = ""  # the kind of the last number, operator or bracket
+    for place in range(begin, at):
+        kind, one, joins = kinds[place], said[place], kinds[place - 1] in _WORDS and kinds[place + 1] in _WORDS
+        if kind == "unit":
+            units.add(known.units[one.casefold()])
+        words = kind in _DROPPED or (not last and kind in _VERBS) or (joins and kind in _JOINTS)
+        variable = words and len(one) == 1 and one.isalpha() and (one != "a" or kinds[place - 1] == "number")
+        if variable or (kind not in _CALCULATED and not words and kind != "space"):
+            return None
+        if not words and kind not in ("space", "currency"):
+            tight = kind in ("-", "dash") and kinds[place - 1] != "space"  # `3-5 cats` is a range
+            if kind in _BINARY and (not last or last in _BINARY or tight):
+                return None
+            last = kind
+        kept.append("-" if kind == "dash" else " " * len(one) if words else one)
+    if len({quantity for quantity, _ in units}) < len(units):
+        return None  # `3 feet on top + 4 inches`
+    found = read(f"{''.join(kept)}=", _LIMITS, known=known)
+    return (found, ends[begin - 1]) if isinstance(found, Value) else None
 
 
 def _reason(found: Value | Refusal) -> Reason:
@@ -209,8 +250,10 @@ def _goes_on(pieces: Pieces, at: int) -> bool:
         return kinds[after] not in _WORDS
     if kind == "and":  # `1 and 1/3`, but not `7 and 2 * 7`
         return kinds[after : after + 2] == ["number", "/"]
-    if kind in ("unit", "letters"):  # `5 hours 30 minutes`
-        return kinds[after] == "number"
+    if kind in ("unit", "letters"):  # `5 hours 30 minutes`, `240 students - 16`
+        after += kinds[after] in _BINARY and kinds[after + 1] == "space"
+        after += kinds[after] in _BINARY or kinds[after] == "space"
+        return kinds[after : after + 1] == ["number"]
     variable = not spaced and len(said[at]) == 1 and said[at].isalpha()
     return kind in _GOES_ON or variable or said[at].casefold() in _REMAINDER
 

@@ -5,6 +5,8 @@ In: the tokens of a text from an anchor on, and the result at that anchor. Out: 
 number after the anchor: a `123` that is a number of its own is no progress in `123456`, and text before the anchor
 never counts. Whether the token is written is decided by the gate, see `mappings.token_interface`.
 
+A percentage is a number that the token `%` follows directly; nothing else completes it.
+
 A decimal is written as its sign, one or more digits, the point, and the digits after it. A point after a number is
 part of it where the result has its point there, and punctuation elsewhere: after the integer 12, the point of `12.`
 ends a sentence, and `12.5` is another number. So where a result is written once, a point or comma after it is a place
@@ -55,6 +57,7 @@ class Piece(NamedTuple):
     joins: bool = False  # begins with a point, a comma or a colon, which joins two numbers
     minus: bool = False  # ends in a minus sign
     dot: bool = False  # ends in a point
+    percent: bool = False  # a per cent sign and nothing else
     known: bool = True  # a token of the vocabulary; a number after any other one may have begun in it
 
 
@@ -73,6 +76,7 @@ class Speller:
         group: digits of a group.
         minus: the token of a minus sign.
         point: the token of a decimal point, None if there is none. Decimals are then not written.
+        percent: the token of a per cent sign, None if there is none. Percentages are then not written.
 
     Attributes:
         key: for `of_key`, in this process.
@@ -86,9 +90,10 @@ class Speller:
         group: int,
         minus: int,
         point: int | None,
+        percent: int | None = None,
     ) -> None:
         self.pieces, self.size, self.tokens = pieces, size, tokens
-        self.group, self.minus, self.point = group, minus, point
+        self.group, self.minus, self.point, self.percent = group, minus, point, percent
         self.key = str(next(_keys))
         _made[self.key] = self
 
@@ -101,7 +106,7 @@ class Speller:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Speller, (self.pieces, self.size, self.tokens, self.group, self.minus, self.point)
+        return Speller, (self.pieces, self.size, self.tokens, self.group, self.minus, self.point, self.percent)
 
     def piece(self, token: int) -> Piece:
         """The piece of a token."""
@@ -120,18 +125,27 @@ class Written(NamedTuple):
     digits: str  # with the zeros of `0.05`
     whole: int  # number of digits before the point; all of them for an integer
     negative: bool
+    percent: bool = False
 
     @classmethod
     def of(cls, digits: str, negative: bool, scale: int, width: int) -> Written | None:
-        """A result with `scale` digits after the point; leading zeros may be absent: 0.05 is `5` with scale 2.
+        """A result with `scale` digits after the point, of a percentage `-1 - scale`. Leading zeros may be absent:
+        0.05 is `5` with scale 2.
 
         None if there is nothing to write, or a decimal has more than `width` digits.
         """
+        percent = scale < 0
+        scale = -1 - scale if percent else scale
         if scale:
             digits = digits.rjust(scale + 1, "0") if digits else ""
             if len(digits) > width:
                 return None
-        return cls(digits, len(digits) - scale, negative) if digits else None
+        return cls(digits, len(digits) - scale, negative, percent) if digits else None
+
+    def is_spelled_by(self, speller: Speller) -> bool:
+        """Whether a vocabulary has the tokens for it."""
+        decimal = self.whole < len(self.digits)
+        return not (decimal and speller.point is None) and not (self.percent and speller.percent is None)
 
 
 class Style(NamedTuple):
@@ -220,7 +234,8 @@ class Progress:
         inside = bool(digits) or (going and not opens)
         once, whole = self._style.once, inside and going and self._count >= len(result.digits)
         again = 0 <= self.completed < (self._start if inside else position)
-        at_end = once and self._ends and piece.mark and not inside and self.completed >= self._start
+        closed = result.percent and piece.percent and self._ends  # the sign after the digits
+        at_end = closed or (once and self._ends and piece.mark and not inside and self.completed >= self._start)
         if self.completed < 0 and (whole or (once and inside and not going and self._start > self._anchor)):
             self.completed = position
         self._joins = piece.joins and self._member
@@ -231,7 +246,8 @@ class Progress:
         if not active or (once and again):
             return None
         leading = going and not inside  # the point of `.5`, or the end of a sentence
-        state = self._state(inside, again, whole, signed=piece.minus or (leading and self._signed))
+        ended = whole and not result.percent
+        state = self._state(inside, again, ended, signed=piece.minus or (leading and self._signed))
         return Continuation(self._next(inside, leading), state)
 
     def _open(self, position: int, spaced: bool, point: int) -> None:
@@ -276,6 +292,9 @@ class Progress:
         if result.negative and not (inside or leading or self._last.minus):
             return speller.minus
         begun = inside or leading
+        if begun and result.percent and self._count == len(result.digits):
+            assert speller.percent is not None
+            return speller.percent
         count, pointed = (self._count, self._pointed) if begun else (0, False)
         if begun and not pointed and count >= result.whole and result.whole < len(result.digits):
             assert speller.point is not None

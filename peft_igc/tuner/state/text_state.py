@@ -59,7 +59,7 @@ class Steps(NamedTuple):
         digits: [B, A, R] int64 digit classes of the results without the point, left-aligned.
         signs: [B, A] int64 signs of the results, 1 for minus.
         status: [B, A] int64, a `calculator.Status` each.
-        scale: [B, A] int64, number of digits after the point.
+        scale: [B, A] int64, as in `calculator.Result`.
         ended_at: [B, A] int64, position of the first token after the anchor that ends a turn; -1: none yet. Hidden
             interface only.
     """

@@ -23,7 +23,7 @@ from ...text.results.spelling import Continuation, Progress, Speller, Style, Wri
 from .text_state import StaticText, Steps
 
 
-__all__ = ["as_tensor", "begun", "count", "rows_of", "style_of", "told_of_static"]
+__all__ = ["as_tensor", "begun", "count", "progress_of", "rows_of", "style_of", "told_of_static"]
 
 Found = Sequence[Sequence[Continuation | None]]  # [B][T], what continues the results
 
@@ -48,16 +48,16 @@ def _begun(rows: Sequence[Row], style: Style, packed: Sequence[Sequence[Sequence
     """`begun`, given the list of `_packed`."""
     found = []
     for row, steps in zip(rows, packed, strict=True):
-        found.append(row.begun((at, _progress(style, at, *facts)) for at, *facts in steps if at >= 0))
+        found.append(row.begun((at, progress_of(style, at, *facts)) for at, *facts in steps if at >= 0))
     return tuple(found)
 
 
-def _progress(style: Style, anchor: int, status: int, sign: int, scale: int, *digits: int) -> Progress | None:
+def progress_of(style: Style, anchor: int, status: int, sign: int, scale: int, *digits: int) -> Progress | None:
     """The progress of a step at its anchor; None if it has no result that can be written."""
-    if status != Status.OK or (scale and style.speller.point is None):
+    if status != Status.OK:
         return None
     result = Written.of("".join(str(digit) for digit in digits if digit != PAD), bool(sign), scale, len(digits))
-    return None if result is None else Progress(style, result, anchor)
+    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.speller) else None
 
 
 def as_tensor(found: Found, device: torch.device) -> torch.Tensor:

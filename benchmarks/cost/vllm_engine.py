@@ -1,0 +1,164 @@
+"""What the calculator adds to a pass of vLLM's engine: seconds and operators, by what the pass does; and memory.
+
+The baseline is the rest of the same pass, so that other work on the machine meets both. A pass is silent, behind an
+answer (every text writes), or a reading. The environment is that of `make test-vllm`.
+
+    .cache/vllm/bin/python -m benchmarks.cost.vllm_engine --output build/vllm_engine.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common.measuring import facts
+from benchmarks.cost.operators import Counted
+from peft_igc.inference.loading import find_base
+
+
+BATCHES = (1, 8, 32)
+ASKED = "What is {} times {}?"
+SILENT = "Tell me a story about a cat."
+
+
+class Meter:
+    """Times, or counts, the parts of every pass that are the calculator's."""
+
+    def __init__(self) -> None:
+        self.passes: list[dict[str, float]] = []
+        self.counts = False
+        self._begun = 0.0
+
+    def install(self) -> None:
+        """Wraps the methods that the model calls; before the engine is made."""
+        from peft_igc.engines.vllm.calculator import Calculator
+
+        for name in ("begin", "take_input", "take_output", "act"):
+            setattr(Calculator, name, self._measured(getattr(Calculator, name), name))
+        decide, write = Calculator._decide, Calculator._write
+
+        def decided(calculator: Any, seen: Any, asked: Any, *rest: Any) -> None:
+            self.passes[-1]["asked"] = len(asked)
+            decide(calculator, seen, asked, *rest)
+
+        def written(calculator: Any, hidden: Any, residual: Any, found: Any) -> None:
+            self.passes[-1]["written"] = len(found)
+            write(calculator, hidden, residual, found)
+
+        Calculator._decide, Calculator._write = decided, written  # type: ignore[method-assign]
+
+    def _measured(self, method: Callable[..., None], name: str) -> Callable[..., None]:
+        def run(calculator: Any, *args: Any) -> None:
+            if name == "begin":
+                self.passes.append({"seconds": 0.0, "operators": 0, "tokens": 0, "asked": 0, "written": 0})
+                self._begun = time.perf_counter()
+            mine, begun = self.passes[-1], time.perf_counter()
+            if self.counts:
+                with Counted() as counted:
+                    method(calculator, *args)
+                mine["operators"] += counted.count
+            else:
+                method(calculator, *args)
+            mine["seconds"] += time.perf_counter() - begun
+            if name == "take_input":
+                mine["tokens"] = len(args[0])
+
+        return run
+
+    def ended(self, *_: Any) -> None:
+        """Hook after the model's pass."""
+        self.passes[-1]["whole"] = time.perf_counter() - self._begun
+
+
+def engine(base: str, adapter: str | None) -> Any:
+    """An engine in this process."""
+    from vllm import LLM
+
+    settings = {} if adapter is None else {"additional_config": {"igc": {"adapter": adapter}}}
+    return LLM(base, dtype="float32", max_model_len=512, enforce_eager=True, enable_prefix_caching=False, **settings)
+
+
+def cached_tokens(llm: Any) -> int:
+    """How many tokens fit into the KV cache."""
+    cache = llm.llm_engine.vllm_config.cache_config
+    return cache.num_gpu_blocks * cache.block_size
+
+
+def ask(llm: Any, meter: Meter, question: str, batch: int) -> list[dict[str, float]]:
+    """The passes of one batch of chats."""
+    from vllm import SamplingParams
+
+    meter.passes.clear()
+    chats = [[{"role": "user", "content": question.format(10**15 - 7 - row, 10**15 - 11)}] for row in range(batch)]
+    llm.chat(chats, SamplingParams(temperature=0, max_tokens=12, ignore_eos=True), use_tqdm=False)
+    return [one for one in meter.passes if one["tokens"]]
+
+
+def measure(base: str, adapter: str, rounds: int) -> dict[str, Any]:
+    """Medians by batch and kind of pass."""
+    meter = Meter()
+    meter.install()
+    llm = engine(base, adapter)
+    model = llm.llm_engine.model_executor.driver_worker.worker.model_runner.model
+    model.register_forward_hook(meter.ended)
+    ask(llm, meter, ASKED, 8)  # warm up
+    found: dict[str, Any] = {"tokens": {"with": cached_tokens(llm)}, "passes": {}}
+    for batch in BATCHES:
+        cells: dict[str, dict[str, list[float]]] = {}
+        for meter.counts in (False, True):
+            for question in (SILENT, ASKED) * (rounds if not meter.counts else 1):
+                for one in ask(llm, meter, question, batch):
+                    kind = kind_of(one, batch)
+                    if kind is not None:
+                        values = cells.setdefault(kind, {"added": [], "rest": [], "operators": []})
+                        values["operators" if meter.counts else "added"].append(
+                            one["operators"] if meter.counts else one["seconds"]
+                        )
+                        if not meter.counts:
+                            values["rest"].append(one["whole"] - one["seconds"])
+        found["passes"][str(batch)] = {
+            kind: {name: statistics.median(numbers) for name, numbers in values.items() if numbers}
+            for kind, values in cells.items()
+        }
+    del llm, model
+    gc.collect()
+    return found
+
+
+def kind_of(one: dict[str, float], batch: int) -> str | None:
+    """What a pass does; None for one of several kinds."""
+    if one["asked"]:
+        return "reading" if one["asked"] == batch else None
+    if one["tokens"] != batch:
+        return None
+    return "silent" if not one["written"] else "behind" if one["written"] == batch else None
+
+
+def main() -> None:
+    """Measures and writes the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", default="tiny", help="a folder or hub id")
+    parser.add_argument("--adapter", default="tiny", help="its adapter")
+    parser.add_argument("--rounds", type=int, default=5, help="batches of each kind")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file")
+    args = parser.parse_args()
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    base = str(find_base(args.base))
+    found = measure(base, args.adapter, args.rounds)
+    found["tokens"]["without"] = cached_tokens(engine(base, None))
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    found = {**facts(), "base": args.base, "adapter": args.adapter, **found}
+    args.output.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

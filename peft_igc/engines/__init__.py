@@ -1,0 +1,14 @@
+"""The calculator inside engines that serve models, which keep no texts of their own for it.
+
+* `texts`: what an adapter knows of a text, on the host: anchors, contexts, decisions, how far a result is written.
+* `lora`: a LoRA that was trained with the calculator, added to weights while they are read.
+* `vllm`: the plugin of vLLM.
+
+Imports what it shares with `generate`: the decisions and the state of `tuner`. Start with `texts`.
+Try it: `pytest tests/engines/test_texts.py`, `make test-vllm`
+"""
+
+from .texts import Known, Text
+
+
+__all__ = ["Known", "Text"]

@@ -1,0 +1,147 @@
+"""The known half of the method for an engine: each text on the host, as a value, and what an adapter knows of it.
+
+In: the ids of a text, in chunks of any size. Out: the steps at its anchors (`Known.extended`), their decisions
+(`Known.decided`), and what continues a result after each of the new tokens (`Known.continued`). Everything is a
+function of the ids up to a token, so an engine may forget a text and make it again from its ids. What needs the
+network is asked through `reader`, once for all steps of a pass. Try it: `pytest tests/engines/test_texts.py`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ..mappings.decisions import Decision, packed_of
+from ..mappings.places import StepTexts
+from ..numbers.places import LEAD
+from ..text.results.row import Row
+from ..text.results.spelling import Continuation, Progress
+from ..tuner.anchors import Rules, context_starts, found_on_host
+from ..tuner.config import IGCConfig
+from ..tuner.state.text_state import INLINE, TURN
+from ..tuner.state.told import progress_of, style_of
+from ..tuner.steps import decisions_of
+
+
+__all__ = ["Known", "Step", "Text"]
+
+
+class Text(NamedTuple):
+    """A text as far as it is known.
+
+    Attributes:
+        ids: its tokens. The list is shared with the texts that continue this one, and may be longer.
+        length: number of its tokens.
+        anchors: position and kind of each anchor.
+        row: how far the results of its steps are written.
+    """
+
+    ids: list[int]
+    length: int = 0
+    anchors: tuple[tuple[int, int], ...] = ()
+    row: Row = Row()
+
+    def appended(self, ids: Sequence[int]) -> Text:
+        """The text with more tokens, whose anchors are not known yet."""
+        own = self.ids if len(self.ids) == self.length else self.ids[: self.length]  # another text continues this one
+        own.extend(ids)
+        return self._replace(ids=own, length=len(own))
+
+    def cropped(self, length: int) -> Text:
+        """The text's first tokens."""
+        if length == self.length:
+            return self
+        anchors = tuple(anchor for anchor in self.anchors if anchor[0] < length)
+        return Text(self.ids, length, anchors, self.row.cropped(length))
+
+
+class Step(NamedTuple):
+    """A step that is to be decided: the position of its anchor, and of the first token that it reads."""
+
+    anchor: int
+    since: int
+
+
+class Known:
+    """What an adapter of the token interface knows without its network.
+
+    Args:
+        config: its config.
+        reader: its input mapping.
+    """
+
+    def __init__(self, config: IGCConfig, reader: Any) -> None:
+        self.config, self.reader, self.rules = config, reader, Rules.of(config)
+        self.style = style_of(config, reader.tokens.speller)
+        self._window = max(len(sequence) for sequence in self.rules.sequences) - 1
+        self._lasts = {sequence[-1] for sequence in self.rules.sequences}
+
+    def extended(self, text: Text, ids: Sequence[int]) -> tuple[Text, list[Step]]:
+        """The text with more tokens, and the steps at the anchors among these."""
+        start, text = text.length, text.appended(ids)
+        if self._lasts.isdisjoint(ids):
+            return text, []
+        found = self._anchors(text, start)
+        since = self._since(text.anchors, found)
+        steps = [Step(at, first) for (at, _), first in zip(found, since, strict=True)]
+        return text._replace(anchors=(*text.anchors, *found)), steps
+
+    def made(self, ids: list[int]) -> tuple[Text, Step | None]:
+        """A text of which nothing but its ids is known, and its last step, if that may still be written."""
+        text = Text([]).appended(ids)
+        found = self._anchors(text, 0)
+        text = text._replace(anchors=tuple(found))
+        if not found or not set(self.style.ends).isdisjoint(ids[found[-1][0] + 1 :]):
+            return text, None
+        return text, Step(found[-1][0], self._since(found[:-1], found[-1:])[0])
+
+    def _anchors(self, text: Text, start: int) -> list[tuple[int, int]]:
+        """Position and kind of the anchors from a position on."""
+        first = max(start - self._window, 0)
+        ids = text.ids[first : text.length]
+        found: dict[int, int] = {}
+        for kind, sequences in ((TURN, self.rules.turns), (INLINE, self.rules.inline)):
+            found |= dict.fromkeys(found_on_host(sequences, [ids], text.length - start)[0], kind)
+        return [(start + at, kind) for at, kind in sorted(found.items())]
+
+    def _since(self, earlier: Sequence[tuple[int, int]], found: Sequence[tuple[int, int]]) -> list[int]:
+        """The first token that the step at each anchor reads."""
+        if not found:
+            return []
+        (anchors, kinds), before = torch.tensor(found).T[:, None], torch.tensor([*earlier] or [(-1, 0)]).T[:, None]
+        context = self.config.reading_context
+        return context_starts(context, self.rules, anchors, kinds, (before[0], before[1]))[0].tolist()
+
+    def texts_of(self, steps: Sequence[tuple[Text, Step]]) -> tuple[StepTexts, list[int]]:
+        """The texts of some steps, a row for each; and the position in the text of each row's first token."""
+        firsts = [max(step.since - LEAD, 0) for _, step in steps]
+        rows = [text.ids[first : step.anchor + 1] for (text, step), first in zip(steps, firsts, strict=True)]
+        last = [step.anchor - first for (_, step), first in zip(steps, firsts, strict=True)]
+        since = [step.since - first for (_, step), first in zip(steps, firsts, strict=True)]
+        return StepTexts.of_lists(self.reader.tokens, self.reader.max_distance, rows, last, since), firsts
+
+    def decided(self, texts: StepTexts, kept: Any) -> tuple[Decision, ...]:
+        """The decisions of steps; the network reads those that their texts do not decide.
+
+        Args:
+            texts: of `texts_of`.
+            kept: the compressed tokens of the rows, indexed by row and place as a tensor [rows, places, d] would be.
+        """
+        anchors = torch.tensor(texts.anchors)[:, None]
+        return decisions_of(self.config, self.reader, kept, texts, anchors)  # type: ignore[return-value]
+
+    def progress(self, anchor: int, decision: Decision) -> Progress | None:
+        """The progress of a step at its anchor, None if nothing is written."""
+        return progress_of(self.style, anchor, *packed_of(decision, self.config.result_digits or 0))
+
+    @staticmethod
+    def continued(text: Text, start: int) -> tuple[Text, list[Continuation | None]]:
+        """The text, and what continues its results after each token from a position on; nothing if none is open."""
+        need = text.row.needs(start)
+        if need is None:
+            return text, []
+        first = min(start, need)
+        row, found = text.row.continued(text.ids[first : text.length], first, start)
+        return text._replace(row=row), found

@@ -1,0 +1,92 @@
+"""Refuses what the plugin cannot serve, before weights are loaded, in a sentence with the cure.
+
+In: vLLM's config and the adapter's. Out: nothing, or a ValueError. Try it: `make test-vllm`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...text.vocabulary import Vocabulary
+from ...tuner.anchors import Rules
+from ...tuner.config import IGCConfig
+
+
+__all__ = ["check_adapter", "check_engine", "check_layers", "check_tokenizer", "setting_of"]
+
+
+def setting_of(vllm_config: Any) -> str | None:
+    """The adapter that the user has named; None if the engine runs without a calculator.
+
+    Raises:
+        ValueError: if the setting is of another form.
+    """
+    given = (vllm_config.additional_config or {}).get("igc")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or set(given) != {"adapter"} or not isinstance(given["adapter"], str):
+        raise ValueError(
+            f'`additional_config` has `"igc": {given!r}`. Pass `{{"igc": {{"adapter": DIR_OR_HUB_ID}}}}`.'
+        )
+    return given["adapter"]
+
+
+def check_engine(vllm_config: Any) -> None:
+    """Refuses ways of running a model in which the calculator would not see every token, or not all of its state."""
+    parallel, passes = vllm_config.parallel_config, vllm_config.compilation_config.pass_config
+    refused = {
+        "pipeline parallelism (`--pipeline-parallel-size`)": parallel.pipeline_parallel_size > 1,
+        "context parallelism": parallel.decode_context_parallel_size > 1 or parallel.prefill_context_parallel_size > 1,
+        "sequence parallelism (`enable_sp`)": bool(getattr(passes, "enable_sp", False)),  # gone in 0.32
+        "dual batch overlap (`--enable-dbo`)": bool(parallel.enable_dbo),
+        "prompt embeddings (`--enable-prompt-embeds`)": bool(vllm_config.model_config.enable_prompt_embeds),
+    }
+    for name, is_on in refused.items():
+        if is_on:
+            raise ValueError(f"The calculator does not run with {name}. Start the engine without it.")
+
+
+def check_adapter(config: IGCConfig, num_layers: int) -> None:
+    """Refuses adapters whose answers are no function of the tokens up to a position, or that need more than ids."""
+    place = f"The adapter in `{config.loaded_from}`"
+    if config.interface != "tokens":
+        raise ValueError(
+            f"{place} has the hidden interface, which reads and writes digits in the network and keeps the whole text "
+            "of every request for it. Serve it with transformers, or train one with the token interface."
+        )
+    if not config.has_vocabulary:
+        raise ValueError(f"{place} has no vocabulary. Make one with `peft-igc convert DIR --tokenizer NAME_OR_DIR`.")
+    rules = Rules.of(config)
+    if rules.prompt_end or not rules.sequences:
+        raise ValueError(
+            f"{place} calculates at the end of a prompt, which is no part of a text: shared prefixes would differ. "
+            "Train one with `anchors=[assistant_header(tokenizer)]` or `anchors=['=']`."
+        )
+    if config.layer >= num_layers:
+        raise ValueError(
+            f"{place} is for decoder layer {config.layer}, but the model has {num_layers}. Serve the base that it was "
+            f"trained on, `{config.base_model_name_or_path}`."
+        )
+
+
+def check_tokenizer(config: IGCConfig, tokenizer: Any) -> None:
+    """Refuses an adapter that was trained with other tokens."""
+    known, found = config.vocabulary, Vocabulary.from_tokenizer(tokenizer)
+    assert known is not None
+    differs = next((at for at, (a, b) in enumerate(zip(known.tokens, found.tokens, strict=False)) if a != b), None)
+    if differs is None and len(known) != len(found):
+        differs = min(len(known), len(found))
+    if differs is not None:
+        raise ValueError(
+            f"The adapter in `{config.loaded_from}` was trained with another tokenizer: token {differs} differs. "
+            f"Serve the base that it was trained on, `{config.base_model_name_or_path}`, with its own tokenizer."
+        )
+
+
+def check_layers(layers: Any, parameters: Any) -> None:
+    """Refuses decoder layers whose input is not known by name."""
+    if "hidden_states" not in parameters:
+        raise ValueError(
+            f"The decoder layers of this model (`{type(layers[0]).__name__}`) have no argument `hidden_states`, so "
+            "the calculator cannot be attached. Serve the model with transformers."
+        )

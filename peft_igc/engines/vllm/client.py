@@ -1,0 +1,53 @@
+"""What a client of the server sees: `GET /igc/steps`, and the counters for Prometheus at `GET /igc/metrics`.
+
+The server loads the routes if `VLLM_PLUGINS=igc` is set, as vLLM (0.32) wants it of all routes. They ask the workers
+by `collective_rpc`, which vLLM offers for that. Try it: `make test-vllm`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
+
+
+__all__ = ["Routes", "as_prometheus"]
+
+
+class Routes:
+    """The routes, as vLLM's `EndpointPlugin`."""
+
+    name = "igc"
+    required_tasks = ("generate",)
+
+    def attach_router(self, app: FastAPI) -> None:
+        """Adds the routes."""
+
+        @app.get("/igc/steps")
+        async def steps(request: Request, last: int = 100) -> Any:
+            return await _report(request, last)
+
+        @app.get("/igc/metrics")
+        async def metrics(request: Request) -> PlainTextResponse:
+            return PlainTextResponse(as_prometheus(await _report(request, 0)))
+
+    async def init_state(self, engine_client: Any, state: Any, args: Any) -> None:
+        """Keeps the client by which the workers are asked."""
+        state.igc_engine = engine_client
+
+
+async def _report(request: Request, last: int) -> dict[str, Any]:
+    """The report of one worker: those of one engine are alike."""
+    reports = await request.app.state.igc_engine.collective_rpc("igc_report", args=(last,))
+    return reports[0]
+
+
+def as_prometheus(report: dict[str, Any]) -> str:
+    """A report in Prometheus' text format."""
+    lines = ["# HELP igc_steps_total Steps of the calculator.", "# TYPE igc_steps_total counter"]
+    for status, count in sorted(report.get("steps_by_status", {}).items()):
+        lines.append(f'igc_steps_total{{status="{status}"}} {count}')
+    lines += ["# HELP igc_seconds_total Host time at the calculator's layer.", "# TYPE igc_seconds_total counter"]
+    lines.append(f"igc_seconds_total {report.get('seconds', 0.0):.6f}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,112 @@
+"""What an engine cannot serve is refused in a sentence, before any weight of the base is loaded."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from engine_texts import with_equals_signs
+from peft import LoraConfig, get_peft_model
+from tiny_models import small_config, tiny_model
+
+from peft_igc import IGCConfig
+from peft_igc.engines.vllm.adapter import find, load, load_config
+from peft_igc.engines.vllm.checks import check_adapter, check_engine, check_layers, check_tokenizer, setting_of
+from peft_igc.inference.loading import load_base
+from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
+
+
+@pytest.fixture(scope="module")
+def config():
+    return load_config(TINY_ADAPTER_FOLDER)
+
+
+def engine_config(**changed):
+    parallel = {
+        "pipeline_parallel_size": 1, "decode_context_parallel_size": 1, "prefill_context_parallel_size": 1,
+        "enable_dbo": False,
+    }  # fmt: skip
+    values = parallel | {"enable_sp": False, "enable_prompt_embeds": False} | changed
+    passes = SimpleNamespace(enable_sp=values["enable_sp"])
+    return SimpleNamespace(
+        parallel_config=SimpleNamespace(**{name: values[name] for name in parallel}),
+        compilation_config=SimpleNamespace(pass_config=passes),
+        model_config=SimpleNamespace(enable_prompt_embeds=values["enable_prompt_embeds"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({"pipeline_parallel_size": 2}, "pipeline parallelism"),
+        ({"decode_context_parallel_size": 2}, "context parallelism"),
+        ({"prefill_context_parallel_size": 2}, "context parallelism"),
+        ({"enable_sp": True}, "sequence parallelism"),
+        ({"enable_dbo": True}, "dual batch overlap"),
+        ({"enable_prompt_embeds": True}, "prompt embeddings"),
+    ],
+)
+def test_ways_of_running_that_hide_tokens_are_refused(changed, name):
+    check_engine(engine_config())
+    with pytest.raises(ValueError, match=f"does not run with {name}.* Start the engine without it"):
+        check_engine(engine_config(**changed))
+
+
+@pytest.mark.parametrize("given", ["tiny", {"adapter": 1}, {"adapter": "tiny", "layer": 2}], ids=str)
+def test_settings_of_another_form_are_refused(given):
+    assert setting_of(SimpleNamespace(additional_config=None)) is None
+    assert setting_of(SimpleNamespace(additional_config={"igc": {"adapter": "tiny"}})) == "tiny"
+    with pytest.raises(ValueError, match="DIR_OR_HUB_ID"):
+        setting_of(SimpleNamespace(additional_config={"igc": given}))
+
+
+def test_adapters_that_an_engine_cannot_serve_are_refused(config):
+    check_adapter(config, 5)
+    with pytest.raises(ValueError, match="is for decoder layer 1, but the model has 1. Serve the base"):
+        check_adapter(config, 1)
+    with pytest.raises(ValueError, match="hidden interface, which .* Serve it with transformers"):
+        check_adapter(small_config(anchor_token_ids=[[5]]), 5)
+    with pytest.raises(ValueError, match="has no vocabulary. Make one with `peft-igc convert"):
+        check_adapter(small_config(interface="tokens", anchor_token_ids=[[5]]), 5)
+    ends = replace(config, anchor="prompt_end", anchor_token_ids=None, vocabulary=config.vocabulary)
+    with pytest.raises(ValueError, match="calculates at the end of a prompt, which is no part of a text"):
+        check_adapter(ends, 5)
+
+
+def test_an_adapter_of_other_tokens_is_refused(config):
+    tokenizer = load_base("tiny")[1]
+    check_tokenizer(config, tokenizer)
+    tokenizer.add_tokens(["<more>"])
+    with pytest.raises(ValueError, match="trained with another tokenizer: token 3072 differs. Serve the base"):
+        check_tokenizer(config, tokenizer)
+
+
+def test_an_adapter_of_another_width_or_method_is_refused(config, tmp_path):
+    with pytest.raises(ValueError, match="for a base model of hidden size 192, but this one has 256. Serve the base"):
+        load(TINY_ADAPTER_FOLDER, config, 256, 256)
+    get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="is an adapter of the method .*LORA, not of IGC"):
+        load_config(find(str(tmp_path)))
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        find(str(tmp_path / "absent"))
+    with pytest.raises(FileNotFoundError, match="`some/adapter` is no folder, and was not found on the hub"):
+        find("some/adapter")
+    assert find("tiny") == TINY_ADAPTER_FOLDER
+
+
+def test_layers_without_hidden_states_are_refused():
+    check_layers([None], ["self", "positions", "hidden_states"])
+    with pytest.raises(ValueError, match=r"\(`NoneType`\) have no argument `hidden_states`"):
+        check_layers([None], ["self", "x"])
+
+
+def test_the_adapter_with_equals_signs_is_the_shipped_one_with_a_rule_more(tmp_path):
+    tokenizer = load_base("tiny")[1]
+    made = json.loads((with_equals_signs(tmp_path, tokenizer) / "adapter_config.json").read_text())
+    shipped = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).to_dict()
+    changed = {key for key in shipped if made[key] != shipped[key]}
+    assert changed == {"inline_token_ids"}

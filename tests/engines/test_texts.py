@@ -1,0 +1,90 @@
+"""Texts of an engine are values: functions of their ids alone, however these come."""
+
+import random
+
+import pytest
+from engine_texts import with_equals_signs
+
+from peft_igc.engines.texts import Known, Text
+from peft_igc.engines.vllm.adapter import load, load_config
+from peft_igc.inference.loading import load_base
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load_base("tiny")[1]
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory, tokenizer):
+    folder = with_equals_signs(tmp_path_factory.mktemp("adapter"), tokenizer)
+    adapter = load(folder, load_config(folder), 192, 192)
+    return Known(adapter.config, adapter.reader)
+
+
+TEXTS = [
+    "12 + 30 = 42, and 4 * 5 = 20. So 7 - 9 = -2!",
+    "There are 99999 * 99999 = 9999800001 stars.",
+    "Nothing is asked here, of 3 cats = 3.",
+    "2 * (3 + 4) = 14 5 / 8 = 0.625",
+]
+
+
+def followed(known, text, ids):
+    """The text after some tokens, and what continues it after each of them; its expressions need no network."""
+    start = text.length
+    text, steps = known.extended(text, ids)
+    if steps:
+        texts, _ = known.texts_of([(text, step) for step in steps])
+        decisions = known.decided(texts, None)
+        begun = [(step.anchor, known.progress(step.anchor, one)) for step, one in zip(steps, decisions, strict=True)]
+        text = text._replace(row=text.row.begun(begun))
+    text, found = known.continued(text, start)
+    return text, found or [None] * len(ids)
+
+
+def remade(known, ids):
+    text, step = known.made(ids)
+    if step is not None:
+        decision = known.decided(known.texts_of([(text, step)])[0], None)[0]
+        text = text._replace(row=text.row.begun([(step.anchor, known.progress(step.anchor, decision))]))
+    return text
+
+
+@pytest.mark.parametrize("plain", TEXTS)
+def test_a_text_in_chunks_is_written_as_at_once(known, tokenizer, plain):
+    ids, rng = tokenizer(plain)["input_ids"], random.Random(1)
+    whole, expected = followed(known, Text([]), ids)
+    assert len(whole.anchors) >= 1
+    assert ("cats" in plain) == (not any(expected))
+    for _ in range(20):
+        text, found, at = Text([]), [], 0
+        while at < len(ids):
+            size = rng.randint(1, 7)
+            text, more = followed(known, text, ids[at : at + size])
+            found, at = found + more, at + size
+        assert found == expected
+        assert text.anchors == whole.anchors
+
+
+@pytest.mark.parametrize("plain", TEXTS)
+def test_a_text_that_is_made_again_or_cropped_goes_on_as_one_that_was_followed(known, tokenizer, plain):
+    ids = tokenizer(plain)["input_ids"]
+    whole, expected = followed(known, Text([]), ids)
+    for at in range(1, len(ids)):
+        assert followed(known, remade(known, ids[:at]), ids[at:])[1] == expected[at:]
+        assert followed(known, whole.cropped(at), ids[at:])[1] == expected[at:]
+
+
+def test_texts_that_continue_one_text_do_not_see_each_other(known, tokenizer):
+    first, _ = followed(known, Text([]), tokenizer("6 * 7 =")["input_ids"])
+    ends = [tokenizer(end, add_special_tokens=False)["input_ids"] for end in (" 4", " 42", " 5", " 42. 1 + 1 =")]
+    alone = [followed(known, Text(first.ids[: first.length], *first[1:]), end)[1] for end in ends]
+    assert [followed(known, first, end)[1] for end in ends] == alone
+    assert len({str(one) for one in alone}) > 2
+
+
+def test_a_step_is_not_decided_again_where_its_turn_has_ended(known, tokenizer):
+    ids = tokenizer("12 + 30 =")["input_ids"]
+    assert known.made(ids)[1].anchor == len(ids) - 1
+    assert known.made([*ids, *known.config.end_token_ids])[1] is None
