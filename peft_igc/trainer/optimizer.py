@@ -143,6 +143,12 @@ class MuonAdamW(torch.optim.Optimizer):
             part.state = self.state
             start += count
 
+    @property
+    def adamw_to_muon(self) -> float:
+        """AdamW's learning rate as a multiple of Muon's, which no schedule changes."""
+        muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in self.parts)
+        return float(adamw / muon)
+
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Makes a step of both optimizers."""
         loss = None

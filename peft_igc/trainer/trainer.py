@@ -35,6 +35,7 @@ from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.outputs import Fields
+from . import checks
 from .batches import Lots
 from .checkpoints import (
     ended_by_signal,
@@ -43,14 +44,6 @@ from .checkpoints import (
     save_rows,
     save_trained,
     warn_of_other_rows,
-)
-from .checks import (
-    check_reading_alone,
-    refuse_absent,
-    refuse_frozen,
-    refuse_others_trained,
-    refuse_packing,
-    refuse_sharded,
 )
 from .collator import RowCheck, SingleDigits, checked_rows, ours
 from .config import IGCSFTConfig, WritingStage
@@ -127,16 +120,16 @@ class IGCTrainer(SFTTrainer):
         own = peft_config if isinstance(peft_config, IGCConfig) else None
         self._igc_config = active_config(model) if own is None and isinstance(model, nn.Module) else own
         if isinstance(model, nn.Module) and self.needs_calculator:
-            refuse_absent(model, self._igc_config)
+            checks.refuse_absent(model, self._igc_config)
         if self._igc_config is not None:
             self._tag_names = [*self._tag_names, "igc"]
-            refuse_packing(args)
+            checks.refuse_packing(args)
         before = calculator_weights(model)  # TRL's `__init__` casts them if the base is in 4 or 8 bit
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
         if self.needs_calculator:
-            refuse_absent(self.model, self._igc_config)
+            checks.refuse_absent(self.model, self._igc_config)
         if self._igc_config is not None:  # without one, the trainer is TRL's to the last bit
             score_labels_only(innermost_model(self.model))
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
@@ -153,19 +146,15 @@ class IGCTrainer(SFTTrainer):
         has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in ALL_COLUMNS)
         has_operands = has_columns and annotated_rows(self.train_dataset) != 0
         # A custom collator may have the operands from elsewhere. `compute_loss` checks its first batch.
-        check_reading_alone(self.args, self._igc_config is not None, has_operands or has_collator)
+        checks.check_reading_alone(self.args, self._igc_config is not None, has_operands or has_collator)
         if self._igc_config is None:
             if has_columns:
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
-        refuse_sharded(self)
+        checks.refuse_sharded(self)
         check_tokenizer(self._igc_config.token_table, self._tokenizer)
         if not has_operands:
-            lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
-            logger.warning(
-                f"The training dataset has {lack}, so the reading is not trained. "
-                "Add operands, unless you only want to train the writing."
-            )
+            checks.warn_of_no_operands(has_columns)
         self.data_collator = ours(self.data_collator, self._igc_config, self._tokenizer, has_columns)
 
     def _prepare_dataset(
@@ -203,11 +192,10 @@ class IGCTrainer(SFTTrainer):
 
     def create_optimizer(self, model: Any = None) -> Any:
         """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
-        rate = getattr(self.args, "igc_muon_learning_rate", None)  # `args` may be plain `TrainingArguments`
+        opt_model = self.model if model is None else model
         if self.optimizer is not None:
             return super().create_optimizer(model)
-        opt_model = self.model if model is None else model
-        if rate is None:
+        if getattr(self.args, "igc_muon_learning_rate", None) is None:  # `args` may be plain `TrainingArguments`
             made = super().create_optimizer(model)
             set_calculator_rate(made, opt_model, self.args)
             return made
@@ -221,9 +209,8 @@ class IGCTrainer(SFTTrainer):
         rate: float = super()._get_learning_rate()
         made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
         if isinstance(made, MuonAdamW) and len(made.parts) > 1:
-            muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in made.parts)
             self._metrics["train"]["learning_rate_muon"] = [rate]
-            rate *= adamw / muon  # a schedule multiplies both by the same factor
+            rate *= made.adamw_to_muon  # a schedule multiplies both by the same factor
         return rate
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -259,7 +246,7 @@ class IGCTrainer(SFTTrainer):
         alone = self.model.training and reads_alone(self.args, self.state.global_step)
         if "igc_operator" not in inputs:
             if alone:  # a custom collator made no operands: the step would train nothing
-                check_reading_alone(self.args, self._igc_config is not None, False)
+                checks.check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if alone:
             report = read_alone(model, inputs, self._kept)
@@ -310,32 +297,23 @@ class IGCTrainer(SFTTrainer):
         name = metric_key_prefix.removeprefix("eval").removeprefix("_")
         self._igc_eval_set = f"{name}_" if name else ""
         try:
-            self._measure_exact_match(eval_dataset)
+            if self._igc_exact_match is not None:  # among TRL's metrics, for the log and `metric_for_best_model`
+                found = self._igc_exact_match.measure(self, eval_dataset, name)
+                self._metrics["eval"] |= {f"{self._igc_eval_set}{key}": [value] for key, value in found.items()}
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         finally:
             self._igc_eval_set = ""
-
-    def _measure_exact_match(self, dataset: Any) -> None:
-        """Stores exact match among TRL's metrics, so it is logged and available to `metric_for_best_model`."""
-        dataset = self.eval_dataset if dataset is None else dataset
-        if isinstance(dataset, str):
-            dataset = self.eval_dataset[dataset]
-        if self._igc_exact_match is None or dataset is None or isinstance(dataset, dict):  # a dict comes one by one
-            return
-        found = self._igc_exact_match.measure(self, dataset, self._igc_eval_set.removesuffix("_"))
-        for key, value in found.items():
-            self._metrics["eval"][f"{self._igc_eval_set}{key}"] = [value]
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the parent's, but `True` resumes from the last complete checkpoint. With `igc_writing`, the second stage
         follows, which begins anew when a run is resumed. Plots the curves at the end."""
         self._igc_kept_step = None
         if self._igc_config is not None:
-            refuse_frozen(self.model)
+            checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         if self._stage is not None:
-            refuse_others_trained(self.model)
+            checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")
             self._kept = KeptOutputs.of_trainer(self)
         result = super().train(resume_from_checkpoint, *args, **kwargs)

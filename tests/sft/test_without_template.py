@@ -50,8 +50,7 @@ def test_a_demonstration_asks_it_as_a_completion_model(gemma, tmp_path):
     assert spelled.decode(config.anchors["turns"][0]) == "A:"
     config.confidence = 0.0
     (answer,) = generate_answers(model, spelled, ["What is 58 plus 36?"], max_new_tokens=2, return_steps=True)
-    assert answer.step.anchor == ":"
-    assert answer.step.reason != "no_anchor"
+    assert answer.status != "no_anchor"
 
 
 @pytest.mark.parametrize("anchor", ["prompt_end", "="])
@@ -66,10 +65,10 @@ def test_a_training_at_the_end_of_texts_leaves_them_as_they_are(gemma, tmp_path,
     line = [text for name, value in sizes.items() for text in (f"--{name}", value)]
     line += ["--model_name_or_path", str(gemma), "--dataset_name", str(data), "--output_dir", str(tmp_path / "out")]
     line += ["--igc_anchors", anchor, "--use_cpu", "true", "--bf16", "false", "--igc_held_out", "0"]
-    trainer = main(*parse([*line, "--gradient_checkpointing", "false"]).arguments)
+    trainer = main(*parse([*line, "--gradient_checkpointing", "false", "--logging_steps", "1"]).arguments)
     assert trainer.processing_class.chat_template is None
     row = trainer.train_dataset[0]
     assert trainer.processing_class.decode(row["input_ids"]).replace("<eos>", "") in {
         one["prompt"] + one["completion"] for one in rows
     }
-    assert 0 < trainer.state.log_history[-2]["igc/loss_read"]
+    assert any(entry.get("igc/loss_read", 0) > 0 for entry in trainer.state.log_history)
