@@ -12,8 +12,7 @@ import collections
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ __all__ = [
     "evaluate",
     "profile",
     "sft",
-    "sft_options",
     "trace",
 ]
 
@@ -79,14 +77,6 @@ def sft(arguments: argparse.Namespace) -> int:
     return run(arguments.arguments, prog="peft-igc sft")
 
 
-def sft_options() -> dict[str, str]:
-    """The options of `peft-igc sft` about the calculator, by the names of the settings that they set."""
-    from .sft.arguments import IGCArguments
-
-    names = [field.name for field in dataclasses.fields(IGCArguments)]
-    return {name: f"--{own}" for own in names for name in (own, own.removeprefix("igc_"))}
-
-
 def _need_training_packages() -> None:
     """Refuses a training command before anything is loaded, if the `train` extra is not installed."""
     from importlib.util import find_spec
@@ -116,7 +106,7 @@ def evaluate(arguments: argparse.Namespace) -> int:
         batch_size=arguments.batch_size,
         max_new_tokens=arguments.max_new_tokens,
         raw=arguments.raw,
-        progress=_Counter(),
+        progress=_progress(),
         predictions=arguments.predictions,
     )
     names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
@@ -150,7 +140,7 @@ def audit(arguments: argparse.Namespace) -> int:
     items = read_items(arguments.data)
     model, tokenizer = _load(arguments)
     decoding = {name: getattr(arguments, name) for name in ("batch_size", "max_new_tokens", "raw")}
-    found = audit(model, tokenizer, items, progress=_Counter(), **decoding)
+    found = audit(model, tokenizer, items, progress=_progress(), **decoding)
     names = {"base": arguments.base, "adapter": arguments.adapter, "data": arguments.data}
     if arguments.output is not None:
         text = json.dumps(found.as_dict(arguments.examples) | names, indent=2, ensure_ascii=False)
@@ -301,12 +291,10 @@ def _tokenizer(name: str) -> Any:
     """The tokenizer of a folder, a hub id, or the embedded base."""
     from transformers import AutoTokenizer
 
-    from .inference.loading import TINY, TINY_FOLDER
+    from .inference.loading import TINY, TINY_FOLDER, is_hub_id
 
     folder = TINY_FOLDER if name == TINY else Path(name).expanduser()
-    if folder.is_dir() and not any((folder / file).is_file() for file in ("tokenizer_config.json", "tokenizer.json")):
-        raise FileNotFoundError(f"The folder `{name}` contains no `tokenizer_config.json`. Pass a tokenizer's folder.")
-    if not folder.is_dir() and (folder.exists() or name[:1] in "./~" or name.count("/") > 1):
+    if not folder.is_dir() and (folder.exists() or not is_hub_id(name)):
         raise FileNotFoundError(f'`{name}` is not a folder. Pass the folder of a tokenizer, a hub id, or "tiny".')
     return AutoTokenizer.from_pretrained(folder if folder.is_dir() else name)
 
@@ -324,11 +312,11 @@ def annotate(arguments: argparse.Namespace) -> int:
     if output.resolve() == Path(arguments.data).resolve():
         raise ValueError(f"`--data` and `--output` both name `{output}`. Name another file to write.")
     names = (field.name for field in dataclasses.fields(Settings))
-    settings = Settings(**{name: value for name in names if (value := getattr(arguments, name)) is not None})
+    settings = Settings(**{name: getattr(arguments, name) for name in names})
     rows = read_rows(arguments.data)
     model, tokenizer = load_base(arguments.model)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    annotated = annotate(rows, model, tokenizer, settings, check=arguments.check, progress=_Counter())
+    annotated = annotate(rows, model, tokenizer, settings, progress=_progress())
     facts = {"model": arguments.model, "data": arguments.data, "settings": dataclasses.asdict(settings)}
     write(annotated, output, facts)
     _say(annotated.report.format())
@@ -371,27 +359,20 @@ def _check_output(path: Path, option: str = "--output") -> None:
         raise FileNotFoundError(f"The folder `{path.parent}` of `{option} {path}` does not exist. Make it first.")
 
 
-class _Counter:
-    """Progress callback: a bar with the items done and the time left; where stderr is no terminal, a line at times."""
+def _progress() -> Callable[[int, int], None]:
+    """A progress callback with a bar; where stderr is no terminal, a line every half minute."""
+    from tqdm import tqdm
 
-    WIDTH = 30  # characters of the bar
-    EVERY = 30.0  # seconds between two lines
+    seconds = 0.1 if sys.stderr.isatty() else 30.0
+    bar = tqdm(mininterval=seconds, delay=seconds)
 
-    def __init__(self) -> None:
-        self.begin = self.said = time.perf_counter()
+    def update(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
 
-    def __call__(self, done: int, total: int) -> None:
-        from .inference.evaluation import duration
-
-        now = time.perf_counter()
-        text = f"{done:,}/{total:,}  {duration((now - self.begin) / done * (total - done))} left"
-        if sys.stderr.isatty():
-            bar = ("#" * (self.WIDTH * done // total)).ljust(self.WIDTH, "-")
-            end = "\n" if done == total else ""
-            print(f"\r[{bar}] {done / total:4.0%}  {text}   ", end=end, file=sys.stderr, flush=True)
-        elif now - self.said >= self.EVERY:
-            self.said = now
-            print(text, file=sys.stderr, flush=True)
+    return update
 
 
 def _say(text: str) -> None:

@@ -23,8 +23,8 @@ import pretrain_tiny_base as pretrain
 import torch
 from tiny_base import corpus
 from tiny_base.batches import IGNORED, Batches, pad_right
+from tiny_base.worked_solutions import WorkedSolutions
 
-from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.inference.loading import tiny_base
 
 

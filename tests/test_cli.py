@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import json
-import re
 
 import pytest
 import torch
@@ -93,24 +92,6 @@ def refused(capsys, *arguments):
     return lines[0]
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (["eval", "--max-new-tokens", "100000"], "with `--max-new-tokens 100000` that is .* lower `--max-new-t"),
-        (["demo", "--layer", "40"], "`--layer 40` is out of range: .* Set `--layer`"),
-        (["sft", "--model_name_or_path", "tiny", "--igc_num_digits=-3"], "`--igc_num_digits -3` is .* Set `--igc_"),
-        (["annotate", "--model", "tiny", "--max-numbers", "1"], "`--max-numbers 1` makes no pairs and `--proposals "),
-    ],
-)
-def test_an_error_names_the_options_of_the_command_line(capsys, base, data, tmp_path, given, told):
-    more = {"eval": ["--base", base], "sft": ["--output_dir", str(tmp_path)]}.get(given[0], [])
-    more += ["--output", str(tmp_path / "out")] if given[0] != "sft" else []
-    more += ["--data", data] if given[0] in ("eval", "annotate") else []
-    line = refused(capsys, given[0], *more, *given[1:])
-    assert re.search(told, line), line
-    assert "IGCConfig" not in line
-
-
 @pytest.mark.parametrize("command", ["eval", "audit"])
 def test_a_row_without_a_target_is_named_with_the_cure(capsys, base, adapter, tmp_path, command):
     path = tmp_path / "items.jsonl"
@@ -194,33 +175,30 @@ def test_an_interrupt_is_said_without_a_traceback(monkeypatch, capsys, tmp_path)
 def rows(tmp_path):
     """Two training rows in a file."""
     path = tmp_path / "rows.jsonl"
-    given = [{"prompt": "6/3=", "completion": "2", "igc_operator": "/", "igc_operands": ["6", "3"], "igc_result": "2"}]
-    given.append({"prompt": "Hi", "completion": "Hi", "igc_operator": "none"})
+    given = [{"prompt": "6/3=", "completion": "2"}, {"prompt": "Hi", "completion": "Hi"}]
     path.write_text("".join(json.dumps(row) + "\n" for row in given))
     return str(path)
 
 
 def test_annotate_writes_rows_and_a_report_that_names_its_inputs(base, rows, tmp_path, capsys):
     output = tmp_path / "made.jsonl"
-    arguments = ["--model", base, "--data", rows, "--output", str(output), "--check", "--margin", "0", "--seed", "3"]
-    assert cli.main(["annotate", *arguments, "--max-numbers", "0", "--proposals", "1"]) == 0
+    assert cli.main(["annotate", "--model", base, "--data", rows, "--output", str(output), "--margin", "0"]) == 0
     made = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["prompt"] for row in made] == ["6/3=", "Hi"]
     assert made[1]["igc_operator"] is None
     report = json.loads((tmp_path / "made.report.json").read_text())
-    assert (report["model"], report["data"], report["rows"], report["check"]["asking"]) == (base, rows, 2, 1)
-    assert report["settings"] == dataclasses.asdict(Settings(margin=0, seed=3, max_numbers=0, proposals=1))
-    assert (report["rows_not_asked"], report["proposed"]) == (1, {})  # 256 positions do not hold the few-shot prompt
-    shown = capsys.readouterr().out
-    assert "precision" in shown
-    assert "made.report.json`" in shown
+    assert (report["model"], report["data"], report["rows"], report["candidates"]) == (base, rows, 2, 6)
+    assert report["settings"] == dataclasses.asdict(Settings(margin=0))
+    assert "made.report.json`" in capsys.readouterr().out
 
 
 def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, rows, tmp_path):
     output = ["--output", str(tmp_path / "made.jsonl")]
-    assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, "--data", rows, *output)
-    given = ["--model", base, "--data", rows, "--check", *output]
-    assert "`--margin -1.0` must be at least 0" in refused(capsys, "annotate", *given, "--margin", "-1")
+    (tmp_path / "own.jsonl").write_text('{"prompt": "6/3=", "completion": "2", "igc_operator": "/"}\n')
+    own = ["--data", str(tmp_path / "own.jsonl"), *output]
+    assert "row 0 has operand columns already" in refused(capsys, "annotate", "--model", base, *own)
+    given = ["--model", base, "--data", rows, *output]
+    assert "`margin=-1.0` must be at least 0" in refused(capsys, "annotate", *given, "--margin", "-1")
     same = ["--data", rows, "--output", rows]
     assert "`--data` and `--output` both name" in refused(capsys, "annotate", "--model", base, *same)
     (tmp_path / "text.jsonl").write_text('{"text": "2 + 3 = 5"}\n')
@@ -232,13 +210,11 @@ def test_annotate_refuses_what_it_cannot_use_and_leaves_no_file(capsys, base, ro
     assert not [path for path in tmp_path.iterdir() if "made" in path.name]
 
 
-def test_progress_without_a_terminal_is_a_line_every_half_minute(monkeypatch, capsys):
-    times = iter((0.0, 20.0, 40.0, 50.0, 80.0))
-    monkeypatch.setattr(commands.time, "perf_counter", lambda: next(times))
-    counter = commands._Counter()
-    for done in (1, 2, 3, 4):
-        counter(done, 4)
-    assert capsys.readouterr().err == "2/4  40 s left\n4/4  0 s left\n"
+def test_progress_of_a_short_run_without_a_terminal_writes_nothing(capsys):
+    update = commands._progress()
+    for done in (1, 2):
+        update(done, 2)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("suffix", ["jsonl.gz", "csv"])

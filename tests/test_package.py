@@ -23,7 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "numbers": {"torch"},
     "mappings": {"torch"},
     "data": {"datasets", "torch"},
-    "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers"},
+    "tuner": {"accelerate", "peft", "safetensors", "torch", "transformers", "yaml"},
     "plugin": {"lm_eval"},  # torch imports it before it is complete itself
     "inference": {"datasets", "jinja2", "lm_eval", "peft", "safetensors", "torch", "transformers"},
     "engines": {"fastapi", "huggingface_hub", "peft", "safetensors", "torch", "transformers", "vllm"},
@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "trainer": {"accelerate", "datasets", "matplotlib", "peft", "safetensors", "torch", "transformers", "trl"},
     "demo": {"peft", "torch", "transformers"},
     "sft": {"accelerate", "datasets", "peft", "torch", "transformers", "trl", "yaml"},
-    "commands": {"torch", "transformers"},
+    "commands": {"torch", "tqdm", "transformers"},
     "cli": {"transformers"},
     "__main__": set(),
 }

@@ -31,7 +31,6 @@ from tiny_training import WARNINGS
 
 from peft_igc.numbers.calculator import OPERATIONS
 from peft_igc.tuner.saving.companions import NESTED
-from peft_igc.tuner.saving.saved_fields import REMOVED_FIELDS
 
 
 NESTED_WARNINGS = [f"ignore:{message}" for message in NESTED]  # where a LoRA goes around a calculator
@@ -103,31 +102,6 @@ def test_a_shell_line_is_understood(line, monkeypatch):
     check_shell_line(line, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("make everything", AssertionError),
-        ("pip install '.[all]'", AssertionError),
-        ("peft-igc profile tiny --anchor '='", SystemExit),
-        ("peft-igc profile tiny --unknown", SystemExit),
-        ("peft-igc sft --model_name_or_path tiny --unknown 1", ValueError),
-        ("peft-igc sft --config recipes/none.yaml", AssertionError),
-        ("python -m benchmarks.cost.operators --output a.json --unknown", SystemExit),
-        ("python -m benchmarks.cost.operators", SystemExit),
-        ("python -m benchmarks.operators --output a.json", ImportError),
-        ("python recipes/none.py", AssertionError),
-        ("python -m pytest tests/none", AssertionError),
-        ("bash run.sh", AssertionError),
-    ],
-)
-@pytest.mark.filterwarnings(*WARNINGS)
-@pytest.mark.filterwarnings("ignore:.* found in sys.modules after import of package:RuntimeWarning")
-def test_a_shell_line_that_is_wrong_is_found(line, error, monkeypatch, capsys):
-    monkeypatch.chdir(ROOT)
-    with pytest.raises(error):
-        check_shell_line(line, monkeypatch)
-
-
 def test_the_readme_has_every_command():
     from peft_igc.cli import build_parser
 
@@ -195,27 +169,7 @@ def test_the_table_of_questions_names_the_places():
         assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), question
 
 
-def test_the_house_rules_are_those_of_the_tests():
-    from tests import test_package
-
-    rules = text_of("CONTRIBUTING.md")
-    assert f"at most {test_package.LONGEST_FUNCTION} lines, a folder at most {test_package.MOST_FILES} files" in rules
-    rooms = next(content for kind, content in blocks(section(rules, "## House rules")) if not kind)
-    order = [re.sub(r" {2,}.*", "", line).split(", ") for line in rooms.splitlines()]
-    expected = ["text", "numbers", "data, mappings", "tuner", "plugin", "inference"]
-    expected += ["annotation, calibration, trainer", "demo", "sft", "__main__, cli, commands"]
-    assert [", ".join(sorted(level)) for level in order[::-1]] == expected
-    assert {room for level in order for room in level} == set(test_package.ROOMS)
-
-
 # ----------------------------------------------------------------------------------------------------------- changes
-def test_the_changelog_names_the_removed_settings_with_the_values_that_load():
-    removed = section(text_of("CHANGELOG.md"), "### Removed")
-    for name, default in REMOVED_FIELDS.items():
-        assert name in removed
-        assert json.dumps(default).replace("null", "None") in removed
-
-
 def test_no_page_has_words_of_one_machine():
     for page in PAGES:
         assert not re.search(r"/(home|tmp|work|root)/", prose(text_of(page))), name_of(page)

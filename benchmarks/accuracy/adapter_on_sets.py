@@ -18,7 +18,6 @@ import argparse
 import hashlib
 import json
 import random
-from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,9 +28,16 @@ from peft.utils import CONFIG_NAME
 from benchmarks.accuracy.expression_items import like_math_401, look_alikes, spelled
 from benchmarks.accuracy.suites import suites
 from benchmarks.common.measuring import facts
-from peft_igc.demo.measure import Demonstration
-from peft_igc.demo.real_text import data_folder, measured_items
-from peft_igc.demo.text_sets import ANSWERED, answered, generated_sets, read, texts_of_authors
+from peft_igc.demo.measure import MOST_OF_TEXT, Demonstration
+from peft_igc.demo.sets import (
+    ANSWERED,
+    answered,
+    data_folder,
+    generated_sets,
+    measured_items,
+    read,
+    texts_of_authors,
+)
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
 from peft_igc.trainer.precision import in_bf16
@@ -120,7 +126,7 @@ def all_sets(n: int, seed: int) -> dict[str, Items | None]:
     sets["unread_authors"] = texts_of_authors("measured", AUTHOR_ITEMS, seed, SUPPORTED)
     sets |= {name: plain_requests(name) for name in SHA256}
     for name, items in measured_items(data_folder()).items():
-        sets[name] = items and [one for one in items if len(one["prompt"]) <= SIZES.most_of_text]
+        sets[name] = items and [one for one in items if len(one["prompt"]) <= MOST_OF_TEXT]
     for name, items in suites(n, seed).items():
         sets[f"suite_{name}"] = [{**item, "target": item["igc_result"]} for item in items]
     forms = {"spellings": spelled(n, seed), "like_math_401": like_math_401(n, seed), "look_alikes": look_alikes(n)}
@@ -142,6 +148,11 @@ def chosen_sets(arguments: argparse.Namespace) -> dict[str, Items]:
     return {name: known[name] for name in asked}
 
 
+def is_answered(name: str) -> bool:
+    """Whether whole answers to a set are compared, not the reading alone."""
+    return name in ANSWERED or name.endswith("plain_requests")
+
+
 def is_calculator(adapter: Path) -> bool:
     """Whether an adapter's folder is one of IGC."""
     if str(adapter) == TINY:
@@ -149,9 +160,7 @@ def is_calculator(adapter: Path) -> bool:
     return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
-def measured(
-    base: Path, adapter: Path, sets: dict[str, Items], dtype: str, whole: Collection[str] = ANSWERED
-) -> dict[str, Any]:
+def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, readings: bool = False) -> dict[str, Any]:
     """The reports of the sets, by name.
 
     Args:
@@ -159,12 +168,12 @@ def measured(
         adapter: folder of the adapter, or `tiny`.
         sets: items by name.
         dtype: of the base.
-        whole: sets of whole answers.
+        readings: whether the readings of all sets are measured, and no whole answers.
 
     Raises:
         ValueError: an adapter without a calculator is to be measured on a set of readings.
     """
-    others = [name for name in sets if name not in whole]
+    others = [name for name in sets if readings or not is_answered(name)]
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
@@ -172,7 +181,7 @@ def measured(
     sizes = {"batch_size": SIZES.batch_size}
     found = {}
     for name, items in sets.items():
-        if name in whole:
+        if name not in others:
             found[name] = answered(model, tokenizer, items, max_new_tokens=SIZES.max_new_tokens, **sizes)
         else:
             found[name] = read(model, tokenizer, items, **sizes)
@@ -190,15 +199,15 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the generated suites (default: %(default)s)")
-    parser.add_argument("--readings", action="store_true", help="of all sets, which takes a fraction of the time")
+    parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
     arguments = parser.parse_args()
     sets = chosen_sets(arguments)
     dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16("cpu") else "float32"
     results: dict[str, Any] = {**facts(), "dtype": dtype, "n": arguments.n, "seed": arguments.seed}
-    results["readings"] = arguments.readings
     results |= {"adapters": [one.name for one in arguments.adapters], "sets": list(sets), "runs": {}}
+    results["readings"] = arguments.readings
     for number, adapter in enumerate(arguments.adapters):
-        found = measured(arguments.base, adapter, sets, dtype, () if arguments.readings else ANSWERED)
+        found = measured(arguments.base, adapter, sets, dtype, arguments.readings)
         results["runs"][str(number)] = {"sets": found, "base": {}}
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -45,10 +45,10 @@ from benchmarks.common.measuring import facts
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows
-from peft_igc.data.worked_solutions import WorkedCalculations, WorkedSolutions
 from peft_igc.inference.loading import load_adapter, load_base
 from peft_igc.trainer.precision import in_bf16
 from peft_igc.tuner.saving.trained_with import LOW_RANK
+from recipes.tiny_base.worked_solutions import WorkedCalculations, WorkedSolutions
 
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "smollm2_135m_gsm8k.yaml"
@@ -96,8 +96,8 @@ def prepare(arguments: argparse.Namespace, tokenizer: Any, folder: Path) -> dict
     for name, rows in (("train", converted.rows), ("held_out", held)):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    print(converted.report.format(), flush=True)
     record = converted.report.as_dict()
+    print(record, flush=True)
     made, told = folder / "calculator", folder / "calculator.json"
     sizes = {"sites": arguments.sites, "steps": arguments.site_steps}
     sizes |= {"layer": arguments.layer}
@@ -158,7 +158,7 @@ def train(kind: str, arguments: argparse.Namespace, data: Path, folder: Path, se
             path = Path(scratch) / "run.yaml"
             path.write_text(yaml.safe_dump(settings), encoding="utf-8")
             start = time.perf_counter()
-            trainer = sft.main(*sft.parse(["--config", str(path)]).arguments)
+            trainer = sft.main(sft.parse(["--config", str(path)]))
         trained = time.perf_counter() - start
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         read = [entry["igc/read_accuracy"] for entry in trainer.state.log_history if "igc/read_accuracy" in entry]

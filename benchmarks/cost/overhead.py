@@ -1,10 +1,12 @@
 """What a calculator costs at inference: prefill, first token, decoding and memory, compared with the base and LoRA.
 
 All methods share one set of weights in one process and take turns, round by round (see `measuring`). Two texts: one
-that asks for a calculation, which is read, calculated and written at every following token, and one without one. In
-the round that does not count, the text has to be read as its kind says, or the command ends. Shapes: `tiny` is the
-embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading is forced; LoRA
-has as many parameters. With `--adapters`, trained adapters of a real model are timed on the pass over four prompts.
+that asks for a calculation, which is read, calculated and written at every following token, and one without one. The
+first is in symbols: rules know what it says, and the network whether it is asked, which a random reading can be made
+to find. In the round that does not count, the text has to be read as its kind says, or the command ends. Shapes:
+`tiny` is the embedded base, `100m` a random Llama of 110 M parameters, with adapters of random weights whose reading
+is forced; LoRA has as many parameters. With `--adapters`, trained adapters of a real model are timed on the pass over
+four prompts.
 
     python -m benchmarks.cost.overhead --output benchmarks/results/overhead.json
     python -m benchmarks.cost.overhead --base .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\
@@ -38,7 +40,7 @@ from peft_igc.tuner.steps import Step
 
 
 CALCULATION, PLAIN = "calculation", "plain"
-TEXTS = {CALCULATION: "What is 58 times 36?", PLAIN: "What is the name of it?"}
+TEXTS = {CALCULATION: "What is 58 * 36?", PLAIN: "What is the name of it?"}
 OPERATIONS = {CALCULATION: "*", PLAIN: None}
 FILLER = "The house was old and it stood in a green garden near the river. "
 ASKED = ("What is 5817 times 364?", "Please add 48213 and 977 for me.")

@@ -68,16 +68,6 @@ class Report:
         """The report as JSON values."""
         return asdict(self) | {"refused": dict(sorted(self.refused.items()))}
 
-    def format(self) -> str:
-        """The report as a table for a terminal."""
-        lines = []
-        for name, value in self.as_dict().items():
-            if name == "refused":
-                lines += [f"  {reason:<26}{count:>8,}" for reason, count in value.items()]
-            elif name != "examples":
-                lines.append(f"{name.replace('_', ' '):<28}{value:>8,}")
-        return "\n".join([*lines, *self.examples])
-
 
 _Entry = tuple[str | None, list[str] | None, str | None, str | None]  # in the order of `ALL_COLUMNS`
 _NONE: _Entry = (NO_ARITHMETIC, None, None, None)
@@ -237,7 +227,7 @@ def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Rep
     """Annotations by the index of their anchor. If an anchor has several, the first one counts."""
     owned: dict[int, Mark] = {}
     for mark in marks:
-        owner = max((i for i, anchor in enumerate(anchors) if _stands_at(mark, anchor, solution)), default=None)
+        owner = max((i for i, anchor in enumerate(anchors) if _follows(mark, anchor, solution)), default=None)
         if owner is not None and owner not in owned:
             owned[owner] = mark
         elif mark.stated is not None:
@@ -245,7 +235,7 @@ def _owned(anchors: list[_Anchor], marks: list[Mark], solution: str, report: Rep
     return owned
 
 
-def _stands_at(mark: Mark, anchor: _Anchor, solution: str) -> bool:
+def _follows(mark: Mark, anchor: _Anchor, solution: str) -> bool:
     """Whether an annotation follows an anchor directly, apart from white space or a currency sign."""
     if 0 <= anchor.end <= mark.place:
         return _BETWEEN.fullmatch(solution, anchor.end, mark.place) is not None

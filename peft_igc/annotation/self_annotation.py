@@ -14,28 +14,22 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data.columns import COLUMNS, canonical, label
-from ..inference.decoding import eval_mode, longest_text
-from ..inference.evaluation import generate_answers
-from ..numbers.calculator import Status
-from ..text.values import Limits
+from ..data.columns import COLUMNS
+from ..inference.decoding import eval_mode
 from .answer_loss import ScoredRow, answer_losses, read_row
-from .candidates import SYMBOLS, Calculation, by_model, by_pattern, numbers_of, question_to_model
+from .candidates import Calculation, by_pattern, numbers_of
 
 
 __all__ = ["Annotated", "Report", "Settings", "annotate", "report_path", "write"]
 
 NOTE, CALL = "{a} {operator} {b} is {result}. ", "{a} {operator} {b} is. "  # with and without the result
-TOKENS_PER_PROPOSAL = 24
 EXAMPLES = 10  # rows that a report shows
-_LONGEST = 10_000  # digits of a number in the rows' own columns: no limit in practice
 
 
 @dataclass(frozen=True)
@@ -45,72 +39,52 @@ class Settings:
     Args:
         margin: Minimum decrease of the answer's loss by the result, in nats per token. A higher value gives fewer and
             more reliable annotations. Lower it for long answers, in which the decrease is a mean over more tokens.
-        max_numbers: Number of integers of a prompt, counted from its end, that are combined in pairs; 0: none.
-        proposals: Maximum number of calculations that the model itself proposes for a row; 0: it is not asked.
+        max_numbers: Number of integers of a prompt, counted from its end, that are combined in pairs.
         num_digits: Maximum number of digits of operands and results, at most that of the adapter to be trained.
         batch_size: Number of texts scored at once, and of rows examined at once.
-        seed: Seed of the sample of rows in the report; nothing else is random.
     """
 
     margin: float = 1.0
     max_numbers: int = 4
-    proposals: int = 0
     num_digits: int = 10
     batch_size: int = 32
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < float("inf"):
             raise ValueError(f"`margin={self.margin}` must be at least 0 nats per token.")
-        for name, least in (("max_numbers", 0), ("proposals", 0), ("num_digits", 1), ("batch_size", 1)):
+        for name, least in (("max_numbers", 2), ("num_digits", 1), ("batch_size", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}={getattr(self, name)}` must be at least {least}.")
-        if self.max_numbers < 2 and not self.proposals:
-            raise ValueError(
-                f"`max_numbers={self.max_numbers}` makes no pairs and `proposals=0` asks the model for nothing: there "
-                "would be no candidates. Raise one of them."
-            )
 
 
 @dataclass
 class Report:
     """Numbers of rows and of candidates by outcome.
 
-    Every candidate is counted once: the sum of `proposed` is `kept` plus the sum of `rejected`.
+    Every candidate is counted once: `candidates` is `kept` plus the sum of `rejected`.
     """
 
     rows: int = 0
     kept: int = 0  # rows with an annotation, which is one candidate each
     rows_without_candidates: int = 0
     rows_with_more_numbers: int = 0  # than `max_numbers`, so not all pairs were tried
-    rows_not_asked: int = 0  # too long for the few-shot prompt, so the model proposed nothing
-    proposed: Counter[str] = field(default_factory=Counter)  # candidates by source: `pattern`, `model`
+    candidates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)  # by reason
-    check: dict[str, Any] | None = None  # comparison with the rows' own columns; see `annotate`
-    examples: list[dict[str, Any]] = field(default_factory=list)  # a random sample of rows, with losses
+    examples: list[dict[str, Any]] = field(default_factory=list)  # the first rows, with losses
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON values."""
-        counts = {name: dict(sorted((+getattr(self, name)).items())) for name in ("proposed", "rejected")}
-        return asdict(self) | counts
+        return asdict(self) | {"rejected": dict(sorted((+self.rejected).items()))}
 
     def format(self) -> str:
         """The report as a table for a terminal, with the examples."""
-        lines = []
-        for name, value in self.as_dict().items():
-            if isinstance(value, dict):
-                lines.append(name)
-                lines += [f"  {key:<42}{_figure(figure):>10}" for key, figure in value.items()]
-            elif isinstance(value, int):
-                lines.append(f"{name.replace('_', ' '):<44}{value:>10,}")
-        for example in self.examples:
-            lines.append(f"{example['annotation'] or 'nothing kept':<30} {example['prompt']!r:.100}")
-        return "\n".join(lines)
-
-
-def _figure(value: float | None) -> str:
-    """Formats a count or a rate; a rate of nothing is a dash."""
-    return "-" if value is None else f"{value:.4f}" if isinstance(value, float) else f"{value:,}"
+        found = self.as_dict()
+        counts = [(name.replace("_", " "), value) for name, value in found.items() if isinstance(value, int)]
+        lines = [f"{name:<44}{value:>10,}" for name, value in counts]
+        lines += ["rejected", *(f"  {name:<42}{value:>10,}" for name, value in found["rejected"].items())]
+        return "\n".join(
+            [*lines, *(f"{one['annotation'] or 'nothing kept':<30} {one['prompt']!r:.100}" for one in self.examples)]
+        )
 
 
 class Annotated(NamedTuple):
@@ -118,13 +92,6 @@ class Annotated(NamedTuple):
 
     rows: list[dict[str, Any]]
     report: Report
-
-
-class _Own(NamedTuple):
-    """What the operand columns of a row say: whether it is supervised, and the calculation that it asks for."""
-
-    supervised: bool
-    calculation: Calculation | None
 
 
 class _Choice(NamedTuple):
@@ -143,7 +110,6 @@ def annotate(
     tokenizer: Any,
     settings: Settings | None = None,
     *,
-    check: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Annotated:
     """Annotates rows with the calculations whose results lower the loss of a language model.
@@ -154,20 +120,17 @@ def annotate(
         model: A causal LM without an active calculator.
         tokenizer: Its tokenizer, with a chat template if there are messages.
         settings: None: the defaults of `Settings`.
-        check: Whether to compare with operand columns that the rows already have, for one anchor. These columns are
-            removed before the annotation and replaced by its result. The report then counts `rows` (supervised ones),
-            `asking` (those with a result), `kept`, `right` (same operator and operands, in any order for `+` and `*`),
-            `same_result`, `precision` (right / kept) and `recall` (right / asking).
         progress: Called with the number of rows done and the number of all rows.
 
     Raises:
-        ValueError: A row has another form, has operand columns without `check`, or has none with it; or the tokenizer
-            has no chat template.
+        ValueError: A row has another form, or has operand columns; or the tokenizer has no chat template.
     """
     settings, given = settings or Settings(), [dict(row) for row in rows]
     if not given:
         raise ValueError("There are no rows to annotate. Check the file with the rows.")
-    owned = [_own(row, check, f"row {index}") for index, row in enumerate(given)]
+    for index, row in enumerate(given):
+        if any(row.get(name) is not None for name in COLUMNS):
+            raise ValueError(f"row {index} has operand columns already. Remove them, or leave the row out.")
     parts = [read_row(row, f"row {index}") for index, row in enumerate(given)]
     if not tokenizer.chat_template and any(not isinstance(part.context, str) for part in parts):
         raise ValueError("The tokenizer has no chat template, but rows hold messages. Set `tokenizer.chat_template`.")
@@ -182,35 +145,8 @@ def annotate(
     found = [choice.calculation if choice is not None and choice.kept else None for choice in chosen]
     report.kept = sum(calculation is not None for calculation in found)
     made = [row | _columns(calculation) for row, calculation in zip(given, found, strict=True)]
-    if check:
-        report.check = _compare(found, owned)
-    sample = random.Random(f"annotate/{settings.seed}").sample(range(len(parts)), min(EXAMPLES, len(parts)))
-    report.examples = [_example(parts[index], chosen[index]) for index in sorted(sample)]
+    report.examples = [_example(*pair) for pair in zip(parts[:EXAMPLES], chosen[:EXAMPLES], strict=True)]
     return Annotated(made, report)
-
-
-def _own(row: dict[str, Any], check: bool, where: str) -> _Own:
-    """Removes the operand columns from a row, and returns what they say."""
-    if not check and any(row.get(name) is not None for name in COLUMNS):
-        raise ValueError(
-            f"{where} has operand columns already. Remove them, or compare with them by `check=True` (`--check`)."
-        )
-    if check and COLUMNS[0] not in row:
-        raise ValueError(f"{where} has no `{COLUMNS[0]}` to compare with. Leave out `check` (`--check`).")
-    operator, operands, result = (row.pop(name, None) for name in COLUMNS)
-    if isinstance(operator, (list, tuple)):
-        raise ValueError(f"{where} has several anchors, but annotations are for one. Leave the row out.")
-    if operator not in SYMBOLS:
-        return _Own(operator is not None, None)
-    if not isinstance(operands, (list, tuple)) or len(operands) != 2:
-        raise ValueError(f"{where}: `{COLUMNS[1]}` must be a list of two numbers, got {operands!r}.")
-    a, b = (canonical(number, COLUMNS[1], where) for number in operands)
-    if result is None:  # left to the package, which calculates it
-        found = label(operator, a, b, Limits(_LONGEST, _LONGEST))
-        return _Own(True, None if isinstance(found, Status) else Calculation(operator, a, b, found))
-    if isinstance(result, str) and not result.lstrip("-").isdecimal():  # a refusal, or a number with a point
-        return _Own(True, None)
-    return _Own(True, Calculation(operator, a, b, canonical(result, COLUMNS[2], where)))
 
 
 class _Scorer:
@@ -252,43 +188,15 @@ class _Scorer:
         return answer_losses(self.model, self.tokenizer, tried, self.settings.batch_size)
 
     def _candidates(self, rows: Sequence[ScoredRow]) -> list[list[Calculation]]:
-        """The candidates of each row, by pattern and by the model."""
-        settings, report = self.settings, self.report
-        made = []
+        """The candidates of each row."""
+        report, most, made = self.report, self.settings.max_numbers, []
         for row in rows:
-            most, refused, numbers = settings.max_numbers, Counter[str](), numbers_of(row.text)
-            made.append(by_pattern(numbers[-most:] if most else [], settings.num_digits, refused))
-            report.proposed["pattern"] += len(made[-1]) + refused.total()
+            refused, numbers = Counter[str](), numbers_of(row.text)
+            made.append(by_pattern(numbers[-most:], self.settings.num_digits, refused))
+            report.candidates += len(made[-1]) + refused.total()
             report.rejected += refused
-            report.rows_with_more_numbers += len(numbers) > most > 0
-        if settings.proposals:
-            self._ask(rows, made)
+            report.rows_with_more_numbers += len(numbers) > most
         return made
-
-    def _ask(self, rows: Sequence[ScoredRow], made: list[list[Calculation]]) -> None:
-        """Adds what the model proposes."""
-        settings, report = self.settings, self.report
-        tokens = TOKENS_PER_PROPOSAL * settings.proposals
-        asked: dict[int, str] = {}
-        for at, row in enumerate(rows):
-            if len(numbers_of(row.text)) >= 2:
-                asked[at] = question_to_model(row.text)
-        sizes = {at: len(self.tokenizer(text)["input_ids"]) for at, text in asked.items()}
-        longest = longest_text(self.model) or float("inf")
-        fit = {at: text for at, text in asked.items() if sizes[at] + tokens <= longest}
-        report.rows_not_asked += len(asked) - len(fit)
-        answers = generate_answers(
-            self.model,
-            self.tokenizer,
-            list(fit.values()),
-            batch_size=settings.batch_size,
-            max_new_tokens=tokens,
-            raw=True,
-        )
-        for at, written in zip(fit, answers, strict=True):
-            report.proposed["model"] += by_model(
-                written, numbers_of(rows[at].text), settings.proposals, settings.num_digits, report.rejected, made[at]
-            )
 
 
 def _columns(calculation: Calculation | None) -> dict[str, Any]:
@@ -308,24 +216,6 @@ def _example(row: ScoredRow, choice: _Choice | None) -> dict[str, Any]:
     tried = f"{one.a} {one.operator} {one.b} = {one.result}"
     losses = {name: getattr(choice, name) for name in ("with_result", "without_note", "without_result")}
     return shown | {"annotation": tried if choice.kept else None, "best_candidate": tried, "nats_per_token": losses}
-
-
-def _compare(found: Sequence[Calculation | None], owned: Sequence[_Own]) -> dict[str, Any]:
-    """Compares annotations with the rows' own columns. Rows that are not supervised do not count."""
-    counts = dict.fromkeys(("rows", "asking", "kept", "right", "same_result"), 0)
-    for ours, (supervised, theirs) in zip(found, owned, strict=True):
-        if not supervised:
-            continue
-        counts["rows"] += 1
-        counts["asking"] += theirs is not None
-        counts["kept"] += ours is not None
-        if ours is None or theirs is None:
-            continue
-        counts["same_result"] += ours.result == theirs.result
-        pairs = [theirs[1:3], theirs[2:0:-1]] if theirs.operator in "+*" else [theirs[1:3]]
-        counts["right"] += ours.operator == theirs.operator and ours[1:3] in pairs
-    rates = {"precision": counts["kept"], "recall": counts["asking"]}
-    return counts | {name: counts["right"] / of if of else None for name, of in rates.items()}
 
 
 def report_path(output: Path) -> Path:

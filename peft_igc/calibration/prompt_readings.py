@@ -9,8 +9,8 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -26,6 +26,8 @@ from ..tuner.steps import Step, Writing
 
 
 __all__ = ["TEMPERATURES", "PromptReading", "read_prompts", "read_results"]
+
+Found = TypeVar("Found")
 
 # Those for which the probability of a reading is computed: a fixed grid, so that no logits have to be kept.
 TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
@@ -57,34 +59,30 @@ class _Read(Exception):  # noqa: N818 - not an error: it ends a pass after the r
         self.step = step
 
 
-def read_prompts(
-    model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64, raw: bool = False
-) -> list[PromptReading]:
+def read_prompts(model: Any, tokenizer: Any, prompts: Sequence[str], *, batch_size: int = 64) -> list[PromptReading]:
     """Readings in the order of the prompts.
 
     Args:
         model: a causal LM with an active IGC adapter. Its mode, temperature and confidence are as before afterwards.
         tokenizer: the model's tokenizer.
-        prompts: user messages, or plain texts with `raw`.
+        prompts: user messages.
         batch_size: prompts per pass.
-        raw: tokenize prompts without the chat template.
 
     Raises:
         ValueError: the model has no active IGC adapter, and as in `inference.generate_answers`.
     """
     config = _config(model)
-    found: dict[int, PromptReading] = {}
     own = config.confidence, config.temperature
     config.confidence, config.temperature = 0.0, 1.0
+
+    def readings(step: Step | None, n: int) -> list[PromptReading]:
+        rows = zip(_results(step, n), _decisions(step, n), _chances(step, n), strict=True)
+        return [PromptReading(result, bool(one and one.said.is_final), chances) for result, one, chances in rows]
+
     try:
-        for chosen, step in _passes(model, tokenizer, prompts, batch_size, raw):
-            n = len(chosen)
-            rows = zip(_results(step, n), _decisions(step, n), _chances(step, n), strict=True)
-            for at, (result, decision, chances) in zip(chosen, rows, strict=True):
-                found[at] = PromptReading(result, decision is not None and decision.said.is_final, chances)
+        return _read(model, tokenizer, prompts, batch_size, readings)
     finally:
         config.confidence, config.temperature = own
-    return [found[at] for at in range(len(found))]
 
 
 def read_results(
@@ -92,13 +90,10 @@ def read_results(
 ) -> list[str | None]:
     """What the calculator would write, with its own confidence and temperature, or None.
 
-    Arguments and errors as of `read_prompts`.
+    Arguments and errors as of `read_prompts`; with `raw`, prompts are plain texts.
     """
     _config(model)
-    found: dict[int, str | None] = {}
-    for chosen, step in _passes(model, tokenizer, prompts, batch_size, raw):
-        found.update(zip(chosen, _results(step, len(chosen)), strict=True))
-    return [found[at] for at in range(len(found))]
+    return _read(model, tokenizer, prompts, batch_size, _results, raw)
 
 
 def _config(model: Any) -> IGCConfig:
@@ -110,15 +105,21 @@ def _config(model: Any) -> IGCConfig:
 
 
 @torch.no_grad()
-def _passes(
-    model: Any, tokenizer: Any, prompts: Sequence[str], batch_size: int, raw: bool
-) -> Iterator[tuple[list[int], Step | None]]:
-    """For each batch the indices of its prompts, and their steps."""
-    rows = prompt_tokens(tokenizer, prompts, raw)
+def _read(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str],
+    batch_size: int,
+    of: Callable[[Step | None, int], list[Found]],
+    raw: bool = False,
+) -> list[Found]:
+    """For each prompt what `of` finds in the step of its batch; the number is that of the prompts in the batch."""
+    rows, found = prompt_tokens(tokenizer, prompts, raw), dict[int, Found]()
     with eval_mode(model):
         for chosen in batches_of(rows, batch_size):
             batch = left_padded([rows[at] for at in chosen], padding_token(model, tokenizer), model.device)
-            yield chosen, _step_of(model, batch)
+            found.update(zip(chosen, of(_step_of(model, batch), len(chosen)), strict=True))
+    return [found[at] for at in range(len(found))]
 
 
 def _step_of(model: Any, batch: dict[str, torch.Tensor]) -> Step | None:

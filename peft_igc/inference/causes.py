@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from ..data.bigbench import OPERATION_NAMES, parse_question
 from ..numbers.calculator import NO_ARITHMETIC, evaluate_exactly
+from ..text.literals import numbers
 from ..text.refusals import Reason
 from ..tuner.records import EXPLANATIONS, StepRecord
 from .records import Answer, TextRecord
@@ -33,7 +34,6 @@ __all__ = ["CAUSES", "Audit", "Cause", "Expected", "Finding", "cause_of", "expec
 
 LEAST_OPEN = 0.5  # a gate below this is closed
 MOST_NUMBERS = 8  # of a prompt, for which all pairs are tried
-_NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d+)(?![\w]|\.\d)")
 # Reasons that depend on what the network has read, and those that follow from the text alone.
 _AFTER_READING = {"other_number", "not_understood", "look_alike", "few_numbers", "unseen"}
 _AFTER_READING |= {"other_operation", "difference_below_zero"}
@@ -151,18 +151,18 @@ def expected_of(item: Mapping[str, Any]) -> Expected | None:
 
 def _only_calculation(prompt: str, target: str) -> Expected | None:
     """The calculation with two numbers of a prompt that gives the target; None if there is none, or another one."""
-    numbers = [found.replace(",", "") for found in _NUMBER.findall(prompt)]
-    if not 2 <= len(numbers) <= MOST_NUMBERS or max(map(len, numbers)) > 1000:
+    known = [str(one.value) for one in numbers(prompt) if one.value is not None and one.value.denominator == 1]
+    if not 2 <= len(known) <= MOST_NUMBERS:
         return None
     found = set()
-    for a, b in itertools.permutations(numbers, 2):
+    for a, b in itertools.permutations(known, 2):
         for operator in OPERATION_NAMES:
             if evaluate_exactly(operator, a, b) == target:
                 found.add(Expected(operator, (a, b)))
     forms = {(one.operator, frozenset(one.operands or ())) for one in found}
     if len(forms) != 1:
         return None
-    return min(found, key=lambda one: prompt.find((one.operands or ("",))[0]))  # of a sum the order of the text
+    return min(found, key=lambda one: known.index((one.operands or ("",))[0]))  # of a sum the order of the text
 
 
 def plain_number(number: str) -> str:
@@ -219,18 +219,18 @@ def _writing(target: str, answer: str, cut: bool, gates: Sequence[float], opened
 
 def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[str, str]:
     """The cause where another result, or none, was to be written."""
-    said, silent = step.summary, step.status == "none"
+    read_as, silent = step.summary, step.status == "none"
     if silent and step.reason in _OF_TEXT:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.by_rule and not silent:
-        return ("expression", said) if step.status == "ok" else ("status", step.status)
+        return ("expression", read_as) if step.status == "ok" else ("status", step.status)
     if not step.by_rule and expected is not None and expected.operands is not None:
         read = " ".join((step.operands[0].text, step.operator, step.operands[1].text))
         a, b = expected.operands
         if part := _misread(step, expected):
             return part, f"{read} instead of {a} {expected.operator} {b}"
         if step.reason == "look_alike" and expected.operands != tuple(one.text for one in step.operands):
-            return "sign", f"{said}; rules and network have to agree"
+            return "sign", f"{read_as}; rules and network have to agree"
     if silent and step.reason in _AFTER_READING:
         return "refused", EXPLANATIONS[str(step.reason)]
     if step.reason == "no_arithmetic":
@@ -240,9 +240,9 @@ def _reading(step: StepRecord, expected: Expected | None, target: str) -> tuple[
     if step.status != "ok":
         return "status", step.status
     if expected is None or expected.operands is None:
-        return "misread", said
+        return "misread", read_as
     wanted = evaluate_exactly(expected.operator, *expected.operands)
-    return ("target", said) if wanted != target else ("sign", f"{said} instead of {wanted}")
+    return ("target", read_as) if wanted != target else ("sign", f"{read_as} instead of {wanted}")
 
 
 def _doubtful(step: StepRecord) -> str:

@@ -62,7 +62,7 @@ def prompt_tokens(tokenizer: Any, prompts: Sequence[str], raw: bool) -> list[lis
 def chat_text(
     tokenizer: Any,
     messages: Sequence[dict[str, str]],
-    cure: str = "Pass `raw=True` to use prompts without a chat template.",
+    cure: str = "Pass `raw=True` (`--raw`) to use prompts without a chat template.",
 ) -> str:
     """A conversation that ends with a user message, followed by the assistant header.
 

@@ -13,6 +13,7 @@ import dataclasses
 import importlib
 import importlib.metadata
 import json
+import math
 import platform
 import re
 import time
@@ -41,8 +42,10 @@ __all__ = [
     "checked_tokens",
     "count_answers",
     "decode_answer",
+    "duration",
     "evaluate",
     "generate_answers",
+    "interval",
     "is_right",
     "longest_text",
     "versions",
@@ -285,6 +288,14 @@ def decode_answer(tokenizer: Any, tokens: Sequence[int], ends: Sequence[int]) ->
     length = next((index for index, token in enumerate(tokens) if token in ends), None)
     text = tokenizer.decode(tokens[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text, length is None
+
+
+def interval(count: int, of: int) -> tuple[float, float]:
+    """Wilson's interval of 95% for a share, of which `count` of `of` were observed."""
+    share, weight = count / of, 1.96**2 / of
+    middle, half = share + weight / 2, 1.96 * math.sqrt(share * (1 - share) / of + weight / (4 * of))
+    low, high = ((middle + sign * half) / (1 + weight) for sign in (-1, 1))
+    return (low if count else 0.0), (high if count < of else 1.0)
 
 
 def duration(seconds: float) -> str:

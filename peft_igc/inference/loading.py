@@ -28,7 +28,7 @@ from ..tuner.saving.saved_fields import OldFormatError
 
 
 MOST_CONFIG = 1 << 26  # bytes of a config; it has some ten thousand at most
-MOST_SAID = 400  # characters of another package's error, which may quote a value of any size
+LONGEST_ERROR = 400  # characters of another package's error, which may quote a value of any size
 _COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
@@ -211,14 +211,7 @@ def load_adapter(
     keys = _keys(folder)
     config = read_config(folder) if config is None else config
     _check_method(folder, config, keys)
-    own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
-    trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
-    if trained_too and Path(str(base.config.name_or_path)).resolve() != own.resolve():
-        warnings.warn(
-            f"The adapter in `{folder}` was trained together with the base in `{own}`, but is loaded onto "
-            f"`{base.config.name_or_path}`, where its answers are unreliable. Load `{own}` as the base.",
-            stacklevel=2,
-        )
+    _warn_of_base(folder, config, base)
     try:
         model = PeftModel.from_pretrained(base, str(folder), config=config, is_trainable=is_trainable, **options)
         return model.eval()
@@ -239,6 +232,18 @@ def load_adapter(
             f"The adapter in `{folder}` does not fit this base model: {first.rstrip('.')}. "
             f"Load it onto the base that it was trained on{named}."
         ) from error
+
+
+def _warn_of_base(folder: Path, config: PeftConfig, base: Any) -> None:
+    """Warns if the folder also has the base that was trained with the adapter, and `base` is another one."""
+    own = folder / "base"  # saved there, and named in the config, by `peft-igc sft --igc_train_base`
+    trained_too = own.is_dir() and Path(str(config.base_model_name_or_path)).name == own.name
+    if trained_too and Path(str(base.config.name_or_path)).resolve() != own.resolve():
+        warnings.warn(
+            f"The adapter in `{folder}` was trained together with the base in `{own}`, but is loaded onto "
+            f"`{base.config.name_or_path}`, where its answers are unreliable. Load `{own}` as the base.",
+            stacklevel=3,
+        )
 
 
 def read_config(folder: Path) -> PeftConfig:
@@ -262,9 +267,9 @@ def read_config(folder: Path) -> PeftConfig:
     except OldFormatError as error:
         raise OldFormatError(error.version, str(folder)) from None
     except (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError) as error:
-        said = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
-        said = said if len(said) <= MOST_SAID else said[:MOST_SAID] + "..."
-        raise ValueError(f"`{path}` cannot be read: {said.rstrip('.')}. Copy the folder again.") from error
+        text = f"{type(error).__name__} {error}" if isinstance(error, KeyError) else str(error)
+        text = text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "..."
+        raise ValueError(f"`{path}` cannot be read: {text.rstrip('.')}. Copy the folder again.") from error
     if isinstance(config, IGCConfig):
         config = IGCConfig.from_pretrained(str(folder))
     return config

@@ -1,4 +1,4 @@
-"""`IGCArguments`: the arguments of `peft-igc sft` about the calculator and its data, besides TRL's own.
+"""`IGCArguments`: the arguments of `peft-igc sft` about the calculator and its data.
 
 In: values from a command line or a YAML file. Out: an `IGCConfig` (`igc_config`). A field that is not set is not
 passed on, so the config's own default applies. `check` refuses arguments about the calculator, a LoRA or quantization
@@ -12,20 +12,17 @@ import dataclasses
 import json
 import typing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from transformers.integrations import get_available_reporting_integrations
-from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ..data.mixture import TOKENS_MIXTURE, Mixture
 from ..demo.measure import Demonstration
-from ..trainer.config import settings_of
+from ..trainer.config import IGCSFTConfig, settings_of
 from ..tuner.anchor_rules import assistant_header
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import INTERFACES, PROMPT_END
 
 
-__all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "check", "igc_config"]
+__all__ = ["ADAPTERS", "ASSISTANT_HEADER", "IGCArguments", "Parsed", "check", "igc_config"]
 
 ADAPTERS = ("igc", "lora", "igc+lora", "none")
 ASSISTANT_HEADER = "assistant_header"
@@ -39,6 +36,11 @@ _NOT_GIVEN |= {"modules_to_save", "trainable_token_indices"}
 _FOR_ALL_RUNS = ("igc_adapter", "igc_generated_", "igc_exact_match", "igc_minutes")
 _OF_ROWS = ("igc_interface", "igc_num_digits", "igc_result_digits", "igc_operations", "igc_rounding")
 _LORA = ("lora_", "use_rslora", "use_dora")
+
+
+def _argument(default: Any, text: str, **metadata: Any) -> Any:
+    """A field with its help."""
+    return field(default=default, metadata={"help": text, **metadata})
 
 
 def _with_settings(cls: Any) -> Any:
@@ -55,83 +57,68 @@ def _with_settings(cls: Any) -> Any:
         if str in parts:  # such as `reading_context`, a name or a number
             hint = str
         cls.__annotations__[name] = hint | None
-        setattr(cls, name, field(default=None, metadata={"help": f"{OF_CONFIG}{one.metadata['help']}."}))
+        setattr(cls, name, _argument(None, f"{OF_CONFIG}{one.metadata['help']}."))
     return dataclass(cls)
 
 
 @_with_settings
 class IGCArguments:
-    """Arguments of `peft-igc sft` about the calculator.
+    """Arguments of `peft-igc sft` about the calculator: these and, with the prefix `igc_`, the fields of `IGCConfig`.
 
-    Args:
-        igc_adapter (`str`, *optional*, defaults to `"igc"`):
-            What to train: `"igc"`, a calculator; `"lora"`, TRL's LoRA (`lora_r` etc.) alone, as a baseline;
-            `"igc+lora"`, a calculator on top of a LoRA; `"none"`, the base model itself.
-        igc_train_base (`bool`, *optional*, defaults to `False`):
-            Also train all weights of the base model. It is saved as a whole in the subfolder `base`.
-        igc_init_from (`str`, *optional*):
-            Folder of a saved calculator whose weights the training begins with, and those of the LoRA that was trained
-            beside it; `tiny` is the one of the embedded base. Settings that are not given are the saved ones; given
-            ones have to be the same, except those that no weight depends on: `igc_anchors`, `igc_write_again`,
-            `igc_confidence`, `igc_teacher_forcing` and `igc_detach_reading`. An interrupted run is continued with
-            `resume_from_checkpoint` instead.
-        igc_interface (`str`, *optional*, defaults to `"tokens"`):
-            As in [`IGCConfig`], but with another default, because a tokenizer is always available here. Generated rows
-            use the phrasings and the mixture of this interface's demonstration, also without a calculator. A LoRA
-            baseline therefore sees the same rows, provided that `igc_num_digits`, `igc_result_digits`,
-            `igc_operations` and `igc_rounding` are the same too.
-        igc_anchors (`list[str]`, *optional*):
-            Where steps run: `assistant_header` (the default), `prompt_end` (for prompts and completions that are plain
-            strings, which have no header), or a text such as `=`.
-        igc_generated_rows (`int`, *optional*, defaults to `0`):
-            Number of rows of the package's own arithmetic, all distinct, to train on, alone or with other data.
-        igc_generated_max_digits (`int`, *optional*):
-            Largest number of digits of their ordinary operands. `None`: 6, or `num_digits` if that is smaller.
-        igc_generated_mixture (`dict`, *optional*):
-            Fractions of their kinds, as in [`Mixture`], that differ from those of the interface.
-        igc_held_out (`int`, *optional*, defaults to `100`):
-            Number of annotated rows that are held out of the training for the closing evaluation, at most a tenth of
-            them. Rows of a test set are preferred, and generated rows are made in addition. `0`: none, and nothing is
-            said about what was learned.
-        igc_demonstration (`dict`, *optional*):
-            Settings of [`Demonstration`]: calibrate and measure the adapter after the training, and print the table.
-            The measured calculations are not trained.
-        igc_minutes (`float`, *optional*):
-            Time limit of the steps of the trainer, which then end early, and the writing's second stage in proportion.
-        igc_confidence (`float`, *optional*):
-            As in [`IGCConfig`]. `None`: 0.5, or that of `igc_init_from`. `peft-igc calibrate` fits it to your texts.
-        igc_layer, igc_reading_context, ...:
-            As in [`IGCConfig`], which documents them and whose defaults apply.
+    Fields that are not set keep the default of `IGCConfig`, apart from `igc_interface` and `igc_confidence`
+    (`CONFIDENCE`). The `help` of a field documents it.
     """
 
-    igc_adapter: str = field(default="igc", metadata={"help": "What to train.", "choices": ADAPTERS})
-    igc_train_base: bool = field(default=False, metadata={"help": "Also train all weights of the base model."})
-    igc_init_from: str | None = field(
-        default=None, metadata={"help": "Folder of a saved calculator whose weights the training begins with."}
+    igc_adapter: str = _argument(
+        "igc",
+        "What to train. igc: a calculator; lora: TRL's LoRA (lora_r etc.) alone, as a baseline; igc+lora: a "
+        "calculator over a LoRA; none: the base model itself.",
+        choices=ADAPTERS,
     )
-    igc_interface: str = field(
-        default="tokens", metadata={"help": "How numbers pass between text and calculator.", "choices": INTERFACES}
+    igc_train_base: bool = _argument(
+        False, "Also train all weights of the base model. It is saved as a whole in the subfolder `base`."
     )
-    igc_anchors: list[str] | None = field(
-        default=None,
-        metadata={"help": f"Where steps run: {ASSISTANT_HEADER} (the default), {PROMPT_END}, a text such as `=`."},
+    igc_init_from: str | None = _argument(
+        None,
+        "Folder of a saved calculator whose weights the training begins with, and those of the LoRA that was trained "
+        "with it; tiny: that of the embedded base. Settings that are given have to be the saved ones, except "
+        "igc_anchors, igc_write_again, igc_confidence, igc_teacher_forcing and igc_detach_reading. An interrupted run "
+        "is continued with resume_from_checkpoint instead.",
     )
-    igc_generated_rows: int = field(
-        default=0, metadata={"help": "Number of rows of the package's own arithmetic to train on."}
+    igc_interface: str = _argument(
+        "tokens",
+        "How numbers pass between text and calculator. Generated rows use the phrasings and the mixture of this "
+        "interface's demonstration, also for a LoRA, which sees the same rows if the sizes, operations and rounding "
+        "are the same.",
+        choices=INTERFACES,
     )
-    igc_generated_max_digits: int | None = field(
-        default=None, metadata={"help": "Largest number of digits of their ordinary operands. None: 6."}
+    igc_anchors: list[str] | None = _argument(
+        None,
+        f"Where steps run: {ASSISTANT_HEADER} (the default), {PROMPT_END}, a text such as `=`. Prompts and "
+        f"completions that are plain strings have no header and need {PROMPT_END}.",
     )
-    igc_generated_mixture: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Fractions of their kinds that differ from those of the interface."}
+    igc_generated_rows: int = _argument(
+        0, "Number of rows of the package's own arithmetic to train on. All are distinct; other data is added."
     )
-    igc_held_out: int = field(
-        default=100, metadata={"help": "Number of annotated rows held out for the closing evaluation; 0: none."}
+    igc_generated_max_digits: int | None = _argument(
+        None, "Largest number of digits of their ordinary operands. None: 6, or num_digits if that is smaller."
     )
-    igc_demonstration: dict[str, Any] | str | None = field(
-        default=None, metadata={"help": "Settings of a calibration and a measurement after the training."}
+    igc_generated_mixture: dict[str, Any] | str | None = _argument(
+        None, "Fractions of their kinds that differ from those of the interface. The kinds are the fields of Mixture."
     )
-    igc_minutes: float | None = field(default=None, metadata={"help": "Time limit of the trainer's steps."})
+    igc_held_out: int = _argument(
+        100,
+        "Number of annotated rows held out for the closing evaluation; 0: none. At most a tenth is taken; rows of a "
+        "test set are preferred, and generated rows are made in addition.",
+    )
+    igc_demonstration: dict[str, Any] | str | None = _argument(
+        None,
+        "Settings of a calibration and a measurement after the training, whose calculations are not trained. They are "
+        "the fields of Demonstration.",
+    )
+    igc_minutes: float | None = _argument(
+        None, "Time limit of the trainer's steps. A second stage is shortened in proportion."
+    )
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -175,22 +162,35 @@ class IGCArguments:
         return self.igc_adapter in ("lora", "igc+lora")
 
 
-def check(training: Any, model: Any, arguments: IGCArguments) -> None:
+class Parsed(NamedTuple):
+    """A parsed command line.
+
+    Attributes:
+        script, model, mixture: TRL's `ScriptArguments`, `ModelConfig` and `DatasetMixtureConfig`.
+        training: The `IGCSFTConfig`.
+        igc: The `IGCArguments`.
+        launch: Arguments of `accelerate launch`, from the YAML file and the command line.
+    """
+
+    script: Any
+    training: IGCSFTConfig
+    model: Any
+    mixture: Any
+    igc: IGCArguments
+    launch: list[str]
+
+
+def check(parsed: Parsed) -> None:
     """Refuses arguments that contradict each other or have no effect.
 
     An argument counts as given if its value is not its default.
 
-    Args:
-        training: The parsed `IGCSFTConfig`.
-        model: The parsed `ModelConfig` of TRL.
-        arguments: The parsed `IGCArguments`.
-
     Raises:
         ValueError: The message names the argument and the cure.
     """
-    _check_reports(training.report_to)
+    model, arguments = parsed.model, parsed.igc
     adapter = arguments.igc_adapter
-    given = sorted(name for part in (training, model, arguments) for name in _changed(part))
+    given = sorted(name for part in (parsed.training, model, arguments) for name in _changed(part))
     if model.use_peft:
         raise ValueError(f"`use_peft` is not used here. Set `igc_adapter` to one of {', '.join(ADAPTERS)}.")
     if not arguments.has_lora and (names := [name for name in given if name.startswith(_LORA)]):
@@ -211,40 +211,24 @@ def check(training: Any, model: Any, arguments: IGCArguments) -> None:
             "A base in 4 or 8 bit cannot be trained itself. Leave out `load_in_4bit` and `load_in_8bit`, or set "
             "`igc_adapter` to igc, lora or igc+lora, without `igc_train_base`."
         )
-    _check_effects(training, arguments, given)
-
-
-def _check_effects(training: Any, arguments: IGCArguments, given: list[str]) -> None:
-    """Refuses arguments without an effect among the names that are given."""
     trained_below = arguments.igc_train_base or arguments.has_lora
-    for name, has_effect, reason in (
-        ("igc_exact_match", training.eval_strategy != "no", "without an evaluation. Set `eval_strategy`."),
-        (
-            "igc_exact_match_tokens",
-            training.igc_exact_match or (arguments.has_igc and arguments.igc_held_out),
-            "without `igc_exact_match` or `igc_held_out`. Set one of them.",
+    answered = parsed.training.igc_exact_match or (arguments.has_igc and arguments.igc_held_out)
+    rows = arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."
+    for name, (has_effect, reason) in {
+        "igc_exact_match": (
+            parsed.training.eval_strategy != "no",
+            "without an evaluation. Set `eval_strategy`.",
         ),
-        ("igc_generated_max_digits", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
-        ("igc_generated_mixture", arguments.igc_generated_rows, "without `igc_generated_rows`. Set both or none."),
-        (
-            "igc_detach_reading",
+        "igc_exact_match_tokens": (answered, "without `igc_exact_match` or `igc_held_out`. Set one of them."),
+        "igc_generated_max_digits": rows,
+        "igc_generated_mixture": rows,
+        "igc_detach_reading": (
             trained_below,
             "because nothing below the calculator is trained. Set `igc_train_base` or `igc_adapter=igc+lora`.",
         ),
-    ):
+    }.items():
         if name in given and not has_effect:
             raise ValueError(f"`{name}` is given, but has no effect {reason}")
-
-
-def _check_reports(names: Any) -> None:
-    """Refuses a tracker that is not installed, which transformers (5.23) would notice only after loading the model."""
-    installed = {*get_available_reporting_integrations(), "flyte"}  # flyte's own check is its import
-    for name in [names] if isinstance(names, str) else names or ():
-        if name in INTEGRATION_TO_CALLBACK and name not in installed:
-            raise ValueError(
-                f"`report_to={name}` needs a package that is not installed. Run `pip install {name}`, or set "
-                "`report_to=none`."
-            )
 
 
 def _changed(part: Any) -> list[str]:

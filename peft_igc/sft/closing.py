@@ -1,10 +1,11 @@
-"""The closing evaluation of `peft-igc sft`: what the trained calculator does with rows that it was not trained on.
+"""The closing evaluation of `peft-igc sft`: rows held out of the training, and what the trained calculator does there.
 
-In: a trainer after its training, and held-out rows with operand columns. Out: a `Closing`: how many calculations were
-read right, wrong, or not at all; at how many refusals the calculator was not silent; and how many whole answers,
-generated from the prompts alone, are right with the calculator and without it. Every share has its interval, so few
-rows are judged, too. It says in a sentence if nothing was learned. Nothing is trained here.
-Try it: `pytest tests/sft/test_closing.py`
+Before the training, annotated rows are held out, and labels that teach nothing are refused. Rows of a test set are
+preferred; generated rows are continued, so that the trained ones do not depend on how many are held out; of other data
+a tenth at most is taken away. Afterwards a `Closing` has the number of calculations that were read right, wrong, or
+not at all, of refusals at which the calculator was not silent, and of whole answers that are right with the calculator
+and without it. Every share has its interval, so few rows are judged, too. Nothing is trained here.
+Try it: `pytest tests/sft/test_closing.py tests/sft/test_held_out.py`
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """
@@ -12,38 +13,128 @@ Shapes: B rows of a batch, A anchors per row, R digits of a result.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
-import math
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
+from accelerate.logging import get_logger
 
-from ..data.columns import ALL_COLUMNS, REFUSALS
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, REFUSALS, supervised_rows
+from ..data.dataset import to_dataset
+from ..data.label_summary import row_labels, similar_columns, summarize
 from ..inference.decoding import eval_mode
-from ..mappings.readings import IGNORE, Choice
+from ..inference.evaluation import interval
+from ..mappings.readings import IGNORE
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..trainer.exact_match import ExactMatch
 from ..trainer.reading_only import read_alone
 from ..trainer.two_stage import without_calculator
 from ..tuner.call import observing
+from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.steps import Step, Writing
+from .arguments import Parsed
+from .datasets import CHAT_PAIR, PAIR, generated_rows
 
 
-__all__ = ["FILE_NAME", "Closing", "close", "evaluate_closing", "held_out_batches", "learned_nothing", "write_closing"]
+__all__ = [
+    "FILE_NAME",
+    "Closing",
+    "check_annotated",
+    "close",
+    "describe",
+    "evaluate_closing",
+    "held_out_batches",
+    "hold_out",
+    "learned_nothing",
+]
 
+logger = get_logger(__name__)
+
+LARGEST_PART = 10  # at most one of this many annotated rows is held out
 FILE_NAME = "closing_evaluation.json"  # in the output folder
 BATCH_SIZE = 32
 Batches = list[dict[str, torch.Tensor]]
-Z = 1.96  # of a two-sided interval of 95%
 LEAST_READ = 0.1  # part of the calculations below which the reading counts as untrained
 GOOD = 0.9  # part of the answers that a base may have right by itself, so that a calculator cannot add much
 
 
+# ------------------------------------------------------------------------------------------ before the training
+def hold_out(train: Any, test: Any, parsed: Parsed, generated_alone: bool, conversational: bool) -> tuple[Any, Any]:
+    """Chooses `igc_held_out` annotated rows, or fewer where there are few.
+
+    Args:
+        train: The training set.
+        test: The test set, or None.
+        parsed: The parsed arguments.
+        generated_alone: Whether the training set consists of generated rows only.
+        conversational: Whether these are messages.
+
+    Returns:
+        The training set without these rows, and these rows; None instead of them if there are none.
+    """
+    source, wanted, seed = train if test is None else test, parsed.igc.igc_held_out, parsed.training.seed
+    if not wanted or isinstance(source, dict) or not hasattr(source, "__len__"):
+        return train, None
+    annotated = supervised_rows(source)
+    count = min(wanted, len(annotated) // (LARGEST_PART if test is None else 1))
+    if not count:
+        return train, None
+    if test is None and generated_alone:
+        rows = generated_rows(parsed.igc, seed, CHAT_PAIR if conversational else PAIR)
+        return train, to_dataset(rows.take(len(train) + count)[len(train) :])
+    chosen = set(random.Random(seed).sample(annotated, count))
+    held = source.select(sorted(chosen))
+    if test is not None:
+        return train, held
+    return train.select([index for index in range(len(train)) if index not in chosen]), held
+
+
+def check_annotated(train: Any, parsed: Parsed) -> None:
+    """Refuses training rows that teach a new calculator nothing.
+
+    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or a LoRA.
+    """
+    names = train.column_names
+    if names is None or parsed.igc.igc_init_from is not None or not parsed.training.igc_loss_weight:
+        return
+    if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
+        return
+    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
+    cure = (
+        f"Probably meant: {', '.join(meant)}; rename the columns."
+        if meant
+        else (
+            "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+        )
+    )
+    raise ValueError(
+        f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
+        f"read nothing. {cure}"
+    )
+
+
+def describe(train: Any, config: IGCConfig, parsed: Parsed) -> None:
+    """Prints the labels of the training set and the learning rates, and warns of what the labels lack."""
+    training, state, summary = parsed.training, PartialState(), summarize(train)
+    if summary is not None:  # a stream is not counted
+        state.print(summary.format())
+        for text in summary.warnings(config.operations):
+            logger.warning(text)
+    rates = f"{training.calculator_learning_rate:g} for the calculator"
+    if training.igc_muon_learning_rate is not None:
+        rates += f" ({training.igc_muon_learning_rate:g} for its matrices, by Muon)"
+    if parsed.igc.has_lora or parsed.igc.igc_train_base:
+        rates += f", {training.learning_rate:g} for the {'LoRA' if parsed.igc.has_lora else 'base'}"
+    state.print(f"Learning rate: {rates}.")
+
+
+# ------------------------------------------------------------------------------------------ after the training
 @dataclass(frozen=True)
 class Closing:
     """Counts over held-out rows.
@@ -53,7 +144,6 @@ class Closing:
         asked: Number of calculations that the labels ask for.
         read: Of these, the ones with the labelled result.
         misread: Of these, the ones with another result, which would be written.
-        unsure: Of these, the ones that are read right, but less surely than `confidence`, so that nothing is written.
         refusals: Number of steps at which the labels ask for silence.
         spoken: Of these, the ones at which the calculator would have written a result.
         answers: Number of rows whose whole answer was generated.
@@ -66,7 +156,6 @@ class Closing:
     asked: int = 0
     read: int = 0
     misread: int = 0
-    unsure: int = 0
     refusals: int = 0
     spoken: int = 0
     answers: int = 0
@@ -80,10 +169,8 @@ class Closing:
         if self.asked:
             silent = self.asked - self.read - self.misread
             sure = _shown(self.read, self.asked)
-            told = f"{self.misread} wrong, {silent} not at all"
-            if self.unsure:
-                told += f" ({self.unsure} of these right, but less surely than `confidence`)"
-            lines.append(f"  {self.read} of {self.asked} calculations are read right {sure}, {told}")
+            others = f"{self.misread} wrong, {silent} not at all"
+            lines.append(f"  {self.read} of {self.asked} calculations are read right {sure}, {others}")
         if self.refusals:
             lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
         if self.answers:
@@ -113,25 +200,14 @@ class Closing:
             f"{self.right} of {self.answers} held-out answers are right, and {self.right_without} without the "
             f"calculator {_shown(self.right, self.answers, ' with it')}"
         )
+        more = "train for more steps (`max_steps`), or with another `igc_learning_rate`."
         if self.right <= self.right_without:
-            return (
-                f"The writing learned nothing: {counts}. Train for more steps (`max_steps`), or with another "
-                "`igc_learning_rate`."
-            )
+            return f"The writing learned nothing: {counts}. {more.capitalize()}"
         if interval(self.right, self.answers)[0] <= self.right_without / self.answers:
             return (
-                f"The answers may be no better than the base's: {counts}. Hold out more rows (`igc_held_out`), train "
-                "for more steps (`max_steps`), or with another `igc_learning_rate`."
+                f"The answers may be no better than the base's: {counts}. Hold out more rows (`igc_held_out`), {more}"
             )
         return None
-
-
-def interval(count: int, of: int) -> tuple[float, float]:
-    """Wilson's interval of 95% for a share, of which `count` of `of` were observed."""
-    share, weight = count / of, Z * Z / of
-    middle, half = share + weight / 2, Z * math.sqrt(share * (1 - share) / of + weight / (4 * of))
-    low, high = ((middle + sign * half) / (1 + weight) for sign in (-1, 1))
-    return (low if count else 0.0), (high if count < of else 1.0)
 
 
 def _shown(count: int, of: int, what: str = "") -> str:
@@ -180,7 +256,7 @@ def held_out_batches(trainer: Any, rows: Any) -> Batches:
 
 def _read(model: Any, batches: Batches) -> dict[str, int]:
     """What the calculator reads at the anchors of rows, compared with their labels."""
-    counts = dict.fromkeys(("asked", "read", "misread", "unsure", "refusals", "spoken"), 0)
+    counts = dict.fromkeys(("asked", "read", "misread", "refusals", "spoken"), 0)
     for batch in batches:
         batch = {name: value.to(model.device) for name, value in batch.items()}
         seen: list[Step] = []
@@ -209,30 +285,16 @@ def _compared(step: Step, batch: Mapping[str, torch.Tensor]) -> dict[str, int]:
         "asked": asked,
         "read": asked & spoken & same,
         "misread": asked & spoken & ~same,
-        "unsure": asked & ~spoken & _chosen(step.choice, batch),
         "refusals": known & ~asked,
         "spoken": known & ~asked & spoken,
     }
     return {name: int(mask.sum()) for name, mask in found.items()}
 
 
-def _chosen(choice: Choice | None, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Whether what the network would choose, however sure it is, are the labels; [B, A] bool."""
-    operator, operands, signs = (batch[f"igc_{name}"].cpu() for name in ("operator", "operands", "signs"))
-    if choice is None:
-        return torch.zeros_like(operator, dtype=torch.bool)
-    same = (choice.operator.cpu() == operator) & (choice.signs.cpu() == signs).all(-1)
-    return same & (choice.digits.cpu() == operands).flatten(2).all(-1)
-
-
 def _asks(row: Mapping[str, Any]) -> bool:
     """Whether the labels of a row ask for a calculation with a result."""
-    given = (row.get(ALL_COLUMNS[at]) for at in (0, 2, 3))
-    steps = itertools.zip_longest(*(entry if isinstance(entry, list) else [entry] for entry in given))
-    return any(
-        (operator not in (None, NO_ARITHMETIC) or expression is not None) and result not in REFUSALS
-        for operator, result, expression in steps
-    )
+    labels = row_labels(*(row.get(ALL_COLUMNS[at]) for at in (0, 2, 3)))
+    return any(label not in (NO_ARITHMETIC, *REFUSALS) for label in labels)
 
 
 def _answered(trainer: Any, model: Any, rows: Any) -> dict[str, Any]:
@@ -284,12 +346,12 @@ def close(trainer: Any, held: Any, batches: Any) -> str | None:
     return failure
 
 
-def write_closing(closing: Closing, folder: str | Path) -> None:
+def write_closing(closing: Closing, folder: Path) -> None:
     """Writes the counts into the output folder, for `learned_nothing` and for users, and into the model card."""
     failure = closing.failure()
     found = dataclasses.asdict(closing) | {"failure": failure}
-    (Path(folder) / FILE_NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    card = Path(folder) / "README.md"
+    (folder / FILE_NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    card = folder / "README.md"
     if card.is_file():
         verdict = [] if failure is None else [f"**Not fit for use.** {failure}"]
         text = "\n\n".join(["\n## Closing evaluation", *verdict, f"```\n{closing.format()}\n```"])

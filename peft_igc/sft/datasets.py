@@ -24,7 +24,7 @@ from ..data.wording.wording import TRAINING
 from ..data.writing_rows import covering_rows, has_number, longer_rows
 from ..trainer.config import WritingStage
 from ..tuner.config_values import SIZES
-from .arguments import IGCArguments
+from .arguments import IGCArguments, Parsed
 from .sources import with_named_rows
 
 
@@ -33,7 +33,6 @@ __all__ = ["generated_rows", "join", "load_corpora", "rows_of_writing"]
 # The forms of a dataset, as error messages name them.
 CHAT, PAIR, TEXT = "`messages`", "`prompt` and `completion`", "`text`"
 CHAT_PAIR = f"{PAIR} of messages"
-ALPACA = {"instruction", "output"}
 READERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # builder of `datasets` for a single file
 # Suffixes with which a name is that of a file, and of no dataset on the hub.
 FILES = {*READERS, ".csv", ".tsv", ".txt", ".gz", ".zip", ".yaml", ".yml"}
@@ -109,21 +108,12 @@ def rows_of_writing(
 
 
 def load_corpora(
-    script: Any,
-    mixture: Any,
-    training: Any,
-    arguments: IGCArguments,
-    conversational: bool = True,
-    excluded: Sequence[Mapping[str, Any]] | None = None,
+    parsed: Parsed, conversational: bool = True, excluded: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[Any, Any]:
     """The training set and the test set, which is None unless `eval_strategy` needs one.
 
     Args:
-        script: TRL's `ScriptArguments`.
-        mixture: TRL's `DatasetMixtureConfig`.
-        training: TRL's `SFTConfig`: seed, `eval_strategy`, `assistant_only_loss`.
-        arguments: The number and the kind of generated rows, which are added whole, whatever the fractions of the
-            mixture.
+        parsed: The parsed arguments. Generated rows are added whole, whatever the fractions of the mixture.
         conversational: Whether generated rows are messages if there is no other data.
         excluded: Test items whose calculations generated rows do not have; None: as in `generated_rows`.
 
@@ -131,6 +121,7 @@ def load_corpora(
         FileNotFoundError: A folder does not exist.
         ValueError: No data is named, arguments contradict each other, or datasets do not go together.
     """
+    script, training, mixture, arguments = parsed.script, parsed.training, parsed.mixture, parsed.igc
     if script.dataset_name and mixture.datasets:
         raise ValueError("`dataset_name` and `datasets` both name data. Leave one of them out.")
     if script.dataset_streaming if script.dataset_name else mixture.streaming:
@@ -150,14 +141,15 @@ def load_corpora(
             )
         rows = generated_rows(arguments, training.seed, form, excluded)
         parts["igc_generated_rows"] = to_dataset(rows.take(arguments.igc_generated_rows))
-    return _joined(parts, test, mixture, training, arguments)
+    return _joined(parts, test, parsed)
 
 
-def _joined(parts: dict[str, Any], test: Any, mixture: Any, training: Any, arguments: IGCArguments) -> tuple[Any, Any]:
-    """The training set of checked parts, and the test set if an evaluation needs one. Arguments as `load_corpora`."""
+def _joined(parts: dict[str, Any], test: Any, parsed: Parsed) -> tuple[Any, Any]:
+    """The training set of checked parts, and the test set if an evaluation needs one."""
+    training, mixture = parsed.training, parsed.mixture
     for name, part in parts.items():
         _check_form(name, part, training.dataset_text_field)
-        if arguments.has_igc:
+        if parsed.igc.has_igc:
             _check_spelling(name, part)
     if not parts:
         raise ValueError("No data is named. Set `dataset_name`, `datasets` or `igc_generated_rows`.")
@@ -253,13 +245,10 @@ def _check_form(name: str, part: Any, text_field: str) -> None:
         raise ValueError(f"The dataset `{name}` has no rows.")
     if not columns or columns & {"messages", "conversations", "prompt", "completion", "input_ids", text_field}:
         return
-    cure = "Write each row as `messages`, as `prompt` and `completion`, or as `text`."
-    if columns >= ALPACA:
-        cure = (
-            "These are Alpaca's: write `instruction`, with `input` after it, as `prompt`, and `output` as "
-            "`completion`."
-        )
-    raise ValueError(f"The dataset `{name}` has the columns {_listed(columns)}. {cure}")
+    raise ValueError(
+        f"The dataset `{name}` has the columns {_listed(columns)}. Write each row as `messages`, as `prompt` and "
+        "`completion`, or as `text`."
+    )
 
 
 def _listed(columns: set[str]) -> str:

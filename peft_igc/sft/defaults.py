@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 import yaml
 
 from ..trainer.precision import computes_bf16, in_bf16
-from .arguments import IGCArguments
+from .arguments import Parsed
 
 
 __all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY"]
@@ -59,41 +58,43 @@ def given_names(argv: Sequence[str]) -> set[str]:
         argv: A command line, not parsed yet.
 
     Raises:
-        FileNotFoundError, yaml.YAMLError: The YAML file cannot be read.
+        FileNotFoundError, ValueError: The YAML file cannot be read.
     """
     words = list(argv)
     names = {word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
     if "--config" in words:
-        file = yaml.safe_load(Path(words[words.index("--config") + 1]).read_text(encoding="utf-8"))
+        path = Path(words[words.index("--config") + 1])
+        if not path.is_file():
+            raise FileNotFoundError(f"The file `{path}` of `--config` does not exist. Name a YAML file.")
+        try:
+            file = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ValueError(f"`{path}` cannot be read as YAML: {error}") from error
         names |= set(file) if isinstance(file, dict) else set()
     return names
 
 
-def fill(
-    script: Any, training: Any, mixture: Any, arguments: IGCArguments, given: set[str], one_process: bool = True
-) -> None:
+def fill(parsed: Parsed, given: set[str], one_process: bool = True) -> None:
     """Sets the arguments that the user left out, in place.
 
     Args:
-        script: TRL's `ScriptArguments`.
-        training: The `IGCSFTConfig`.
-        mixture: TRL's `DatasetMixtureConfig`.
-        arguments: The `IGCArguments`.
+        parsed: The parsed arguments.
         given: Names of the arguments that the user gave, as `given_names` returns them.
         one_process: Whether the run stays in one process, as separate steps for the reading and Muon require.
     """
+    training, arguments = parsed.training, parsed.igc
     if arguments.has_lora and "learning_rate" not in given:
-        # With a calculator beside it, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.
+        # Next to a calculator, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.
         if arguments.has_igc and training.igc_learning_rate is None:
             training.igc_learning_rate = training.calculator_learning_rate
         training.learning_rate = LORA_RATE
     if not arguments.has_igc:
         return
-    if not (script.dataset_name or mixture.datasets or "igc_generated_rows" in given):
+    if not (parsed.script.dataset_name or parsed.mixture.datasets or "igc_generated_rows" in given):
         arguments.igc_generated_rows = GENERATED_ROWS
-    alone = not (arguments.has_lora or arguments.igc_train_base)
     if not given & {"max_steps", "num_train_epochs"}:
         training.max_steps = STEPS
+        alone = not (arguments.has_lora or arguments.igc_train_base)
         reads = alone and one_process and training.igc_loss_weight > 0
         if reads and not given & {"igc_writing_every", "igc_writing"}:
             training.igc_writing_every = WRITING_EVERY
@@ -106,15 +107,10 @@ def fill(
         training.warmup_steps = WARMUP
 
 
-def fill_two_stages(training: Any, model: Any, given: set[str]) -> None:
+def fill_two_stages(parsed: Parsed, given: set[str]) -> None:
     """Sets what suits two stages, in place: the dtype of the base in which this device is fast, all of each row, and
-    plain attention on a processor, whose backward pass is faster than that of fused attention on short rows.
-
-    Args:
-        training: The `IGCSFTConfig`.
-        model: TRL's `ModelConfig`.
-        given: Names of the arguments that the user gave.
-    """
+    plain attention on a processor, whose backward pass is faster than that of fused attention on short rows."""
+    training, model = parsed.training, parsed.model
     if training.writing_stage is None:
         return
     if "max_length" not in given:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ from typing import Any
 import torch
 import yaml
 
-from ..demo.measure import PLOT, RESULTS
+from ..demo.measure import PLOT, RESULTS, say
 from ..demo.smollm2 import NAME, smollm2_base
 from ..inference.loading import TINY
 from ..trainer.record import FILE_NAME
-from .demonstration import say
 from .run import main, parse
 
 
@@ -31,12 +30,11 @@ __all__ = ["RECIPES", "run_demo"]
 RECIPES = Path(__file__).parents[1] / "assets" / "recipes"
 
 
-def run_demo(output: str | Path, *, people: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+def run_demo(output: str | Path, **options: Any) -> dict[str, Any]:
     """Runs the recipe of a demonstration.
 
     Args:
         output: Output folder, created if it does not exist. Earlier results in it are replaced at the end.
-        people: As in `run.main`.
         options: As in `command`.
 
     Returns:
@@ -51,8 +49,7 @@ def run_demo(output: str | Path, *, people: Mapping[str, Any] | None = None, **o
     line = command(**options)
     with unfinished(output) as work:
         adapter = work / "adapter"
-        script, training, model, mixture, arguments = parse([*line, "--output_dir", str(adapter)]).arguments
-        main(script, training, model, mixture, arguments, people)
+        main(parse([*line, "--output_dir", str(adapter)]))
         for name in (RESULTS, FILE_NAME, PLOT):
             if (adapter / name).is_file():
                 (adapter / name).replace(work / name)

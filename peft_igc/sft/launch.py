@@ -8,11 +8,9 @@ Try it: `pytest tests/sft/test_sft.py -k launch`
 from __future__ import annotations
 
 import argparse
-import difflib
 import gc
 import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +37,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def launch_arguments(rest: list[str], others: Sequence[str] = ()) -> list[str]:
+def launch_arguments(rest: list[str]) -> list[str]:
     """Checks the arguments of `accelerate launch`, and removes the values of its flags.
 
     A YAML file's `multi_gpu: true` becomes `--multi_gpu`, and `false` becomes nothing.
 
     Args:
         rest: The arguments that another parser did not recognize.
-        others: Names of that parser's arguments, for suggestions.
 
     Raises:
-        ValueError: `accelerate launch` does not know some arguments either. The message names all of them, and the
-            names that are most alike.
+        ValueError: `accelerate launch` does not know some arguments either. The message names all of them.
     """
     parser = _parser()
     flags = {text for action in parser._actions if action.nargs == 0 for text in action.option_strings}
@@ -65,16 +61,9 @@ def launch_arguments(rest: list[str], others: Sequence[str] = ()) -> list[str]:
         parser._remove_action(action)
     _, unknown = parser.parse_known_args(found)
     if named := [text for text in unknown if text.startswith("-")] or unknown:
-        known = [*others, *(text for action in parser._actions for text in action.option_strings)]
-        listed = ", ".join(_suggestion(text, known) for text in named)
+        listed = ", ".join(f"`{text}`" for text in named)
         raise ValueError(f"Unknown: {listed}. See `peft-igc sft --help`.")
     return found
-
-
-def _suggestion(text: str, known: Sequence[str]) -> str:
-    """An unknown argument, with the known one that it is most like."""
-    like = difflib.get_close_matches(text.partition("=")[0], known, n=1)
-    return f"`{text}` (did you mean `{like[0]}`?)" if like else f"`{text}`"
 
 
 def launch(module: str, arguments: list[str], script: list[str]) -> int:

@@ -16,7 +16,6 @@ import dataclasses
 import functools
 import itertools
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +28,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
 from ..mappings.readings import IGNORE
 from ..numbers.token_table import TokenTable
+from ..text.integers import integers
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
 from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, turns_of
@@ -245,7 +245,6 @@ def warn_of_unread(dataset_name: str, rows: str, example: str) -> None:
     )
 
 
-_INTEGER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)|\d+")  # with or without thousands separators
 _warn_once = functools.cache(warn_of_cut)  # for streams, whose rows are checked one by one in every epoch
 
 
@@ -383,7 +382,7 @@ class RowCheck:
             return
         wanted = {operand.lstrip("-") for operand in step.operands}
         texts = (self.tokenizer.decode(part) for part in (ids[: anchor + 1], later))
-        before, after = ({n.replace(",", "") for n in _INTEGER.findall(text)} for text in texts)
+        before, after = ({one.digits for one in integers(text)} for text in texts)
         if wanted <= after and not wanted & before:
             raise ValueError(
                 f"{where}: the operands {' and '.join(step.operands)} follow their anchor (token {anchor}), so they "

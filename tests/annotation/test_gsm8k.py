@@ -22,12 +22,12 @@ from peft_igc import IGCConfig
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.columns import COLUMNS, check_columns
 from peft_igc.data.dataset import to_dataset
-from peft_igc.data.worked_solutions import WorkedSolutions
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
 from peft_igc.text.values import Limits
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.anchor_rules import assistant_header
+from recipes.tiny_base.worked_solutions import WorkedSolutions
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
@@ -312,7 +312,7 @@ def test_the_anchor_of_an_unreadable_mark_is_not_supervised(mark):
 
 
 # ------------------------------------------------------------------------------------------ report
-def test_every_annotation_is_counted_once_and_the_report_is_a_table_and_json():
+def test_every_annotation_is_counted_once_and_the_report_is_json():
     rows = gsm(
         "1+1 = <<1+1=2>>2, 7/2 = <<7/2=3.5>>3.5, 1+2+3 = <<1+2+3=6>>6",
         "1+1 = <<1+1=3>>3, 1+1 = <<1+1=2>>2, = <<?>>1",
@@ -333,11 +333,6 @@ def test_every_annotation_is_counted_once_and_the_report_is_a_table_and_json():
         "bare_anchors": 1,
         "examples": ["row 1: <<1+1=3>>: it gives 2"],
     }
-    table = report.format().splitlines()
-    assert table[0].split() == ["rows", "in", "3"]
-    assert ["not", "read:", "a", "further", "number", "that", "nothing", "excuses", "1"] in [x.split() for x in table]
-    assert table[-1] == report.examples[0]
-    assert len(table) == len(set(report.as_dict()) - {"refused", "examples"}) + 2 + 1
 
 
 # ------------------------------------------------------------------------------------------ errors

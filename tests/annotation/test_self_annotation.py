@@ -1,8 +1,7 @@
 """Promises of `candidates`, `note_losses` and `self_annotation`.
 
 What is chosen is tested with losses from a table, the losses themselves against a loop over single texts on a random
-model, the model's proposals with a stub in place of `generate` (the embedded base is no few-shot learner: it proposes
-nothing that can be read), and the whole on the embedded base, which copies results from notes.
+model, and the whole on the embedded base, which copies results from notes.
 """
 
 import json
@@ -17,14 +16,14 @@ from trl import DatasetMixtureConfig, ScriptArguments
 
 from peft_igc.annotation import self_annotation
 from peft_igc.annotation.answer_loss import answer_losses, read_row
-from peft_igc.annotation.candidates import Calculation, by_model, by_pattern, numbers_of
+from peft_igc.annotation.candidates import Calculation, by_pattern, numbers_of
 from peft_igc.annotation.self_annotation import Settings, annotate, report_path, write
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN
 from peft_igc.data.dataset import to_dataset
 from peft_igc.data.mixture import Mixture
 from peft_igc.inference import loading
-from peft_igc.sft.arguments import IGCArguments
+from peft_igc.sft.arguments import IGCArguments, Parsed
 from peft_igc.sft.datasets import load_corpora
 
 
@@ -109,20 +108,6 @@ def test_only_exact_results_that_fit_are_candidates_and_the_others_are_counted()
     assert refused == {"repeated": 2}
 
 
-def test_a_proposal_needs_numbers_of_the_prompt_and_is_refused_with_its_reason():
-    refused, known = Counter(), [Calculation("+", "58", "36", "94")]
-    written = "\n058 * 36 = 1\n-58 x 36\n58 + 36\n58 * 37\n58 + 58\nabout 60\n58 / 36\n36 - 58\n\nText: 1\n1 + 1"
-    assert by_model(written, ["58", "36"], 7, 10, refused, known) == 8
-    assert known[1:] == [Calculation("*", "58", "36", "2088"), Calculation("*", "-58", "36", "-2088")]
-    assert refused == {
-        "repeated": 1,
-        "operand not in the prompt": 2,
-        "unreadable": 1,
-        "inexact": 1,
-        "more than asked for": 1,
-    }
-
-
 # ---------------------------------------------------------------------------------------------- losses
 def loss_of_one(model, tokenizer, context, answer):
     """The naive twin: one text, without padding."""
@@ -187,61 +172,12 @@ def test_every_candidate_is_counted_once(monkeypatch, model, tokenizer):
     with_losses(monkeypatch, {"6 / 3 is 2. ": 0.0})
     prompts = ["6 / 3", "6 / 0", "Hello.", "1 2 3 4 5", "7 and 1000000000000"]
     _, report = annotate([row(prompt, "2") for prompt in prompts], model, tokenizer, Settings(batch_size=2))
-    assert report.proposed.total() == 6 * (1 + 1 + 0 + 6 + 1)
-    assert report.proposed.total() == report.kept + report.rejected.total()
+    assert report.candidates == 6 * (1 + 1 + 0 + 6 + 1)
+    assert report.candidates == report.kept + report.rejected.total()
     assert (report.rows, report.kept, report.rows_without_candidates, report.rows_with_more_numbers) == (5, 1, 2, 1)
     shown = report.format()
     assert "another one was better" in shown
     assert "6 / 3 = 2" in shown
-
-
-def test_the_models_own_proposals_reach_beyond_the_last_numbers(monkeypatch, model, tokenizer):
-    asked = []
-
-    def generate(input_ids, **options):
-        asked.extend(tokenizer.batch_decode(input_ids, skip_special_tokens=True))
-        answer = tokenizer(" 8 * 7\nfoo\n\nText", add_special_tokens=False)["input_ids"]
-        return torch.cat([input_ids, torch.tensor([answer] * len(input_ids))], 1)
-
-    monkeypatch.setattr(model, "generate", generate)
-    with_losses(monkeypatch, {"8 * 7 is 56. ": 0.0})
-    settings = Settings(max_numbers=2, proposals=2)
-    made, report = annotate(
-        [row("8 boxes of 7 eggs in 30 or 31 shops", "56"), row("Hi", "Hi")], model, tokenizer, settings
-    )
-    assert [made[0][name] for name in COLUMNS] == ["*", ["8", "7"], "56"]
-    assert report.proposed == {"pattern": 6, "model": 2}
-    assert report.rejected["unreadable"] == 1
-    assert report.proposed.total() == report.kept + report.rejected.total()
-    assert "repeated" not in report.rejected  # the pairs are those of 30 and 31
-    assert len(asked) == 1  # nothing is asked about a text without two numbers
-    assert "Text: 8 boxes of 7 eggs in 30 or 31 shops\nCalculations:" in asked[0]
-
-
-# ---------------------------------------------------------------------------------------------- honesty
-def test_the_check_never_shows_the_columns_to_the_method_and_counts_right_and_wrong(monkeypatch, model, tokenizer):
-    given = [
-        row("3 + 6", "9") | {"igc_operator": "+", "igc_operands": ["6", "3"], "igc_result": "9"},
-        row("Take 2 from 8", "6") | {"igc_operator": "-", "igc_operands": ["8", "2"], "igc_result": "6"},
-        row("4 and 2", "8") | {"igc_operator": "+", "igc_operands": ["4", "4"], "igc_result": "8"},
-        row("Say 5 and 1", "6") | {"igc_operator": "none", "igc_operands": None, "igc_result": None},
-        row("9 and 7", "63") | {"igc_operator": None, "igc_operands": None, "igc_result": None},
-    ]
-    notes = ["3 + 6 is 9. ", "4 * 2 is 8. ", "5 + 1 is 6. ", "9 * 7 is 63. "]
-    with_losses(monkeypatch, dict.fromkeys(notes, 0.0))
-    made, report = annotate(given, model, tokenizer, check=True)
-    assert report.check == {
-        "rows": 4,
-        "asking": 3,
-        "kept": 3,
-        "right": 1,
-        "same_result": 2,
-        "precision": pytest.approx(1 / 3),
-        "recall": pytest.approx(1 / 3),
-    }
-    stripped = [{name: value for name, value in one.items() if name not in COLUMNS} for one in given]
-    assert annotate(stripped, model, tokenizer).rows == made
-    assert given[0]["igc_operator"] == "+"  # what was handed in stays as it was
 
 
 # ---------------------------------------------------------------------------------------------- rows and files
@@ -264,7 +200,8 @@ def test_rows_of_another_form_are_refused_by_number(model, tokenizer, bad, messa
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("margin", -1), ("margin", float("nan")), ("batch_size", 0), ("num_digits", 0)]
+    ("field", "value"),
+    [("margin", -1), ("margin", float("nan")), ("batch_size", 0), ("num_digits", 0), ("max_numbers", 1)],
 )
 def test_settings_that_mean_nothing_are_refused(field, value):
     with pytest.raises(ValueError, match=f"`{field}={value}` must be at least"):
@@ -277,7 +214,7 @@ def test_what_is_written_is_loaded_for_training_without_the_report(tmp_path, mod
     assert report_path(output).is_file()
     training = SimpleNamespace(eval_strategy="no", seed=0, assistant_only_loss=False, dataset_text_field="text")
     named = ScriptArguments(dataset_name=str(output))
-    train, _ = load_corpora(named, DatasetMixtureConfig(), training, IGCArguments())
+    train, _ = load_corpora(Parsed(named, training, None, DatasetMixtureConfig(), IGCArguments(), []))
     assert train.remove_columns(ROW_COLUMN).to_list() == to_dataset(annotated.rows).to_list()
 
 
@@ -304,9 +241,17 @@ def test_files_are_written_whole_or_not_at_all(monkeypatch, tmp_path, model, tok
 
 @pytest.mark.slow
 def test_the_embedded_base_finds_most_of_the_calculations_and_is_seldom_wrong(base):
-    stream = ArithmeticRows(seed=7, max_digits=4, mixture=Mixture(none=0.2, overflow=0.0))
-    check = annotate(stream.take(100), *base, check=True).report.check
-    assert (check["rows"], check["asking"]) == (100, 76)
+    given = ArithmeticRows(seed=7, max_digits=4, mixture=Mixture(none=0.2, overflow=0.0)).take(100)
+    stripped = [{name: value for name, value in one.items() if name not in COLUMNS} for one in given]
+    asking = kept = right = 0
+    for one, made in zip(given, annotate(stripped, *base).rows, strict=True):
+        asked = one["igc_operator"] != "none" and str(one["igc_result"]).lstrip("-").isdecimal()
+        asking, kept = asking + asked, kept + (made["igc_operator"] is not None)
+        operands = [one["igc_operands"], made["igc_operands"]]
+        if made["igc_operator"] in ("+", "*") and asked:
+            operands = [sorted(pair) for pair in operands]
+        right += asked and one["igc_operator"] == made["igc_operator"] and operands[0] == operands[1]
+    assert asking == 76
     # Measured: 50 kept, 46 of them right. Losses near the margin may fall to either side on other processors.
-    assert check["precision"] >= 0.92
-    assert check["recall"] >= 0.60
+    assert right / kept >= 0.92
+    assert right / asking >= 0.60

@@ -22,7 +22,7 @@ from benchmarks.accuracy import (
 from benchmarks.cost import gpu, operators, overhead, soak
 from benchmarks.harm import harm, hostile_folders
 from benchmarks.methods import methods
-from peft_igc.data.worked_solutions import WorkedSolutions
+from recipes.tiny_base.worked_solutions import WorkedSolutions
 
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]

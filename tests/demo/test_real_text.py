@@ -5,8 +5,8 @@ import json
 import pytest
 
 from peft_igc.data.columns import check_columns
-from peft_igc.demo import real_text
-from peft_igc.demo.real_text import calibration_items, data_folder, measured_items, training_refusals
+from peft_igc.demo import sets as real_text
+from peft_igc.demo.sets import data_folder, gsm8k_questions, measured_items, training_refusals
 from peft_igc.text.values import Limits
 
 
@@ -50,7 +50,7 @@ def test_training_rows_are_refusals_but_for_single_steps_on_the_texts_numbers(fo
 
 def test_calibration_and_measurement_share_no_text_with_each_other_or_the_training(folder):
     trained = {row["prompt"][0]["content"] for row in training_refusals(folder)}
-    calibrated = {item["prompt"] for item in calibration_items(folder)}
+    calibrated = {item["prompt"] for item in gsm8k_questions(folder, 0)}
     sets = measured_items(folder)
     measured = {item["prompt"] for items in sets.values() for item in items}
     assert calibrated
@@ -69,7 +69,6 @@ def test_word_problems_with_decimals_ask_for_silence(folder):
 def test_without_a_folder_nothing_is_measured(monkeypatch):
     monkeypatch.delenv("PEFT_IGC_DATA", raising=False)
     assert data_folder() is None
-    assert training_refusals(None) == calibration_items(None) == []
     assert set(measured_items(None).values()) == {None}
 
 

@@ -18,10 +18,6 @@ def test_the_table_says_what_was_not_measured_and_which_weights():
         "sets": {
             "bigbench": {**found, "groups": groups},
             "word_problems": None,
-            "harm": {
-                "prompts": 2, "logits_bit_identical": 2, "answers": 1, "same_answers": 1,
-                "bits_per_byte": {"igc": 1.0, "base": 1.0},
-            },
         },
         "base": {"bigbench": {"groups": groups, "whole_answer": 0.1, "number_only": 0.25}},
         "base_model": {"weights": "Q4_1 weights"},
@@ -30,7 +26,6 @@ def test_the_table_says_what_was_not_measured_and_which_weights():
     assert "10.0 / 25.0    75.0     0.0    25.0" in table
     assert "not measured" in next(line for line in table.splitlines() if line.startswith("MAWPS with one step"))
     assert "Q4_1 weights" in table
-    assert "2 of 2" in table
 
 
 def test_the_card_bounds_the_wrong_answers_to_texts_of_authors_that_were_not_used():

@@ -65,10 +65,10 @@ def test_adapters_that_an_engine_cannot_serve_are_refused(config):
     with pytest.raises(ValueError, match="is for decoder layer 1, but the model has 1. Serve the base"):
         check_adapter(config, 1)
     with pytest.raises(ValueError, match="hidden interface, which .* Serve it with transformers"):
-        check_adapter(small_config(anchor_token_ids=[[5]]), 5)
+        check_adapter(small_config(anchors={"turns": [[5]]}), 5)
     with pytest.raises(ValueError, match="has no vocabulary. Make one with `peft-igc convert"):
-        check_adapter(small_config(interface="tokens", anchor_token_ids=[[5]]), 5)
-    ends = replace(config, anchor="prompt_end", anchor_token_ids=None, vocabulary=config.vocabulary)
+        check_adapter(small_config(interface="tokens", anchors={"turns": [[5]]}), 5)
+    ends = replace(config, anchors={"prompt_end": True}, vocabulary=config.vocabulary)
     with pytest.raises(ValueError, match="calculates at the end of a prompt, which is no part of a text"):
         check_adapter(ends, 5)
 
@@ -109,4 +109,4 @@ def test_the_adapter_with_equals_signs_is_the_shipped_one_with_a_rule_more(tmp_p
     made = json.loads((with_equals_signs(tmp_path, tokenizer) / "adapter_config.json").read_text())
     shipped = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).to_dict()
     changed = {key for key in shipped if made[key] != shipped[key]}
-    assert changed == {"inline_token_ids"}
+    assert changed == {"anchors"}

@@ -87,4 +87,4 @@ def test_texts_that_continue_one_text_do_not_see_each_other(known, tokenizer):
 def test_a_step_is_not_decided_again_where_its_turn_has_ended(known, tokenizer):
     ids = tokenizer("12 + 30 =")["input_ids"]
     assert known.made(ids)[1].anchor == len(ids) - 1
-    assert known.made([*ids, *known.config.end_token_ids])[1] is None
+    assert known.made([*ids, *known.style.ends])[1] is None

@@ -83,6 +83,20 @@ def close(a: torch.Tensor, b: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, atol=TOLERANCE, rtol=0)
 
 
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Asserts that two tensors are equal bit for bit."""
+    assert torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
+
+
+def layer_output(model: torch.nn.Module, ids: torch.Tensor, **more: Any) -> torch.Tensor:
+    """[B, T, H] what leaves the calculator's decoder layer."""
+    seen: list[torch.Tensor] = []
+    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
+    model(input_ids=ids, use_cache=False, **more)
+    handle.remove()
+    return seen[0]
+
+
 def logits(model: torch.nn.Module, ids: torch.Tensor = IDS) -> torch.Tensor:
     """[B, T, V] logits of a pass in eval mode."""
     with torch.no_grad():

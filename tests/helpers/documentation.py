@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import re
 import runpy
 import shlex
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from peft_igc.engines.vllm.checks import setting_of
 
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +159,9 @@ def check_shell_line(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif program == "lm_eval":
         tasks = arguments[arguments.index("--tasks") + 1].split(",")
         assert all((ROOT / "peft_igc" / "assets" / "lm_eval" / f"{task}.yaml").is_file() for task in tasks), line
+    elif program == "vllm":
+        given = json.loads(arguments[arguments.index("--additional-config") + 1])
+        assert setting_of(SimpleNamespace(additional_config=given)), line
     else:
         raise AssertionError(f"`{line}` begins with a program that no test knows.")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from peft_igc import IGCConfig, assistant_header
+from peft_igc import IGCConfig
 from peft_igc.tuner.anchor_rules import text_rule
 from peft_igc.tuner.base_model import TINY_ADAPTER_FOLDER
 
@@ -23,8 +23,7 @@ STORY = "The cat sat on the mat. " * 12
 def with_equals_signs(folder: Path, tokenizer: Any) -> Path:
     """The shipped adapter with one more anchor rule, `=`."""
     config = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER))
-    config.inline_token_ids = text_rule(tokenizer, "=").sequences
-    config.anchor_token_ids = [assistant_header(tokenizer)]
+    config.anchors = config.anchors | {"inline": text_rule(tokenizer, "=").sequences}
     config.save_pretrained(str(folder))
     weights = "adapter_model.safetensors"
     (folder / weights).write_bytes((TINY_ADAPTER_FOLDER / weights).read_bytes())

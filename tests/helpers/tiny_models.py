@@ -41,6 +41,19 @@ _GPT2_LIKE = {
     **_SPECIAL,
 }
 
+_OPT_LIKE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": HIDDEN,
+    "word_embed_proj_dim": HIDDEN,
+    "ffn_dim": 64,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 256,
+    **_SPECIAL,
+}
+_BLOOM_LIKE = {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "n_layer": LAYERS, "n_head": 4, **_SPECIAL}
+_NEOX_LIKE = {name: value for name, value in _LLAMA_LIKE.items() if name != "num_key_value_heads"}
+
 ARCHITECTURES: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = {
     "llama": (tf.LlamaConfig, tf.LlamaForCausalLM, _LLAMA_LIKE),
     # no window: whether one is set is the business of the tests that need it
@@ -49,32 +62,11 @@ ARCHITECTURES: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     "qwen3": (tf.Qwen3Config, tf.Qwen3ForCausalLM, {**_LLAMA_LIKE, "head_dim": 8}),
     "gemma": (tf.GemmaConfig, tf.GemmaForCausalLM, {**_LLAMA_LIKE, "head_dim": 8}),
     "gpt2": (tf.GPT2Config, tf.GPT2LMHeadModel, _GPT2_LIKE),
-    "gpt_neox": (
-        tf.GPTNeoXConfig,
-        tf.GPTNeoXForCausalLM,
-        {k: v for k, v in _LLAMA_LIKE.items() if k != "num_key_value_heads"},
-    ),
-    "opt": (
-        tf.OPTConfig,
-        tf.OPTForCausalLM,
-        {
-            "vocab_size": VOCABULARY,
-            "hidden_size": HIDDEN,
-            "word_embed_proj_dim": HIDDEN,
-            "ffn_dim": 64,
-            "num_hidden_layers": LAYERS,
-            "num_attention_heads": 4,
-            "max_position_embeddings": 256,
-            **_SPECIAL,
-        },
-    ),
+    "gpt_neox": (tf.GPTNeoXConfig, tf.GPTNeoXForCausalLM, _NEOX_LIKE),
+    "opt": (tf.OPTConfig, tf.OPTForCausalLM, _OPT_LIKE),
     "phi3": (tf.Phi3Config, tf.Phi3ForCausalLM, _LLAMA_LIKE),
     "gptj": (tf.GPTJConfig, tf.GPTJForCausalLM, {**_GPT2_LIKE, "rotary_dim": 4}),
-    "bloom": (
-        tf.BloomConfig,
-        tf.BloomForCausalLM,
-        {"vocab_size": VOCABULARY, "hidden_size": HIDDEN, "n_layer": LAYERS, "n_head": 4, **_SPECIAL},
-    ),
+    "bloom": (tf.BloomConfig, tf.BloomForCausalLM, _BLOOM_LIKE),
 }
 
 

@@ -6,6 +6,7 @@ ids fit the 128 rows of `tiny_models`; `rows(n)` gives plain prompt-completion r
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -125,3 +126,10 @@ def beside_lora(outside):
     for name in sorted(methods, key=lambda name: name == outside):
         model = get_peft_model(model, methods[name], adapter_name=name)
     return model
+
+
+def join_as(rank, port):
+    """Makes this process the one with that rank of two, with one thread."""
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_SIZE": "2", "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}

@@ -7,9 +7,21 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from checks import adapted, generated, igc_layers, left_padded, scored, steps_of, texts
+from checks import (
+    adapted,
+    close,
+    generated,
+    igc_layers,
+    layer_output,
+    left_padded,
+    same_bits,
+    scored,
+    steps_of,
+    texts,
+)
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
 from tiny_vocabulary import TABLE, decode, encode
 
 from peft_igc.numbers.calculator import Status
@@ -22,19 +34,8 @@ from peft_igc.tuner.writing import embed
 OPERATIONS = {"+": 0, "-": 1, "*": 2, "/": 3, "none": 4}
 
 
-def close(a, b, tolerance=1e-4):
-    torch.testing.assert_close(a, b, atol=tolerance, rtol=0)
-
-
-def same_bits(a, b):
-    assert torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
-
-
 # PEFT speaks up where a model is adapted twice.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute:UserWarning"),
-]
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 
 def pointing(operator=None, minus=None, **fields):
@@ -168,52 +169,16 @@ def by_pieces(model, ids, sizes, anchors):
 
 # ------------------------------------------------------------------------------------------ silence
 SILENT = {
-    "no number": ("+", " what is of and plus ="),
-    "one number": ("+", " what is 12 plus ="),
-    "a fraction": ("+", "12.5 + 3 ="),
-    "a per cent": ("+", "12% + 3 ="),
-    "a letter": ("+", "12th + 3 ="),
-    "a time": ("+", "12:30 + 3 ="),
-    "odd separators": ("+", "12,34 + 3 ="),
-    "too long": ("+", "1234567890123 + 3 ="),
-    "a result too long": ("*", "123456789012 * 123 ="),
-    "division by zero": ("/", "0 / 0 ="),
-    "a remainder": ("/", "7 / 5 ="),
-    "no arithmetic": ("+", "7 and 5 ="),
-    "not confident": ("+", "7 and 5 ="),
+    "+": [" what is plus =", " what is 12 plus =", *(f"12{more} + 3 =" for more in (".5", "%", "th", ":30", ",34"))],
+    "*": ["123456789012 * 123 ="],  # too long a result
+    "/": ["0 / 0 =", "7 / 5 ="],
 }
 
 
-@pytest.mark.parametrize("reason", SILENT)
-def test_rows_without_an_answer_are_bit_for_bit_the_base_models_beside_rows_with_one(reason):
-    operator, text = SILENT[reason]
-    model = pointing(operator, 0)
-    batch = batch_of("12 * 12 =", text, "8 and 8 =", text)
-    silent = torch.tensor([False, True, False, True])
-    if reason == "no arithmetic":  # in some of the rows
-        silent = none_below_the_mean(model, batch)
-    if reason == "not confident":
-        chances = step_of(model, "12 * 12 =", text, "8 and 8 =").choice.probability[:, 0]
-        assert chances[1] < chances[0]
-        assert chances[1] < chances[2]
-        igc_layers(model)[0].igc_config["default"].confidence = float(chances[[0, 2]].min() + chances[1]) / 2
-    assert_silent(model, batch, silent)
-
-
-def none_below_the_mean(model, batch):
-    """Makes the operator + where its logit is above the mean of the batch, none elsewhere; the rows with none."""
-    ends = torch.full((4, 1), batch["input_ids"].shape[1] - 1)
-    step = steps_of(model, batch["input_ids"], ends, attention_mask=batch["attention_mask"])
-    logit, head = step.reading.operator[:, 0, 0], reader_of(model).operator_head
-    with torch.no_grad():
-        head.weight[1:] = 0
-        head.bias[1:] = torch.tensor([-1e6, -1e6, -1e6, float(logit.mean())])
-    assert (logit - logit.mean()).abs().min() > 1e-3
-    return logit < logit.mean()
-
-
-def assert_silent(model, batch, silent):
-    """Silent rows have the base's bits in a pass and in a generation; the others differ clearly."""
+@pytest.mark.parametrize("operator", SILENT)
+def test_rows_without_an_answer_are_bit_for_bit_the_base_models_beside_rows_with_one(operator):
+    model, texts = pointing(operator, 0), ["12 / 12 =", *SILENT[operator], "8 and 8 ="]
+    batch, silent = batch_of(*texts), torch.tensor([text in SILENT[operator] for text in texts])
     with torch.no_grad():
         got = model(**batch).logits
         with model.disable_adapter():
@@ -227,16 +192,6 @@ def assert_silent(model, batch, silent):
 
 
 # ------------------------------------------------------------------------------------------ writing
-def layer_output(model, ids, **more):
-    """[B, T, H] what leaves the calculator's decoder layer, without a gradient."""
-    seen = []
-    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
-    with torch.no_grad():
-        model(input_ids=ids, use_cache=False, **more)
-    handle.remove()
-    return seen[0]
-
-
 class Told(NamedTuple):
     """What continues a result at each position, [1, L] each."""
 
@@ -263,9 +218,10 @@ def answered(model, text="34 * 12 =408. = 40 -408 4080"):
 def test_only_positions_that_continue_the_result_are_written(text, states):
     model = pointing("*", 0)
     ids, at, more = answered(model, text)
-    got = layer_output(model, ids, igc_anchors=at)
-    with model.disable_adapter():
-        base = layer_output(model, ids)
+    with torch.no_grad():
+        got = layer_output(model, ids, igc_anchors=at)
+        with model.disable_adapter():
+            base = layer_output(model, ids)
     changed = (got != base).any(-1)
     assert torch.equal(changed, more.active)
     assert set(more.state[more.active].tolist()) == states
@@ -276,7 +232,7 @@ def test_only_positions_that_continue_the_result_are_written(text, states):
 def test_what_is_written_is_a_map_of_the_token_that_goes_on_and_of_a_vector_at_the_end():
     model = pointing("*", 0)
     ids, at, more = answered(model)
-    before = layer_output(model, ids, igc_anchors=at)
+    before = layer_output(model, ids, igc_anchors=at).detach()
     ended = more.active & (more.state >= Spelled.END)
     with torch.no_grad():
         writer_of(model).end.neg_()

@@ -1,9 +1,9 @@
 """The number format: text goes in and comes out unchanged, nothing malformed passes."""
 
 import itertools
+import re
 
 import pytest
-import reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,9 +79,8 @@ def test_text_survives_the_round_trip(numbers, width):
     texts = [str(number) for number in numbers]
     digits, signs = encode(texts, width)
     assert decode(digits, signs) == texts
-    assert [reference.to_row(number, width) for number in numbers] == list(
-        zip(digits.tolist(), signs.tolist(), strict=True)
-    )
+    assert digits.tolist() == [[*map(int, text.strip("-")), *[PAD] * width][:width] for text in texts]
+    assert signs.tolist() == [int(number < 0) for number in numbers]
 
 
 def test_decode_writes_canonical_text():
@@ -114,12 +113,12 @@ def test_decode_refuses_malformed_numbers_and_counts_them(row, sign, message):
         decode(torch.tensor(good + [row]), torch.tensor([0, sign]))
 
 
-def test_is_number_agrees_with_the_reference_on_every_row_of_three_classes():
+def test_is_number_agrees_with_a_pattern_on_every_row_of_three_classes():
     rows = list(itertools.product(range(-1, 13), repeat=3))
-    assert len(rows) == 14**3
-    expected = [reference.from_row(list(row), 0) is not None for row in rows]
+    texts = ["".join("0123456789_"[one] if 0 <= one <= PAD else "?" for one in row) for row in rows]
+    expected = [re.fullmatch("[0-9]+_*", text) is not None for text in texts]
     assert is_number(torch.tensor(rows)).tolist() == expected
-    assert 0 < sum(expected) < len(rows)
+    assert 0 < sum(expected) < len(rows) == 14**3
 
 
 def test_length_counts_up_to_the_first_placeholder():

@@ -1,66 +1,38 @@
-"""Numbers are found as they are read: every integer with its digits, and nothing that only looks like one."""
+"""Numbers are found as they are read: every integer with its digits, and nothing that only looks like one.
 
-import functools
+What breaks a number as text is in `tests/text/test_integers.py`; here it is found in tokens, wherever those are cut.
+"""
+
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
-import reference_tokens as naive
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from runs import find_runs
+from small_vocabularies import VOCABULARIES
 from transformers import AutoTokenizer
 
 import peft_igc
-from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.token_table import TokenTable
+from peft_igc.numbers.places import Run, number_runs, places_of
+from peft_igc.numbers.token_table import PADDING, UNSEEN, TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.vocabulary import Vocabulary
 
 
-properties = settings(max_examples=300, derandomize=True, deadline=None)
-
-
 def table_of(words):
-    """A vocabulary of `reference_tokens` as the package takes it."""
+    """The table of a small vocabulary."""
     texts = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
     return TokenTable(words.digits, words.spaced, texts, words.group, words.minus, words.point, words.points)
 
 
-TOKENS = {name: table_of(words) for name, words in naive.VOCABULARIES.items()}
-WORDS = naive.VOCABULARIES["groups of three"]
-THREES = TOKENS["groups of three"]
+WORDS = VOCABULARIES["groups of three"]
+THREES = table_of(WORDS)
+SEVEN, MINUS = WORDS.texts.index("7"), WORDS.texts.index("-")
 
 
-def batch_of(rows, left=0, right=0, padding=0):
-    """ids [N, L] and validity [N, L] of lists of ids, padded to the longest and by so much more."""
-    longest = max(map(len, rows), default=0)
-    ids, valid = [], []
-    for row in rows:
-        behind = longest - len(row) + right
-        ids.append([padding] * left + row + [padding] * behind)
-        valid.append([False] * left + [True] * len(row) + [False] * behind)
-    shape = (len(rows), left + longest + right)
-    return torch.tensor(ids, dtype=torch.int64).view(shape), torch.tensor(valid, dtype=torch.bool).view(shape)
-
-
-def read(runs):
-    """The runs of each row in order: an operand's digits, `"!"` for a broken run."""
-    found = [[] for _ in runs.number]
-    row, place = (runs.number | runs.broken).nonzero().unbind(1)
-    for r, broken, digits in zip(
-        row.tolist(), runs.broken[row, place].tolist(), runs.digits[row, place].tolist(), strict=True
-    ):
-        found[r].append("!" if broken else "".join(str(digit) for digit in digits if digit != PAD))
-    return found
-
-
-def numbers_in(text, width=12):
-    """What is read in a text."""
-    ids, valid = batch_of([WORDS.encode(text)])
-    return read(find_runs(THREES, ids, valid, width))[0]
+def digits_in(table, ids):
+    """The digits of each number of a text, `"!"` for a broken one."""
+    return [run.digits or "!" for run in number_runs(table, ids)]
 
 
 @pytest.mark.parametrize(
@@ -91,99 +63,35 @@ def numbers_in(text, width=12):
     ],
 )
 def test_a_number_is_an_operand_if_it_stands_for_itself(text, found):
-    assert numbers_in(text) == found
+    for words in VOCABULARIES.values():
+        assert digits_in(table_of(words), words.encode(text)) == found
 
 
 @pytest.mark.parametrize("stranger", [-1, -100, len(WORDS.texts), 10**9])
 def test_ids_that_the_table_does_not_know_are_no_numbers_and_break_one(stranger):
-    seven = WORDS.texts.index("7")
-    ids, valid = batch_of([[seven, stranger, 0, seven, 0, stranger, 0, stranger, seven]])
-    assert read(find_runs(THREES, ids, valid, 4)) == [["!", "7", "!"]]
+    assert digits_in(THREES, [SEVEN, stranger, 0, SEVEN, 0, stranger, 0, stranger, SEVEN]) == ["!", "7", "!"]
 
 
-def texts(words):
-    """Strategy: ids of a text that is rich in numbers and what may join or break them, with unknown ids among them."""
-    numbers = list(words.digits)[:20] + list(words.digits)[-40:]
-    separators = [words.texts.index(mark) for mark in ".,,:-'"]
-    marks = [*range(len(naive.MARKS)), -1, len(words.texts)]
-    kinds = [st.sampled_from(kind) for kind in (numbers, separators, numbers, marks)]
-    return st.lists(st.one_of(kinds), max_size=25)
+def test_a_number_has_its_first_and_last_token_and_padding_ends_it():
+    ids = [PADDING, *WORDS.encode("(1234567"), PADDING, SEVEN, MINUS, SEVEN]
+    assert number_runs(THREES, ids) == [Run(2, 4, "1234567"), Run(6, 6, "7"), Run(8, 8, "7")]
 
 
-TEXTS = {name: texts(words) for name, words in naive.VOCABULARIES.items()}
-
-
-def assert_as_read(words, tokens, ids, valid, width):
-    """The tensors find in each row what its naive twin reads in the characters."""
-    runs = find_runs(tokens, ids, valid, width)
-    for row in range(len(ids)):
-        shown = [
-            words.text(token) if there else naive.NOTHING
-            for token, there in zip(ids[row].tolist(), valid[row].tolist(), strict=True)
-        ]
-        expected = naive.find_runs(shown, width)
-        assert naive.TextRuns(*(field[row].tolist() for field in runs)) == expected, shown
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TOKENS)
-@properties
-@given(st.data())
-def test_every_text_reads_as_its_characters_do(name, data):
-    words, tokens = naive.VOCABULARIES[name], TOKENS[name]
-    rows = data.draw(st.lists(TEXTS[name], max_size=3))
-    padding = data.draw(st.sampled_from([0, words.texts.index("7"), words.texts.index("x"), -1]))
-    ids, valid = batch_of(rows, data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2)), padding)
-    if data.draw(st.booleans()) and ids.numel():  # holes too: rows of a cache that went on
-        generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
-        valid &= torch.rand(ids.shape, generator=generator) < 0.7
-    assert_as_read(words, tokens, ids, valid, data.draw(st.integers(1, 12)))
-
-
-@pytest.mark.parametrize("name", TOKENS)
-def test_every_text_of_three_tokens_reads_as_its_characters_do(name):
-    words = naive.VOCABULARIES[name]
-    some = [words.texts.index(text) for text in ("0", "7", "9")] + list(words.digits)[-2:]
-    every = torch.tensor([*range(len(naive.MARKS)), *some, len(words.texts)])
-    ids = torch.cartesian_prod(every, every, every)
-    assert len(ids) > 20_000
-    assert_as_read(words, TOKENS[name], ids, torch.ones_like(ids, dtype=torch.bool), 8)
-
-
-@pytest.mark.parametrize("name", TOKENS)
-def test_long_random_texts_read_as_their_characters_do(name):
-    words = naive.VOCABULARIES[name]
-    marks, numbers = torch.arange(len(naive.MARKS)), torch.tensor(list(words.digits))
-    size = (20, 500)
-    mixed = torch.rand(size) < 0.3
-    ids = torch.where(mixed, marks[torch.randint(len(marks), size)], numbers[torch.randint(len(numbers), size)])
-    assert_as_read(words, TOKENS[name], ids, torch.rand(size) < 0.98, 30)
+def test_a_stretch_that_was_not_seen_is_one_broken_number():
+    assert number_runs(THREES, [SEVEN, 0, UNSEEN, UNSEEN]) == [Run(0, 0, "7"), Run(2, 3, None)]
 
 
 # ------------------------------------------------------------------------------------------------- real tokenizers
 REAL = os.environ.get("PEFT_IGC_TOKENIZERS")
+SKIP = pytest.mark.skipif(not REAL, reason="set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers")
+TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("llama3.1", "qwen2.5", "gpt2"))]
 
 
-def tokenizers(*names):
-    """The embedded base's tokenizer, and real ones where they are at hand."""
-    reason = "set PEFT_IGC_TOKENIZERS to a folder of saved tokenizers (gpt2, llama3.1, qwen2.5)"
-    skip = pytest.mark.skipif(not REAL, reason=reason)
-    return pytest.mark.parametrize("name", ["tiny_base", *(pytest.param(name, marks=skip) for name in names)])
-
-
-@functools.cache
 def known(name):
     """A tokenizer and its numbers."""
     folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
     tokenizer = AutoTokenizer.from_pretrained(folder / name)
     return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
-
-
-def tokenized(tokenizer, written):
-    """ids and validity [N, L] of texts, in slices of 2,000."""
-    for start in range(0, len(written), 2000):
-        rows = tokenizer(written[start : start + 2000], add_special_tokens=False)["input_ids"]
-        yield slice(start, start + 2000), *batch_of(rows)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +104,9 @@ def tokenized(tokenizer, written):
         ("37!=", ["37"]),  # refused by the rules for literals
     ],
 )
-def test_a_sign_of_exclamation_behind_two_digits_is_no_factorial(text, found):
-    tokenizer, tokens = known("tiny_base")
-    ((_, ids, valid),) = tokenized(tokenizer, [text])
-    assert read(find_runs(tokens, ids, valid, 9)) == [found]
+def test_a_sign_of_exclamation_after_two_digits_is_no_factorial(text, found):
+    tokenizer, table = known("tiny_base")
+    assert digits_in(table, tokenizer(text, add_special_tokens=False)["input_ids"]) == found
 
 
 NO_OPERANDS = (
@@ -237,15 +144,24 @@ def random_expression(draw):
     return written + draw.choice(["", "?", ".", " =", "=", ",", ":", "\n", ".\n", " the end."]), operands
 
 
-@pytest.mark.slow
-@tokenizers("llama3.1", "qwen2.5", "gpt2")
-def test_ten_thousand_random_expressions_read_as_they_are_written(name):
-    tokenizer, tokens = known(name)
-    draw = random.Random(0)
-    written, operands = zip(*(random_expression(draw) for _ in range(10_000)), strict=True)
-    assert sum(map(len, operands)) > 20_000
-    for part, ids, valid in tokenized(tokenizer, written):
-        for found, wanted, text in zip(
-            read(find_runs(tokens, ids, valid, 16)), operands[part], written[part], strict=True
-        ):
-            assert [number for number in found if number != "!"] == wanted, text
+def test_the_places_of_128_000_tokens_are_found_in_time_that_grows_with_the_text():
+    ids = WORDS.encode(" the 123456.") * 25_600
+    least = min(_seconds(ids[-4_000:]) for _ in range(5))
+    assert len(ids) == 128_000
+    assert _seconds(ids) < 100 * least  # 32 times as long
+
+
+def _seconds(ids):
+    """The processor's time for the last places of a text."""
+    start = time.process_time()
+    assert places_of(THREES, ids, 0, len(ids) - 1, 512).numbers
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_random_expressions_read_as_they_are_written(name):
+    (tokenizer, table), draw = known(name), random.Random(0)
+    written, operands = zip(*(random_expression(draw) for _ in range(1500)), strict=True)
+    rows = tokenizer(list(written), add_special_tokens=False)["input_ids"]
+    for row, wanted, text in zip(rows, operands, written, strict=True):
+        assert [number for number in digits_in(table, row) if number != "!"] == wanted, text

@@ -4,10 +4,9 @@ Try it: `pytest tests/numbers/test_sentences.py`
 """
 
 import pytest
-import torch
-from runs import find_runs, sentences
 
 from peft_igc import tiny_base
+from peft_igc.numbers.places import places_of
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 
 
@@ -16,31 +15,6 @@ def known():
     """The embedded base's tokenizer and what it means for numbers."""
     tokenizer = tiny_base()[1]
     return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
-
-
-def ids_of(known, texts, behind=0):
-    """ids and validity of texts, left-padded; `behind` tokens at the end are not to be seen."""
-    rows = [known[0](text)["input_ids"] for text in texts]
-    width = max(map(len, rows))
-    ids = torch.tensor([[0] * (width - len(row)) + row for row in rows])
-    valid = torch.tensor(
-        [[False] * (width - len(row)) + [True] * (len(row) - behind) + [False] * behind for row in rows]
-    )
-    return ids, valid
-
-
-def read(known, texts, behind=0):
-    """Sentence of each number of each text, arguments as in `ids_of`."""
-    ids, valid = ids_of(known, texts, behind)
-    runs = find_runs(known[1], ids, valid, 6)
-    return sentences(known[1], ids, valid), runs.number | runs.broken
-
-
-def groups(known, text):
-    """How many numbers stand in each sentence that has any, in order."""
-    sentence, number = read(known, [text, "x " * 30])
-    of_numbers = sentence[0][number[0]].tolist()
-    return [of_numbers.count(s) for s in dict.fromkeys(of_numbers)]
 
 
 @pytest.mark.parametrize(
@@ -60,21 +34,19 @@ def groups(known, text):
         ("What is 5 plus (3) plus 2?", [3]),
         ("What is 1,234 plus 3?", [2]),
         ("What is 5 plus 3? It is 9 o'clock.", [2, 1]),
+        ("I am 9</s>5 + 3", [1, 2]),  # a special token
+        ("I had 3!\n5 boxes", [1, 1]),  # `!` and the end of the line are one token
     ],
 )
 def test_numbers_by_sentence(known, text, expected):
-    assert groups(known, text) == expected
-
-
-def test_a_special_token_ends_a_sentence(known):
-    tokenizer, _ = known
-    end = tokenizer.eos_token
-    assert groups(known, f"I am 9{end}5 + 3") == [1, 2]
+    tokenizer, table = known
+    ids = tokenizer(text.replace("</s>", tokenizer.eos_token))["input_ids"]
+    places = places_of(table, ids, 0, len(ids) - 1, len(ids))
+    sentences = [places.sentence[at] for at in places.numbers]
+    assert [sentences.count(one) for one in dict.fromkeys(sentences)] == expected
 
 
 def test_the_end_of_a_line_joins_no_numbers(known):
-    """The tokenizer makes one token of `!` and the line break, which breaks the factorial before it alone."""
-    tokenizer, tokens = known
-    ids = torch.tensor([tokenizer("3!\n5 boxes")["input_ids"]])
-    runs = find_runs(tokens, ids, torch.ones_like(ids, dtype=torch.bool), 6)
-    assert (int(runs.broken.sum()), int(runs.number.sum())) == (1, 1)
+    tokenizer, table = known
+    ids = tokenizer("3!\n5 boxes")["input_ids"]
+    assert [run.digits for run in places_of(table, ids, 0, len(ids) - 1, len(ids)).numbers.values()] == [None, "5"]

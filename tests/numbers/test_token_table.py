@@ -321,22 +321,6 @@ def test_a_table_comes_back_from_json(name):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"digits": {i: str(i) for i in range(10)} | {10: "01", 11: "7"}},
-        {"digits": {i: str(i) for i in range(10)} | {11: "7"}},
-        {"digits": {i: str(i) for i in range(10)} | {10: "00", 11: "70"}, "spaced": frozenset()},
-        {"spaced": frozenset({10, 11})},
-        {"group": 2},
-        {"minus": 13},
-        {"point": 13, "points": {13: "."}},
-    ],
-)
-def test_the_fingerprint_changes_with_what_numbers_are_read_and_written_by(changes):
-    assert small_table(**changes).fingerprint != small_table().fingerprint
-
-
-@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"digits": None}, "`digits` of the token table is of type `NoneType`"),
@@ -438,15 +422,3 @@ def test_superscripts_that_become_digits_are_noted():
     plain, folded = (byte_level(NUMBERS, "[0-9]{1,3}", normalizer) for normalizer in (None, normalizers.NFKC()))
     assert TokenizerProfile.from_tokenizer(plain).notes == ()
     assert "`5²` reads as 52" in TokenizerProfile.from_tokenizer(folded).report()
-
-
-# ------------------------------------------------------------------------------------------------ report and time
-@pytest.mark.parametrize("name", ALL)
-def test_the_report_tells_everything_in_few_lines(name):
-    _, profile = made(name)
-    shown = profile.report()
-    for part in (f"{profile.size:,} tokens", profile.family, profile.space, profile.interface, profile.number_format):
-        assert part in shown
-    assert shown.count("\n") < 16
-    assert "anchor" not in shown
-    assert json.loads(json.dumps(profile.as_dict()))["fingerprint"] == profile.table.fingerprint

@@ -70,7 +70,7 @@ def test_a_command_of_a_recipe_runs_and_its_adapter_traces(name, command, base, 
         changed["igc_writing"] = '{"rows": 4, "steps": 1, "batch_size": 2}'
     if "igc_demonstration" in recipe:
         measured = {"per_group": 1, "max_new_tokens": 2, "check_per_group": 1, "target": 0.0}
-        measured |= {"per_set": 2, "number_only_tokens": 2, "harm_answers": 1} if "smollm2" in name else {}
+        measured |= {"per_set": 2, "number_only_tokens": 2} if "smollm2" in name else {}
         changed["igc_demonstration"] = json.dumps(measured)
     if recipe["model_name_or_path"] != "tiny":
         changed["model_name_or_path"] = base
@@ -115,7 +115,7 @@ def test_the_rank_of_a_lora_baseline_is_the_one_with_as_many_parameters(baseline
         return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
     line = ["--config", str(ROOT / "recipes" / f"{calculator}.yaml")]
-    wanted = count(igc_config(sft.parse(line).arguments[4], tiny_base()[1]))
+    wanted = count(igc_config(sft.parse(line).igc, tiny_base()[1]))
     recipe = yaml.safe_load(TEXTS[f"{baseline}.yaml"])
     per_rank = parts * count(LoraConfig(r=1, target_modules=recipe["lora_target_modules"]))
     assert recipe["lora_r"] == round(wanted / per_rank)

@@ -113,16 +113,24 @@ def test_the_generation_marks_cover_the_answers_and_their_ends_only(tokenizer):
 # What the model can do
 
 
-def test_left_padding_does_not_change_an_answer(base):
+def answers(base, questions):
+    """What the base says to a batch of questions, padded on the left."""
     model, tokenizer = base
-    rows = [
-        "<|begin|><|user|>Repeat the number 8.<|end|><|assistant|>",
-        "<|begin|><|user|>Copy this: 123456789012<|end|><|assistant|>",
-    ]
+    rows = [f"<|begin|><|user|>{question}<|end|><|assistant|>" for question in questions]
     batch = tokenizer(rows, add_special_tokens=False, return_tensors="pt", padding=True)
     out = model.generate(**batch, max_new_tokens=12)
-    new = tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
-    assert new == ["8", "123456789012"]
+    return tokenizer.batch_decode(out[:, batch["input_ids"].shape[1] :], skip_special_tokens=True)
+
+
+def test_it_copies_numbers_and_is_poor_at_arithmetic(base):
+    draw = random.Random(3)
+    numbers = [str(draw.randrange(10 ** (n - 1), 10**n)) for n in range(1, 13)]
+    pairs = [(draw.randrange(100, 1000), draw.randrange(100, 1000)) for _ in range(6)]
+    copied = answers(base, [f"Copy this: {number}" for number in numbers])
+    assert sum(map(str.__eq__, copied, numbers)) >= 11
+    questions = [f"What is {a} {name} {b}?" for a, b in pairs for name in ("plus", "times")]
+    results = [str(result) for a, b in pairs for result in (a + b, a * b)]
+    assert sum(map(str.__eq__, answers(base, questions), results)) <= 3
 
 
 def test_the_record_meets_the_promises_and_belongs_to_the_files():

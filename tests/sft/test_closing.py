@@ -3,17 +3,16 @@
 import json
 import logging
 import re
-from types import SimpleNamespace
 
 import pytest
 import torch
 from tiny_training import NESTED, WARNINGS, beside_lora, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.mappings.readings import Choice
+from peft_igc.inference.evaluation import interval
 from peft_igc.numbers.calculator import Result, Status
 from peft_igc.sft import closing, run
-from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, interval, learned_nothing, write_closing
+from peft_igc.sft.closing import FILE_NAME, Closing, evaluate_closing, learned_nothing, write_closing
 from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.steps import Step
@@ -44,12 +43,7 @@ def test_results_are_compared_with_the_labels_of_supervised_anchors():
     zero = torch.zeros(1, 7, dtype=torch.int64)
     step = Step(labels["igc_anchors"], None, Result(digits, zero, status, zero))
     found = closing._compared(step, labels)
-    assert found == {"asked": 3, "read": 1, "misread": 1, "unsure": 0, "refusals": 2, "spoken": 1}
-    chances = torch.zeros(1, 7), torch.zeros(1, 7, 2, 1)
-    choice = Choice(labels["igc_operands"], labels["igc_signs"], labels["igc_operator"], *chances)
-    assert closing._compared(step._replace(reading=SimpleNamespace(choose=lambda: choice)), labels)["unsure"] == 1
-    other = choice._replace(signs=choice.signs + 1)
-    assert closing._compared(step._replace(reading=SimpleNamespace(choose=lambda: other)), labels)["unsure"] == 0
+    assert found == {"asked": 3, "read": 1, "misread": 1, "refusals": 2, "spoken": 1}
     negative = step._replace(result=step.result._replace(sign=torch.ones(1, 7, dtype=torch.int64)))
     assert closing._compared(negative, labels) == found | {"read": 0, "misread": 2}
     tenths = step._replace(result=step.result._replace(scale=zero + 1))
@@ -116,8 +110,6 @@ def test_the_counts_are_printed_in_words():
         "  10 of 10 refusals are left alone",
         "  18 of 20 whole answers are right (95% interval 70 to 97%), without the calculator 3",
     ]
-    unsure = Closing(9, asked=9, read=4, misread=1, unsure=3).format()
-    assert unsure.endswith("1 wrong, 4 not at all (3 of these right, but less surely than `confidence`)")
     assert "no answer was generated: too long" in Closing(3, asked=1, unanswered="too long").format()
 
 

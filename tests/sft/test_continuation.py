@@ -6,72 +6,29 @@ import pytest
 import torch
 from peft.utils import SAFETENSORS_WEIGHTS_NAME as WEIGHTS
 from safetensors.torch import load_file
-from tiny_models import tiny_model
-from tiny_training import WARNINGS, rows, tokenizer
+from tiny_training import WARNINGS, rows
 
-from peft_igc.sft import run as sft
+from tests.sft.test_sft import SMALL, _no_launch, arguments, base, trained, write  # noqa: F401 - fixtures
 
 
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
-SIZES = {"num_digits": 4, "reading_dim": 32, "reading_ffn": 64, "num_heads": 4, "writing_ffn": 64, "gate_dim": 16}
-SMALL = ["--igc_anchors", "prompt_end", *(text for name in SIZES for text in (f"--igc_{name}", str(SIZES[name])))]
 LORA = ["--lora_target_modules", "q_proj", "up_proj"]
 KINDS = {"igc": [], "igc+lora": ["--igc_adapter", "igc+lora", *LORA]}
-QUICK = {
-    "use_cpu": "true",
-    "bf16": "false",
-    "max_steps": "2",
-    "per_device_train_batch_size": "2",
-    "learning_rate": "1e-2",
-    "save_strategy": "no",
-    "disable_tqdm": "true",
-    "activation_checkpointing": "false",
-    "dataloader_pin_memory": "false",
-}
-
-
-@pytest.fixture(autouse=True)
-def _no_launch(monkeypatch):
-    """Whatever this machine has, a run stays in this process."""
-    monkeypatch.setattr(sft, "has_default", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    """A tiny random Llama with a tokenizer of characters, in a folder."""
-    folder = tmp_path_factory.mktemp("base")
-    tiny_model("llama", max_position_embeddings=1024).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
-    return str(folder)
-
-
-def arguments(base, out, *more, **changed):
-    """A command line for a quick run."""
-    named = {"model_name_or_path": base, "output_dir": str(out), **QUICK, **changed}
-    return [text for name, value in named.items() for text in (f"--{name}", str(value))] + list(more)
-
-
-def trained(argv):
-    """The trainer of a run."""
-    return sft.main(*sft.parse(argv).arguments)
-
-
-@pytest.fixture(scope="module")
-def saved(base, tmp_path_factory):
+def saved(base, tmp_path_factory):  # noqa: F811
     """Folders of a calculator, of one beside a LoRA, and of a LoRA; and rows to go on with."""
     folder = tmp_path_factory.mktemp("saved")
-    (folder / "d").mkdir()
-    data = str(folder / "d")
-    (folder / "d" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(8)))
+    data = write(folder / "d", rows(8))
     for kind in ("igc", "igc+lora"):
         trained(arguments(base, folder / kind, *SMALL, *KINDS[kind], dataset_name=data))
     trained(arguments(base, folder / "lora", "--igc_adapter", "lora", *LORA, dataset_name=data))
     return folder
 
 
-def go_on(base, saved, out, kind, *more, **changed):
+def go_on(base, saved, out, kind, *more, **changed):  # noqa: F811
     """A run of no consequence from a saved adapter: one step with a rate of nearly nothing."""
     line = ["--igc_init_from", str(saved / kind), *more]
     options = {"dataset_name": str(saved / "d"), "max_steps": "1", "learning_rate": "1e-30", **changed}
@@ -83,7 +40,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize("kind", ["igc", "igc+lora"])
-def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):
+def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):  # noqa: F811
     made = go_on(base, saved, tmp_path / "out", kind, *KINDS[kind])
     before, after = files(saved / kind), files(tmp_path / "out")
     assert before.keys() == after.keys()
@@ -100,14 +57,14 @@ def test_training_begins_with_the_saved_weights(base, saved, tmp_path, kind):
         }
 
 
-def test_what_goes_on_moves(base, saved, tmp_path):
+def test_what_goes_on_moves(base, saved, tmp_path):  # noqa: F811
     go_on(base, saved, tmp_path / "out", "igc+lora", *KINDS["igc+lora"], learning_rate="1e-2")
     before, after = files(saved / "igc+lora"), files(tmp_path / "out")
     for path in before:
         assert any(not torch.equal(after[path][name], value) for name, value in before[path].items()), path
 
 
-def test_a_calculator_goes_on_beside_a_new_lora(base, saved, tmp_path):
+def test_a_calculator_goes_on_beside_a_new_lora(base, saved, tmp_path):  # noqa: F811
     made = go_on(base, saved, tmp_path / "out", "igc", *KINDS["igc+lora"], "--lora_r", "2")
     assert files(tmp_path / "out").keys() == files(saved / "igc+lora").keys()
     trainable = {name.rpartition(".low_rank")[0] for name, p in made.model.named_parameters() if p.requires_grad}
@@ -117,13 +74,13 @@ def test_a_calculator_goes_on_beside_a_new_lora(base, saved, tmp_path):
         torch.testing.assert_close(after[name], value, atol=1e-7, rtol=0)
 
 
-def test_settings_that_may_change_do(base, saved, tmp_path):
+def test_settings_that_may_change_do(base, saved, tmp_path):  # noqa: F811
     go_on(base, saved, tmp_path / "out", "igc", "--igc_confidence", "0.5", "--igc_teacher_forcing", "false")
     config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
     assert (config["confidence"], config["teacher_forcing"], config["num_digits"]) == (0.5, False, 4)
 
 
-def test_other_anchors_for_saved_weights(base, saved, tmp_path):
+def test_other_anchors_for_saved_weights(base, saved, tmp_path):  # noqa: F811
     go_on(base, saved, tmp_path / "out", "igc", "--igc_anchors", "prompt_end", "=", "--igc_write_again", "false")
     old, new = (json.loads((f / "adapter_config.json").read_text()) for f in (saved / "igc", tmp_path / "out"))
     changed = {name for name in old if new[name] != old[name]}
@@ -147,17 +104,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name):
+def test_what_contradicts_the_saved_adapter_is_named(base, saved, tmp_path, name):  # noqa: F811
     kind, more, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         go_on(base, saved, tmp_path / "out", kind, *more)
 
 
-def test_a_folder_that_is_not_there_is_named(base, saved, tmp_path):
+def test_a_folder_that_is_not_there_is_named(base, saved, tmp_path):  # noqa: F811
     with pytest.raises(FileNotFoundError, match="The adapter folder `.*nowhere` does not exist"):
         go_on(base, saved, tmp_path / "out", "nowhere")
 
 
-def test_without_a_calculator_the_argument_has_no_effect(base, saved, tmp_path):
+def test_without_a_calculator_the_argument_has_no_effect(base, saved, tmp_path):  # noqa: F811
     with pytest.raises(ValueError, match="`igc_init_from` is given, but `igc_adapter=lora` trains no calculator"):
         go_on(base, saved, tmp_path / "out", "lora", "--igc_adapter", "lora")

@@ -15,11 +15,11 @@ pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
 
 def parsed(tmp_path, *more):
     line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path), "--use_cpu", "--bf16", "false", *more]
-    return sft.parse(line).arguments
+    return sft.parse(line)
 
 
 def test_a_calculator_is_trained_with_rows_steps_and_a_rate_that_teach_it(tmp_path):
-    _, training, _, _, igc = parsed(tmp_path)
+    _, training, _, _, igc, _ = parsed(tmp_path)
     assert igc.igc_generated_rows == defaults.GENERATED_ROWS
     assert training.max_steps == defaults.STEPS
     assert training.per_device_train_batch_size == defaults.BATCH_SIZE
@@ -86,7 +86,7 @@ def test_a_lora_has_its_own_rate_and_the_calculator_beside_it_too(tmp_path):
 
 def test_baselines_keep_the_steps_and_batches_of_trl(tmp_path):
     for adapter, rate in (("lora", defaults.LORA_RATE), ("none", 2e-5)):
-        _, training, _, _, igc = parsed(tmp_path, "--igc_adapter", adapter)
+        _, training, _, _, igc, _ = parsed(tmp_path, "--igc_adapter", adapter)
         assert (training.max_steps, training.per_device_train_batch_size, igc.igc_generated_rows) == (-1, 8, 0)
         assert training.learning_rate == rate
 
@@ -96,10 +96,10 @@ def test_a_machine_without_an_accelerator_trains_on_its_processor(tmp_path, monk
     monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: False)
     for supported in (True, False):
         monkeypatch.setattr(defaults, "computes_bf16", lambda supported=supported: supported)
-        training = sft.parse(line).arguments[1]
+        training = sft.parse(line).training
         assert (training.use_cpu, training.bf16) == (True, supported)
-        assert sft.parse([*line, "--use_cpu"]).arguments[1].bf16 == supported
-    assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).arguments[1].bf16
+        assert sft.parse([*line, "--use_cpu"]).training.bf16 == supported
+    assert sft.parse([*line, "--use_cpu", "--bf16", "true"]).training.bf16
     monkeypatch.setattr(defaults.torch.accelerator, "is_available", lambda: True)
     assert defaults.device_arguments(set()) == []
     assert defaults.device_arguments({"use_cpu"}) == ["--bf16", "false"]  # as the recipes for a processor

@@ -1,18 +1,24 @@
 """Promises of held-out rows: annotated, not trained, few, and the same for the same seed."""
 
+from types import SimpleNamespace
+
 import pytest
 from datasets import Dataset
 from tiny_training import rows
 
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.dataset import to_dataset, to_iterable_dataset
-from peft_igc.sft.arguments import IGCArguments
+from peft_igc.sft.arguments import IGCArguments, Parsed
+from peft_igc.sft.closing import hold_out
 from peft_igc.sft.datasets import CHAT_PAIR, generated_rows
-from peft_igc.sft.held_out import hold_out
+
+
+def arguments(**igc):
+    return Parsed(None, SimpleNamespace(seed=0), None, None, IGCArguments(**igc), [])
 
 
 def held(train, test=None, count=100, alone=False):
-    return hold_out(train, test, IGCArguments(igc_held_out=count), 0, alone, True)
+    return hold_out(train, test, arguments(igc_held_out=count), alone, True)
 
 
 def texts(dataset):
@@ -43,10 +49,10 @@ def test_equal_seeds_hold_out_equal_rows():
 
 
 def test_generated_rows_are_trained_as_before_and_the_next_ones_are_held_out():
-    arguments = IGCArguments(igc_generated_rows=40, igc_held_out=3)
-    stream = generated_rows(arguments, 0, CHAT_PAIR).take(43)
+    parsed = arguments(igc_generated_rows=40, igc_held_out=3)
+    stream = generated_rows(parsed.igc, 0, CHAT_PAIR).take(43)
     data = to_dataset(stream[:40])
-    train, taken = hold_out(data, None, arguments, 0, True, True)
+    train, taken = hold_out(data, None, parsed, True, True)
     assert train is data
     assert texts(taken) == texts(to_dataset(stream[40:]))
 
@@ -61,4 +67,4 @@ def test_rows_of_a_test_set_are_preferred_and_the_training_set_stays_whole():
 @pytest.mark.parametrize("stream", [to_iterable_dataset(ArithmeticRows(), 40), {"a": None}])
 def test_nothing_is_held_out_of_a_stream_or_of_several_test_sets(stream):
     train = to_dataset(rows(40))
-    assert hold_out(train, stream, IGCArguments(), 0, False, True) == (train, None)
+    assert hold_out(train, stream, arguments(), False, True) == (train, None)

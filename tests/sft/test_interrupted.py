@@ -14,7 +14,7 @@ from transformers.trainer_jit_checkpoint import CheckpointManager
 
 from peft_igc import cli
 from peft_igc.sft import run as sft
-from peft_igc.sft.interruption import how_to_go_on
+from peft_igc.sft.run import how_to_go_on
 from peft_igc.trainer.trainer import IGCTrainer
 
 
@@ -109,11 +109,11 @@ def test_a_run_that_ends_at_its_last_step_is_not_interrupted(line, monkeypatch, 
     assert "Saved" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "resume", [["--resume_from_checkpoint", "x"], ["--resume-from-checkpoint=x"], ["--resume_from_checkpoint"], []]
-)
-def test_the_command_resumes_once(resume, tmp_path):
+@pytest.mark.parametrize("resume", [["--resume_from_checkpoint", "x"], ["--resume_from_checkpoint", "true"], []])
+def test_the_command_resumes_from_the_latest_checkpoint_whatever_was_given(resume, tmp_path):
     (tmp_path / "checkpoint-2").mkdir()
     (tmp_path / "checkpoint-2" / "trainer_state.json").write_text("{}")
-    said = how_to_go_on(["--config", "a b.yaml", *resume, "--seed", "1"], str(tmp_path))
-    assert said.endswith("Go on with: peft-igc sft --config 'a b.yaml' --seed 1 --resume_from_checkpoint true")
+    line = ["--model_name_or_path", "tiny", "--output_dir", str(tmp_path), "--use_cpu", "--bf16", "false", *resume]
+    command = how_to_go_on(line, str(tmp_path)).partition("Go on with: peft-igc sft ")[2]
+    assert command.endswith(" --resume_from_checkpoint true")
+    assert sft.parse(shlex.split(command)).training.resume_from_checkpoint == "true"

@@ -3,11 +3,9 @@
 import dataclasses
 import json
 import re
-import runpy
 import subprocess
 import sys
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,7 +31,7 @@ from peft_igc.inference.loading import load_adapter
 from peft_igc.inference.tracing import trace
 from peft_igc.sft import launch as launching
 from peft_igc.sft import run as sft
-from peft_igc.sft.arguments import IGCArguments, igc_config
+from peft_igc.sft.arguments import IGCArguments, Parsed, igc_config
 from peft_igc.sft.datasets import generated_rows, join, load_corpora
 from peft_igc.text.rounding import Rounding
 from peft_igc.text.values import Limits
@@ -92,7 +90,7 @@ def arguments(base, out, *more, **changed):
 
 def trained(argv):
     """The trainer of a run."""
-    return sft.main(*sft.parse(argv).arguments)
+    return sft.main(sft.parse(argv))
 
 
 def weights(model):
@@ -106,7 +104,7 @@ def test_the_command_line_overrides_the_file_and_the_file_the_defaults(tmp_path)
         "model_name_or_path: tiny\nigc_layer: 2\nigc_anchors: [assistant_header, '=']\nlearning_rate: 3e-3\n"
     )
     line = ["--config", str(file), "--output_dir", str(tmp_path), "--use_cpu", "--bf16", "false", "--igc_layer", "3"]
-    _, training, model, _, igc = sft.parse(line).arguments
+    _, training, model, _, igc, _ = sft.parse(line)
     assert (igc.igc_layer, igc.igc_anchors, training.learning_rate) == (3, ["assistant_header", "="], 3e-3)
     assert (igc.igc_interface, igc.igc_adapter, model.dtype) == ("tokens", "igc", "float32")
 
@@ -161,7 +159,7 @@ def test_arguments_that_are_unknown_or_without_effect_are_refused(line, message,
         ("lora_r: 8", "`lora_r` is given"),
         ("igc_adapter: ica", "`igc_adapter='ica'` is unknown"),
         ("datasets: [{path: a, fractoin: 1}]", "fractoin"),
-        ("nothing", "must hold a mapping"),
+        ("nothing", "must contain a YAML mapping"),
         ("a: [", "cannot be read as YAML: while parsing"),
     ],
 )
@@ -231,12 +229,8 @@ def load(script=None, mixture=None, igc=None, **training):
     """The sets, without the names of their rows (`test_sources.py`)."""
     options = {"eval_strategy": "no", "seed": 0, "assistant_only_loss": False, "dataset_text_field": "text"} | training
     options["writing_stage"] = None
-    loaded = load_corpora(
-        script or ScriptArguments(),
-        mixture or DatasetMixtureConfig(),
-        SimpleNamespace(**options),
-        igc or IGCArguments(),
-    )
+    script, mixture, igc = script or ScriptArguments(), mixture or DatasetMixtureConfig(), igc or IGCArguments()
+    loaded = load_corpora(Parsed(script, SimpleNamespace(**options), None, mixture, igc, []))
     named = [ROW_COLUMN in (getattr(one, "column_names", None) or ()) for one in loaded]
     return [one.remove_columns(ROW_COLUMN) if has else one for one, has in zip(loaded, named, strict=True)]
 
@@ -365,7 +359,7 @@ def test_data_generated_alone_are_distinct_and_take_the_form_of_others(tmp_path)
 def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compared_with(more, tmp_path):
     def made(adapter):
         line = arguments("tiny", tmp_path, *more, igc_adapter=adapter, igc_generated_rows=200)
-        parsed = sft.parse(line).arguments[4]
+        parsed = sft.parse(line).igc
         return parsed, generated_rows(parsed, 0, "`prompt` and `completion`")
 
     (parsed, wanted), (_, found) = made("igc"), made("lora")
@@ -453,7 +447,7 @@ def test_data_without_a_text_to_train_on_are_refused_in_one_line(tmp_path):
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "blank.jsonl").write_text("\n")
     for name, message in (
-        (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. These are Alpaca's: write `"),
+        (write(tmp_path / "a", alpaca), "has the columns input, instruction, output. Write each row as `"),
         (write(tmp_path / "q", [{"question": "a"}]), "has the columns question. Write each row as `messages`, as"),
         (str(tmp_path / "empty.jsonl"), "empty.jsonl` is empty: expected one JSON object per line"),
         (str(tmp_path / "blank.jsonl"), "blank.jsonl`"),
@@ -651,7 +645,7 @@ def test_the_command_trains_and_says_errors_in_one_line(base, tmp_path, capsys):
     assert (tmp_path / "o" / WEIGHTS).is_file()
     for more, message in (
         (["--lora_r", "2"], "`lora_r` is given"),
-        (["--igc_layer", "9"], "`--igc_layer 9` is out of range"),
+        (["--igc_layer", "9"], "`layer=9` is out of range"),
     ):
         capsys.readouterr()
         assert cli.main(["sft", *line, *more]) == 2
@@ -676,7 +670,7 @@ def test_launch_arguments_go_to_accelerate_and_all_arguments_to_the_processes(la
     assert Path(wanted.config_file) == ROOT / "peft_igc" / "assets" / "accelerate" / "ddp.yaml"
     assert wanted.training_script_args == line
     alone = sft.parse(arguments("tiny", tmp_path, "--igc_layer", "2"))
-    assert sft.parse(line).arguments[4] == alone.arguments[4]  # the processes ignore those of accelerate
+    assert sft.parse(line).igc == alone.igc  # the processes ignore those of accelerate
 
 
 def test_launch_arguments_may_stand_in_the_file(launched, tmp_path):
@@ -701,7 +695,7 @@ def test_launch_happens_by_itself_where_there_are_several_gpus_or_a_default(laun
 @pytest.mark.parametrize("alone", [["--igc_writing_every", "2"], ["--igc_writing", '{"steps": 1}'], []])
 def test_launch_does_not_happen_by_itself_where_one_process_is_wanted(launched, tmp_path, monkeypatch, alone):
     calls = []
-    monkeypatch.setattr(sft, "main", lambda *parsed: calls.append(parsed))
+    monkeypatch.setattr(sft, "main", calls.append)
     monkeypatch.setattr(sft, "has_default", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     line = arguments("tiny", tmp_path, *alone, use_cpu="false" if alone else "true")
@@ -723,9 +717,11 @@ def test_launch_flags_of_the_file_are_true_or_false(launched, tmp_path):
 
 def test_one_process_uses_one_gpu(base, tmp_path):
     line = arguments(base, tmp_path / "o", *SMALL, dataset_name=write(tmp_path / "d", rows(8)))
-    parsed = sft.parse(line).arguments
-    parsed[1]._n_gpu = 2  # what a machine with two of them sets; the parent would wrap the model in `nn.DataParallel`
-    assert sft.main(*parsed).args.n_gpu == 1
+    parsed = sft.parse(line)
+    parsed.training._n_gpu = (
+        2  # what a machine with two of them sets; the parent would wrap the model in `nn.DataParallel`
+    )
+    assert sft.main(parsed).args.n_gpu == 1
 
 
 def test_launch_of_processes_that_would_not_start_is_refused(launched, tmp_path):
@@ -742,17 +738,6 @@ def test_launch_failures_are_the_exit_code(monkeypatch, tmp_path):
 
     monkeypatch.setattr(launching, "launch_command", fail)
     assert sft.run(arguments("tiny", tmp_path, "--accelerate_config", "ddp", "--num_processes", "2")) == 1
-
-
-def test_launch_of_the_script_trains_and_refuses_what_is_accelerates(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(sft, "main", lambda *parsed: calls.append(parsed))
-    for more in ([], ["--num_processes", "2"]):
-        monkeypatch.setattr(sys, "argv", ["sft_igc.py", *arguments("tiny", tmp_path, *more)])
-        with pytest.raises(ValueError, match="`--num_processes` is an argument of acc") if more else nullcontext():
-            runpy.run_path(str(ROOT / "recipes" / "sft_igc.py"), run_name="__main__")
-    assert len(calls) == 1
-    assert len(calls[0]) == 5
 
 
 @pytest.mark.slow

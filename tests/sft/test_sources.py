@@ -59,7 +59,7 @@ def test_rows_of_a_mixture_keep_their_names(tmp_path):
     paths = [file_of(tmp_path, rows(2), name) for name in ("a.jsonl", "b.jsonl")]
     entries = [DatasetConfig(path) for path in paths]
     entries[1].columns = list(rows(1)[0])
-    training = sft.parse(arguments("tiny", tmp_path)).arguments[1]
+    training = sft.parse(arguments("tiny", tmp_path)).training
     joined, _ = load_corpora(ScriptArguments(), DatasetMixtureConfig(entries), training, IGCArguments())
     assert joined[ROW_COLUMN][-1] == f"`{paths[1]}`, line 2"
 

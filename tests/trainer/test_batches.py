@@ -4,7 +4,6 @@ import pytest
 from tiny_training import tokenizer as make_tokenizer
 
 from peft_igc.data.arithmetic import ArithmeticRows
-from peft_igc.data.chats import Conversations
 from peft_igc.data.columns import COLUMNS
 from peft_igc.data.mixture import Mixture
 from peft_igc.trainer.batches import BATCHES_AT_ONCE, Lots, tokenized
@@ -13,6 +12,17 @@ from peft_igc.trainer.batches import BATCHES_AT_ONCE, Lots, tokenized
 @pytest.fixture
 def tokenizer():
     return make_tokenizer()
+
+
+def chat_rows(n, turns=3):
+    """Chats whose turns are generated rows, each with its operand columns."""
+    parts = [row for row in ArithmeticRows(seed=3).take(4 * n * turns) if len(row["prompt"]) == 1]
+    made = [parts[at : at + turns] for at in range(0, n * turns, turns)]
+    return [
+        {"messages": [m for row in chat for m in (*row["prompt"], *row["completion"])]}
+        | {name: [row[name] for row in chat] for name in COLUMNS}
+        for chat in made
+    ]
 
 
 def key(row):
@@ -77,7 +87,7 @@ def test_a_template_that_rewrites_the_prompt_is_refused(tokenizer):
 
 
 def test_of_a_chat_every_answer_is_labelled_and_nothing_else(tokenizer):
-    chats = Conversations(ArithmeticRows(seed=3), 0).take(20)
+    chats = chat_rows(20)
     for chat, made in zip(chats, tokenized(chats, tokenizer), strict=True):
         assert made["input_ids"] == tokenizer.apply_chat_template(chat["messages"], return_dict=True)["input_ids"]
         labelled, expected = "", ""
@@ -92,7 +102,7 @@ def test_of_a_chat_every_answer_is_labelled_and_nothing_else(tokenizer):
 
 
 def test_of_a_prompt_with_earlier_answers_only_the_last_one_is_labelled(tokenizer):
-    chat = Conversations(ArithmeticRows(seed=3), 0, turns=(3, 3)).take(1)[0]
+    (chat,) = chat_rows(1)
     row = {**chat, "prompt": chat["messages"][:-1], "completion": chat["messages"][-1:]}
     del row["messages"]
     whole = tokenized([chat], tokenizer)[0]

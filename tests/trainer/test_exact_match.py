@@ -6,7 +6,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import WARNINGS, igc_model, rows, tokenizer, trainer
+from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
@@ -15,7 +15,7 @@ from peft_igc.trainer.trainer import BaselineTrainer
 from tests.trainer.test_trainer_invariants import SGD, _free_port, weights
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "igc_exact_match_tokens": 8}
 
@@ -227,41 +227,6 @@ def test_a_lora_is_asked_too(tmp_path):
     assert made.evaluate()["eval_exact_match"] == 0
 
 
-def test_the_best_model_can_be_chosen_by_it(tmp_path):
-    made = trainer(
-        tmp_path,
-        eval_dataset=to_dataset(rows(4)),
-        igc_exact_match=4,
-        max_steps=3,
-        save_strategy="steps",
-        save_steps=1,
-        load_best_model_at_end=True,
-        metric_for_best_model="exact_match",
-        **EVALUATED,
-    )
-    scores = iter([1, 3, 2])
-    after = []
-
-    def counts(*_):
-        after.append(weights(made.model))
-        return next(scores), 0
-
-    made._igc_exact_match.counts = counts
-    made.train()
-    assert made.state.best_metric == 0.75
-    assert made.state.best_global_step == 2
-    end = weights(made.model)
-    assert all(torch.equal(end[name], after[1][name]) for name in end)
-    assert any(not torch.equal(end[name], after[2][name]) for name in end)
-    text = (tmp_path / "checkpoint-3" / "README.md").read_text()
-    assert "Evaluated after step 3" in text
-    made.create_model_card("adder")
-    text = (tmp_path / "README.md").read_text()
-    assert "The weights are those of step 2, the best evaluated." in text
-    assert "Evaluated after step 2" in text
-    assert "| `eval_exact_match` | 0.75 |" in text
-
-
 # ------------------------------------------------------------------------------------------ what it leaves alone
 @pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -308,12 +273,7 @@ def test_a_model_that_has_learned_its_rows_scores_what_evaluation_finds(tmp_path
 
 def _evaluate_as_rank(rank, port, folder):
     """One process of two that asks half of the questions."""
-    import os
-
-    torch.set_num_threads(1)
-    os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
-    )
+    join_as(rank, port)
     data = to_dataset(rows(5))
     made = trainer(folder, eval_dataset=data, ddp_backend="gloo", igc_exact_match=5, max_steps=1, **EVALUATED, **SGD)
     parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in rows(3)})

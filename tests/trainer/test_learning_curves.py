@@ -1,8 +1,7 @@
 """Learning curves: which values are drawn, where the picture is, what happens where it cannot be."""
 
-import builtins
-import importlib.util
 import logging
+import sys
 
 import pytest
 from tiny_models import tiny_model
@@ -14,7 +13,7 @@ from peft_igc.trainer.record import FILE_NAME, draw_curves, series
 from peft_igc.trainer.trainer import BaselineTrainer
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 HISTORY = [
     {"loss": 3.0, "igc/loss_read": 2.0, "igc/read_accuracy": 0.0, "grad_norm": 1.0, "epoch": 0.1, "step": 10},
@@ -78,14 +77,8 @@ def test_processes_other_than_the_main_one_draw_nothing(tmp_path, monkeypatch):
 
 
 def test_a_missing_matplotlib_is_told_and_ends_nothing(tmp_path, monkeypatch, caplog):
-    real, find = builtins.__import__, importlib.util.find_spec
-
-    def without(name, *args, **kwargs):
-        assert not name.startswith("matplotlib")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(curves, "find_spec", lambda name: None if name == "matplotlib" else find(name))
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(curves, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import is an error
     with caplog.at_level(logging.WARNING):
         assert not draw_curves(HISTORY, tmp_path / "curves.png")
     assert "matplotlib is not installed, so no learning curves are drawn" in caplog.text

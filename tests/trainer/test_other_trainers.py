@@ -13,16 +13,15 @@ import trl
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
-from tiny_training import WARNINGS, arguments, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
 
-from peft_igc.data.dataset import to_dataset
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.trainer import IGCTrainer
 from peft_igc.tuner.hooks import active_config
 from tests.trainer.test_trainer_invariants import weights
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 SMALL = {
     "use_cpu": True,
@@ -92,15 +91,6 @@ def warned(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "peft_igc.tuner.untaught"]
 
 
-def test_a_plain_trainer_that_removes_operand_columns_is_warned_of_by_the_model(tmp_path, caplog):
-    ours = trainer(tmp_path)
-    args = transformers.TrainingArguments(str(tmp_path), **{**SMALL, "max_steps": 4})
-    plain = transformers.Trainer(ours.model, args, ours.data_collator, ours.train_dataset)
-    plain.train()
-    (message,) = warned(caplog)
-    assert "`remove_unused_columns=False`" in message
-
-
 def test_a_collator_of_ones_own_is_not_given_rows_whose_operand_columns_were_removed(tmp_path):
     ours = trainer(tmp_path)
     collator = IGCDataCollator(0, igc_config=active_config(ours.model), tokenizer=tokenizer())
@@ -122,13 +112,6 @@ def test_our_trainer_needs_no_columns_in_a_collator_that_it_was_given(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ TRL
-def test_trls_trainer_removes_operand_columns_and_the_model_warns(tmp_path, caplog):
-    args = trl.SFTConfig(str(tmp_path), **{**PLAIN, "max_steps": 4})
-    made = trl.SFTTrainer(igc_model(), args, train_dataset=to_dataset(rows(16)), processing_class=tokenizer())
-    made.train()
-    assert len(warned(caplog)) == 1
-
-
 def loaded(folder):
     """A model whose adapter was loaded for inference."""
     igc_model().save_pretrained(folder)
@@ -142,8 +125,7 @@ def test_our_trainer_refuses_to_train_an_adapter_that_was_loaded_for_inference(t
         made.train()
 
 
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+@pytest.mark.filterwarnings(*NESTED)
 def test_our_trainer_trains_a_lora_beside_a_calculator_that_is_frozen(tmp_path, caplog):
     model = get_peft_model(loaded(tmp_path / "adapter"), LoraConfig(target_modules=["q_proj"]), adapter_name="style")
     before = weights(model)
@@ -216,23 +198,3 @@ def test_policy_optimisation_trains_the_writing(tmp_path, beta):
     made.train()
     assert active_config(made.model) is not None
     assert_the_writing_alone_learned(moved(made, before), before)
-
-
-def test_a_pass_of_policy_optimisation_gives_what_generation_gave(tmp_path):
-    """The log probabilities that GRPO trains on are those of the text as it was generated: the anchor is the same."""
-    model = model_that_reads().eval()
-    prompt = tokenizer()(["12+30=", "5+9="], padding=True, padding_side="left", return_tensors="pt")
-    out = model.generate(
-        **{key: prompt[key] for key in ("input_ids", "attention_mask")},
-        max_new_tokens=5,
-        do_sample=False,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
-    width = prompt["input_ids"].shape[1]
-    mask = torch.cat([prompt["attention_mask"], torch.ones(2, 5, dtype=torch.int64)], 1)
-    labels = out.sequences.masked_fill(mask == 0, -100)
-    labels[:, :width] = -100
-    with torch.no_grad():
-        logits = model(input_ids=out.sequences, attention_mask=mask, labels=labels).logits[:, width - 1 : -1]
-    torch.testing.assert_close(logits, torch.stack(out.logits, 1), atol=1e-4, rtol=1e-4)

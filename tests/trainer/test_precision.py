@@ -33,13 +33,6 @@ def test_torch_without_onednn_computes_in_fp32(monkeypatch):
     assert not precision.computes_bf16()
 
 
-def test_products_of_the_type_are_timed(monkeypatch):
-    linear, seen = torch.nn.functional.linear, []
-    monkeypatch.setattr(torch.nn.functional, "linear", lambda x, y: seen.append((x.dtype, y.dtype)) or linear(x, y))
-    assert 0 < precision._seconds(torch.bfloat16) < 10
-    assert set(seen) == {(torch.bfloat16, torch.bfloat16)}
-
-
 def test_an_accelerator_computes_in_bf16_whatever_the_processor_does(monkeypatch):
     monkeypatch.setattr(precision, "computes_bf16", lambda: False)
     assert (precision.in_bf16("cuda"), precision.in_bf16("cpu")) == (True, False)

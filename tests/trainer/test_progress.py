@@ -76,12 +76,6 @@ def test_exact_match_is_measured_as_often_as_asked_and_told_from_then_on(clock):
     assert "exact match so far 25.0%" in lines[1]
 
 
-def test_more_checks_than_steps_measure_once_per_step(clock):
-    progress = Progress(lambda line: None, lambda: 0.0, checks=5)
-    run(progress, clock, steps=2)
-    assert [check["step"] for check in progress.checks] == [1, 2]
-
-
 def test_the_time_limit_stops_after_a_step_and_says_so(clock):
     lines = []
     progress = Progress(lines.append, lambda: 0.0, checks=1, minutes=0.1)
@@ -101,16 +95,6 @@ def test_the_time_left_is_never_more_than_the_limit_leaves(clock):
     lines = []
     run(Progress(lines.append, lambda: 0.0, checks=1, minutes=0.1), clock)
     assert lines[0].endswith("4 s left")
-
-
-def test_measuring_counts_as_time_of_the_run_and_apart(clock):
-    def measure():
-        clock.now += 7
-        return 0.0
-
-    progress = Progress(lambda line: None, measure, checks=1)
-    run(progress, clock)
-    assert (progress.seconds, progress.check_seconds) == (17.0, 7.0)
 
 
 def test_a_log_without_a_loss_is_passed_over(clock):

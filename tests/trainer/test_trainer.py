@@ -7,12 +7,7 @@ import copy
 import dataclasses
 import json
 import logging
-import os
 import re
-import subprocess
-import sys
-import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -40,7 +35,7 @@ from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 LIMITS = {"num_digits": 4, "result_digits": 4}
 NO_COLUMNS = dict.fromkeys(COLUMNS)
@@ -84,70 +79,81 @@ def test_a_batch_is_trls_own_with_the_operands_as_tensors():
     assert set(batch) == {*plain, *expected, "igc_anchors"}
 
 
-def test_rows_without_columns_are_not_supervised_and_keep_their_anchors():
-    batch = collator()([example("1+1=", "2"), example("hello", " you", **NO_COLUMNS)])
-    assert (batch["igc_operator"] == UNSUPERVISED).all()
-    assert batch["igc_anchors"].tolist() == [[3], [4]]
-
-
-def test_a_list_has_one_step_per_labelled_stretch():
-    columns = {
-        "igc_operator": ["+", None, "none"],
-        "igc_operands": [["1", "2"], None, None],
-        "igc_result": ["3", None, None],
-    }
-    batch = collator()([example("1+2=", "3", " hi", " you", " bye", " now", **columns), example("1", "2")])
-    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 4], [UNSUPERVISED] * 3]
-    assert batch["igc_anchors"].tolist() == [[3, 7, 15], [0, -1, -1]]
-
-
-def test_anchors_are_the_ends_of_the_configured_sequences_if_there_are_any():
-    equals = tokenizer()("=")["input_ids"]
-    batch = collator(anchors={"turns": [equals]})([example("1+2= ", "3", **add("1", "2")), example("a", "b")])
-    assert batch["igc_anchors"].tolist() == [[3], [-1]]
-
-
 EQUALS = tokenizer()("=")["input_ids"]
+TURNS, INLINE = {"turns": [EQUALS]}, {"prompt_end": True, "inline": [EQUALS]}
+U = UNSUPERVISED
 
 
-def test_columns_of_one_calculation_describe_the_turn_and_leave_signs_within_texts_unknown():
-    rows_ = [example("What is 12+3? ", "12+3=15", **add("12", "3")), example("1+1? ", "2", **add("1", "1"))]
-    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})(rows_)
-    assert batch["igc_anchors"].tolist() == [[13, 18], [4, -1]]
-    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED], [0, UNSUPERVISED]]
+def several(*steps):
+    """Columns with a list entry per step; None: an unknown one."""
+    columns = [step if isinstance(step, dict) else {"igc_operator": step} for step in steps]
+    return {name: [one.get(name) for one in columns] for name in COLUMNS}
 
 
-def test_a_list_with_one_entry_per_turn_leaves_signs_within_texts_unknown():
-    two = {"igc_operator": ["+", "-"], "igc_operands": [["1", "2"], ["5", "4"]], "igc_result": ["3", "1"]}
-    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})(
-        [example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **two)]
-    )
-    assert batch["igc_anchors"].tolist() == [[4, 8, 15, 22]]
-    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED, 1, UNSUPERVISED]]
+SUPERVISED = {
+    "rows without columns keep their anchors": (
+        None, [example("1+1=", "2"), example("hello", " you", **NO_COLUMNS)], [[3], [4]], [[U], [U]]
+    ),
+    "a list has a step per labelled stretch": (
+        None,
+        [
+            example("1+2=", "3", " hi", " you", " bye", " now", **several(add("1", "2", "3"), None, "none")),
+            example("1", "2"),
+        ],
+        [[3, 7, 15], [0, -1, -1]],
+        [[0, U, 4], [U] * 3],
+    ),
+    "configured sequences are the only anchors": (
+        TURNS, [example("1+2= ", "3", **add("1", "2")), example("a", "b")], [[3], [-1]], [[0], [U]]
+    ),
+    "columns of one calculation describe the turn, and signs within texts are unknown": (
+        INLINE,
+        [example("What is 12+3? ", "12+3=15", **add("12", "3")), example("1+1? ", "2", **add("1", "1"))],
+        [[13, 18], [4, -1]],
+        [[0, U], [0, U]],
+    ),
+    "a list with an entry per turn leaves signs within texts unknown": (
+        INLINE,
+        [example("1+2? ", "1+2=3", " 5-4? ", "as 5-4=1", **several(add("1", "2"), add("5", "4")))],
+        [[4, 8, 15, 22]],
+        [[0, U, 0, U]],
+    ),
+    "a prompt that ends in a sign within texts is a turn all the same": (
+        INLINE, [example("1+2=", "3, as 1+2=3", **add("1", "2"))], [[3, 13]], [[0, U]]
+    ),
+    "a list has a step per anchor within texts too": (
+        INLINE,
+        [example("How many? ", "12+3=15, 15+2=17", **several(None, add("12", "3", "15"), add("15", "2")))],
+        [[9, 14, 23]],
+        [[U, 0, 0]],
+    ),
+    "unsupervised rows may have any number of anchors": (
+        None,
+        [example("a", "b", "c", "d", "e", "f", **several(None, None)), example("", "all labelled", **NO_COLUMNS)],
+        [[0, 2, 4], [-1] * 3],
+        [[U] * 3] * 2,
+    ),
+    "steps that truncation took are not supervised": (
+        None,
+        [
+            example("1+2=", "3", "4+5=", "9", **several(add("1", "2"), add("4", "5")), **{CUT: lost})
+            for lost in (0, 1, 2)
+        ],
+        [[3, 8]] * 3,
+        [[0, 0], [0, U], [U, U]],
+    ),
+    "a row that was cut before its answer": (
+        None, [{"input_ids": [5, 6, 7], "labels": [-100] * 3, **add("1", "2"), CUT: 1}], [[-1]], [[U]]
+    ),
+}  # fmt: skip
 
 
-def test_a_prompt_that_ends_in_a_sign_within_texts_is_a_turn_all_the_same():
-    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})(
-        [example("1+2=", "3, as 1+2=3", **add("1", "2"))]
-    )
-    assert batch["igc_anchors"].tolist() == [[3, 13]]
-    assert batch["igc_operator"].tolist() == [[0, UNSUPERVISED]]
-
-
-def test_a_list_has_one_step_per_anchor_within_texts_too():
-    columns = {
-        "igc_operator": [None, "+", "*"],
-        "igc_operands": [None, ["12", "3"], ["15", "2"]],
-        "igc_result": [None, "15", "30"],
-    }
-    row = example("How many? ", "12+3=15, 15*2=30", **columns)
-    batch = collator(anchors={"prompt_end": True, "inline": [EQUALS]})([row])
-    assert batch["igc_anchors"].tolist() == [[9, 14, 23]]
-    assert batch["igc_operator"].tolist() == [[UNSUPERVISED, 0, 2]]
-    with pytest.raises(ValueError, match="has 3 anchors, but its operand columns have 2 entries"):
-        collator(anchors={"prompt_end": True, "inline": [EQUALS]})(
-            [row | {name: column[1:] for name, column in columns.items()}]
-        )
+@pytest.mark.parametrize("case", SUPERVISED)
+def test_a_step_is_supervised_at_its_anchor(case):
+    anchors, examples, expected, operators = SUPERVISED[case]
+    batch = collator(anchors=anchors)(examples)
+    assert batch["igc_anchors"].tolist() == expected
+    assert batch["igc_operator"].tolist() == operators
 
 
 @pytest.mark.parametrize(("context", "goes"), [("row", True), ("since_last_anchor", False), (9, False), (40, True)])
@@ -170,19 +176,11 @@ def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, go
             made([row])
 
 
-def test_unsupervised_rows_may_have_any_number_of_anchors():
-    several = {name: [None, None] for name in COLUMNS}
-    for columns in (NO_COLUMNS, several):
-        batch = collator()([example("a", "b", "c", "d", "e", "f", **columns), example("", "all labelled", **columns)])
-        assert (batch["igc_operator"] == UNSUPERVISED).all()
-        assert batch["igc_anchors"].tolist() == [[0, 2, 4], [-1, -1, -1]]
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         (example("1+2=", "3", "4+5=", "9", **add("1", "2")), r"row '1\+2=': the row has 2 anchors, but .* one calc"),
-        (example("1+2=", "3", igc_operator=["+"] * 2, igc_operands=[["1", "2"]] * 2), "has 1 anchor, .* 2 entries"),
+        (example("1+2=", "3", **several(add("1", "2"), add("1", "2"))), "has 1 anchor, .* 2 entries"),
         (example("", "1+2=3", **add("1", "2")), "no labelled token follows .* `prompt` and `completion` columns"),
         (example("1+2=", "3", **add(1.5, 2)), r"row '1\+2=': `igc_operands` holds 1.5 of type `float`"),
         (example("1+2=", "3", **add("1", "2", "4")), r"row '1\+2=': `igc_result` '4' contradicts"),
@@ -206,15 +204,6 @@ def test_without_a_tokenizer_a_faulty_row_is_named_by_its_ids():
     row = example("1", "3", **add("1", "2", "4"))
     with pytest.raises(ValueError, match=rf"row \[{row['input_ids'][0]}\]: `igc_result`"):
         dataclasses.replace(collator(), tokenizer=None)([row])
-
-
-def test_steps_that_truncation_took_are_not_supervised():
-    row = example("1+2=", "3", "4+5=", "9", igc_operator=["+"] * 2, igc_operands=[["1", "2"], ["4", "5"]])
-    for lost, expected in ((0, [0, 0]), (1, [0, UNSUPERVISED]), (2, [UNSUPERVISED] * 2)):
-        assert collator()([{**row, CUT: lost}])["igc_operator"].tolist() == [expected]
-    gone = collator()([{"input_ids": row["input_ids"][:4], "labels": [-100] * 4, **add("1", "2"), CUT: 1}])
-    assert gone["igc_operator"].tolist() == [[UNSUPERVISED]]
-    assert gone["igc_anchors"].tolist() == [[-1]]
 
 
 def test_a_collator_needs_the_adapters_config_and_refuses_to_join_rows():
@@ -273,15 +262,6 @@ def test_operand_columns_survive_in_every_eval_set_and_in_sets_given_later(tmp_p
         assert (batch["igc_operator"] == 0).sum() == count
     later = made.evaluate(to_dataset(rows(4, 1)))
     assert later["eval_igc/loss_read"] == pytest.approx(made.evaluate()["eval_a_igc/loss_read"])
-
-
-def test_each_eval_set_keeps_its_own_reading_metrics(tmp_path):
-    sets = {"a": to_dataset(rows(4, 1)), "b": to_dataset(rows(4, 2, digits=1))}
-    together = trainer(tmp_path, eval_dataset=sets).evaluate()
-    for name, data in sets.items():
-        alone = trainer(tmp_path, eval_dataset=data).evaluate()
-        assert together[f"eval_{name}_igc/loss_read"] == alone["eval_igc/loss_read"]
-    assert together["eval_a_igc/loss_read"] != together["eval_b_igc/loss_read"]
 
 
 def test_a_stream_trains(tmp_path):
@@ -408,15 +388,6 @@ def test_a_stream_tells_of_cut_rows_when_it_meets_the_first(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         made.train()
     assert caplog.text.count("`max_length=11` cuts rows of the train dataset") == 1
-
-
-def test_a_row_that_loses_its_question_and_with_it_its_labels_is_reported(tmp_path, caplog):
-    data = rows(3)
-    data[1]["prompt"] = "x" * 20 + data[1]["prompt"]
-    with caplog.at_level(logging.WARNING):
-        made = trainer(tmp_path, data, max_length=12)
-    assert "`max_length=12` cuts 1 of 3 rows of the train dataset" in caplog.text
-    assert len(made.train_dataset) == 2
 
 
 LENGTH = 18
@@ -604,33 +575,6 @@ def test_the_weight_scales_the_reading_loss_alone(tmp_path):
     assert losses[3.0] - losses[0.0] == pytest.approx(3 * metrics["eval_igc/loss_read"], rel=1e-5)
 
 
-def _with_wrong_results(made):
-    """Lets the collator hand out results that are wrong, as numbers that the calculator would not give."""
-    collate = made.data_collator
-
-    def wrong(examples):
-        batch = collate(examples)
-        batch["igc_result"][..., 0] = (batch["igc_result"][..., 0] + 1) % 10
-        return batch
-
-    made.data_collator = wrong
-    return made
-
-
-@pytest.mark.slow
-def test_an_evaluation_never_sees_the_right_result_but_training_does(tmp_path):
-    def loss(change, train):
-        made = change(
-            trainer(tmp_path, rows(4), igc_model(init_weights=False), max_steps=1, eval_dataset=to_dataset(rows(4)))
-        )
-        if train:
-            return made.train().training_loss
-        return made.evaluate()["eval_loss"]
-
-    assert loss(_with_wrong_results, train=False) == loss(lambda made: made, train=False)
-    assert loss(_with_wrong_results, train=True) != loss(lambda made: made, train=True)
-
-
 @pytest.mark.parametrize("way", ["label_smoothing", "compute_loss_func"])
 @pytest.mark.filterwarnings("ignore:.*will be removed in v2:FutureWarning")
 def test_the_reading_learns_on_trls_deprecated_ways_too(tmp_path, way):
@@ -740,77 +684,37 @@ def test_a_checkpoint_holds_the_adapter_alone(tmp_path):
     assert json.loads((saved / "adapter_config.json").read_text())["peft_type"] == "IGC"
 
 
+def quick_start(folder):
+    """The first Python block of a card."""
+    return (folder / "README.md").read_text().split("```python")[1].split("```")[0]
+
+
 def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):
     model = igc_model()
     model.base_model.model.config.name_or_path = "someone/base"
-    made = trainer(tmp_path, model=model)
-    made.create_model_card("adder", dataset_name="sums", tags="maths")
+    trainer(tmp_path, model=model).create_model_card("adder", dataset_name="sums", tags="maths")
     text = (tmp_path / "README.md").read_text()
-    for metadata in (
-        "base_model: someone/base",
-        "datasets: sums",
-        "- sft",
-        "- trl",
-        "- igc",
-        "- maths",
-        "model_name: adder",
-        "library_name: peft",
-        "- base_model:adapter:someone/base",
-    ):
+    for metadata in ("base_model: someone/base", "datasets: sums", "- sft", "- igc", "- maths", "library_name: peft"):
         assert metadata in text
-    assert "licence: license" not in text
-    start = text.index("```python") + len("```python")
-    block = text[start : text.index("```", start)]
-    compile(block, "card", "exec")
+    for words in ("licence: license", "pipeline(", "TRL", "More Information", "visualize"):
+        assert words not in text
+    block = quick_start(tmp_path)
     assert block.strip().startswith("import peft_igc")
     assert 'base = "someone/base"\n' in block
     assert 'PeftModel.from_pretrained(model, "adder")' in block
-    for words in ("pipeline(", "TRL", "More Information", "visualize"):
-        assert words not in text
 
 
 @pytest.mark.slow
-def test_the_quick_start_of_a_card_runs(tmp_path):
+def test_the_quick_start_of_a_card_runs(tmp_path, monkeypatch):
     base, out = tmp_path / "base", tmp_path / "adder"
     tiny_model("llama").save_pretrained(base)
     tokenizer().save_pretrained(base)
     made = trainer(out, model=transformers.AutoModelForCausalLM.from_pretrained(base), peft_config=small_config())
     made.save_model()
     made.create_model_card(str(out))
-    text = (out / "README.md").read_text()
-    start = text.index("```python") + len("```python")
-    block = text[start : text.index("```", start)]
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", block],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,  # the card has the name of the base's folder, not its path
-        env=os.environ | {"PYTHONPATH": root},
-    )
-    assert str(tmp_path) not in text.replace(str(out), "")
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_card_that_peft_puts_beside_an_adapter_says_how_to_load_it_too(tmp_path):
-    made = trainer(tmp_path, save_strategy="steps", save_steps=2)
-    made.train()
-    made.save_model(tmp_path / "last")
-    for folder in ("checkpoint-2", "last"):
-        text = (tmp_path / folder / "README.md").read_text()
-        assert "library_name: peft" in text
-        assert text.count("## Quick start") == 1
-        assert "import peft_igc" in text
-
-
-def test_a_card_is_not_given_a_second_quick_start(tmp_path):
-    made = trainer(tmp_path)
-    made.create_model_card("adder")
-    made.save_model()
-    text = (tmp_path / "README.md").read_text()
-    assert text.count("## Quick start") == text.count("```python") == 1
-    assert "library_name: peft" in text  # PEFT has gone over the card in between
+    assert str(base) not in (out / "README.md").read_text()
+    monkeypatch.chdir(tmp_path)  # the card has the name of the base's folder, not its path
+    exec(compile(quick_start(out), "card", "exec"), {})
 
 
 def test_the_card_says_what_was_trained_and_measured(tmp_path):
@@ -859,12 +763,6 @@ def test_the_card_counts_annotated_rows_and_says_of_streams_what_is_known():
         ("g", "2 rows"),
     ):
         assert f"Data for {name}: {said}.\n" in text
-
-
-def test_the_card_names_the_licence_of_the_package(tmp_path):
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    trainer(tmp_path).create_model_card("adder")
-    assert f"That package is licensed under {project['license']};" in (tmp_path / "README.md").read_text()
 
 
 def test_nothing_of_a_call_is_left_in_the_inputs_of_the_next(tmp_path):

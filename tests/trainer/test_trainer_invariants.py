@@ -12,20 +12,19 @@ import weakref
 import pytest
 import torch
 import torch.multiprocessing
-from peft import PeftConfig, PeftModel, get_peft_model
-from tiny_models import LAYERS, small_config, tiny_model
-from tiny_training import WARNINGS, beside_lora, igc_model, rows, trainer
+from peft import get_peft_model
+from tiny_models import small_config, tiny_model
+from tiny_training import NESTED, WARNINGS, beside_lora, igc_model, join_as, rows, trainer
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
-from transformers import TrainerCallback
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS)
 
 SGD = {"optim": "sgd", "learning_rate": 0.1, "train_sampling_strategy": "sequential"}
 
@@ -87,17 +86,6 @@ def test_without_weight_the_reading_is_left_as_it_is(tmp_path):
     assert all(torch.equal(p, after[name]) for name, p in reading(before).items())
 
 
-def test_cut_rows_train_nothing_of_the_reading(tmp_path):
-    data = [{**row, "prompt": "x" * 20 + row["prompt"]} for row in rows(8)]
-    stream = to_dataset(data).to_iterable_dataset()  # a dataset whose rows are all cut is refused
-    with pytest.warns(FutureWarning, match="keep_end"):
-        made = trainer(tmp_path, stream, max_length=8, truncation_mode="keep_end")
-    before = weights(made.model)
-    after = trained(made)
-    assert all(torch.equal(p, after[name]) for name, p in reading(before).items())
-    assert "igc/loss_read" not in made.state.log_history[0]
-
-
 # ------------------------------------------------------------------------------------------ accumulation
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -120,100 +108,27 @@ def test_a_batch_of_eight_is_two_of_four_is_eight_of_one(tmp_path, unsupervised)
         assert log["igc/loss_read"] == pytest.approx(ends[0][1]["igc/loss_read"], rel=1e-5)
 
 
-# ------------------------------------------------------------------------------------------ resuming
-@pytest.mark.slow
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
-    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
-    whole = trained(trainer(tmp_path / "whole", rows(8), **options))
-    broken = trainer(tmp_path / "broken", rows(8), **options)
-
-    class Stop(TrainerCallback):
-        def on_save(self, args, state, control, **kwargs):
-            control.should_training_stop = True
-
-    broken.add_callback(Stop())
-    broken.train()
-    assert broken.state.global_step == 2
-    made = trainer(tmp_path / "broken", rows(8), igc_model(seed=0), **options)
-    made.train(resume_from_checkpoint=str(tmp_path / "broken" / "checkpoint-2"))
-    resumed = weights(made.model)
-    assert made.state.global_step == 4
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-
-
 # ------------------------------------------------------------------------------------------ beside LoRA
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+@pytest.mark.filterwarnings(*NESTED)
 @pytest.mark.filterwarnings("ignore:The adapter 'default' in .*style. was trained with the calculator:UserWarning")
 @pytest.mark.parametrize("outside", ["adder", "style"])
-def test_lora_and_the_calculator_train_together_and_are_saved_apart(tmp_path, outside):
-    made = trainer(tmp_path, rows(32), beside_lora(outside), max_steps=6, save_strategy="steps", save_steps=6)
+def test_lora_and_the_calculator_train_together(tmp_path, outside):
+    made = trainer(tmp_path, rows(32), beside_lora(outside), max_steps=6)
     before = weights(made.model)
     after = trained(made)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved == {name for name in before if ".igc." in name or "lora_" in name}
-    for name in ("adder", "style"):
-        folder = tmp_path / "checkpoint-6" / name
-        config = PeftConfig.from_pretrained(folder)
-        if name == "adder":
-            assert config.trained_with == ["../style"]
-            config.trained_with = []
-        alone = PeftModel.from_pretrained(tiny_model("llama"), folder, config=config)
-        loaded = {key: p for key, p in alone.named_parameters() if ".igc." in key or "lora_" in key}
-        assert loaded
-        assert all((".igc." in key) == (name == "adder") for key in loaded)
-        by_end = {key.replace("base_model.model.", ""): p for key, p in after.items()}
-        for key, p in loaded.items():
-            ours = by_end[key.replace("base_model.model.", "").replace(".default.", f".{name}.")]
-            assert torch.equal(p, ours), key
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
-@pytest.mark.parametrize("outside", ["adder", "style"])
-def test_lora_and_the_calculator_resume_together(tmp_path, outside):
-    options = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "per_device_train_batch_size": 2}
-    whole = trained(trainer(tmp_path, rows(8), beside_lora(outside), **options))
-    made = trainer(tmp_path, rows(8), beside_lora(outside), **options)
-    made.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
-    resumed = weights(made.model)
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 # ------------------------------------------------------------------------------------------ checkpointing
-@pytest.mark.slow
-def test_gradient_checkpointing_of_both_kinds_changes_no_update(tmp_path):
-    plain = trained(trainer(tmp_path, **SGD))
-    for reentrant in (False, True):
-        options = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": reentrant}}
-        assert_equal_weights(plain, trained(trainer(tmp_path, **options, **SGD)), 1e-6)
-
-
-def wrapped(kind, layer):
-    """A model whose decoder layer `layer` is wrapped as accelerate's FSDP plugin does it; the adapter is on 1."""
+def test_a_reentrant_wrapper_around_the_calculators_layer_is_an_error(tmp_path):
     model = igc_model(layer=1)
     layers = model.base_model.model.model.layers
-    layers[layer] = checkpoint_wrapper(layers[layer], checkpoint_impl=kind)
-    if kind is CheckpointImpl.REENTRANT:
-        model.enable_input_require_grads()  # the reentrant kind cuts a graph whose input needs no gradient
-    return model
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layer", range(LAYERS))
-def test_a_checkpoint_wrapper_around_a_decoder_layer_changes_no_update(tmp_path, layer):
-    plain = trained(trainer(tmp_path, **SGD))
-    around = trained(trainer(tmp_path, model=wrapped(CheckpointImpl.NO_REENTRANT, layer), **SGD))
-    around = {name.replace("_checkpoint_wrapped_module.", ""): p for name, p in around.items()}
-    assert_equal_weights(plain, around, 1e-6)
-
-
-def test_a_reentrant_wrapper_around_the_calculators_layer_is_an_error(tmp_path):
-    made = trainer(tmp_path, model=wrapped(CheckpointImpl.REENTRANT, 1))
+    layers[1] = checkpoint_wrapper(layers[1], checkpoint_impl=CheckpointImpl.REENTRANT)  # as accelerate's FSDP plugin
+    model.enable_input_require_grads()  # this kind cuts a graph whose input needs no gradient
     message = "With reentrant checkpointing around the decoder layer, the reading receives no gradient"
     with pytest.raises(ValueError, match=message):
-        made.train()
+        trainer(tmp_path, model=model).train()
 
 
 # ------------------------------------------------------------------------------------------ number formats
@@ -254,10 +169,7 @@ def _free_port():
 
 def _train_as_rank(rank, port, folder, find_unused):
     """One process of two, each with half of every batch."""
-    torch.set_num_threads(1)
-    os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
-    )
+    join_as(rank, port)
     made = trainer(
         folder,
         rows(**DDP_ROWS),
@@ -366,9 +278,8 @@ def test_two_processes_with_a_half_of_each_parameter_train_what_one_does(tmp_pat
 
 def _zero_as_rank(rank, port, folder, stage):
     """One process of two under DeepSpeed's ZeRO, each with a half of every batch."""
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "LOCAL_SIZE": "2", "WORLD_SIZE": "2"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "DS_ACCELERATOR": "cpu"}
+    join_as(rank, port)
+    os.environ["DS_ACCELERATOR"] = "cpu"
     batches = torch.load(folder / "batches.pt", weights_only=False)
     import deepspeed
 

@@ -162,21 +162,3 @@ def test_real_chat_templates_end_with_the_header_whatever_is_asked(name):
         answered = tokenizer.apply_chat_template([*chat, {"role": "assistant", "content": "2088"}], return_dict=False)
         found = [i for i in range(len(answered)) if answered[i : i + len(header)] == header]
         assert found == [len(prompt) - len(header)]
-
-
-# ------------------------------------------------------------------------------------------------ reports
-def reported(rule):
-    """The rows of a rule's report, without their names."""
-    return [line[16:] for line in rule.report().splitlines()]
-
-
-def test_the_report_of_a_rule_tells_where_it_holds_and_which_tokens_hide_it():
-    tokenizer = made("embedded")[0]
-    sign, hidden = reported(text_rule(tokenizer, "="))
-    assert sign == "'='; tokens that end in it: 7"
-    assert hidden == (
-        "tokens that contain it and continue: 2: ' =\\n', '=\"'; "
-        "where the tokenizer uses one of these, there is no anchor"
-    )
-    (answer,) = reported(text_rule(tokenizer, "answer is"))
-    assert answer == "'answer is'; tokens that end in it: 0; sequences of tokens: 2"

@@ -13,13 +13,11 @@ from peft_igc.numbers.token_table import PADDING
 from peft_igc.tuner.anchors import (
     Rules,
     anchors_of_call,
-    before_labels,
     check_anchors,
     context_starts,
     ends_of_sequences,
     find_anchors,
     kinds_of,
-    last_tokens,
 )
 from peft_igc.tuner.call import Call, Generation
 from peft_igc.tuner.config_values import SINCE_LAST_ANCHOR
@@ -55,26 +53,6 @@ def ends(ids, valid, sequences, new):
 
 
 # ------------------------------------------------------------------------------------------ each rule
-
-
-def test_the_last_real_token_is_found_with_padding_on_either_side():
-    mask = torch.tensor([[0, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [0, 1, 0, 0]])
-    assert last_tokens(mask).tolist() == [[3], [1], [3], [-1], [1]]
-
-
-def test_the_anchor_is_the_token_before_each_labelled_stretch():
-    labels = torch.tensor(
-        [
-            [-100, -100, 4, 5, -100, -100],
-            [-100, 4, -100, -100, 5, 6],
-            [4, 5, -100, -100, -100, 6],  # nothing stands before the first stretch
-            [4, 5, 6, 7, 8, 9],  # all labelled
-            [-100] * 6,  # no label
-        ]
-    )
-    assert before_labels(labels).tolist() == [[1, -1], [0, 3], [4, -1], [-1, -1], [-1, -1]]
-    assert before_labels(labels[3:]).tolist() == [[-1], [-1]]
-    assert before_labels(torch.tensor([[7]])).tolist() == [[-1]]
 
 
 def test_sequences_are_found_as_a_loop_over_the_tokens_finds_them():

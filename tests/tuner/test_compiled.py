@@ -4,9 +4,8 @@ import random
 
 import pytest
 import torch
-from checks import TOLERANCE, adapted, igc_layers, state_of
+from checks import TOLERANCE, adapted, state_of
 from devices import no_synchronization
-from peft import get_peft_model
 from tiny_vocabulary import NUMBERS, TEXTS, encode
 from torch._dynamo.utils import counters
 from transformers import StaticCache
@@ -78,22 +77,6 @@ def test_a_decode_step_is_one_graph_and_gives_equal_logits(interface, rules, bac
     with torch.no_grad(), model.disable_adapter():
         silent = base(input_ids=ids).logits
     assert (wanted - silent).abs().max() > 100 * TOLERANCE  # something was written
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager"], indirect=True)
-def test_an_expression_in_symbols_is_read_in_a_graph(backend):
-    base, tokenizer = peft_igc.tiny_base()
-    model = get_peft_model(base, peft_igc.IGCConfig.from_tokenizer(tokenizer, layer=1, anchors=["="])).eval()
-    igc_layers(model)[0].igc_input_mapping["default"].read_two_digits()
-    rows = tokenizer(["So now 12 + 5 * 2 - 4 = 18 is", "So now 12 + 5 * 3 - 5 = 22 is"])["input_ids"]
-    ids = torch.tensor(rows)
-    wanted, eager = decoded(model, model.base_model.model, ids)
-    found, cache = decoded(model, torch.compile(model.base_model.model, fullgraph=True, backend=backend), ids)
-    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)
-    assert state_of(cache).steps.digits[:, 0, :3].tolist() == [[1, 8, 10], [2, 2, 10]]
-    assert torch.equal(state_of(cache).steps.digits, state_of(eager).steps.digits)
-    assert not counters["graph_break"]
 
 
 def test_a_step_whose_graph_is_chosen_writes_what_a_whole_pass_writes():

@@ -128,6 +128,9 @@ FACTS = {"group": 3, "minus": 12, "point": None, "unused": []}
         ({"reading_context": 64}, r"`reading_context=64` may cut a number in two.* or use the token interface"),
         ({"confidence": -0.1}, r"`confidence=-0.1` is not in 0..1"),
         ({"confidence": float("nan")}, r"`confidence=nan` is not in 0..1"),
+        ({"temperature": 0.0}, r"`temperature=0.0` is not in 0.001..1000. Set `IGCConfig\(temperature=...\)`, 1 for"),
+        ({"temperature": 1001}, "`temperature=1001` is not in 0.001..1000"),
+        ({"temperature": "1"}, "`temperature='1'` is not in"),
     ],
 )
 def test_values_without_meaning_in_an_interface_are_refused(fields, message):

@@ -8,7 +8,6 @@ import torch
 from tiny_vocabulary import TABLE, TEXTS
 
 from peft_igc.mappings.hidden_interface import HiddenInputMapping
-from peft_igc.mappings.readings import Pointing
 from peft_igc.mappings.token_interface import TokenInputMapping
 from peft_igc.numbers.digits import PAD
 
@@ -44,42 +43,6 @@ def chances(pointing):
     """Probabilities of the places at which a number stands."""
     there = pointing.digits[:, :, None, :, :1] != PAD
     return pointing.scores.exp() * there
-
-
-# short and long contexts, one that begins with the row, one token alone, and none
-ANCHORS = torch.tensor([[30, 45, 200, 201, -1], [-1, -1, 20, 219, 219], [60, 61, 120, -1, 180]])
-SINCE = torch.tensor([[0, 31, 45, 201, 0], [0, 0, 0, 20, 180], [10, 60, 61, 0, 50]])
-
-
-@pytest.mark.parametrize("interface", ["hidden", "tokens"])
-def test_each_of_many_steps_is_read_as_if_it_were_alone(interface, text):
-    kept, valid, ids = text
-    mapping = reader(interface)
-    compared = 0
-    with torch.no_grad():
-        together = mapping(kept, valid, ANCHORS, ids, SINCE)
-        for step in range(ANCHORS.shape[1]):
-            alone = mapping(kept, valid, ANCHORS[:, step : step + 1], ids, SINCE[:, step : step + 1])
-            there = ANCHORS[:, step] >= 0
-            if isinstance(together, Pointing):
-                chosen, single = (x.choose() for x in (together, alone))
-                assert torch.equal(chosen.digits[there, step], single.digits[there, 0])
-                # with fewer numbers there is no operator, whatever the logits are
-                two = there & ((alone.digits[:, 0, :, 0] != PAD).sum(-1) > 1)
-                torch.testing.assert_close(together.operator[two, step], alone.operator[two, 0], atol=1e-4, rtol=0)
-                compared += int(two.sum())
-                width = min(together.scores.shape[-2], alone.scores.shape[-2])
-                got, wanted = chances(together)[there, step, :, -width:], chances(alone)[there, 0, :, -width:]
-                torch.testing.assert_close(got, wanted, atol=1e-4, rtol=0)
-                seen = together.positions[there, step]
-                for row, anchor, since in zip(seen, ANCHORS[there, step], SINCE[there, step], strict=True):
-                    inside = row[row >= 0]
-                    assert inside.max() <= anchor
-                    assert inside.min() >= since
-            else:
-                for got, wanted in zip(together, alone, strict=True):
-                    torch.testing.assert_close(got[there, step], wanted[there, 0], atol=1e-4, rtol=1e-4)
-    assert compared >= 8 or interface == "hidden"
 
 
 @pytest.mark.parametrize("interface", ["hidden", "tokens"])

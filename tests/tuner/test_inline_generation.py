@@ -33,11 +33,9 @@ from tiny_models import tiny_model
 from tiny_vocabulary import TEXTS, encode
 from transformers import Cache, CompileConfig, DynamicCache, LogitsProcessor, LogitsProcessorList, StaticCache
 from transformers.cache_utils import QuantizedLayer
-from transformers.utils import is_hqq_available, is_optimum_quanto_available
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.tuner.anchors import Rules, ends_of_sequences
 from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.steps import Step
 
@@ -343,22 +341,6 @@ def test_steps_follow_the_rows_of_a_quantised_cache(llama, options):
     assert_as_alone(llama, out, PROMPTS)
 
 
-@pytest.mark.parametrize("backend", ["quanto", "hqq"])
-def test_anchors_are_found_beside_a_cache_that_a_backend_quantises(llama, backend):
-    if not {"quanto": is_optimum_quanto_available, "hqq": is_hqq_available}[backend]():
-        pytest.skip(f"no backend for quantised caches is installed ({backend})")
-    settings = {"backend": backend, "nbits": 4, "q_group_size": 8, "residual_length": 4}
-    out = written(llama, PROMPTS, cache_implementation="quantized", cache_config=settings)
-    steps = calculations(state_of(out.past_key_values))
-    rules = Rules.of(llama.peft_config["default"])
-    for row, sequence, got in zip(PROMPTS, out.sequences, steps, strict=True):
-        text = torch.cat([row, sequence[-NEW:]])[None, :-1]
-        hits = ends_of_sequences(text, rules.sequences, text.shape[1])[0]
-        hits[len(row) - 1] |= rules.prompt_end
-        assert [s.position for s in got] == hits.nonzero().flatten().tolist()
-    assert any(s.status == int(Status.OK) for row in steps for s in row)
-
-
 class Meanwhile(LogitsProcessor):
     """Runs something after every pass of a `generate`."""
 
@@ -378,16 +360,6 @@ def test_a_generate_inside_a_generate_is_on_its_own(llama):
     wanted = written(llama, PROMPTS[1:]).stacked
     assert len(inner.results) == NEW
     for got in inner.results:
-        close(got, wanted)
-
-
-def test_a_forward_pass_inside_a_generate_finds_its_own_anchors(llama):
-    other = encode(";12 *34=<;90-7 is\n;")
-    wanted, _ = alone(llama, other, [])
-    other_pass = Meanwhile(lambda: alone(llama, other, [])[0])
-    processors = LogitsProcessorList([other_pass, Script(len(PROMPTS[0]))])
-    assert_as_alone(llama, written(llama, PROMPTS[:1], logits_processor=processors), PROMPTS[:1])
-    for got in other_pass.results:
         close(got, wanted)
 
 

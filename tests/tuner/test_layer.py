@@ -9,8 +9,10 @@ from checks import (
     close,
     generated,
     igc_layers,
+    layer_output,
     left_padded,
     positions_of,
+    same_bits,
     scored,
     state_of,
     steps_of,
@@ -25,16 +27,7 @@ from tiny_models import small_config, tiny_model
 from tiny_vocabulary import encode
 from transformers import DynamicCache
 
-from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.steps import Step, Writing
-
-
-def same_bits(a, b):
-    assert torch.equal(a.contiguous().view(torch.int32), b.contiguous().view(torch.int32))
-
-
-def reader_of(model):
-    return igc_layers(model)[0].igc_input_mapping["default"]
 
 
 @pytest.fixture(scope="module", params=["hidden", "tokens"])
@@ -49,48 +42,6 @@ def llama(interface):
 
 
 # ------------------------------------------------------------------------------------------ silence
-def prone_to(status):
-    """A model whose readings often give `status`."""
-    model = adapted("llama")
-    reader = reader_of(model)
-    with torch.no_grad():
-        if status is Status.NONE:
-            reader.operator_head.bias[4] = 0
-        elif status is Status.INEXACT:
-            reader.operator_head.bias[3] = 0
-        elif status is Status.OVERFLOW:
-            reader.digit_bias[:, -1] = 0
-        else:
-            reader.digit_bias[:, :2, 10] = 0  # numbers without a first digit
-    return model
-
-
-def texts_with(model, status, count):
-    """`count` random texts of 8 tokens which the model reads as steps of that status."""
-    ids = texts(120, 8, seed=3)
-    found = ids[(steps_of(model, ids, torch.full((120, 1), 7)).result.status[:, 0] == status)]
-    assert len(found) >= count
-    return found[:count]
-
-
-@pytest.mark.parametrize("status", [Status.NONE, Status.OVERFLOW, Status.UNDEFINED, Status.INEXACT])
-def test_rows_without_a_number_are_bit_for_bit_the_base_models_beside_rows_with_one(status):
-    model = prone_to(status)
-    ids = torch.cat([texts_with(model, status, 3), texts_with(model, Status.OK, 2)])[[3, 0, 1, 4, 2]]
-    silent = torch.tensor([False, True, True, False, True])
-    with torch.no_grad():
-        got = model(input_ids=ids).logits
-        with model.disable_adapter():
-            base = model(input_ids=ids).logits
-    same_bits(got[silent], base[silent])
-    assert (got[~silent] - base[~silent]).abs().amax((1, 2)).min() > 0.01
-    # positions before an anchor are the base's, too, and so are the silent rows of a generation
-    same_bits(got[:, :7], base[:, :7])
-    out = generated(model, input_ids=ids)
-    with model.disable_adapter():
-        same_bits(out.stacked[silent], generated(model, input_ids=out.sequences[:, :8]).stacked[silent])
-
-
 class Overwrite:
     """A hook on the decoder layer that changes its output before the calculator sees it."""
 
@@ -107,15 +58,6 @@ class Overwrite:
 
     def __exit__(self, *error):
         self.handle.remove()
-
-
-def layer_output(model, ids, **more):
-    """[B, T, H] what leaves the calculator's decoder layer."""
-    seen = []
-    handle = igc_layers(model)[0].get_base_layer().register_forward_hook(lambda m, a, output: seen.append(output))
-    model(input_ids=ids, **more)
-    handle.remove()
-    return seen[0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -169,8 +111,8 @@ def test_training_writes_the_right_result_and_unsupervised_rows_write_what_they_
 
 def test_training_is_silent_where_the_truth_has_no_number(llama):
     model, rows = llama
-    ids = torch.stack(rows)
-    given = targets("none", ("/", "7", "0"), ("/", "7", "2"))
+    ids = torch.stack([*rows, rows[0]])
+    given = targets("none", ("/", "7", "0"), ("/", "7", "2"), ("*", "9999", "9999"))
     model.train()
     with torch.no_grad():
         got = model(input_ids=ids, **given).logits

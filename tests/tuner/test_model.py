@@ -2,18 +2,14 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import peft
 import pytest
 import torch
 import transformers as tf
-from checks import traces
+from checks import logits, lora, traces
 from peft import (
-    LoraConfig,
     PeftModel,
     get_peft_model,
     get_peft_model_state_dict,
@@ -21,6 +17,7 @@ from peft import (
 )
 from safetensors.torch import load_file
 from tiny_models import ARCHITECTURES, small_config, tiny_model
+from tiny_training import NESTED
 from tiny_vocabulary import TABLE, encode
 
 from peft_igc import IGCConfig, IGCLayer, IGCModel
@@ -32,22 +29,10 @@ WEIGHTS = "adapter_model.safetensors"
 
 # Nested PEFT models and deletions of what is active make PEFT speak up.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning"),
+    pytest.mark.filterwarnings(*NESTED),
     pytest.mark.filterwarnings("ignore:Adapter .* was active which is now deleted:UserWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
 ]
-
-
-def logits(model, ids=IDS):
-    """Logits of a pass in eval mode."""
-    with torch.no_grad():
-        return model.eval()(input_ids=ids).logits
-
-
-def lora(**overrides):
-    """A LoRA that changes outputs."""
-    return LoraConfig(**{"r": 4, "target_modules": "all-linear", "init_lora_weights": False, **overrides})
 
 
 def calculators(model):
@@ -88,24 +73,6 @@ def test_an_adapter_comes_goes_and_returns_from_its_file_bit_for_bit(arch, inter
     unloaded = model.unload()
     assert torch.equal(logits(unloaded, ids), before)
     assert torch.equal(unloaded.generate(input_ids=ids, max_new_tokens=4), answer)
-
-
-def test_a_new_process_gives_the_same_logits_bit_for_bit(tmp_path):
-    tiny_model("llama").save_pretrained(tmp_path / "base")
-    model = get_peft_model(tf.AutoModelForCausalLM.from_pretrained(tmp_path / "base"), small_config())
-    model.save_pretrained(tmp_path / "adapter")
-    torch.save({"ids": IDS, "logits": logits(model)}, tmp_path / "expected.pt")
-    program = (
-        "import sys, torch, peft_igc\n"
-        "from peft import AutoPeftModelForCausalLM\n"
-        "torch.set_num_threads(1)\n"
-        "expected = torch.load(f'{sys.argv[1]}/expected.pt')\n"
-        "model = AutoPeftModelForCausalLM.from_pretrained(f'{sys.argv[1]}/adapter').eval()\n"
-        "assert torch.equal(model(input_ids=expected['ids']).logits, expected['logits'])\n"
-    )
-    root = str(Path(__file__).parents[2])
-    environment = {**os.environ, "PYTHONPATH": root, "HF_HUB_OFFLINE": "1"}
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment)
 
 
 def test_transformers_load_adapter_loads_it_and_switches_it(tmp_path):

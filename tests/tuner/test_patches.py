@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTuner
 from tiny_models import small_config, tiny_model
 from transformers import DynamicCache
@@ -63,12 +63,3 @@ def test_the_listed_functions_of_peft_are_replaced_once():
     for (kind, name), function in before.items():
         assert vars(kind)[name] is function
         assert not hasattr(getattr(kind, name).__wrapped__, "_igc")
-
-
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
-def test_without_a_calculator_a_tuner_around_a_peft_model_is_as_peft_makes_it():
-    lora = LoraConfig(target_modules=["q_proj"])
-    inner = get_peft_model(tiny_model("llama"), lora, adapter_name="inner")
-    outer = get_peft_model(inner, LoraConfig(target_modules=["v_proj"]), adapter_name="outer")
-    assert outer.base_model.model is inner

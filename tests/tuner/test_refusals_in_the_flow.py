@@ -20,7 +20,7 @@ from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.steps import Step, Writing
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in NESTED]
+pytestmark = pytest.mark.filterwarnings(*NESTED)
 
 REFUSED = {
     "She paid 7/3 =": "inexact",

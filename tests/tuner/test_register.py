@@ -15,6 +15,7 @@ from peft import (
 )
 from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_PREFIX_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
 
 from peft_igc import IGCConfig, IGCModel, register
 from peft_igc.tuner.config import IGC_PEFT_TYPE
@@ -56,8 +57,7 @@ def lora(**fields):
     return LoraConfig(**{"target_modules": ["q_proj"], "init_lora_weights": False, **fields})
 
 
-@pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-@pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
+@pytest.mark.filterwarnings(*NESTED)
 def test_models_without_a_calculator_are_saved_and_targeted_as_peft_does_it():
     inner = get_peft_model(tiny_model("llama"), lora(), adapter_name="inner")
     outer = get_peft_model(inner, lora(target_modules="all-linear"), adapter_name="outer")

@@ -8,7 +8,7 @@ from tiny_models import small_config, tiny_model
 from tiny_training import NESTED, WARNINGS
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
 
 
 def both(calculator, other, order="calculator first"):

@@ -93,20 +93,6 @@ class Written(LogitsProcessor):
         return torch.full_like(scores, -1e4).scatter(1, torch.tensor(chosen)[:, None], 0.0)
 
 
-def solutions(model):
-    """What `generate` makes of four prompts; each has an `=` and a number behind it, the last two at the same step."""
-    batch = left_padded([encode(row) for row in ("12 plus 45", "34 times 7", "90 plus 7 is", "81 plus 12")])
-    texts = [
-        "=7 ; the sum of what is the sum;",
-        " is what=58 ; the sum of the sum;",
-        " of the what sum=45 is the sum;",
-        " of the what sum=34 is the sum;",
-    ]
-    texts = [encode(text).tolist() for text in texts]
-    written = LogitsProcessorList([Written(batch["input_ids"].shape[1], texts)])
-    return generated(model, new=min(map(len, texts)), logits_processor=written, **batch)
-
-
 @pytest.fixture
 def writes_once():
     """A model that writes each result once, and has one at every `=`."""
@@ -121,16 +107,6 @@ def told_in_any_case(self, style, state, new, h, call):
     """`IGCLayer._told` without what makes it silent."""
     state, found = state.continued(state.length - new)
     return state, as_tensor(found, h.device)
-
-
-def test_tokens_behind_all_results_are_not_written_to(writes_once, monkeypatch):
-    with widths(writes_once) as seen:
-        out = solutions(writes_once)
-    monkeypatch.setattr(IGCLayer, "_told", told_in_any_case)
-    with widths(writes_once) as every:
-        everything = solutions(writes_once)
-    assert (len(seen), len(every)) == (3, len(out.logits) - 1)  # at three anchors; other numbers follow
-    assert torch.equal(out.stacked, everything.stacked)
 
 
 @pytest.mark.parametrize(

@@ -3,22 +3,17 @@
 `tests/tuner/test_inline_generation.py` compares the steps of every way to generate with those of one plain pass.
 """
 
-from types import SimpleNamespace
 
 import pytest
 import torch
 from checks import adapted, left_padded
-from tiny_models import small_config
 from tiny_vocabulary import TEXTS, encode
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from peft_igc import tiny_igc
 from peft_igc.inference.decoding import prompt_tokens
-from peft_igc.numbers.calculator import Status
 from peft_igc.text import Reason
-from peft_igc.tuner.hooks.step_log import StepLog
 from peft_igc.tuner.records import EXPLANATIONS, StepRecord
-from peft_igc.tuner.state.text_state import Steps
 
 
 END = TEXTS.index("A")
@@ -58,18 +53,6 @@ def test_an_answer_that_does_not_spell_the_result_is_not_written_by_the_calculat
     spelled = [text.strip().startswith("2088") for text in texts]
     assert [row[0].written for row in out.igc_steps] == spelled
     assert set(spelled) == {True, False}
-
-
-@pytest.mark.parametrize(("after_reorder", "results"), [(False, ["1", "2"]), (True, ["2", "1"])])
-def test_a_pass_that_is_logged_after_a_reordering_belongs_to_the_next_rows_of_a_beam(after_reorder, results):
-    steps = Steps.silent(torch.full((2, 1), 2), torch.zeros(2, 1, dtype=torch.int64), 4)
-    steps.digits[:, 0, 0] = torch.tensor([1, 2])  # the result of each row
-    steps.status.fill_(int(Status.OK))
-    log = StepLog(small_config(interface="tokens"), None, length=3, beams=True)
-    log.add(SimpleNamespace(length=3, rows=()), steps, after_reorder=after_reorder)
-    beams = torch.tensor([[0, 1], [1, 0]])  # the second token of each sequence came from the other row
-    found = log.of_sequences(torch.zeros(2, 5, dtype=torch.int64), 0, (), beams)
-    assert [row[0].result for row in found] == results
 
 
 class Ending(LogitsProcessor):

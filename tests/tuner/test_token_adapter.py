@@ -8,6 +8,7 @@ import torch
 from checks import adapted, left_padded, steps_of, targets
 from peft import PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
 from tiny_vocabulary import encode
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from transformers import DynamicCache
@@ -17,8 +18,7 @@ from peft_igc.tuner.call import _calls_by_storage
 
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute:UserWarning"),
+    pytest.mark.filterwarnings(*NESTED),
     pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:Adapter .* was active which is now deleted:UserWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),  # LoRA, at GPT-2
@@ -60,12 +60,14 @@ def same(found, wanted):
 PLACES = [(0, None), (1, None), (2, [0, 1]), (2, [0, 2])]
 
 
-@pytest.mark.parametrize(("layer", "read_from"), PLACES)
+@pytest.mark.parametrize(
+    ("interface", "layer", "read_from"), [*(("tokens", *place) for place in PLACES), ("hidden", 1, None)]
+)
 @pytest.mark.parametrize("detach", [True, False])
-def test_checkpointing_changes_no_gradient(layer, read_from, detach):
+def test_checkpointing_changes_no_gradient(interface, layer, read_from, detach):
     def model():
         fields = {"layer": layer, "read_from": read_from, "detach_reading": detach}
-        return adapted("llama", interface="tokens", **fields).train()
+        return adapted("llama", interface=interface, **fields).train()
 
     wanted = gradients(model())
     assert [name for name, grad in wanted.items() if not grad.any() and "key_map.bias" not in name] == []

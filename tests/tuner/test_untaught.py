@@ -4,6 +4,7 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_models import small_config, tiny_model
+from tiny_training import NESTED
 
 from peft_igc.data.columns import check_columns, encode_steps
 from peft_igc.text.values import Limits
@@ -12,8 +13,6 @@ from peft_igc.tuner.untaught import PASSES
 
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10]])
 INPUTS = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS), "labels": IDS}
-NESTED = pytest.mark.filterwarnings("ignore:You are trying to modify a model with PEFT for a second time:UserWarning")
-AGAIN = pytest.mark.filterwarnings("ignore:Already found a `peft_config` attribute in the model:UserWarning")
 
 
 def calculator(**fields):
@@ -83,8 +82,7 @@ def test_passes_that_train_nothing_do_not_count(caplog):
     assert said(caplog) == []
 
 
-@NESTED
-@AGAIN
+@pytest.mark.filterwarnings(*NESTED)
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_lora_that_is_trained_with_a_frozen_calculator_is_left_alone(caplog, frozen):
     model = calculator()

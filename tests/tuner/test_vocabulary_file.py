@@ -27,7 +27,7 @@ from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.saving.vocabulary_file import VOCABULARY as KEY
 
 
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in (*WARNINGS, *NESTED)]
+pytestmark = pytest.mark.filterwarnings(*WARNINGS, *NESTED)
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 IDS = encode("12 + 5 =")[None]

@@ -233,8 +233,7 @@ class Calculator:
 
     def _embed_tokens(self) -> None:
         """The embeddings of the tokens that results are written with, of all ranks: taken once, in the first pass."""
-        speller = self.known.style.speller
-        tokens = sorted({*speller.tokens.values(), speller.minus, *([] if speller.point is None else [speller.point])})
+        tokens = self.known.style.speller.written_with
         device = self._records_device()
         self._table = self._model[0].embed_input_ids(torch.tensor(tokens, device=device)).detach()
         self._rows = {token: row for row, token in enumerate(tokens)} | {-1: 0}

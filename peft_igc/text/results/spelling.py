@@ -108,6 +108,12 @@ class Speller:
     def __reduce__(self) -> tuple[Any, ...]:
         return Speller, (self.pieces, self.size, self.tokens, self.group, self.minus, self.point, self.percent)
 
+    @property
+    def written_with(self) -> list[int]:
+        """All tokens that results are written with."""
+        marks = (self.minus, self.point, self.percent)
+        return sorted({*self.tokens.values(), *(one for one in marks if one is not None)})
+
     def piece(self, token: int) -> Piece:
         """The piece of a token."""
         return self.pieces.get(token, _OTHER if 0 <= token < self.size else _UNKNOWN)

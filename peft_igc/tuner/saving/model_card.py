@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ..base_model import TINY, TINY_FOLDER
 from .trained_with import name_of
 
@@ -131,14 +133,6 @@ def _is_path(name: str) -> bool:
     return os.path.exists(name) or name[:1] in "./~" or name.count("/") > 1 or "\\" in name
 
 
-def _public_part(rest: str) -> str:
-    """The value of `datasets`, a name or a list of names, without paths."""
-    if not rest.startswith("\n"):
-        return "" if _is_path(rest.strip()) else rest
-    kept = [line for line in rest.splitlines() if line and not _is_path(line.lstrip("- ").strip())]
-    return "".join(f"\n{line}" for line in kept) + "\n" if kept else ""
-
-
 def _base_lines(name: str, is_public: bool) -> dict[str, str]:
     """The lines of the quick start that load the base and its tokenizer."""
     if name == TINY:
@@ -162,8 +156,8 @@ def _settings(config: Mapping[str, Any]) -> str:
         ("least probability of a reading (`confidence`)", config["confidence"]),
         ("anchors", _anchors(config)),
     ]
-    if beside := config.get("trained_with"):
-        names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in beside)
+    if others := config.get("trained_with"):
+        names = ", ".join(f"`{name_of(entry)}` (in `{entry}`)" for entry in others)
         rows.append(("trained with, and loaded with", f"{names}; without it, answers are unreliable"))
     return "\n".join(["| setting | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
 
@@ -213,15 +207,23 @@ def _section(text: str, heading: str) -> str:
 
 def _metadata(front: str, base: str | None) -> str:
     """The metadata of a card: ours, and what an earlier card has besides, without paths and empty values."""
-    blocks = re.findall(r"^([\w-]+):(.*\n(?:[ -].*\n)*)", front, re.MULTILINE)
-    # A data set in a local folder, which TRL (1.16) names by its path.
-    blocks = [(name, _public_part(rest) if name == "datasets" else rest) for name, rest in blocks]
-    tags = next((re.findall(r"^- (.+)$", rest, re.MULTILINE) for name, rest in blocks if name == "tags"), [])
-    tags = [tag for tag in tags if not tag.strip("'").startswith("base_model:")] + ["igc"]
-    lines = [f"base_model: {base}\n"] if base else []
+    try:
+        found = yaml.safe_load(front) or {}
+    except yaml.YAMLError:
+        found = {}
+    datasets = found.get("datasets") or []
+    # TRL (1.16) names a data set in a local folder by its path.
+    public = [name for name in ([datasets] if isinstance(datasets, str) else datasets) if not _is_path(name)]
+    tags = [tag for tag in found.get("tags") or [] if not tag.startswith("base_model:")]
+    tags += ["igc", *([f"base_model:adapter:{base}"] if base else [])]
     # `licence: license` is a placeholder of TRL (1.16).
-    empty = ("", "{}", "[]", "license", "[More Information Needed]")
-    lines += [f"{name}:{rest}" for name, rest in blocks if name not in _OURS and rest.strip() not in empty]
-    lines += ["library_name: peft\n", "pipeline_tag: text-generation\n", "tags:\n"]
-    lines += [f"- {tag}\n" for tag in dict.fromkeys([*tags, *([f"base_model:adapter:{base}"] if base else [])])]
-    return "".join(lines)
+    kept = {name: value for name, value in found.items() if value not in ("", "license", "[More Information Needed]")}
+    made = {
+        "base_model": base,
+        **{name: value for name, value in kept.items() if name not in _OURS},
+        "datasets": public,
+        "library_name": "peft",
+        "pipeline_tag": "text-generation",
+        "tags": list(dict.fromkeys(tags)),
+    }
+    return str(yaml.safe_dump({name: value for name, value in made.items() if value}, sort_keys=False))

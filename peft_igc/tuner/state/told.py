@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ...mappings.places import ON_HOST
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD, may_look
 from ...text.results.row import Row
@@ -140,12 +141,7 @@ def _continued(
     return tuple(rows), found
 
 
-# The host is waited for, so no CUDA graph may hold it. Since torch 2.9 a graph of `mode="reduce-overhead"` is split
-# there; before, such graphs are for silent passes only.
-_TAGS: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= "2.9" else {}
-
-
-@torch.library.custom_op("peft_igc::continue_results", mutates_args=(), **_TAGS)
+@torch.library.custom_op("peft_igc::continue_results", mutates_args=(), **ON_HOST)
 def _told_in_graph(
     ids: torch.Tensor,
     length: torch.Tensor,

@@ -38,7 +38,7 @@ def server(adapter, tmp_path_factory):
         )
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1800):
             try:
                 get(address + "/health")
                 break
@@ -51,6 +51,7 @@ def server(adapter, tmp_path_factory):
         process.wait(60)
 
 
+@pytest.mark.timeout(1200)  # three processes start
 def test_sixteen_clients_at_a_time_get_the_answers_of_generate(server, texts, expected, tokenizer):
     address, log = server
 

@@ -4,9 +4,9 @@
 has one line per step with a calculator annotation (`48+24=<<48+24=72>>72`) and the result at the end (`#### 72`). Each
 line is determined by the story, so a whole solution can be compared. `WorkedCalculations` yields rows `{"question",
 "answer"}` with results that people's solutions seldom have and a model that plans badly writes: zero, below zero,
-fractions. Sentences are in `wording/texts/worked.txt`. `annotation.gsm8k` converts the rows to training data; nothing
-is tokenized here.
-Try it: `python -c "from peft_igc.data.worked_solutions import *; print(WorkedSolutions().take(1)[0])"`.
+fractions. Sentences are in `peft_igc/data/wording/texts/worked.txt`. `annotation.gsm8k` converts
+the rows to training data; nothing is tokenized here.
+Try it: `python -c "from recipes.tiny_base.worked_solutions import *; print(WorkedSolutions().take(1)[0])"`.
 """
 
 import itertools
@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ..numbers.calculator import evaluate_exactly
-from .exact_values import written
-from .wording.phrases import pools
-from .wording.phrases import words as words_of
+from peft_igc.data.exact_values import written
+from peft_igc.data.wording.phrases import pools
+from peft_igc.data.wording.phrases import words as words_of
+from peft_igc.numbers.calculator import evaluate_exactly
 
 
 __all__ = ["CUES", "MOST_STEPS", "WorkedCalculations", "WorkedSolutions"]

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from peft_igc.data.worked_solutions import CUES, MOST_STEPS, WorkedCalculations, WorkedSolutions
+from recipes.tiny_base.worked_solutions import CUES, MOST_STEPS, WorkedCalculations, WorkedSolutions
 
 
 MARK = re.compile(r"<<(\d+)([-+*/])(\d+)=(\d+)>>(\d+)")

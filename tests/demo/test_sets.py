@@ -1,4 +1,4 @@
-"""What a language model is measured on, the verdicts, and the comparison with the base."""
+"""What a language model is measured on, and the verdicts."""
 
 import re
 
@@ -8,7 +8,7 @@ from peft import get_peft_model
 from tiny_models import RandomConfig
 
 from peft_igc import IGCConfig, tiny_base
-from peft_igc.demo.text_sets import generated_sets, harm, judge, read, texts_of_authors
+from peft_igc.demo.sets import generated_sets, judge, read, texts_of_authors
 
 
 def test_sets_have_their_sizes_and_their_targets():
@@ -58,7 +58,7 @@ def test_verdicts(target, said, verdict):
     assert judge(target, said) == verdict
 
 
-def test_readings_and_harm_are_counted():
+def test_readings_are_counted():
     base, tokenizer = tiny_base()
     torch.manual_seed(0)
     config = RandomConfig.from_tokenizer(tokenizer, layer=1, reading_dim=32, num_heads=2)
@@ -66,7 +66,3 @@ def test_readings_and_harm_are_counted():
     items = [{"prompt": "12 + 30 =", "target": "43"}, {"prompt": "Hi", "target": None}]
     report = read(model, tokenizer, items, batch_size=2)
     assert (report["n"], report["right"], report["silent"]) == (2, 0, 2 - report["wrong"])
-    quiet = harm(model, tokenizer, ["Hello.", "Who is there?"], most_answers=1, max_new_tokens=3)
-    assert quiet["logits_bit_identical"] == quiet["prompts"] == 2
-    assert quiet["same_answers"] == 1
-    assert quiet["bits_per_byte"]["igc"] == quiet["bits_per_byte"]["base"] > 0

@@ -1,0 +1,285 @@
+"""The texts of a demonstration, and the verdict on each answer.
+
+In: an adapter's config, and the folder of human-written texts that `PEFT_IGC_DATA` names: `gsm8k_train.jsonl`
+(questions and annotated solutions), `word_problems/mawps.jsonl` (questions and expressions),
+`prompts/roleplay_prompts.jsonl` and `prompts/assistant_prompts.jsonl`. Out: sets of items `{"prompt", "target",
+"group"}`, whose target is None where silence is right, and conversational rows to train with. `ANSWERED` sets are
+answered by generation; of the others only the reading is measured, by a pass through a few layers. Calculations and
+phrasings of the generated sets are not trained. Of the human-written texts, role-play prompts and the first questions
+of GSM8K are trained, nearly all as refusals; MAWPS and the assistant prompts are measured; of the last questions of
+GSM8K one half calibrates and one half is measured. Try it: `pytest tests/demo`
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ..calibration.prompt_readings import read_results
+from ..data.arithmetic import ArithmeticRows
+from ..data.bigbench import bigbench_test_set
+from ..data.columns import label
+from ..data.files import read_rows
+from ..data.mixture import Mixture
+from ..data.wording.handwritten import texts_by
+from ..data.wording.wording import HELD_OUT, TRAINING
+from ..data.writing_rows import has_number
+from ..inference.decoding import prompt_tokens
+from ..inference.evaluation import answer_tokens, count_answers, is_right
+from ..numbers.calculator import NO_ARITHMETIC
+from ..text.values import Limits
+from ..tuner.config import IGCConfig
+
+
+__all__ = [
+    "ANSWERED",
+    "answered",
+    "data_folder",
+    "generated_sets",
+    "gsm8k_questions",
+    "judge",
+    "measured_items",
+    "read",
+    "texts_of_authors",
+    "training_refusals",
+]
+
+Item = Mapping[str, Any]
+
+ANSWERED = ("bigbench", "held_out_phrasings", "six_to_twenty_digits")
+RIGHT, WRONG, SILENT = "right", "wrong", "silent"
+_LONGEST = 20  # digits
+_ARITHMETIC = Mixture(none=0, overflow=0, undefined=0, inexact=0, bigbench=0)
+_BY_HAND = Mixture(none=0, overflow=0, undefined=0, inexact=0, separators=0.1, spelled_signs=0.3, by_hand=1)
+_SILENT = Mixture(none=0.5, overflow=0, undefined=0, inexact=0, unsupported=0.5)
+
+TRAINED_QUESTIONS = 6000  # the first ones of GSM8K
+REFUSED = "I will work that out step by step."  # trains nothing: nothing is written in these rows
+GSM8K, MAWPS = "gsm8k_train.jsonl", "word_problems/mawps.jsonl"
+ROLEPLAY, ASSISTANT = "prompts/roleplay_prompts.jsonl", "prompts/assistant_prompts.jsonl"
+_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?")
+_ANNOTATION = re.compile(r"<<([^<>=]*)=[^<>]*>>")
+_STEP = re.compile(r"([0-9]+) ?([-+*/]) ?([0-9]+)")
+
+
+# ------------------------------------------------------------------------------------------ generated texts
+def generated_sets(per_group: int, n: int, seed: int, config: IGCConfig) -> dict[str, list[dict[str, Any]] | None]:
+    """The sets that need no folder of texts, by name.
+
+    Args:
+        per_group: items in each of BIG-bench's 20 subtasks; one-digit division has fewer.
+        n: items in each other set; twice as many silent ones.
+        seed: of all sets.
+        config: of the adapter, which says what is supported.
+
+    Returns:
+        bigbench; held_out_phrasings; six_to_twenty_digits, whose operands have 6 to 20 digits, in trained phrasings,
+        or None for an adapter of fewer digits; held_out_silent, texts without a calculation, or with one that the
+        calculator does not do.
+    """
+    assert config.num_digits is not None
+    digits: dict[str, Any] = {name: getattr(config, name) for name in ("num_digits", "result_digits")}
+    limits: dict[str, Any] = {**digits, "conversational": False, "distinct": True}
+    shorter = {**limits, "max_digits": min(6, config.num_digits)}
+    read: dict[str, Any] = {"max_operands": config.max_operands, "decimals": config.decimals}
+    phrasings = ArithmeticRows(seed, mixture=_ARITHMETIC, wording=HELD_OUT, **shorter)
+    silent = ArithmeticRows(seed, mixture=_SILENT, wording=HELD_OUT, **shorter, **read)
+    long = None
+    if config.num_digits >= _LONGEST:
+        rows = ArithmeticRows(seed, max_digits=_LONGEST, mixture=_ARITHMETIC, wording=TRAINING, **limits)
+        long = _items((row for row in rows if _is_long(row)), n)
+    return {
+        "bigbench": bigbench_test_set(per_group, seed),
+        "held_out_phrasings": _items(phrasings, n),
+        "six_to_twenty_digits": long,
+        "held_out_silent": _items((row for row in silent if row["igc_operator"] == "none"), 2 * n),
+    }
+
+
+def texts_of_authors(part: str, n: int, seed: int, config: IGCConfig) -> list[dict[str, Any]]:
+    """Items of texts by authors of whom none is trained, each filled once as long as there are others.
+
+    Args:
+        part: of `handwritten.HELD_OUT`: "calibrated" or "measured".
+        n: of the items.
+        seed: of their order and their numbers.
+        config: of the adapter, which says what is supported.
+    """
+    limits = {name: getattr(config, name) for name in ("num_digits", "result_digits", "max_operands", "decimals")}
+    limits["max_digits"] = min(6, limits["num_digits"])
+    texts, items = texts_by(part), []
+    order = random.Random(f"{part}/{seed}").sample(texts, len(texts))
+    for at, text in enumerate(itertools.islice(itertools.cycle(order), n)):
+        wording = replace(TRAINING, by_hand=(text,))
+        rows = ArithmeticRows(seed + at, **limits, mixture=_BY_HAND, wording=wording, conversational=False)
+        (row,) = rows.take(1)
+        result = row["igc_result"]
+        items.append({"prompt": row["prompt"], "target": result if has_number(result) else None})
+    return items
+
+
+def _items(rows: Iterable[Item], n: int) -> list[dict[str, Any]]:
+    """The first `n` rows as items, with their operand columns."""
+    names = ("prompt", "igc_operator", "igc_operands", "igc_result")
+    taken = itertools.islice(rows, n)
+    return [{"target": row["igc_result"]} | {name: row[name] for name in names} for row in taken]
+
+
+def _is_long(row: Item) -> bool:
+    """Whether an operand has more than six digits, and none has fewer than six."""
+    lengths = sorted(len(number.lstrip("-")) for number in row["igc_operands"])
+    return lengths[0] >= 6 and lengths[1] > 6
+
+
+# ------------------------------------------------------------------------------------------ human-written texts
+def data_folder() -> Path | None:
+    """The folder that `PEFT_IGC_DATA` names, or None.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+    """
+    if not (name := os.environ.get("PEFT_IGC_DATA")):
+        return None
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise FileNotFoundError(f"`PEFT_IGC_DATA={name}` is not a folder. Name the folder of the texts, or unset it.")
+    return folder
+
+
+def training_refusals(folder: Path) -> list[dict[str, Any]]:
+    """Rows nearly all of which the calculator must not answer.
+
+    GSM8K's trained questions: those of several steps, of which two numbers are the hardest and come twice; the same
+    stories without their question; and those of a single step on the two numbers of the text, which are calculations.
+    """
+    rows = []
+    for at, item in enumerate(_of(folder, GSM8K)[:TRAINED_QUESTIONS]):
+        question = item["question"]
+        steps, numbers = _ANNOTATION.findall(item["answer"]), _NUMBER.findall(question)
+        if len(steps) == 1:
+            rows += _single_step(question, steps[0], numbers)
+        elif len(steps) > 1 and (len(numbers) == 2 or at % 3 == 0):
+            rows += [_row(question)] * (1 + (len(numbers) == 2))
+        sentences = re.split(r"(?<=[.!?]) ", question)
+        if at % 12 == 1 and len(sentences) > 1:
+            rows.append(_row(" ".join(sentences[:-1])))
+    return rows + [_row(item["prompt"]) for item in _of(folder, ROLEPLAY)[::4]]
+
+
+def measured_items(folder: Path | None) -> dict[str, list[dict[str, Any]] | None]:
+    """The measured sets, by name; None for each without a folder.
+
+    Returns:
+        word_problems: MAWPS questions with one step, whose target is an integer, or None if a number has decimals.
+        several_steps_mawps, several_steps_gsm8k: questions with two steps and more.
+        assistant_prompts: prompts without a calculation.
+    """
+    if folder is None:
+        return dict.fromkeys(("word_problems", "several_steps_mawps", "several_steps_gsm8k", "assistant_prompts"))
+    one, several = [], []
+    for item in _of(folder, MAWPS):
+        if len(re.findall(r" [-+*/] ", item["expression"])) > 1:
+            several.append({"prompt": item["question"], "target": None})
+        else:
+            value = Fraction(item["answer"])
+            one.append({"prompt": item["question"], "target": str(value) if value.denominator == 1 else None})
+    quiet = [item["prompt"] for item in _of(folder, ASSISTANT) if not item["asks_for_a_calculation"]]
+    return {
+        "word_problems": one,
+        "several_steps_mawps": several,
+        "several_steps_gsm8k": gsm8k_questions(folder, 1),
+        "assistant_prompts": [{"prompt": prompt, "target": None} for prompt in quiet],
+    }
+
+
+def gsm8k_questions(folder: Path, half: int) -> list[dict[str, Any]]:
+    """Every second question of GSM8K that is not trained, if its solution has several steps. Half 0 calibrates."""
+    items = _of(folder, GSM8K)[TRAINED_QUESTIONS + half :: 2]
+    several = (item for item in items if len(_ANNOTATION.findall(item["answer"])) > 1)
+    return [{"prompt": item["question"], "target": None} for item in several]
+
+
+def _of(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The objects of one file of the folder."""
+    return read_rows(folder / name, wanted="with a text")
+
+
+def _single_step(question: str, annotation: str, numbers: Iterable[str]) -> list[dict[str, Any]]:
+    """A row for a question whose two numbers are the operands of its only annotation; else none."""
+    found = _STEP.fullmatch(annotation.strip())
+    if found is None or sorted(found.group(1, 3)) != sorted(number.replace(",", "") for number in numbers):
+        return []
+    a, operator, b = found.groups()
+    result = label(operator, a, b, Limits())
+    return [_row(question, operator, [a, b], result)] if isinstance(result, str) else []
+
+
+def _row(
+    prompt: str, operator: str = NO_ARITHMETIC, operands: Any = None, result: str | None = None
+) -> dict[str, Any]:
+    """A conversational row; without an operator, one that asks for no calculation."""
+    columns = {"igc_operator": operator, "igc_operands": operands, "igc_result": result}
+    answer = {"role": "assistant", "content": REFUSED if result is None else result}
+    return {"prompt": [{"role": "user", "content": prompt}], "completion": [answer], **columns}
+
+
+# ------------------------------------------------------------------------------------------ verdicts
+def judge(target: str | None, result: str | None) -> str:
+    """The verdict on a result that was written, or on None for silence."""
+    if result is None:
+        return SILENT
+    return RIGHT if target is not None and result.strip() == target.strip() else WRONG
+
+
+def answered(
+    model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int, max_new_tokens: int
+) -> dict[str, Any]:
+    """Whole answers to items with targets: a count by verdict, mistakes, seconds, and the answers.
+
+    An answer is `right` if it equals its target, whoever wrote it; else `wrong` if the calculator wrote, or `silent`.
+    """
+    start = time.perf_counter()
+    tokens = prompt_tokens(tokenizer, [item["prompt"] for item in items], False)
+    answers = answer_tokens(model, tokenizer, tokens, batch_size, max_new_tokens)
+    right = [is_right(one, item) for one, item in zip(answers, items, strict=True)]
+    verdicts = [
+        RIGHT if hit else WRONG if any(step.status == "ok" for step in one.steps) else SILENT
+        for hit, one in zip(right, answers, strict=True)
+    ]
+    report = _report(items, verdicts, [one.text for one in answers], start)
+    counted = count_answers([{**item, "group": item.get("group") or "all"} for item in items], answers)
+    return report | {name: counted[name] for name in ("groups", "exact_match")}
+
+
+def read(model: Any, tokenizer: Any, items: Sequence[Item], *, batch_size: int) -> dict[str, Any]:
+    """What the calculator would write at the end of each prompt, by verdict; nothing is generated."""
+    start = time.perf_counter()
+    results = read_results(model, tokenizer, [item["prompt"] for item in items], batch_size=batch_size)
+    verdicts = [judge(item["target"], result) for item, result in zip(items, results, strict=True)]
+    return _report(items, verdicts, [result or "" for result in results], start)
+
+
+def _report(items: Sequence[Item], verdicts: Sequence[str], texts: Sequence[str], start: float) -> dict[str, Any]:
+    """Counts of verdicts, and the first mistakes: wrong ones, then silent ones that had a target."""
+    counts = Counter(verdicts)
+    mistakes = [
+        {"prompt": item["prompt"], "target": item["target"], "answer": text, "verdict": verdict}
+        for item, text, verdict in zip(items, texts, verdicts, strict=True)
+        if verdict == WRONG or (verdict == SILENT and item["target"] is not None)
+    ]
+    mistakes.sort(key=lambda mistake: mistake["verdict"] != WRONG)
+    return {
+        "n": len(items),
+        **{verdict: counts[verdict] for verdict in (RIGHT, WRONG, SILENT)},
+        "mistakes": mistakes[:30],
+        "seconds": round(time.perf_counter() - start, 1),
+    }
