@@ -47,7 +47,8 @@ def outcome(one: Calculation, step: StepRecord | None) -> str:
     """`right`, `wrong` or `silent`; `unknown` where there is no number to compare a result with."""
     if step is None or step.result is None:
         return "silent"
-    result, places = Fraction(step.result), len(step.result.partition(".")[2])
+    number, percent, _ = step.result.partition("%")
+    result, places = Fraction(number) / (100 if percent else 1), len(number.partition(".")[2]) + 2 * len(percent)
     if one.value is not None:
         return "right" if agrees(one.value, result, places) else "wrong"
     if one.written is None:

@@ -65,7 +65,7 @@ def test_a_training_at_the_end_of_texts_leaves_them_as_they_are(gemma, tmp_path,
     line = [text for name, value in sizes.items() for text in (f"--{name}", value)]
     line += ["--model_name_or_path", str(gemma), "--dataset_name", str(data), "--output_dir", str(tmp_path / "out")]
     line += ["--igc_anchors", anchor, "--use_cpu", "true", "--bf16", "false", "--igc_held_out", "0"]
-    trainer = main(*parse([*line, "--gradient_checkpointing", "false", "--logging_steps", "1"]).arguments)
+    trainer = main(parse([*line, "--gradient_checkpointing", "false", "--logging_steps", "1"]))
     assert trainer.processing_class.chat_template is None
     row = trainer.train_dataset[0]
     assert trainer.processing_class.decode(row["input_ids"]).replace("<eos>", "") in {
