@@ -93,16 +93,6 @@ def adapter_on_sets(*names: str) -> str:
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
 
 
-def recipes(*names: str) -> str:
-    """Exact match of the commands of recipes."""
-    rows = []
-    for found in map(load, names):
-        base = percent(found["base"]["exact_match"])
-        told = [(line, run) for runs in found["runs"].values() for line, run in runs.items()]
-        rows += [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"]), base] for line, run in told]
-    return lines(["recipe", "exact", "base"], rows)
-
-
 def expressions(name: str) -> str:
     """Expressions that are read by rule, by outcome."""
     outcomes = ("n", "right", "wrong", "refused", "rightly refused", "open")
@@ -215,17 +205,6 @@ def overhead() -> str:
     return lines(["shape, batch × prompt, text", "", "prefill", "decode", "first token"], rows)
 
 
-def first_token() -> str:
-    """The pass over a prompt of a real model, by prompt and layer."""
-    cells = load("smollm2_first_token")["cells"]
-    rows = [
-        [cell["prompt"], f"{1000 * cell['base']['median']:.0f}", signed(cell["overhead"])]
-        for cell in cells
-        if cell["layer"] == 1
-    ]
-    return lines(["prompt", "base, ms", "%"], rows)
-
-
 def gpu() -> str:
     """Decoded tokens on a GPU, in per cent of the base's in the same round."""
     methods = ("lora", "igc_hidden", "igc_tokens_512", "igc_tokens_128_unasked")
@@ -254,14 +233,13 @@ def scenarios() -> str:
     first, own, lora = list(runs[0].values()), *(next(iter(one.values()))["own"] for one in runs[1:])
     n = sum(first[0]["sets"][name]["n"] for name in UNREAD)
     right, wrong = ([sum(run["sets"][name][key] for name in UNREAD) for run in first] for key in ("right", "wrong"))
-    bigbench, base = first[0]["sets"]["bigbench"], first[0]["base"]["bigbench"]["number_only"]
     return lines(["case", "with the calculator", "without"], [
-        ["A model that writes its steps: true calculations in its solutions of GSM8K's questions (SmolLM2-135M, LoRA)",
+        ["A model that writes its steps (SmolLM2-135M with a LoRA, on GSM8K): calculations that are true",
          f"{percent(own['true'])}% of {own['true_n']:,}", f"{percent(lora['true'])}% of {lora['true_n']:,}"],
-        [f"Plain requests that nobody here had read, {n} of four authors (worst of {len(first)} seeds)",
+        [f"Plain requests that no developer had read, {n} of four authors (layer 1, worst of {len(first)} seeds)",
          f"{percent(min(right) / n)}% right, {max(wrong)} wrong, the others silent",
-         f"{percent(base)}% of BIG-bench's form; with the calculator {percent(bigbench['right'] / bigbench['n'])}%"],
-        ["Numbers that are audited: calculations with the status `ok` in these solutions, true",
+         "not measured"],
+        ["Numbers that are audited: calculations with the status `ok` in the solutions of the first row, true",
          f"{percent(own['true_though_ok'])}% of {own['true_though_ok_n']:,}", "no status"],
     ])  # fmt: skip
 
@@ -270,7 +248,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
     "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
-    "recipes": partial(recipes, "recipes"),
     "expressions": partial(expressions, "expressions"),
     "checking": checking,
     "gsm8k": gsm8k,
@@ -280,7 +257,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "hostile_folders": hostile_folders,
     "operators": operators,
     "overhead": overhead,
-    "first_token": first_token,
     "gpu": gpu,
     "soak": soak,
 }

@@ -160,7 +160,7 @@ def is_calculator(adapter: Path) -> bool:
     return bool(json.loads((adapter / CONFIG_NAME).read_text(encoding="utf-8"))["peft_type"] == "IGC")
 
 
-def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> dict[str, Any]:
+def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str, readings: bool = False) -> dict[str, Any]:
     """The reports of the sets, by name.
 
     Args:
@@ -168,11 +168,12 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> d
         adapter: folder of the adapter, or `tiny`.
         sets: items by name.
         dtype: of the base.
+        readings: whether the readings of all sets are measured, and no whole answers.
 
     Raises:
         ValueError: an adapter without a calculator is to be measured on a set of readings.
     """
-    others = [name for name in sets if not is_answered(name)]
+    others = [name for name in sets if readings or not is_answered(name)]
     if others and not is_calculator(adapter):
         raise ValueError(f"`{adapter}` has no calculator, whose reading {others} need. Leave these sets out.")
     model, tokenizer = load_base(base, dtype)
@@ -180,7 +181,7 @@ def measured(base: Path, adapter: Path, sets: dict[str, Items], dtype: str) -> d
     sizes = {"batch_size": SIZES.batch_size}
     found = {}
     for name, items in sets.items():
-        if is_answered(name):
+        if name not in others:
             found[name] = answered(model, tokenizer, items, max_new_tokens=SIZES.max_new_tokens, **sizes)
         else:
             found[name] = read(model, tokenizer, items, **sizes)
@@ -198,13 +199,15 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="FILE")
     parser.add_argument("-n", type=int, default=1000, help="items of a generated suite (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the generated suites (default: %(default)s)")
+    parser.add_argument("--readings", action="store_true", help="of all sets, in a fraction of the time")
     arguments = parser.parse_args()
     sets = chosen_sets(arguments)
     dtype = "bfloat16" if str(arguments.base) != TINY and in_bf16("cpu") else "float32"
     results: dict[str, Any] = {**facts(), "dtype": dtype, "n": arguments.n, "seed": arguments.seed}
     results |= {"adapters": [one.name for one in arguments.adapters], "sets": list(sets), "runs": {}}
+    results["readings"] = arguments.readings
     for number, adapter in enumerate(arguments.adapters):
-        found = measured(arguments.base, adapter, sets, dtype)
+        found = measured(arguments.base, adapter, sets, dtype, arguments.readings)
         results["runs"][str(number)] = {"sets": found, "base": {}}
         arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

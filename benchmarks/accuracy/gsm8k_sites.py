@@ -43,7 +43,7 @@ from peft_igc.tuner.base_model import decoder_layers
 from peft_igc.tuner.hooks import active_layer
 
 
-__all__ = ["ROUNDING", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
+__all__ = ["ROUNDING", "at_equals", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
 LONGEST_RESULT = 24  # tokens, with what stands before it
 ROUNDING = {"rounding": "half_up:2"}  # of divisions in symbols, as people round their steps
@@ -157,7 +157,7 @@ def train_sites(
     """
     start = time.perf_counter()
     model, tokenizer = _base(base, device)
-    config = _at_equals(calculator, tokenizer)
+    config = at_equals(calculator, tokenizer)
     found = sites_of_rows(rows, tokenizer, config)
     chosen = exchanged(drawn_sites(found, sites, seed), seed)
     torch.manual_seed(seed)
@@ -211,7 +211,7 @@ def read_sites(
     return {"steps": steps, "batch_size": batch_size, "seconds": seconds, "history": progress.history}
 
 
-def _at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
+def at_equals(calculator: str | Path, tokenizer: Any) -> IGCConfig:
     """The config of a saved calculator, with anchors at `=`, results that are written once, and rounded divisions."""
     config: IGCConfig = read_config(find_adapter(calculator))
     wanted = IGCConfig.from_tokenizer(tokenizer, anchors=["=", assistant_header(tokenizer)])

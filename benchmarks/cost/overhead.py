@@ -10,7 +10,7 @@ four prompts.
 
     python -m benchmarks.cost.overhead --output benchmarks/results/overhead.json
     python -m benchmarks.cost.overhead --base .cache/smollm2/base --adapters build/layer-1 build/layer-12 \\
-        --output benchmarks/results/smollm2_first_token.json
+        --output build/first_token.json
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from ..tuner.saving.saved_fields import OldFormatError
 
 MOST_CONFIG = 1 << 26  # bytes of a config; it has some ten thousand at most
 LONGEST_ERROR = 400  # characters of another package's error, which may quote a value of any size
+_COMPLETION = Path(__file__).parents[1] / "assets" / "templates" / "completion.jinja"
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)  # `name` or `organization/name`
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "read_config",
     "tiny_base",
     "tiny_igc",
+    "with_template",
 ]
 
 
@@ -74,7 +76,8 @@ def load_base(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Loads a causal LM and its tokenizer.
 
-    The tokenizer pads on the left. Without a padding token it uses its end token.
+    The tokenizer pads on the left. Without a padding token it uses its end token, and without a chat template it asks
+    `Q: ...`, `A:`, as completion models are asked.
 
     Args:
         name_or_path: `"tiny"` for the embedded base, a folder, or a hub id such as `"org/name"`.
@@ -105,7 +108,7 @@ def load_base(
             'Check the name, or pass a local folder or "tiny".'
         ) from error
     _prepare_padding(tokenizer, source)
-    return model.eval(), tokenizer
+    return model.eval(), with_template(tokenizer)
 
 
 def find_base(name_or_path: str | Path) -> Path | str:
@@ -157,6 +160,13 @@ def _parse_dtype(name: str) -> torch.dtype | str:
     if not isinstance(dtype, torch.dtype):
         raise ValueError(f'`dtype="{name}"` is not a torch dtype. Use "float32", "bfloat16", "float16" or "auto".')
     return dtype
+
+
+def with_template(tokenizer: Any) -> Any:
+    """The tokenizer; one without a chat template gets that of a completion model, `Q: ...`, `A: ...`."""
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = _COMPLETION.read_text(encoding="utf-8")
+    return tokenizer
 
 
 def _prepare_padding(tokenizer: PreTrainedTokenizerBase, source: Path | str) -> None:

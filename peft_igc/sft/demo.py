@@ -21,7 +21,7 @@ import yaml
 from ..demo.measure import PLOT, RESULTS, say
 from ..demo.smollm2 import NAME, smollm2_base
 from ..inference.loading import TINY
-from ..trainer.learning_curves import FILE_NAME
+from ..trainer.record import FILE_NAME
 from .run import main, parse
 
 

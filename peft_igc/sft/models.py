@@ -22,14 +22,14 @@ from transformers import AutoConfig, AutoTokenizer
 from trl import get_peft_config, get_quantization_config
 from trl.trainer.utils import create_model_from_path
 
-from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config
+from ..inference.loading import check_adapter_folder, find_adapter, load_adapter, read_config, with_template
 from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.model import CHILD
 from ..tuner.saving.companions import NESTED, companions_in
 from ..tuner.saving.trained_with import LOW_RANK
-from .arguments import IGCArguments, Parsed, igc_config
+from .arguments import ASSISTANT_HEADER, IGCArguments, Parsed, igc_config
 
 
 __all__ = ["load_tokenizer", "make_config", "make_model", "save_base"]
@@ -42,7 +42,8 @@ _LORA |= {"target_modules": "lora_target_modules", "use_rslora": "use_rslora", "
 
 
 def load_tokenizer(source: str, parsed: Parsed) -> Any:
-    """The base's tokenizer, with the chat template of the training, which anchors are derived from."""
+    """The base's tokenizer, with the chat template of the training, which anchors are derived from. If they are to be
+    and there is none, it is that of completion models, as `load_base` gives it."""
     remote = parsed.training.trust_remote_code
     tokenizer = AutoTokenizer.from_pretrained(source, revision=parsed.model.model_revision, trust_remote_code=remote)
     if template := parsed.training.chat_template_path:
@@ -52,7 +53,8 @@ def load_tokenizer(source: str, parsed: Parsed) -> Any:
                 "tokens to the vocabulary that the calculator is made for."
             )
         tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
-    return tokenizer
+    headed = parsed.igc.has_igc and ASSISTANT_HEADER in (parsed.igc.igc_anchors or [ASSISTANT_HEADER])
+    return with_template(tokenizer) if headed else tokenizer
 
 
 def make_config(source: str, parsed: Parsed, tokenizer: Any) -> IGCConfig:

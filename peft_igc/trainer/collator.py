@@ -11,6 +11,8 @@ Shapes: B rows, T positions, A anchors per row, S operands, D digits of an opera
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import itertools
 import logging
@@ -139,7 +141,41 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
 
 
-def report_cut(dataset: Any, dataset_name: str, max_length: int) -> None:
+def ours(collator: Any, config: IGCConfig, tokenizer: Any, has_columns: bool) -> Any:
+    """The collator for a trainer that keeps operand columns, given the one that it was to have.
+
+    Only TRL's default one is replaced, and no subclass of it, which would be custom; custom ones stay, with a warning
+    if there are operand columns.
+    """
+    if type(collator) is DataCollatorForLanguageModeling:
+        given = {f.name: getattr(collator, f.name) for f in dataclasses.fields(collator)}
+        return IGCDataCollator(**given, igc_config=config, tokenizer=tokenizer, needs_columns=False)
+    if isinstance(collator, IGCDataCollator):
+        collator = copy.copy(collator)
+        collator.needs_columns = False
+    elif has_columns:
+        logger.warning(
+            f"The operand columns are passed to `{type(collator).__name__}`, which has to convert them to the `igc_*` "
+            "tensors. Leave `data_collator` out, or derive yours from `IGCDataCollator`."
+        )
+    return collator
+
+
+def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
+    """A tokenized dataset with the columns of `RowCheck`; says which rows lose steps or are not read."""
+    if check.is_stream:  # `IterableDataset.map` has neither option, and nothing can be counted
+        return dataset.map(check, with_indices=True)
+    name = check.dataset_name
+    dataset = dataset.map(
+        check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset"
+    )
+    report_cut(dataset, name, check.max_length)
+    if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
+        warn_of_unread(name, f"{len(unread)} of {len(dataset)} rows", unread[0])
+    return dataset
+
+
+def report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
     """Says which part of a dataset truncation leaves without supervised steps, and the length that would do.
 
     Args:

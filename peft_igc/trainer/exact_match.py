@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import torch
+
 from ..inference.decoding import end_tokens
 from ..inference.evaluation import answer_tokens, decode_answer, is_right, longest_text
 
@@ -211,3 +213,25 @@ class ExactMatch:
         answers = answer_tokens(model, self.tokenizer, prompts, self.batch_size, self.max_new_tokens)
         right = sum(is_right(one, {"target": question.answer}) for question, one in zip(mine, answers, strict=True))
         return right, sum(one.cut for one in answers)
+
+    def measure(self, trainer: Any, dataset: Any, name: str) -> dict[str, float]:
+        """The metrics of a dataset, answered by all processes of a trainer; of a dict none, its sets come one by one.
+
+        Each answers a part of the questions, so they generate different numbers of tokens. A sharded model would need
+        all of them in step, which is why `of_trainer` refuses it.
+
+        Args:
+            trainer: The trainer.
+            dataset: Of an evaluation; a name, or None for the trainer's own.
+            name: Of the dataset, or "" if it is the only one.
+        """
+        dataset = trainer.eval_dataset if dataset is None else dataset
+        dataset = trainer.eval_dataset[dataset] if isinstance(dataset, str) else dataset
+        if dataset is None or isinstance(dataset, dict):
+            return {}
+        questions, skipped = self.draw(trainer.model, dataset, name)
+        ranks = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        counts = torch.tensor(self.counts(trainer.model, questions, *ranks), dtype=torch.float32)
+        right, cut = trainer.accelerator.gather(counts.to(trainer.args.device)[None]).sum(0).tolist()
+        named = {"": right / len(questions), "_skipped": float(skipped), "_cut": cut}
+        return {f"exact_match{end}": value for end, value in named.items()}

@@ -143,6 +143,12 @@ class MuonAdamW(torch.optim.Optimizer):
             part.state = self.state
             start += count
 
+    @property
+    def adamw_to_muon(self) -> float:
+        """AdamW's learning rate as a multiple of Muon's, which no schedule changes."""
+        muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in self.parts)
+        return float(adamw / muon)
+
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Makes a step of both optimizers."""
         loss = None
@@ -245,6 +251,21 @@ def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
     mappings = [m for one in calculators for name in one.adapter_layer_names for m in getattr(one, name).values()]
     found = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
     return [parameters for parameters in found if parameters]
+
+
+def check_muon(trainer: Any) -> None:
+    """Refuses `igc_muon_learning_rate` where parameters are sharded, or with another optimizer than torch's AdamW."""
+    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
+        raise ValueError(
+            "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
+            "Leave the argument out to train with AdamW alone."
+        )
+    optim = getattr(trainer.args.optim, "value", trainer.args.optim)
+    if not optim.startswith("adamw_torch") or trainer.args.optim_args or trainer.optimizer_cls_and_kwargs:
+        raise ValueError(
+            f"`igc_muon_learning_rate` requires torch's AdamW for all other parameters, but `optim={optim!r}`, "
+            "`optim_args` or `optimizer_cls_and_kwargs` select another optimizer. Leave out one or the other."
+        )
 
 
 def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:

@@ -2,30 +2,37 @@
 
 In: a model and a batch with anchors and targets. Out: the reading's loss and metrics, not weighted. The reading learns
 nothing from later layers (paper, "Modified Training Process"), so a pass that trains only the reading can end after
-it. Also decides which steps train only the reading, and validates those options.
-Try it: `pytest tests/trainer/test_reading_only.py`
+it. Nor does it train the layers before it, so `KeptOutputs` computes their outputs once per text: at layer 12 of
+SmolLM2-135M they are nine tenths of a step. Dropout in these layers is drawn once. Memory: two bytes per number, 1.2
+KB per token and layer read of SmolLM2-135M. Also decides which steps train only the reading.
+Try it: `pytest tests/trainer/test_reading_only.py tests/trainer/test_kept_outputs.py`
+
+Shapes: B rows, T positions, H hidden size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import torch
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
+from ..tuner.base_model import decoder_layers
 from ..tuner.call import ReadingDone, reading_alone
 from ..tuner.hooks.calls import TARGETS
-from ..tuner.layer import IGCLayer
+from ..tuner.hooks.wrapper import active_config
 from ..tuner.outputs import Fields
 
 
-__all__ = ["Recorder", "check_reading_alone", "only_calculators_train", "read_alone", "reads_alone"]
+__all__ = ["KeptOutputs", "ReadingTotals", "Recorder", "read_alone", "reads_alone"]
+__all__ += ["replaced", "supervised_steps", "watched"]
 
-# The options with steps that train only the reading, and the value of each without such steps.
-_OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
+MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
 
 
 def reads_alone(args: Any, step: int) -> bool:
@@ -38,38 +45,13 @@ def reads_alone(args: Any, step: int) -> bool:
     return getattr(args, "igc_writing", None) is not None or bool(step % getattr(args, "igc_writing_every", 1))
 
 
-def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
-    """Refuses steps that train only the reading if the reading could not learn in them.
-
-    Args:
-        args: An `IGCSFTConfig`, or other training arguments.
-        has_adapter: Whether the model has an IGC adapter.
-        has_operands: Whether the training rows have operands.
-
-    Raises:
-        ValueError: There are such steps, but no adapter, no operands, or no weight of the reading loss.
-    """
-    for name, none in _OPTIONS.items():
-        value = getattr(args, name, none)
-        if value == none:
-            continue
-        for fails, reason in (
-            (not has_adapter, "the model has no IGC adapter. Attach one"),
-            (not has_operands, "the training rows have no operands. Add `igc_operator` and the other operand columns"),
-            (not args.igc_loss_weight, "with `igc_loss_weight=0` it learns nothing. Set the weight above 0"),
-        ):
-            if fails:
-                raise ValueError(
-                    f"`{name}={value}` trains the reading in separate steps, but {reason}, or set `{name}={none}`."
-                )
-
-
-def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
+def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
     """Runs the layers that the calculator reads, and the reading.
 
     Args:
         model: A causal LM with an active IGC adapter, in training mode.
         inputs: A batch of `IGCDataCollator`.
+        kept: Of the texts whose layers have run before; None: they run.
 
     Returns:
         The loss and the metrics of the reading.
@@ -86,12 +68,150 @@ def read_alone(model: Any, inputs: Mapping[str, Any]) -> Fields:
         )
     # No labels: there is no language-model loss, and the anchors are given.
     names = ("input_ids", "attention_mask", "igc_anchors", *TARGETS)
+    given = _up_to_anchors({name: inputs[name] for name in names if name in inputs})
     try:
-        with reading_alone():  # makes the calculator's layer raise after the reading
-            model(**{name: inputs[name] for name in names if name in inputs}, use_cache=False)
+        # `reading_alone` makes the calculator's layer raise after the reading.
+        with reading_alone(), nullcontext() if kept is None else kept.once(given):
+            model(**given, use_cache=False)
     except ReadingDone as done:
         return done.report
     raise ValueError("No IGC adapter is active, so nothing was read. Leave `igc_writing_every` and `igc_writing` out.")
+
+
+def _up_to_anchors(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The batch without the tokens after each row's last anchor, which nothing reads."""
+    if "igc_anchors" not in inputs:
+        return inputs
+    last = inputs["igc_anchors"].amax(1, keepdim=True).clamp(min=0)  # [B, 1]
+    end, mask = int(last.max()) + 1, inputs["attention_mask"]
+    mask = mask * (torch.arange(mask.shape[1], device=mask.device) <= last)
+    return inputs | {"input_ids": inputs["input_ids"][:, :end], "attention_mask": mask[:, :end]}
+
+
+class KeptOutputs:
+    """The outputs of the layers that the calculator reads, by the tokens of a text.
+
+    Args:
+        model: a causal LM with an active IGC adapter, frozen up to the layers that it reads.
+    """
+
+    def __init__(self, model: Any) -> None:
+        config = active_config(model)
+        assert config is not None
+        self.read = config.layers_read
+        self.layers = list(decoder_layers(model)[1])[: self.read[-1] + 1]
+        self.texts: dict[bytes, torch.Tensor] = {}  # [layers read, tokens, H] bfloat16
+        self.room = MOST_BYTES
+
+    @classmethod
+    def of_trainer(cls, trainer: Any) -> KeptOutputs | None:
+        """Those of a first stage; None if its steps are no more than one pass over the rows."""
+        rows = trainer.args.max_steps * trainer._train_batch_size * trainer.args.gradient_accumulation_steps
+        come_again = hasattr(trainer.train_dataset, "__len__") and rows > len(trainer.train_dataset)
+        return cls(trainer.model) if come_again else None
+
+    @contextmanager
+    def once(self, inputs: Mapping[str, Any]) -> Iterator[None]:
+        """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise.
+
+        Args:
+            inputs: `input_ids` and `attention_mask`, both [B, T].
+        """
+        ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()
+        texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
+        if all(text in self.texts for text in texts):
+            with replaced(self.layers, self._returned(texts, mask)):
+                yield
+            return
+        outputs: list[Any] = []
+        try:
+            with watched(self.layers, outputs, _rounded):
+                yield
+        finally:  # a pass of the reading alone ends by an exception
+            if len(outputs) == len(self.layers):
+                self._keep(texts, mask, outputs)
+
+    def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[Any]) -> None:
+        """Keeps the outputs of the layers in a pass with the mask [B, T]."""
+        self.are_tuples, self.dtype = isinstance(outputs[0], tuple), _states(outputs[0]).dtype
+        read = torch.stack([_states(outputs[at]).detach() for at in self.read], 1)  # [B, layers read, T, H]
+        for text, states, real in zip(texts, read, mask, strict=True):
+            kept = states[:, real].to(torch.bfloat16)
+            if text not in self.texts and self.room >= kept.nbytes:
+                self.texts[text] = kept
+                self.room -= kept.nbytes
+
+    def _returned(self, texts: Sequence[bytes], mask: torch.Tensor) -> list[Callable[..., Any]]:
+        """What each layer does instead of running: returns what is kept if it is read, or else its input."""
+        first = self.texts[texts[0]]
+        read = first.new_zeros(len(self.read), *mask.shape, first.shape[-1], dtype=self.dtype)  # [.., B, T, H]
+        for row, text in enumerate(texts):
+            read[:, row, mask[row]] = self.texts[text].to(self.dtype)
+
+        def forward(at: int) -> Callable[..., Any]:
+            def run(*args: Any, **kwargs: Any) -> Any:
+                states = args[0] if args else kwargs["hidden_states"]
+                states = read[self.read.index(at)] if at in self.read else states
+                return (states,) if self.are_tuples else states
+
+            return run
+
+        return [forward(at) for at in range(len(self.layers))]
+
+
+def _rounded(output: Any) -> Any:
+    """A layer's output as later passes return it, so that it does not matter which pass over a text is the first."""
+    states = _states(output)
+    rounded = states.to(torch.bfloat16).to(states.dtype)
+    return (rounded, *output[1:]) if isinstance(output, tuple) else rounded
+
+
+def _states(output: Any) -> torch.Tensor:
+    """[B, T, H] of a layer's output, which is a tuple in GPT-J and Bloom."""
+    states: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return states
+
+
+@contextmanager
+def replaced(layers: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
+    """Runs other functions instead of the forward passes of layers, whose hooks run as always."""
+    before = [layer.__dict__.get("forward") for layer in layers]
+    try:
+        for layer, forward in zip(layers, forwards, strict=True):
+            layer.forward = forward
+        yield
+    finally:
+        for layer, own in zip(layers, before, strict=True):
+            layer.__dict__.pop("forward", None)
+            if own is not None:  # of a library that wraps it
+                layer.forward = own
+
+
+@contextmanager
+def watched(
+    layers: Sequence[nn.Module], outputs: list[Any], changed: Callable[[Any], Any] = lambda output: output
+) -> Iterator[None]:
+    """Appends the output of each layer to a list, as it is before the calculator's hook, after it was `changed`."""
+
+    def keep(module: nn.Module, args: Any, output: Any) -> Any:
+        outputs.append(changed(output))
+        return outputs[-1]
+
+    handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:
+    """The number of supervised steps in batches, counted in the same way as in the model."""
+    count = torch.zeros((), device=device)
+    for batch in batches:
+        if (operator := batch.get("igc_operator")) is not None:
+            count += ((operator >= 0) & (batch.get("igc_anchors", operator) >= 0)).sum().to(device)
+    return count
 
 
 class Recorder:
@@ -118,7 +238,33 @@ class Recorder:
         return next(with_grad, self.outputs[0] if self.outputs else None)
 
 
-def only_calculators_train(model: nn.Module) -> bool:
-    """Whether all trainable parameters of a model belong to its calculators."""
-    own = {id(p) for m in model.modules() if isinstance(m, IGCLayer) for p in m.parameters()}
-    return all(id(p) in own for p in model.parameters() if p.requires_grad)
+class ReadingTotals:
+    """Sums over the supervised steps since the last log.
+
+    TRL's means over batches would weight a batch with one supervised step like others.
+    """
+
+    def __init__(self) -> None:
+        self.sums = torch.zeros(5)
+
+    def add(self, report: Fields, written: bool, metrics: Any, prefix: str, gather: Callable[[Any], Any]) -> None:
+        """Adds a batch, and stores the means.
+
+        Args:
+            report: Of the batch.
+            written: Whether the pass went on after the reading; if not, it has no gate.
+            metrics: TRL's, which receive the means; TRL (1.16) clears them after logging them.
+            prefix: Of their names.
+            gather: Of accelerate, so that all processes log the same.
+        """
+        with_gate = report.count * written
+        sums = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
+        batch = torch.stack([x.detach().float() for x in sums])  # [5]
+        batch = gather(batch[None]).sum(0).cpu()
+        self.sums = batch if f"{prefix}igc/loss_read" not in metrics else self.sums + batch
+        loss, count, correct, gate, with_gate = self.sums.tolist()
+        if count:
+            metrics[f"{prefix}igc/loss_read"] = [loss / count]
+            metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
+        if with_gate:
+            metrics[f"{prefix}igc/gate_mean"] = [gate / with_gate]

@@ -14,7 +14,6 @@ Shapes: B rows, T positions, A anchors per row.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -26,9 +25,8 @@ from datasets import Dataset
 from torch import nn
 from transformers import ProgressCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import SFTConfig, SFTTrainer
+from trl import SFTTrainer
 from trl.data_utils import get_dataset_column_names
-from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import global_then_local_main_first
 
 from ..data.columns import ALL_COLUMNS
@@ -36,9 +34,8 @@ from ..numbers.tokenizer_profile import check_tokenizer
 from ..tuner.base_model import innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.layer import IGCLayer
 from ..tuner.outputs import Fields
-from ..tuner.saving.model_card import write_card
+from . import checks
 from .batches import Lots
 from .checkpoints import (
     ended_by_signal,
@@ -47,18 +44,15 @@ from .checkpoints import (
     save_rows,
     save_trained,
     warn_of_other_rows,
-    weights_to_save,
 )
-from .collator import IGCDataCollator, RowCheck, SingleDigits, report_cut, warn_of_unread
+from .collator import RowCheck, SingleDigits, checked_rows, ours
 from .config import IGCSFTConfig, WritingStage
 from .exact_match import ExactMatch
-from .labels import CUT, ROW_COLUMNS, UNREAD
+from .labels import CUT, ROW_COLUMNS
 from .labels_only import score_labels_only
-from .learning_curves import FILE_NAME, draw_curves
-from .model_card import annotated_rows, training_record
-from .optimizer import MuonAdamW, calculator_weights, muon_adamw, set_calculator_rate, undo_bfloat16
-from .progress import Progress
-from .reading_only import Recorder, check_reading_alone, only_calculators_train, read_alone, reads_alone
+from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
+from .reading_only import KeptOutputs, ReadingTotals, Recorder, read_alone, reads_alone, supervised_steps
+from .record import FILE_NAME, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
 
@@ -125,23 +119,25 @@ class IGCTrainer(SFTTrainer):
         peft_config = kwargs.get("peft_config")
         own = peft_config if isinstance(peft_config, IGCConfig) else None
         self._igc_config = active_config(model) if own is None and isinstance(model, nn.Module) else own
-        if isinstance(model, nn.Module):
-            self._refuse_absent(model)
+        if isinstance(model, nn.Module) and self.needs_calculator:
+            checks.refuse_absent(model, self._igc_config)
         if self._igc_config is not None:
             self._tag_names = [*self._tag_names, "igc"]
-            _refuse_packing(args)
+            checks.refuse_packing(args)
         before = calculator_weights(model)  # TRL's `__init__` casts them if the base is in 4 or 8 bit
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         undo_bfloat16(self.model, before)
         self._igc_config = active_config(self.model)
-        self._refuse_absent(self.model)
+        if self.needs_calculator:
+            checks.refuse_absent(self.model, self._igc_config)
         if self._igc_config is not None:  # without one, the trainer is TRL's to the last bit
             score_labels_only(innermost_model(self.model))
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
-        self._igc_totals: dict[str, torch.Tensor] = {}
+        self._igc_totals: dict[str, ReadingTotals] = {}
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
+        self._kept: KeptOutputs | None = None  # of a first stage whose rows come again
         self._igc_exact_match = ExactMatch.of_trainer(self, self._tokenizer)
         self._check_data(has_collator=data_collator is not None)
 
@@ -150,76 +146,16 @@ class IGCTrainer(SFTTrainer):
         has_columns = any(name in get_dataset_column_names(self.train_dataset) for name in ALL_COLUMNS)
         has_operands = has_columns and annotated_rows(self.train_dataset) != 0
         # A custom collator may have the operands from elsewhere. `compute_loss` checks its first batch.
-        check_reading_alone(self.args, self._igc_config is not None, has_operands or has_collator)
+        checks.check_reading_alone(self.args, self._igc_config is not None, has_operands or has_collator)
         if self._igc_config is None:
             if has_columns:
                 logger.warning("The model has no IGC adapter, so the operand columns of the dataset are not used.")
             return
-        self._refuse_sharded()
+        checks.refuse_sharded(self)
         check_tokenizer(self._igc_config.token_table, self._tokenizer)
         if not has_operands:
-            lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
-            logger.warning(
-                f"The training dataset has {lack}, so the reading is not trained. "
-                "Add operands, unless you only want to train the writing."
-            )
-        self._use_our_collator(has_columns)
-
-    def _use_our_collator(self, has_columns: bool) -> None:
-        """Replaces TRL's default collator, and no subclass of it, which would be custom."""
-        if type(self.data_collator) is DataCollatorForLanguageModeling:
-            fields = {f.name: getattr(self.data_collator, f.name) for f in dataclasses.fields(self.data_collator)}
-            fields |= {"igc_config": self._igc_config, "tokenizer": self._tokenizer, "needs_columns": False}
-            self.data_collator = IGCDataCollator(**fields)
-        elif isinstance(self.data_collator, IGCDataCollator):
-            self.data_collator = copy.copy(self.data_collator)
-            self.data_collator.needs_columns = False  # this trainer does not remove them
-        elif has_columns:
-            logger.warning(
-                f"The operand columns are passed to `{type(self.data_collator).__name__}`, which has to convert them "
-                "to the `igc_*` tensors. Leave `data_collator` out, or derive yours from `IGCDataCollator`."
-            )
-
-    def _refuse_absent(self, model: nn.Module) -> None:
-        """Refuses a model without an active IGC adapter."""
-        if self._igc_config is not None or not self.needs_calculator:
-            return
-        if any(isinstance(module, IGCLayer) for module in model.modules()):
-            raise ValueError(
-                "The model's IGC adapter is not active, so no calculator would be trained. Activate it with "
-                "`model.set_adapter(name)`, or `model.base_model.enable_adapter_layers()` if adapters are disabled."
-            )
-        raise ValueError(
-            "The model has no IGC adapter, so no calculator would be trained. Attach one with "
-            "`get_peft_model(model, IGCConfig(...))`, or pass `peft_config=IGCConfig(...)`. To train a baseline "
-            "without one, use `BaselineTrainer` or TRL's `SFTTrainer`."
-        )
-
-    def _refuse_sharded(self) -> None:
-        """Refuses options that split texts over processes, or trained weights other than the calculator's."""
-        parallelism = self.accelerator.parallelism_config
-        if parallelism is not None and (parallelism.cp_enabled or parallelism.sp_enabled):
-            raise ValueError(
-                "Context or sequence parallelism (`cp_size` or `sp_size` above 1) splits a text over processes, so a "
-                "calculation would read only a part of it. Use data parallelism, or train without an IGC adapter."
-            )
-        if weights_to_save(self.model) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            raise ValueError(
-                "More is trained than the calculator, and with FSDP or DeepSpeed a checkpoint would contain only a "
-                "part of it. Train with DDP, or train the calculator alone, as the adapter `default`."
-            )
-
-    def _refuse_frozen(self) -> None:
-        """Refuses a training in which nothing would be trained.
-
-        A frozen calculator next to weights that are trained is left alone: that is how a LoRA is trained for one.
-        """
-        if self._igc_config is not None and not any(p.requires_grad for p in self.model.parameters()):
-            raise ValueError(
-                "No parameter of the model is trained: its IGC adapter was loaded for inference. Load it with "
-                "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, or set `requires_grad_(True)` on what "
-                "is to be trained."
-            )
+            checks.warn_of_no_operands(has_columns)
+        self.data_collator = ours(self.data_collator, self._igc_config, self._tokenizer, has_columns)
 
     def _prepare_dataset(
         self, dataset: Any, processing_class: Any, args: Any, packing: bool, formatting_func: Any, dataset_name: str
@@ -244,15 +180,8 @@ class IGCTrainer(SFTTrainer):
         keep_end = args.truncation_mode == "keep_end"
         is_stream = not isinstance(dataset, Dataset)
         check = RowCheck(self._igc_config, self._tokenizer, dataset_name, args.max_length, keep_end, is_stream)
-        map_kwargs: dict[str, Any] = {}
-        if not is_stream:  # `IterableDataset.map` has neither option
-            map_kwargs = {"num_proc": args.dataset_num_proc, "desc": f"Checking operands of {dataset_name} dataset"}
         with global_then_local_main_first():  # the other processes load the result from the cache of `datasets`
-            dataset = dataset.map(check, with_indices=True, **map_kwargs)
-        if not is_stream:
-            report_cut(dataset, dataset_name, args.max_length)
-            if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
-                warn_of_unread(dataset_name, f"{len(unread)} of {len(dataset)} rows", unread[0])
+            dataset = checked_rows(dataset, check, args.dataset_num_proc)
         return prepare(dataset, processing_class, args, packing, None, dataset_name)
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -263,25 +192,14 @@ class IGCTrainer(SFTTrainer):
 
     def create_optimizer(self, model: Any = None) -> Any:
         """As the parent's with the calculator's own learning rate, or with `igc_muon_learning_rate` a `MuonAdamW`."""
-        rate = getattr(self.args, "igc_muon_learning_rate", None)  # `args` may be plain `TrainingArguments`
+        opt_model = self.model if model is None else model
         if self.optimizer is not None:
             return super().create_optimizer(model)
-        opt_model = self.model if model is None else model
-        if rate is None:
+        if getattr(self.args, "igc_muon_learning_rate", None) is None:  # `args` may be plain `TrainingArguments`
             made = super().create_optimizer(model)
             set_calculator_rate(made, opt_model, self.args)
             return made
-        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-            raise ValueError(
-                "`igc_muon_learning_rate` needs whole matrices, but FSDP or DeepSpeed shards them. "
-                "Leave the argument out to train with AdamW alone."
-            )
-        optim = getattr(self.args.optim, "value", self.args.optim)
-        if not optim.startswith("adamw_torch") or self.args.optim_args or self.optimizer_cls_and_kwargs:
-            raise ValueError(
-                f"`igc_muon_learning_rate` requires torch's AdamW for all other parameters, but `optim={optim!r}`, "
-                "`optim_args` or `optimizer_cls_and_kwargs` select another optimizer. Leave out one or the other."
-            )
+        check_muon(self)
         self.optimizer = muon_adamw(opt_model, self.args, set(self.get_decay_parameter_names(opt_model)))
         return self.optimizer
 
@@ -291,9 +209,8 @@ class IGCTrainer(SFTTrainer):
         rate: float = super()._get_learning_rate()
         made = getattr(self.optimizer, "optimizer", self.optimizer)  # accelerate wraps it
         if isinstance(made, MuonAdamW) and len(made.parts) > 1:
-            muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in made.parts)
             self._metrics["train"]["learning_rate_muon"] = [rate]
-            rate *= adamw / muon  # a schedule multiplies both by the same factor
+            rate *= made.adamw_to_muon  # a schedule multiplies both by the same factor
         return rate
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -313,12 +230,8 @@ class IGCTrainer(SFTTrainer):
         """As the parent's, and counts the supervised steps of the accumulation window on all ranks."""
         batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
         if self._igc_config is not None:
-            count = torch.zeros((), device=device)
-            for batch in batches:
-                if "igc_operator" in batch:
-                    count += _supervised(batch).to(device)
             # A collective call: every rank must get here for every window, also without supervised steps.
-            self._igc_in_window = self.accelerator.gather(count).sum()
+            self._igc_in_window = self.accelerator.gather(supervised_steps(batches, device)).sum()
         return batches, num_items
 
     def compute_loss(
@@ -333,10 +246,10 @@ class IGCTrainer(SFTTrainer):
         alone = self.model.training and reads_alone(self.args, self.state.global_step)
         if "igc_operator" not in inputs:
             if alone:  # a custom collator made no operands: the step would train nothing
-                check_reading_alone(self.args, self._igc_config is not None, False)
+                checks.check_reading_alone(self.args, self._igc_config is not None, False)
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if alone:
-            report = read_alone(model, inputs)
+            report = read_alone(model, inputs, self._kept)
             # There is no output without the later layers. The parent's token metrics miss this step.
             self._log_reading(report, written=False)
             loss = self._weighted(report, num_items_in_batch)
@@ -371,23 +284,9 @@ class IGCTrainer(SFTTrainer):
     def _log_reading(self, report: Fields, written: bool = True) -> None:
         """Adds a batch to the totals since the last log, and stores their means among TRL's metrics."""
         mode = "train" if self.model.training else "eval"
-        metrics = self._metrics[mode]
         prefix = self._igc_eval_set if mode == "eval" else ""
-        # Totals instead of TRL's means over batches, which would weight a batch with one supervised step like others.
-        # A step that trained only the reading has no gate.
-        with_gate = report.count * written
-        sums = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
-        batch = torch.stack([x.detach().float() for x in sums])  # [5]
-        batch = self.accelerator.gather(batch[None]).sum(0).cpu()  # on all ranks, so all log the same
-        if f"{prefix}igc/loss_read" not in metrics:  # TRL (1.16) clears its metrics after logging them
-            self._igc_totals[mode] = torch.zeros_like(batch)
-        self._igc_totals[mode] += batch
-        loss, count, correct, gate, with_gate = self._igc_totals[mode].tolist()
-        if count:
-            metrics[f"{prefix}igc/loss_read"] = [loss / count]
-            metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
-        if with_gate:
-            metrics[f"{prefix}igc/gate_mean"] = [gate / with_gate]
+        totals = self._igc_totals.setdefault(mode, ReadingTotals())
+        totals.add(report, written, self._metrics[mode], prefix, self.accelerator.gather)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -398,42 +297,27 @@ class IGCTrainer(SFTTrainer):
         name = metric_key_prefix.removeprefix("eval").removeprefix("_")
         self._igc_eval_set = f"{name}_" if name else ""
         try:
-            self._measure_exact_match(eval_dataset)
+            if self._igc_exact_match is not None:  # among TRL's metrics, for the log and `metric_for_best_model`
+                found = self._igc_exact_match.measure(self, eval_dataset, name)
+                self._metrics["eval"] |= {f"{self._igc_eval_set}{key}": [value] for key, value in found.items()}
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         finally:
             self._igc_eval_set = ""
-
-    def _measure_exact_match(self, dataset: Any) -> None:
-        """Stores exact match among TRL's metrics, so it is logged and available to `metric_for_best_model`."""
-        dataset = self.eval_dataset if dataset is None else dataset
-        if isinstance(dataset, str):
-            dataset = self.eval_dataset[dataset]
-        if self._igc_exact_match is None or dataset is None or isinstance(dataset, dict):  # a dict comes one by one
-            return
-        # Each rank answers a part of the questions, so ranks generate different numbers of tokens. A sharded model
-        # would need all ranks in step, which is why `ExactMatch.of_trainer` refuses it.
-        questions, skipped = self._igc_exact_match.draw(self.model, dataset, self._igc_eval_set.removesuffix("_"))
-        ranks = self.accelerator.process_index, self.accelerator.num_processes
-        counts = torch.tensor(self._igc_exact_match.counts(self.model, questions, *ranks), dtype=torch.float32)
-        right, cut = self.accelerator.gather(counts.to(self.args.device)[None]).sum(0).tolist()
-        for key, value in (("", right / len(questions)), ("_skipped", float(skipped)), ("_cut", cut)):
-            self._metrics["eval"][f"{self._igc_eval_set}exact_match{key}"] = [value]
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the parent's, but `True` resumes from the last complete checkpoint. With `igc_writing`, the second stage
         follows, which begins anew when a run is resumed. Plots the curves at the end."""
         self._igc_kept_step = None
-        self._refuse_frozen()
+        if self._igc_config is not None:
+            checks.refuse_frozen(self.model)
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir, self.args.world_size)
         if self._stage is not None:
-            if not only_calculators_train(self.model):
-                raise ValueError(
-                    "`igc_writing` trains the calculator alone, but other weights are trainable, too. Leave it out, "
-                    "or freeze them."
-                )
+            checks.refuse_others_trained(self.model)
             training_only(self.model, "igc_input_mapping")
+            self._kept = KeptOutputs.of_trainer(self)
         result = super().train(resume_from_checkpoint, *args, **kwargs)
+        self._kept = None
         if self._stage is not None and not ended_by_signal(self):
             self.train_writing(self._stage.shortened(self.state.global_step / self.args.max_steps))
         if self._igc_config is not None and getattr(self.args, "igc_curves", False) and self.is_world_process_zero():
@@ -452,13 +336,8 @@ class IGCTrainer(SFTTrainer):
         assert self._igc_config is not None
         rows = self.train_dataset if self._writing_rows is None else self._writing_rows(stage)
         found = writable(rows, self._igc_config, stage.rows)
-        progress = [one for one in self.callback_handler.callbacks if isinstance(one, Progress)]
-        for one in progress:
-            one.begin_writing(self.state.global_step)
         self.remove_callback(ProgressCallback)  # its bar was closed with the first stage (transformers 5.23)
         train_writing(self, found, stage)
-        for one in progress:
-            one.on_train_end(self.args, self.state, self.control)
         if self.args.eval_strategy != "no":
             self.evaluate()
 
@@ -495,7 +374,7 @@ class IGCTrainer(SFTTrainer):
             save_trained(self.model, folder)
             save_rows(self.train_dataset, folder)
         if (folder / "README.md").is_file():
-            self._extend_card(folder, None)
+            extend_card(self, folder, None, self._igc_kept_step)
 
     def create_model_card(
         self, model_name: str | None = None, dataset_name: str | None = None, tags: str | list[str] | None = None
@@ -503,17 +382,7 @@ class IGCTrainer(SFTTrainer):
         """As the parent's, with a training record and a quick start that imports `peft_igc`."""
         super().create_model_card(model_name, dataset_name, tags)
         if self._igc_config is not None and self.is_world_process_zero():
-            self._extend_card(Path(self.args.output_dir), self.hub_model_id or model_name)
-
-    def _extend_card(self, folder: Path, adapter: str | None) -> None:
-        """Adds our quick start and the training record to the card in a folder."""
-        sets = {"training": self.train_dataset}
-        if isinstance(self.eval_dataset, dict):
-            sets |= {f"evaluation ({name})": dataset for name, dataset in self.eval_dataset.items()}
-        elif self.eval_dataset is not None:
-            sets["evaluation"] = self.eval_dataset
-        record = training_record(self.state.log_history, self.state.global_step, self._igc_kept_step, sets)
-        write_card(folder, self.model.config.name_or_path, adapter, record)
+            extend_card(self, Path(self.args.output_dir), self.hub_model_id or model_name, self._igc_kept_step)
 
 
 class BaselineTrainer(IGCTrainer):
@@ -524,21 +393,3 @@ class BaselineTrainer(IGCTrainer):
     """
 
     needs_calculator = False
-
-
-def _supervised(batch: dict[str, Any]) -> torch.Tensor:
-    """The number of supervised steps in a batch, counted in the same way as in the model."""
-    operator = batch["igc_operator"]
-    return ((operator >= 0) & (batch.get("igc_anchors", operator) >= 0)).sum()
-
-
-def _refuse_packing(args: Any) -> None:
-    """Refuses options that put several texts into one row, since a calculation would read across them."""
-    if not isinstance(args, SFTConfig):
-        return
-    for name in ("packing", "eval_packing", "padding_free"):
-        if getattr(args, name):
-            raise ValueError(
-                f"`{name}=True` puts several texts into one row and drops the operand columns, so the reading would "
-                f"silently learn nothing. Set `{name}=False`, or train without an IGC adapter."
-            )

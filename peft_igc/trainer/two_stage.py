@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 from transformers import DynamicCache
 
 from ..data.columns import ALL_COLUMNS, check_columns, encode_steps
@@ -38,6 +37,8 @@ from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .config import WritingStage
 from .optimizer import muon_adamw
+from .progress import Progress
+from .reading_only import replaced, watched
 
 
 __all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_calculator", "writable"]
@@ -143,6 +144,9 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
     training_only(model, "igc_output_mapping")
+    progress = [one for one in trainer.callback_handler.callbacks if isinstance(one, Progress)]
+    for one in progress:
+        one.begin_writing(start)
     optimizer, schedules = _optimizer(model, args, stage)
     trained = [p for p in model.parameters() if p.requires_grad]
     state.max_steps, total, since = start + stage.steps, 0.0, 0
@@ -166,6 +170,8 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
             total, since = 0.0, step
     training_only(model, "igc_")
     model.eval()
+    for one in progress:
+        one.on_train_end(args, state, trainer.control)
 
 
 def writable(rows: Iterable[Mapping[str, Any]], config: IGCConfig, most: int) -> list[dict[str, Any]]:
@@ -206,7 +212,6 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
     config = active_config(model)
     assert config is not None
     at, layers = config.layer, list(decoder_layers(model)[1])[: config.layer + 1]
-    before = [layer.__dict__.get("forward") for layer in layers]
 
     def last(*_: Any, **__: Any) -> Any:
         assert kept.states is not None
@@ -215,36 +220,14 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
 
     if not kept.outputs:
         length = cache.get_seq_length()
-        with _watched(layers, kept.outputs):
+        with watched(layers, kept.outputs):
             yield
         own = cache.layers[at]
         kept.states = (own.keys[:, :, length:].detach(), own.values[:, :, length:].detach())
         return
-    for layer, output in zip(layers, kept.outputs, strict=True):
-        layer.forward = lambda *_, output=output, **__: output
-    layers[at].forward = last
-    try:
+    forwards = [lambda *_, output=output, **__: output for output in kept.outputs[:at]]
+    with replaced(layers, [*forwards, last]):
         yield
-    finally:
-        for layer, forward in zip(layers, before, strict=True):
-            del layer.forward
-            if forward is not None:  # of a library that wraps it
-                layer.forward = forward
-
-
-@contextmanager
-def _watched(layers: Sequence[nn.Module], outputs: list[Any]) -> Iterator[None]:
-    """Appends the output of each layer to a list, as it is before the calculator's hook."""
-
-    def keep(module: nn.Module, args: Any, output: Any) -> None:
-        outputs.append(output)
-
-    handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int) -> Iterator[Batch]:

@@ -18,6 +18,7 @@ from benchmarks.accuracy import (
     functions,
     gsm8k_solutions,
     leave_one_out,
+    written_by_others,
 )
 from benchmarks.cost import gpu, operators, overhead, soak
 from benchmarks.harm import harm, hostile_folders
@@ -110,6 +111,22 @@ def test_leave_one_out_measures_each_rule_on_each_set(run, tmp_path):
     (table,) = run(leave_one_out, *line)["confidences"].values()
     assert set(table) == set(leave_one_out.RULES)
     assert all(set(counts) == {"three_numbers"} for counts in table.values())
+
+
+def test_every_equals_of_texts_by_others_is_right_wrong_or_silent_whatever_the_text_says(run, tmp_path):
+    rows = [
+        {"prompt": "How many?", "solution": "She has 48/2 = 24 clips. So 24 + 10 = 35."},
+        {"question": "And here?", "answer": "x=5\n48/2 = <<48/2=24>>24 clips."},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = run(written_by_others, path, "--base", "tiny", "--adapter", "tiny")
+    assert found["due"] == {"n": 3, "right": 3}
+    assert found["others"] == {"n": 1, "silent": 1}
+    assert (found["right_of_due"], found["wrong_of_ok"]) == (1, 0)
+    path.write_text(json.dumps({"prompt": "What?"}) + "\n")
+    with pytest.raises(ValueError, match="Line 1 has no `prompt` and `solution`"):
+        run(written_by_others, path, "--base", "tiny", "--adapter", "tiny")
 
 
 def test_operators_are_counted_and_silence_costs_less_than_a_request(run):

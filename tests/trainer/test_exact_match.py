@@ -199,7 +199,7 @@ def test_it_is_logged_for_every_eval_set_and_modes_are_restored(tmp_path):
     made.model.train()
     frozen = made.model.base_model.model.lm_head.eval()
     parrot = Parrot(made.model, {row["prompt"]: row["completion"] for row in (*rows(4, 1), *rows(1, 3))})
-    made._measure_exact_match("a")
+    made._igc_exact_match.measure(made, "a", "a")
     assert parrot.modes == [False]
     assert made.model.training
     assert not frozen.training

@@ -8,8 +8,8 @@ from tiny_models import tiny_model
 from tiny_training import WARNINGS, arguments, rows, trainer
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer import learning_curves as curves
-from peft_igc.trainer.learning_curves import FILE_NAME, draw_curves, series
+from peft_igc.trainer import record as curves
+from peft_igc.trainer.record import FILE_NAME, draw_curves, series
 from peft_igc.trainer.trainer import BaselineTrainer
 
 

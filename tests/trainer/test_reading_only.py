@@ -13,7 +13,8 @@ from tiny_training import NESTED, WARNINGS, arguments, beside_lora, igc_model, r
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer.reading_only import only_calculators_train, read_alone
+from peft_igc.trainer.checks import only_calculators_train
+from peft_igc.trainer.reading_only import read_alone
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.call import thread
 

@@ -26,10 +26,11 @@ from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.values import Limits
+from peft_igc.trainer.checks import refuse_sharded
 from peft_igc.trainer.collator import IGCDataCollator
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels import CUT
-from peft_igc.trainer.model_card import training_record
+from peft_igc.trainer.record import training_record
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.config import IGCConfig
 
@@ -462,7 +463,7 @@ def test_options_that_split_texts_are_refused_with_a_calculator(name):
     parallelism = SimpleNamespace(**{"cp_enabled": False, "sp_enabled": False, name: True})
     made = SimpleNamespace(accelerator=SimpleNamespace(parallelism_config=parallelism))
     with pytest.raises(ValueError, match="splits a text over processes"):
-        IGCTrainer._refuse_sharded(made)
+        refuse_sharded(made)
 
 
 def test_a_negative_weight_of_the_reading_loss_is_refused(tmp_path):

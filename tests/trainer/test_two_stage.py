@@ -33,8 +33,8 @@ def written(model, tokenizer, rows, folder, **stage):
     log = []
     stand_in = SimpleNamespace(
         model=model, args=arguments(folder), state=SimpleNamespace(global_step=0, max_steps=0), log=log.append,
-        control=None, callback_handler=SimpleNamespace(on_step_end=lambda *_: None), _tokenizer=tokenizer,
-        writing_loss=lambda batch, output: output.loss,
+        control=None, callback_handler=SimpleNamespace(on_step_end=lambda *_: None, callbacks=[]),
+        _tokenizer=tokenizer, writing_loss=lambda batch, output: output.loss,
     )  # fmt: skip
     train_writing(stand_in, rows, WritingStage(**stage))
     assert stand_in.state.global_step == stand_in.state.max_steps == stage["steps"]

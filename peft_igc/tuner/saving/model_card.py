@@ -58,8 +58,6 @@ Each calculation has a status, and only `ok` is written. After any other, the ou
 | `overflow` | an operand or the result has too many digits |
 | `undefined` | division by zero, or an operand that is no number |
 | `inexact` | a division with remainder, unless `rounding` gives a result |
-
-A question may have two numbers, not three; decimals and units are not read.
 """
 _SOURCE = """## Source
 
@@ -105,8 +103,8 @@ def write_card(
     name, is_public = _public_name(base)
     parts = [
         f"# IGC adapter for {f'`{name}`' if name else 'a causal language model'}",
-        "It reads two integers and an operator from the hidden states of the base model, calculates exactly on "
-        "tensors, and writes the result back into the residual stream.",
+        "It reads numbers and an operator, calculates exactly, and writes the result back into the residual stream of "
+        "the base model.",
         "" if config is None else _settings(config),
         f"{QUICK_START}\n{_LOAD.format(adapter=adapter, **_base_lines(name, is_public))}".strip(),
         record,

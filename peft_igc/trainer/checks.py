@@ -1,0 +1,132 @@
+"""What a trainer refuses before anything is trained: models, arguments and data with which nothing would be learned.
+
+In: a trainer, its model or its arguments. Out: a ValueError with the cure, or nothing.
+Try it: `pytest tests/trainer/test_trainer.py -k refused`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accelerate.logging import get_logger
+from torch import nn
+from trl import SFTConfig
+
+from ..tuner.config import IGCConfig
+from ..tuner.layer import IGCLayer
+from .checkpoints import weights_to_save
+
+
+__all__ = ["check_reading_alone", "refuse_absent", "refuse_frozen", "refuse_packing", "refuse_sharded"]
+__all__ += ["only_calculators_train", "refuse_others_trained", "warn_of_no_operands"]
+
+logger = get_logger(__name__)
+
+# The options with steps that train only the reading, and the value of each without such steps.
+_OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
+
+
+def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
+    """Refuses steps that train only the reading if the reading could not learn in them.
+
+    Args:
+        args: An `IGCSFTConfig`, or other training arguments.
+        has_adapter: Whether the model has an IGC adapter.
+        has_operands: Whether the training rows have operands.
+
+    Raises:
+        ValueError: There are such steps, but no adapter, no operands, or no weight of the reading loss.
+    """
+    for name, none in _OPTIONS.items():
+        value = getattr(args, name, none)
+        if value == none:
+            continue
+        for fails, reason in (
+            (not has_adapter, "the model has no IGC adapter. Attach one"),
+            (not has_operands, "the training rows have no operands. Add `igc_operator` and the other operand columns"),
+            (not args.igc_loss_weight, "with `igc_loss_weight=0` it learns nothing. Set the weight above 0"),
+        ):
+            if fails:
+                raise ValueError(
+                    f"`{name}={value}` trains the reading in separate steps, but {reason}, or set `{name}={none}`."
+                )
+
+
+def refuse_absent(model: nn.Module, config: IGCConfig | None) -> None:
+    """Refuses a model without an active IGC adapter, whose config is None."""
+    if config is not None:
+        return
+    if any(isinstance(module, IGCLayer) for module in model.modules()):
+        raise ValueError(
+            "The model's IGC adapter is not active, so no calculator would be trained. Activate it with "
+            "`model.set_adapter(name)`, or `model.base_model.enable_adapter_layers()` if adapters are disabled."
+        )
+    raise ValueError(
+        "The model has no IGC adapter, so no calculator would be trained. Attach one with "
+        "`get_peft_model(model, IGCConfig(...))`, or pass `peft_config=IGCConfig(...)`. To train a baseline "
+        "without one, use `BaselineTrainer` or TRL's `SFTTrainer`."
+    )
+
+
+def refuse_sharded(trainer: Any) -> None:
+    """Refuses options that split texts over processes, or trained weights other than the calculator's."""
+    parallelism = trainer.accelerator.parallelism_config
+    if parallelism is not None and (parallelism.cp_enabled or parallelism.sp_enabled):
+        raise ValueError(
+            "Context or sequence parallelism (`cp_size` or `sp_size` above 1) splits a text over processes, so a "
+            "calculation would read only a part of it. Use data parallelism, or train without an IGC adapter."
+        )
+    if weights_to_save(trainer.model) and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+        raise ValueError(
+            "More is trained than the calculator, and with FSDP or DeepSpeed a checkpoint would contain only a "
+            "part of it. Train with DDP, or train the calculator alone, as the adapter `default`."
+        )
+
+
+def refuse_frozen(model: nn.Module) -> None:
+    """Refuses a training in which nothing would be trained.
+
+    A frozen calculator next to weights that are trained is left alone: that is how a LoRA is trained for one.
+    """
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ValueError(
+            "No parameter of the model is trained: its IGC adapter was loaded for inference. Load it with "
+            "`PeftModel.from_pretrained(base, folder, is_trainable=True)`, or set `requires_grad_(True)` on what "
+            "is to be trained."
+        )
+
+
+def only_calculators_train(model: nn.Module) -> bool:
+    """Whether all trainable parameters of a model belong to its calculators."""
+    own = {id(p) for m in model.modules() if isinstance(m, IGCLayer) for p in m.parameters()}
+    return all(id(p) in own for p in model.parameters() if p.requires_grad)
+
+
+def refuse_others_trained(model: nn.Module) -> None:
+    """Refuses two stages where other weights than the calculator's are trained."""
+    if not only_calculators_train(model):
+        raise ValueError(
+            "`igc_writing` trains the calculator alone, but other weights are trainable, too. Leave it out, or freeze "
+            "them."
+        )
+
+
+def warn_of_no_operands(has_columns: bool) -> None:
+    """Warns of training rows without operands, which train the writing alone."""
+    lack = "no row with an annotation" if has_columns else "no column `igc_operator`"
+    logger.warning(
+        f"The training dataset has {lack}, so the reading is not trained. "
+        "Add operands, unless you only want to train the writing."
+    )
+
+
+def refuse_packing(args: Any) -> None:
+    """Refuses options that put several texts into one row, since a calculation would read across them."""
+    if not isinstance(args, SFTConfig):
+        return
+    for name in ("packing", "eval_packing", "padding_free"):
+        if getattr(args, name):
+            raise ValueError(
+                f"`{name}=True` puts several texts into one row and drops the operand columns, so the reading would "
+                f"silently learn nothing. Set `{name}=False`, or train without an IGC adapter."
+            )
