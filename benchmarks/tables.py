@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,57 @@ def gsm8k() -> str:
     return lines(["per cent", "LoRA and IGC", "LoRA alone"], rows)
 
 
+def between(shares: Iterable[float]) -> str:
+    """The least and the largest share of several seeds."""
+    found = sorted(shares)
+    return f"{percent(found[0])}..{percent(found[-1])}"
+
+
+def by_hand() -> str:
+    """Readings that were trained with texts by many hands, at the `confidence` fitted on authors held out."""
+    real = load("smollm2_by_hand")["runs"]["confidence 0.95"]["sets"]
+    small = load("tiny_by_hand")["sets"]
+    mentions = MERGED["calculations that are only mentioned, three authors"]
+    sets = [
+        ("SmolLM2, layer 12", real, name, parts)
+        for name, parts in (
+            ("four authors", UNREAD),
+            ("only mentioned", mentions),
+            ("authors held out", ("unread_authors",)),
+        )
+    ]
+    sets += [
+        ("embedded base", small, name, (part,))
+        for name, part in (("BIG-bench's form", "bigbench"), ("authors held out", "unread_authors"))
+    ]
+    rows = []
+    for base, found, name, parts in sets:
+        counts = [sum(found[part][key] for part in parts) for key in ("n", "right", "wrong")]
+        rows.append([base, name, *(f"{count:,}" for count in counts)])
+    return lines(["base", "texts", "n", "right", "wrong"], rows)  # fmt: skip
+
+
+def rules() -> str:
+    """What each rule about requests prevents, by leaving it out."""
+    rows = []
+    for name, sets in load("leave_one_out_tiny")["confidences"]["0.93"].items():
+        asked = [told for part, told in sets.items() if part.endswith("requests")]
+        mentioned = sum(told["wrong"] for part, told in sets.items() if part.endswith("mentioned_calculations"))
+        counts = [sum(told[key] for told in asked) for key in ("right", "wrong")]
+        rows.append([name, f"{counts[0]:,}", str(counts[1]), str(mentioned)])
+    return lines(["", "right", "wrong", "mentions, wrong"], rows)
+
+
+def recipes() -> str:
+    """Exact match of the recipes by whole passes."""
+    runs = load("recipes")["runs"].values()
+    told = [(line, run) for found in runs for line, run in found.items()]
+    return lines(
+        ["recipe", "exact"],
+        [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"])] for line, run in told],
+    )
+
+
 def ablations() -> str:
     """The paper's architectures."""
     found = load("ablations")
@@ -143,8 +194,8 @@ def ablations() -> str:
     rows = [["base model", percent(base["exact_match"]), *(percent(base["operations"][name]) for name in OPERATIONS)]]
     for method, runs in found["runs"].items():
         told = list(runs.values())
-        cells = [joined(sorted(percent(run["exact_match"]) for run in told))]
-        cells += [joined(sorted((percent(run["operations"][name]) for run in told), key=float)) for name in OPERATIONS]
+        cells = [between(run["exact_match"] for run in told)]
+        cells += [between(run["operations"][name] for run in told) for name in OPERATIONS]
         rows.append([method.replace("_", " "), *cells])
     return lines(["", "all", *OPERATIONS.values()], rows)
 
@@ -250,6 +301,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
     "expressions": partial(expressions, "expressions"),
     "checking": checking,
+    "by_hand": by_hand,
+    "rules": rules,
+    "recipes": recipes,
     "gsm8k": gsm8k,
     "ablations": ablations,
     "methods": methods,

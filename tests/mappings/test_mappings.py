@@ -1,6 +1,5 @@
 """Promises of reading and writing: what they see, what they cannot see, how large they are, and the loss by hand."""
 
-
 import pytest
 import torch
 

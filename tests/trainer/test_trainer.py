@@ -694,7 +694,14 @@ def test_the_card_keeps_trls_metadata_and_says_how_to_load(tmp_path):
     model.base_model.model.config.name_or_path = "someone/base"
     trainer(tmp_path, model=model).create_model_card("adder", dataset_name="sums", tags="maths")
     text = (tmp_path / "README.md").read_text()
-    for metadata in ("base_model: someone/base", "datasets: sums", "- sft", "- igc", "- maths", "library_name: peft"):
+    for metadata in (
+        "base_model: someone/base",
+        "datasets:\n- sums",
+        "- sft",
+        "- igc",
+        "- maths",
+        "library_name: peft",
+    ):
         assert metadata in text
     for words in ("licence: license", "pipeline(", "TRL", "More Information", "visualize"):
         assert words not in text

@@ -4,7 +4,6 @@
 repository; `run_trl_tests.py` runs them on both classes.
 """
 
-
 import pytest
 import torch
 from datasets import Dataset
@@ -131,5 +130,3 @@ def test_the_trainer_for_baselines_differs_in_what_it_takes_alone():
     own = {name for name in vars(BaselineTrainer) if not name.startswith("__")}
     assert own == {"needs_calculator"}
     assert BaselineTrainer.__mro__[1] is IGCTrainer
-
-

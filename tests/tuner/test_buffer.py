@@ -5,7 +5,6 @@ Computed from the default config, and measured on a model with the geometry of t
 The buffer holds no hidden state, and goes with the cache. Try it: `pytest tests/tuner/test_buffer.py`
 """
 
-
 import pytest
 import torch
 from checks import state_of

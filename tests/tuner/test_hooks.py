@@ -37,9 +37,9 @@ def inner(model):
 def test_targets_come_together(model, missing):
     given = targets(("+", "1", "2"), None)
     del given[missing]
-    with pytest.raises(ValueError, match=f"`{missing}` is missing beside `igc_"):
+    with pytest.raises(ValueError, match=f"`{missing}` is missing next to `igc_"):
         model(input_ids=IDS, **given)
-    with pytest.raises(ValueError, match=f"`{missing}` is missing beside `igc_"):
+    with pytest.raises(ValueError, match=f"`{missing}` is missing next to `igc_"):
         model(input_ids=IDS, **given, **{missing: None})
 
 

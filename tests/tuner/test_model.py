@@ -129,7 +129,7 @@ def test_a_state_dict_goes_under_another_name(name):
 @pytest.mark.parametrize("layers", [(1, 1), (1, 2)], ids=["same-layer", "two-layers"])
 def test_of_several_adapters_exactly_one_is_active(layers):
     base = tiny_model("llama")
-    before = logits(base)
+    before = logits(base, IDS)
     model = get_peft_model(base, small_config(layer=layers[0]), adapter_name="a")
     with_a = logits(model)
     model.add_adapter("b", small_config(layer=layers[1], num_digits=3))
@@ -171,7 +171,7 @@ def test_two_adapters_made_active_behind_our_back_raise_in_the_forward_pass():
 @pytest.mark.parametrize("layers", [(0, 0, 0), (0, 1, 2), (0, 1, 1)])
 def test_deleting_the_active_adapter_leaves_exactly_one_active(layers):
     base = tiny_model("llama")
-    before = logits(base)
+    before = logits(base, IDS)
     model = get_peft_model(base, small_config(layer=layers[0]), adapter_name="a")
     with_a = logits(model)
     model.add_adapter("b", small_config(layer=layers[1]))
@@ -186,7 +186,7 @@ def test_deleting_the_active_adapter_leaves_exactly_one_active(layers):
     assert torch.equal(logits(model), with_a)
     model.delete_adapter("a")
     assert model.active_adapters == ["b"]
-    assert torch.equal(model.base_model(input_ids=IDS).logits, logits(model))
+    assert torch.equal(model.base_model(input_ids=IDS).logits, logits(model, IDS))
     model.delete_adapter("b")
     assert torch.equal(model.base_model(input_ids=IDS).logits, before)
 

@@ -31,7 +31,7 @@ def folder(tmp_path):
 def test_merging_is_refused_with_the_reason_and_what_to_do_instead():
     model = get_peft_model(tiny_model("llama"), small_config())
     expected = logits(model)
-    message = r"IGC cannot be merged into the base model.*Keep the adapter beside the base.*`unload\(\)`"
+    message = r"IGC cannot be merged into the base model.*Keep the adapter and the base model apart.*`unload\(\)`"
     for refused in (
         model.merge_adapter,
         model.merge_and_unload,

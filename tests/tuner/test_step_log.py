@@ -3,7 +3,6 @@
 `tests/tuner/test_inline_generation.py` compares the steps of every way to generate with those of one plain pass.
 """
 
-
 import pytest
 import torch
 from checks import adapted, left_padded
