@@ -129,7 +129,7 @@ def test_a_state_dict_goes_under_another_name(name):
 @pytest.mark.parametrize("layers", [(1, 1), (1, 2)], ids=["same-layer", "two-layers"])
 def test_of_several_adapters_exactly_one_is_active(layers):
     base = tiny_model("llama")
-    before = logits(base, IDS)
+    before = logits(base)
     model = get_peft_model(base, small_config(layer=layers[0]), adapter_name="a")
     with_a = logits(model)
     model.add_adapter("b", small_config(layer=layers[1], num_digits=3))
