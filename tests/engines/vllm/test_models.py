@@ -62,7 +62,7 @@ def test_architectures_with_random_weights_say_what_generate_says(engine, ask, t
     chosen, options = texts[:20], {"max_tokens": 12, "ignore_eos": True}
     expected = answers(model, chosen, 12)
     with model.disable_adapter():
-        assert answers(model, chosen[:1], 12) != expected[:1]
+        assert answers(model, chosen, 12) != expected
     with engine(tmp_path / "adapter", tmp_path / "base", max_num_batched_tokens=64) as llm:
         for _ in range(2):
             assert [found[0] for found in ask(llm, chosen, **options)] == expected
