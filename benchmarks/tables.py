@@ -244,6 +244,17 @@ def operators() -> str:
     return lines(["pass", "beyond the base", "base"], rows)
 
 
+def vllm_engine() -> str:
+    """What the calculator adds to a pass of vLLM's engine, by batch."""
+    rows = [
+        [kind, batch, f"{cell['operators']:,.0f}", f"{1e3 * cell['added']:.1f}", f"{1e3 * cell['rest']:.1f}"]
+        for batch, kinds in load("vllm_engine")["passes"].items()
+        for kind, cell in kinds.items()
+        if batch != "8"
+    ]
+    return lines(["pass", "texts", "operators", "ms", "rest, ms"], rows)
+
+
 def overhead() -> str:
     """What passes take longer than the base's."""
     rows = []
@@ -310,6 +321,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "harm": harm,
     "hostile_folders": hostile_folders,
     "operators": operators,
+    "vllm_engine": vllm_engine,
     "overhead": overhead,
     "gpu": gpu,
     "soak": soak,
