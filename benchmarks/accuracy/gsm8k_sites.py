@@ -5,7 +5,7 @@ calculator with anchors at every `=`, which reads where it did and writes at ano
 layer stays in the states that all later tokens attend to, and keeps the model from copying a result into the next
 lines (`#### 20` after `= 20 miles`); after the last layer no token attends to it.
 First the writing is trained on the results of some solutions: each row is a solution up to one result, with a point or
-comma after it. What stands before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
+comma after it. What is before its `=` is read once, by the base alone (`trainer.two_stage`), so that a step
 costs a few tokens per row; a whole pass over the solutions costs many times as many. Behind the result, and after the
 point, the target is what the base would write if it were no digit: what people wrote there would be learned by heart,
 and written elsewhere. The rows exchange their results: a LoRA knows the results of the solutions that it was trained
@@ -45,7 +45,7 @@ from peft_igc.tuner.hooks import active_layer
 
 __all__ = ["ROUNDING", "at_equals", "drawn_sites", "exchanged", "read_sites", "sites_of_rows", "train_sites"]
 
-LONGEST_RESULT = 24  # tokens, with what stands before it
+LONGEST_RESULT = 24  # tokens, with what is before it
 ROUNDING = {"rounding": "half_up:2"}  # of divisions in symbols, as people round their steps
 MARKS = (".", ".", ".", ",")  # that follow the results in turn
 

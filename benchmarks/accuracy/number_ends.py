@@ -78,7 +78,7 @@ class Ends(NamedTuple):
     """Where the numbers of a batch have ended.
 
     Attributes:
-        row, place: [N] int64, indices of each token after which no digit may stand that would change the number.
+        row, place: [N] int64, indices of each token after which no digit may follow that would change the number.
         target: [N, V] log-probabilities of what may, in the model's dtype.
     """
 

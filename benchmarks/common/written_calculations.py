@@ -40,7 +40,7 @@ _APPLY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, 
 
 
 class Calculation(NamedTuple):
-    """What stands around one `=`.
+    """What is around one `=`.
 
     Attributes:
         place: index of the `=` in the text.

@@ -39,7 +39,7 @@ class Tool:
     """A calculator outside of the model.
 
     Args:
-        close: What stands after its reply; "" if the reply is part of the answer.
+        close: What follows its reply; "" if the reply is part of the answer.
         calculate: From operator and operands to a result.
     """
 

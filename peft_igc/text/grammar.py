@@ -192,9 +192,7 @@ class _Machine:
             raise Refused(Reason.NOT_UNDERSTOOD, call.span)
         return self._step(call.name, values, lambda: function.value(values), span)
 
-    def _step(
-        self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction], span: Span
-    ) -> Fraction:
+    def _step(self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction], span: Span) -> Fraction:
         """Applies an operator or a function, and writes the step down."""
         try:
             value = apply()

@@ -94,9 +94,7 @@ def answer(text: str, meant: Meant, limits: Limits, *, known: Words | None = Non
     return Answer(found, stated)
 
 
-def _operand(
-    pieces: Pieces, listed: list[Number], span: Span, negated: bool, function: Function | None
-) -> Number:
+def _operand(pieces: Pieces, listed: list[Number], span: Span, negated: bool, function: Function | None) -> Number:
     """The number at some characters, with its sign."""
     number = next((one for one in listed if one.span[0] < span[1] and span[0] < one.span[1]), None)
     if number is None or number.value is None or (number.value.denominator > 1 and function is None):

@@ -15,6 +15,7 @@ Try it: `pytest tests/text/test_reading.py`
 from __future__ import annotations
 
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
+from .operations import FUNCTIONS
 from .refusals import Reason, Refused
 
 
@@ -90,9 +91,12 @@ def _plain_operator(read: Expression, at: int) -> bool:
 
 
 def _applies(read: Expression, at: int) -> bool:
-    """Whether the word directly before an expression is applied to it: `plus`, `one`, `avg`; not `a maximum of`."""
+    """Whether the word directly before an expression is applied to it: `plus`, `floor of`; not `a maximum of`."""
     kind = read.kind(at)
-    named = kind != "link" and not read.linked and read.names_function(at)
+    named = kind != "link" and read.names_function(at)
+    if named and read.linked:  # a list may follow `of`, but not where the function takes one number
+        function = FUNCTIONS.get(read.known.functions[read.said[at].casefold()])
+        named = function is None or function.most == 1
     return named or kind in ("operator", "minus", "one")
 
 

@@ -167,7 +167,7 @@ class IGCConfig(PeftConfig):
             Token interface: whether the gate may write a result after the first number after its anchor. With `False`
             the output is the base model's from there to the next anchor, bit for bit, whatever that number is; only a
             point or comma directly after the result is written to, as `7.` must not become 7.5. It suits worked
-            solutions, where every result stands after its `=` once.
+            solutions, where every result is after its `=` once.
 
     > Train
 

@@ -1,4 +1,4 @@
-"""The two operators that stand in the model's graph. They find the calculator by its layer name, as attention does.
+"""The two operators in the model's graph. They find the calculator by its layer name, as attention does.
 
 An operator without a result must change an argument, or a compiler removes it; so both say that they change
 `hidden_states`. No `from __future__ import annotations`: torch reads the types of the arguments.
