@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from peft_igc.inference.decoding import eval_mode
-from peft_igc.numbers.token_table import TokenTable
+from peft_igc.text.token_table import TokenTable
 from peft_igc.trainer import IGCTrainer
 from peft_igc.trainer.two_stage import Batch, without_calculator
 from peft_igc.tuner.hooks.wrapper import active_config
@@ -38,8 +38,8 @@ def digit_tokens(table: TokenTable, size: int) -> tuple[torch.Tensor, torch.Tens
     Returns:
         [V] bool each. Behind a point zeros change nothing: 7 is 7.00. A point alone may end a sentence.
     """
-    texts = {token: text for token, text in table.digits.items() if token not in table.spaced}
-    texts |= {token: text for token, text in table.points.items() if text[0] != " " and text != "."}
+    pieces = {token: piece for token, piece in table.pieces.items() if piece.digits and not piece.spaced}
+    texts = {token: table.vocabulary.texts[token] for token in pieces}
     digits, changing = torch.zeros(2, size, dtype=torch.bool)
     digits[list(texts)] = True
     changing[[token for token, text in texts.items() if text.strip("0.")]] = True

@@ -118,7 +118,7 @@ def convert(
         prompt, completion = [{"role": "user", "content": asked}], [{"role": "assistant", "content": solution}]
         anchors = chats.anchors(prompt, completion, where)
         entries = _entries(anchors, _owned(anchors, marks, solution, report), config, report)
-        names = ALL_COLUMNS if config.has_vocabulary else COLUMNS
+        names = ALL_COLUMNS if config.interface == "tokens" else COLUMNS
         columns = {name: [entry[i] for entry in entries] for i, name in enumerate(names)}
         made.append({"prompt": prompt, "completion": completion, **columns})
     report.rows_out = len(made)
@@ -209,7 +209,7 @@ class _Chats:
         reads = [[one.digits for one in integers(part) if one.digits is not None] for part in stretches]
         values: list[str | None] = [None] * len(places)
         reasons = [Reason.NO_EXPRESSION] * len(places)
-        if self.config.has_vocabulary and places:
+        if self.config.vocabulary is not None and places:
             known, limits, tokens = self.config.vocabulary, Limits.of(self.config), row["input_ids"]
             said = [said_at(known, tokens, place, start, limits) for place, start in zip(places, since, strict=False)]
             values, reasons = [one.value for one in said], [one.reason for one in said]

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from ..numbers.token_table import UNSEEN
+from ..text.vocabulary import UNSEEN
 from ..tuner.config import IGCConfig
 from ..tuner.writing import Writer, embed
 from .texts import Known, Step, Text
@@ -42,17 +42,12 @@ def check(config: IGCConfig) -> None:
     """Refuses adapters whose texts cannot be followed in a row of several.
 
     Raises:
-        ValueError: for the hidden interface, or without a vocabulary.
+        ValueError: for the hidden interface.
     """
     if config.interface != "tokens":
         raise ValueError(
             "Continuous batching packs several texts into one row, and the hidden interface reads and writes whole "
             "rows. Use `generate` with a padded batch, or train an adapter with `interface='tokens'`."
-        )
-    if not config.has_vocabulary:
-        raise ValueError(
-            "Continuous batching reads texts on the host, and this adapter has no vocabulary. Make one with "
-            "`peft-igc convert DIR --tokenizer NAME_OR_DIR`."
         )
 
 

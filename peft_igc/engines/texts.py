@@ -74,7 +74,7 @@ class Known:
 
     def __init__(self, config: IGCConfig, reader: Any) -> None:
         self.config, self.reader, self.rules = config, reader, Rules.of(config)
-        self.style = style_of(config, reader.tokens.speller)
+        self.style = style_of(config, reader.tokens)
         self._window = max([len(sequence) for sequence in self.rules.sequences], default=1) - 1
         self._lasts = {sequence[-1] for sequence in self.rules.sequences}
 

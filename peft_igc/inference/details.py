@@ -20,7 +20,7 @@ from ..mappings.readings import Choice, Mark, Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result
 from ..numbers.digits import PAD
 from ..numbers.places import number_runs
-from ..numbers.token_table import TokenTable
+from ..text.token_table import TokenTable
 from ..tuner.config import IGCConfig
 from ..tuner.records import NumberRecord, Place, Span, StepRecord, number_text, record_of
 

@@ -26,8 +26,8 @@ from typing import Any, TextIO
 import torch
 from transformers import AutoTokenizer
 
-from ..numbers.token_table import PADDING
 from ..numbers.tokenizer_profile import check_tokenizer
+from ..text.vocabulary import PADDING
 from ..tuner.base_model import TINY, TINY_FOLDER
 from ..tuner.call import Call, current_call, observing, repeat_rows, text_ids
 from ..tuner.config import IGCConfig

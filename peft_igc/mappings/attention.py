@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -79,6 +80,11 @@ class Block(nn.Module):
         num_heads: N_h, a divisor of `dim`.
         ffn: Hidden width of the feed-forward layer.
     """
+
+    @classmethod
+    def of(cls, config: Any) -> Block:
+        """One of an input mapping; `config` is an `IGCConfig`."""
+        return cls(config.reading_dim, config.num_heads, config.reading_ffn)
 
     def __init__(self, dim: int, num_heads: int, ffn: int) -> None:
         super().__init__()

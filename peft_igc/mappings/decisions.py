@@ -14,9 +14,8 @@ Shapes: B rows, n tokens at hand, A anchors per row, N steps (B * A), R digits o
 
 from __future__ import annotations
 
-import functools
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -25,20 +24,20 @@ from torch import Tensor
 from ..numbers.calculator import Result, Status
 from ..numbers.digits import PAD
 from ..numbers.places import Run
-from ..numbers.token_table import PADDING, UNSEEN, TokenTable
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
 from ..text.refusals import Reason
 from ..text.requests import Meant, answer
 from ..text.rounding import Rounding
+from ..text.token_table import TokenTable
 from ..text.values import Limits, Refusal, Value, written
-from ..text.vocabulary import EMBEDDED, Vocabulary
+from ..text.vocabulary import EMBEDDED, PADDING, UNSEEN, Vocabulary
 from .places import ON_HOST, StepTexts
 from .readings import SCALE, Mark
 
 
-__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "packed_of", "results_of", "said_at", "said_of"]
+__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "decided", "packed_of", "results_of", "said_at"]
 
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
@@ -59,21 +58,21 @@ class Said(NamedTuple):
 
     Attributes:
         found: of `text.read`.
-        first, last: of the expression.
-        culprit: the first and the last token of what caused a refusal of the text; not of a refused value.
         text: the characters that were read.
         begin, start: the token before which they begin, and how many characters of it come before them.
         ends: characters up to the end of each token from `begin` on, as in `text.Spelled`.
+        first, last: of the expression.
+        culprit: the first and the last token of what caused a refusal of the text; not of a refused value.
     """
 
     found: Value | Refusal
-    first: int
-    last: int
-    culprit: tuple[int, int]
     text: str
     begin: int
     start: int
     ends: list[int]
+    first: int = -1
+    last: int = -1
+    culprit: tuple[int, int] = (-1, -1)
 
     @property
     def ruled(self) -> bool:
@@ -190,7 +189,7 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     text, ends = vocabulary.spell(ids[begin : anchor + 1])
     start = ends[since - begin - 1] if since > begin else 0
     found = read(text[start:], limits)
-    said = Said(found, -1, -1, (-1, -1), text[start:], begin, start, ends)
+    said = Said(found, text[start:], begin, start, ends)
     if found.span is not None:
         first, last = said.tokens_of(found.span)
         said = said._replace(first=first, last=last)
@@ -199,11 +198,30 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     return said
 
 
-def said_of(vocabulary: Vocabulary, texts: StepTexts, limits: Limits) -> list[Said | None]:
-    """What the text of each step says; None without an anchor."""
-    read_one = functools.partial(said_at, vocabulary, limits=limits)
-    steps = enumerate(zip(texts.anchors, texts.since, strict=True))
-    return [read_one(texts.ids_of(step), at, since) if at >= 0 else None for step, (at, since) in steps]
+def decided(
+    settings: Settings, texts: StepTexts, read: Callable[[list[int]], Sequence[Sequence[int]]]
+) -> tuple[Decision | None, ...]:
+    """The decisions of all steps, None for one without an anchor.
+
+    Args:
+        settings: of the adapter.
+        texts: the texts of the steps.
+        read: what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
+            called if there are none.
+    """
+    vocabulary, found, asked = texts.table.vocabulary, dict[int, Decision | None](), dict[int, Said]()
+    for step, (anchor, since) in enumerate(zip(texts.anchors, texts.since, strict=True)):
+        if anchor < 0:
+            found[step] = None
+            continue
+        said = said_at(vocabulary, texts.rows[texts.row_of(step)], anchor, since, settings.limits)
+        found[step] = alone = decided_alone(settings, said, texts, step)
+        if alone is None:
+            asked[step] = said
+    if asked:
+        for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
+            found[step] = decide(settings, said, texts, step, reading)
+    return tuple(found.values())
 
 
 def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
@@ -220,14 +238,14 @@ def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
 
 
-def decided_alone(said: Said, texts: StepTexts, step: int, fewest: int = 2) -> Decision | None:
-    """The decision that needs no network, None if there is none; `fewest` of `Settings`."""
+def decided_alone(settings: Settings, said: Said, texts: StepTexts, step: int) -> Decision | None:
+    """The decision that needs no network, None if there is none."""
     if EMBEDDED in texts.ids_of(step):
         known = len(texts.places[step].numbers) > 1
         return Decision(said, None, "unseen" if known else "few_numbers", by_rule=False, stated=False)
     if said.is_final:
         return _by_rule(said)
-    if texts.operands_of(step) < fewest and not said.ruled:
+    if len(texts.operands_of(step)) < settings.fewest and not said.ruled:
         return _silent(said, "few_numbers")
     return None
 
@@ -263,9 +281,7 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
     return Decision(said, found, found.id, by_rule=False, stated=stated, culprit=culprit)
 
 
-def _pointed(
-    texts: StepTexts, step: int, count: int, reading: Sequence[int]
-) -> tuple[list[tuple[Run, bool]], bool]:
+def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) -> tuple[list[tuple[Run, bool]], bool]:
     """The numbers that a network points at, each with whether it is negated, and whether places before those that
     were read may belong to them; no numbers if one is none, or is there twice. `count` as of `operations.takes`."""
     begins = {run.first: run for run in texts.places[step].numbers.values() if run.digits is not None}
@@ -317,54 +333,48 @@ def _result(packed: Tensor) -> Result:
     return Result(packed[..., FIELDS:], packed[..., 1], packed[..., 0], packed[..., 2])
 
 
-def decided_in_graph(config: Any, reader: Any, ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor) -> Result:
+def decided_in_graph(
+    config: Any, table: TokenTable, ids: Tensor, steps: tuple[Tensor, Tensor], summary: Tensor
+) -> Result:
     """The results of [B, A] steps in a compiled graph.
 
     Args:
         config: an `IGCConfig`.
-        reader: the input mapping.
+        table: of its tokens.
         ids: [B, n] int64.
-        anchors, since: [B, A] int64.
+        steps: anchors and since, both [B, A] int64.
         summary: of the pointing.
     """
-    values = (config.num_digits, config.result_digits, config.max_operands, config.decimals)
-    packed = _decide_in_graph(
-        ids, anchors, since, summary, reader.vocabulary.key, reader.tokens.key, " ".join(config.operations),
-        config.confidence, *values, config.rounding,
-    )  # fmt: skip
-    return _result(packed.unflatten(0, anchors.shape))
+    sizes = [config.num_digits, config.result_digits, config.max_operands, int(config.decimals)]
+    names = " ".join([config.rounding, *config.operations])
+    packed = _decided_in_graph(ids, *steps, summary, table.key, names, sizes, config.confidence)
+    return _result(packed.unflatten(0, steps[0].shape))
 
 
 @torch.library.custom_op("peft_igc::decide", mutates_args=(), **ON_HOST)
-def _decide_in_graph(
+def _decided_in_graph(
     ids: Tensor,
     anchors: Tensor,
     since: Tensor,
     summary: Tensor,
-    vocabulary: str,
     table: str,
-    operations: str,
+    names: str,
+    sizes: Sequence[int],
     confidence: float,
-    digits: int,
-    result_digits: int,
-    operands: int,
-    decimals: bool,
-    rounding: str,
 ) -> Tensor:
-    """The packed results [N, `FIELDS` + R]."""
-    known = tuple(operations.split(" "))
-    limits = Limits(digits, result_digits, operands, known, decimals, Rounding.of(rounding))
-    settings = Settings(known, confidence, limits)
+    """The packed results [N, `FIELDS` + R]; `names` and `sizes` are those of `Limits`."""
+    rounding, *operations = names.split(" ")
+    digits, result_digits, operands, decimals = sizes
+    limits = Limits(digits, result_digits, operands, tuple(operations), bool(decimals), Rounding.of(rounding))
     texts = StepTexts.of(TokenTable.of_key(table), ids.shape[1], ids, anchors, since)
-    said = said_of(Vocabulary.of_key(vocabulary), texts, limits)
-    found, fewest = [], settings.fewest
-    for step, (one, reading) in enumerate(zip(said, summary.flatten(0, -2).tolist(), strict=True)):
-        alone = one and (decided_alone(one, texts, step, fewest) or decide(settings, one, texts, step, reading))
-        found.append(packed_of(alone, result_digits))
-    return torch.tensor(found, dtype=torch.int64, device=ids.device).view(len(found), FIELDS + result_digits)
+    readings = summary.flatten(0, -2).tolist()
+    found = decided(Settings(tuple(operations), confidence, limits), texts, lambda steps: [readings[i] for i in steps])
+    return torch.tensor([packed_of(one, result_digits) for one in found], dtype=torch.int64, device=ids.device)
 
 
-@_decide_in_graph.register_fake
-def _(ids: Tensor, anchors: Tensor, *rest: Any) -> Tensor:
+@_decided_in_graph.register_fake
+def _(
+    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, table: str, names: str, sizes: Any, *_: Any
+) -> Tensor:
     """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), FIELDS + rest[7])
+    return ids.new_empty(anchors.numel(), FIELDS + sizes[1])

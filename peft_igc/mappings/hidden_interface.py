@@ -12,12 +12,14 @@ mapping, N_h attention heads.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ..numbers.digits import NUM_CLASSES, PAD
-from ..numbers.token_table import UNSEEN
+from ..text.vocabulary import UNSEEN
 from .attention import Attention, Block, batches, float_logits, one_batch, rms
 from .layer_mix import LayerMix
 from .readings import Reading
@@ -36,50 +38,32 @@ class HiddenInputMapping(nn.Module):
 
     Args:
         hidden_size: H.
-        num_digits: D.
-        num_operations: K.
-        dim: d, the width of the encoder and of the compressed states.
-        num_layers: Encoder layers.
-        num_heads: N_h.
-        ffn: Hidden width of the feed-forward layers.
-        max_distance: Number of distances to the anchor with an embedding; larger ones share the last.
-        layers_read: Number of decoder layers whose outputs `mix` makes one.
+        config: An `IGCConfig`, for the sizes.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_digits: int,
-        num_operations: int,
-        *,
-        dim: int,
-        num_layers: int,
-        num_heads: int,
-        ffn: int,
-        max_distance: int,
-        layers_read: int = 1,
-    ) -> None:
+    LEAD = 0  # tokens before a context that are needed besides it
+    max_distance = 256  # distances to the anchor with an embedding; larger ones share the last
+
+    def __init__(self, hidden_size: int, config: Any) -> None:
         super().__init__()
-        self.num_digits = num_digits
-        self.mix = LayerMix(layers_read) if layers_read > 1 else None
+        dim = config.reading_dim
+        self.num_digits = config.num_digits
+        self.mix = LayerMix.of(config)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim)
-        num_slots = 2 * (num_digits + 1) + 3  # S: digits, two signs, operator
-        self.distance = nn.Embedding(max_distance, dim)
-        self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
+        self.distance = nn.Embedding(self.max_distance, dim)
+        self.encoder = nn.ModuleList(Block.of(config) for _ in range(config.reading_layers))
         self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
         self.anchor_query = nn.Linear(dim, dim)
-        self.slots = nn.Parameter(torch.empty(num_slots, dim))
-        self.reader = Block(dim, num_heads, ffn)
+        self.slots = nn.Parameter(torch.empty(2 * (self.num_digits + 1) + 3, dim))  # S: digits, two signs, operator
+        self.reader = Block.of(config)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.digit_head = nn.Linear(dim, NUM_CLASSES)
-        self.digit_bias = nn.Parameter(torch.zeros(2, num_digits + 1, NUM_CLASSES))  # late slots are often empty
+        self.digit_bias = nn.Parameter(torch.zeros(2, self.num_digits + 1, NUM_CLASSES))  # late slots are often empty
         self.sign_head = nn.Linear(dim, 2)
-        self.operator_head = nn.Linear(dim, num_operations + 1)
+        self.operator_head = nn.Linear(dim, len(config.operations) + 1)
         nn.init.normal_(self.distance.weight, std=0.3)
         nn.init.normal_(self.slots, std=0.5)
-
-    LEAD = 0  # tokens before a context that are needed besides it
 
     def read_two_digits(self) -> None:
         """Biases the classifiers so that random weights read two digits and the first operation (for tests)."""
@@ -189,37 +173,25 @@ class HiddenOutputMapping(nn.Module):
 
     Args:
         hidden_size: H.
-        result_digits: R.
-        dim: d, the width of the attention over the digits.
-        num_heads: N_h.
-        ffn: Hidden width of the map to H.
-        gate_dim: Hidden width of the gate.
-        max_offset: Number of offsets from the anchor with an embedding; larger ones share the last.
+        config: An `IGCConfig`, for the sizes.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        result_digits: int,
-        *,
-        dim: int,
-        num_heads: int,
-        ffn: int,
-        gate_dim: int,
-        max_offset: int,
-    ) -> None:
+    max_offset = 64  # offsets from the anchor with an embedding; larger ones share the last
+
+    def __init__(self, hidden_size: int, config: Any) -> None:
         super().__init__()
+        dim = config.writing_dim
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.query = nn.Linear(hidden_size, dim)
-        self.offset = nn.Embedding(max_offset, dim)
+        self.offset = nn.Embedding(self.max_offset, dim)
         self.digit = nn.Embedding(NUM_CLASSES, dim)
         self.sign = nn.Embedding(2, dim)
-        self.place = nn.Parameter(torch.empty(result_digits + 1, dim))  # of the sign, then of the digits
-        self.attention = Attention(dim, num_heads)
-        self.write_up = nn.Linear(dim, ffn)
-        self.write_down = nn.Linear(ffn, hidden_size)
-        self.gate_up = nn.Linear(hidden_size + dim, gate_dim)
-        self.gate_down = nn.Linear(gate_dim, 1)
+        self.place = nn.Parameter(torch.empty(config.result_digits + 1, dim))  # of the sign, then of the digits
+        self.attention = Attention(dim, config.num_heads)
+        self.write_up = nn.Linear(dim, config.writing_ffn)
+        self.write_down = nn.Linear(config.writing_ffn, hidden_size)
+        self.gate_up = nn.Linear(hidden_size + dim, config.gate_dim)
+        self.gate_down = nn.Linear(config.gate_dim, 1)
         for weight in (self.offset.weight, self.digit.weight, self.sign.weight, self.place):
             nn.init.normal_(weight)
         self._look_at_digits_in_turn()

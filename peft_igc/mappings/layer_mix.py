@@ -12,6 +12,7 @@ Shapes: B rows, T positions, H hidden size, M layers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,6 +26,11 @@ class LayerMix(nn.Module):
     Args:
         count: M, at least 2.
     """
+
+    @classmethod
+    def of(cls, config: Any) -> LayerMix | None:
+        """That of an `IGCConfig`; None if one layer is read."""
+        return cls(len(config.layers_read)) if len(config.layers_read) > 1 else None
 
     def __init__(self, count: int) -> None:
         super().__init__()

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ..numbers.digits import PAD, classes
 from ..numbers.places import Places, places_of
-from ..numbers.token_table import EMBEDDED, PADDING, TokenTable
+from ..text.token_table import TokenTable
+from ..text.vocabulary import EMBEDDED, PADDING
 from .attention import batches
 
 
@@ -28,13 +29,13 @@ __all__ = ["ON_HOST", "PlaceTensors", "StepTexts", "place_tensors"]
 ON_HOST: dict[str, Any] = {"tags": (torch.Tag.cudagraph_unsafe,)} if torch.__version__ >= "2.9" else {}
 
 _WORD, _NUMBER, _BROKEN = range(3)
-_FIELDS = 4  # of a place: position, sentence, value, kind
 
 
 class StepTexts(NamedTuple):
     """The texts of N steps on the host.
 
     Attributes:
+        table: the token table.
         rows: the ids of B rows, or `EMBEDDED`, `UNSEEN` or `PADDING`. Each row has N / B steps.
         anchors, since: for each step the indices of the last and the first token that it reads; an anchor of -1 reads
             nothing.
@@ -42,6 +43,7 @@ class StepTexts(NamedTuple):
         first: the position in the text of the tokens with index 0.
     """
 
+    table: TokenTable
     rows: list[list[int]]
     anchors: list[int]
     since: list[int]
@@ -78,7 +80,7 @@ class StepTexts(NamedTuple):
         for step, (anchor, start) in enumerate(zip(anchors, since, strict=True)):
             end = max(anchor, 0)
             places.append(places_of(table, rows[step * len(rows) // len(anchors)], min(start, end), end, most))
-        return cls(rows, anchors, since, places, first)
+        return cls(table, rows, anchors, since, places, first)
 
     def row_of(self, step: int) -> int:
         """The row of a step."""
@@ -88,11 +90,11 @@ class StepTexts(NamedTuple):
         """The ids of a step's row up to its anchor."""
         return self.rows[self.row_of(step)][: self.anchors[step] + 1]
 
-    def operands_of(self, step: int) -> int:
-        """How many numbers a step may point at."""
+    def operands_of(self, step: int) -> list[str]:
+        """The numbers that a step may point at, as digits."""
         if EMBEDDED in self.ids_of(step):  # a token given as an embedding may be a part of any number
-            return 0
-        return sum(run.digits is not None for run in self.places[step].numbers.values())
+            return []
+        return [run.digits for run in self.places[step].numbers.values() if run.digits is not None]
 
     def tokens_after(self, step: int) -> int:
         """How many tokens of a row are after a step's anchor, without padding."""
@@ -139,71 +141,63 @@ def place_tensors(
         one_group: whether all of them are one group.
         device: of the tensors.
     """
-    known: dict[str, int] = {}
-    values = {step: _values(texts, step, known) for step in steps}
+    known = _numbers(texts, steps)
     numbers = torch.tensor([classes(text, width) for text in known] + [[PAD] * width], device=device)
     sizes = [len(texts.places[step].at) for step in steps]
     groups = [(list(range(len(steps))), max(sizes, default=1))] if one_group else batches(sizes)
     made = []
     for group, longest in groups:
         chosen = [steps[one] for one in group]
-        packed = [_packed(texts.places[step], values[step], longest, len(known)) for step in chosen]
-        positions, sentence, value, kind = torch.tensor(packed, device=device).unbind(-1)
+        fields = torch.tensor([_fields(texts, step, longest, known, len(known)) for step in chosen], device=device)
         row = torch.tensor([texts.row_of(step) for step in chosen], device=device)
-        made.append(PlaceTensors(group, row, positions, sentence, value, kind, numbers))
+        positions, sentence, values, kinds = fields.unbind(-1)
+        made.append(PlaceTensors(group, row, positions, sentence, values, kinds, numbers))
     return made
 
 
-def _values(texts: StepTexts, step: int, known: dict[str, int]) -> dict[int, int]:
-    """The index of the value of each number that may be an operand, by place; `known` grows."""
-    if not texts.operands_of(step):
-        return {}
-    runs = texts.places[step].numbers.items()
-    return {place: known.setdefault(run.digits, len(known)) for place, run in runs if run.digits is not None}
+def _numbers(texts: StepTexts, steps: Sequence[int]) -> dict[str, int]:
+    """The numbers that some steps may point at, each once, with their index."""
+    found = dict.fromkeys(digits for step in steps for digits in texts.operands_of(step))
+    return {digits: index for index, digits in enumerate(found)}
 
 
-def _packed(places: Places, values: dict[int, int], width: int, no_value: int) -> list[tuple[int, ...]]:
-    """The fields of `width` places; unused ones are in front."""
-    lines: list[tuple[int, ...]] = [(-1, 0, no_value, _WORD)] * (width - len(places.at))
+def _fields(texts: StepTexts, step: int, width: int, known: dict[str, int], none: int) -> list[tuple[int, ...]]:
+    """Position, sentence, value and kind of `width` places, of which unused ones are in front; `none` is no value."""
+    places, known = texts.places[step], known if texts.operands_of(step) else {}
+    lines: list[tuple[int, ...]] = [(-1, 0, none, _WORD)] * (width - len(places.at))
     for place, (at, sentence) in enumerate(zip(places.at, places.sentence, strict=True)):
         run = places.numbers.get(place)
-        kind = _WORD if run is None else _BROKEN if run.digits is None else _NUMBER
-        lines.append((at, sentence, values.get(place, no_value), kind))
+        if run is None:
+            lines.append((at, sentence, none, _WORD))
+        elif run.digits is None:
+            lines.append((at, sentence, none, _BROKEN))
+        else:
+            lines.append((at, sentence, known.get(run.digits, none), _NUMBER))
     return lines
 
 
 def places_in_graph(
-    tokens: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
+    table: TokenTable, ids: Tensor, anchors: Tensor, since: Tensor, most: int, width: int
 ) -> PlaceTensors:
     """The places of ids [B, n], anchors and since [B, A] in a compiled graph: one group, of a fixed W."""
-    most = min(most, ids.shape[1])
-    packed = _in_graph(ids, anchors, since, tokens.key, most, width)
-    positions, sentence, value, kind = packed[..., :_FIELDS].unbind(-1)
-    numbers = packed[..., _FIELDS:].flatten(0, 1)  # [N * W, D + 1], a row for each place
-    numbers = torch.nn.functional.pad(numbers, (0, 0, 0, 1), value=PAD)
+    fields, numbers = _in_graph(ids, anchors, since, table.key, min(most, ids.shape[1]), width)
     row = torch.arange(len(ids), device=ids.device).repeat_interleave(anchors.shape[1])
-    return PlaceTensors([], row, positions, sentence, value, kind, numbers)
+    positions, sentence, values, kinds = fields.unbind(-1)
+    return PlaceTensors([], row, positions, sentence, values, kinds, numbers)
 
 
 @torch.library.custom_op("peft_igc::places", mutates_args=(), **ON_HOST)
-def _in_graph(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> Tensor:
-    """The fields and digits of the places [N, most, 4 + width]; equal numbers have the value of the first of them."""
+def _in_graph(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> tuple[Tensor, Tensor]:
+    """The fields of the places [N, most, 4], and their numbers [N * most + 1, width], of which the last are PAD."""
     texts = StepTexts.of(TokenTable.of_key(table), most, ids, anchors, since)
-    lines: list[list[int]] = []
-    first: dict[str, int] = {}
-    for step, one in enumerate(texts.places):
-        known: dict[str, int] = {}
-        values, none = _values(texts, step, known), len(texts.anchors) * most
-        names = list(known)
-        for place, fields in enumerate(_packed(one, values, most, -1)):
-            here = step * most + place
-            name = names[fields[2]] if fields[2] >= 0 else ""
-            value = first.setdefault(name, here) if name else none
-            lines.append([*fields[:2], value, fields[3], *classes(name, width)])
-    return torch.tensor(lines, device=ids.device).view(len(texts.anchors), most, _FIELDS + width)
+    count, steps = len(texts.anchors) * most, range(len(texts.anchors))
+    known = _numbers(texts, steps)
+    numbers = [classes(text, width) for text in known] + [[PAD] * width] * (count + 1 - len(known))
+    fields = torch.tensor([_fields(texts, step, most, known, count) for step in steps], device=ids.device)
+    return fields.view(len(steps), most, 4), torch.tensor(numbers, device=ids.device)
 
 
 @_in_graph.register_fake
-def _(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> Tensor:
+def _(ids: Tensor, anchors: Tensor, since: Tensor, table: str, most: int, width: int) -> tuple[Tensor, Tensor]:
     """The form of the result, for graphs that are not run."""
-    return ids.new_empty(anchors.numel(), most, _FIELDS + width)
+    return ids.new_empty(anchors.numel(), most, 4), ids.new_empty(anchors.numel() * most + 1, width)

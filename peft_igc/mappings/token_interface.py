@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,9 +22,10 @@ from torch import nn
 
 from ..numbers.digits import may_look
 from ..numbers.places import LEAD
-from ..numbers.token_table import PADDING, TokenTable
+from ..text.operations import takes
 from ..text.results.spelling import ENDS, Spelled
-from ..text.vocabulary import Vocabulary
+from ..text.token_table import TokenTable
+from ..text.vocabulary import PADDING
 from .attention import Block, float_logits, one_batch, rms
 from .layer_mix import LayerMix
 from .places import PlaceTensors, StepTexts, place_tensors, places_in_graph
@@ -38,82 +40,62 @@ class TokenInputMapping(nn.Module):
 
     Args:
         hidden_size: H.
-        tokens: The token table, for a network that reads without rules. None: `know` sets it with the vocabulary.
-        num_digits: D.
-        takes: for each of K operations how many numbers it is given, of `text.operations.takes`; 0 for a set of them,
-            which the mapping then has a mark for.
-        dim: d, the width of the encoder and of the compressed states.
-        num_layers: Encoder layers.
-        num_heads: N_h.
-        ffn: Hidden width of the feed-forward layers.
-        max_distance: Maximum of W; earlier places are not read.
-        layers_read: Number of decoder layers whose outputs `mix` makes one.
+        config: An `IGCConfig`, for the sizes and the operations. Without a vocabulary, `know` is called later.
 
     Attributes:
-        vocabulary: The texts of the tokens; None if the network alone reads.
         characters: [n] uint8, the bytes of the vocabulary, which are saved with the weights.
     """
 
-    RELATIVE = 32  # places to each side with a relative position bias of their own
     LEAD = LEAD
+    RELATIVE = 32  # places to each side with a relative position bias of their own
+    max_distance = 512  # maximum of W; earlier places are not read
 
-    def __init__(
-        self,
-        hidden_size: int,
-        tokens: TokenTable | None,
-        num_digits: int,
-        takes: Sequence[int],
-        *,
-        dim: int,
-        num_layers: int,
-        num_heads: int,
-        ffn: int,
-        max_distance: int,
-        layers_read: int = 1,
-    ) -> None:
+    def __init__(self, hidden_size: int, config: Any) -> None:
         super().__init__()
-        self.num_digits, self.max_distance = num_digits, max_distance
-        self._tokens = tokens
-        self.vocabulary: Vocabulary | None = None
-        self.characters: torch.Tensor | None
-        self.register_buffer("characters", None if tokens else torch.zeros(0, dtype=torch.uint8))
-        self.mix = LayerMix(layers_read) if layers_read > 1 else None
+        dim, heads, layers = config.reading_dim, config.num_heads, config.reading_layers
+        # How many numbers each operation is given; 0 for a set of them, which has marks.
+        self._takes = tuple(takes(operation) for operation in config.operations)
+        self.num_digits = config.num_digits
+        self._tokens: TokenTable | None = None
+        self.characters: torch.Tensor
+        self.register_buffer("characters", torch.zeros(0, dtype=torch.uint8))
+        self.mix = LayerMix.of(config)
         self.embedded_norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.embedded_compression = nn.Linear(hidden_size, dim)
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim, bias=False)
         self.number = nn.Parameter(torch.randn(dim) * 0.5)
         self.broken = nn.Parameter(torch.randn(dim) * 0.5)
-        self.encoder = nn.ModuleList(Block(dim, num_heads, ffn) for _ in range(num_layers))
-        self.relative = nn.ModuleList(nn.Embedding(2 * self.RELATIVE + 1, num_heads) for _ in range(num_layers))
+        self.encoder = nn.ModuleList(Block.of(config) for _ in range(layers))
+        self.relative = nn.ModuleList(nn.Embedding(2 * self.RELATIVE + 1, heads) for _ in range(layers))
         self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
         self.anchor_query = nn.Linear(dim, dim)
         self.slots = nn.Parameter(torch.randn(3, dim) * 0.5)  # two operands, the operator
         self.marks = nn.Parameter(torch.randn(2, dim) * 0.5)  # of the two chosen numbers
         self.sentences = nn.Embedding(5, dim)  # by distance to the sentences of the chosen numbers, -2..2
-        self.reader = Block(dim, num_heads, ffn)
+        self.reader = Block.of(config)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.pointer = nn.Linear(dim, dim, bias=False)
         self.sign_head = nn.Linear(dim, 2)
-        self.operator_head = nn.Linear(dim, len(takes) + 1)
-        self._takes = tuple(takes)
-        self.set_slot = nn.Parameter(torch.randn(dim) * 0.5) if 0 in takes else None
-        self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in takes else None
-        self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in takes else None
+        self.operator_head = nn.Linear(dim, len(self._takes) + 1)
+        self.set_slot = nn.Parameter(torch.randn(dim) * 0.5) if 0 in self._takes else None
+        self.set_pointer = nn.Linear(dim, dim, bias=False) if 0 in self._takes else None
+        self.set_bias = nn.Parameter(torch.zeros(1)) if 0 in self._takes else None
         nn.init.zeros_(self.compression.weight)  # embeddings are enough for most texts, so training starts with these
         for weight in self.relative.parameters():
             nn.init.zeros_(weight)
+        if config.vocabulary is not None:
+            self.know(config.token_table)
 
-    def know(self, vocabulary: Vocabulary, tokens: TokenTable) -> None:
-        """Sets what is known of the tokens: their texts, and how they spell numbers."""
-        assert self.characters is not None
-        saved = torch.frombuffer(bytearray(vocabulary.to_bytes()), dtype=torch.uint8)
+    def know(self, tokens: TokenTable) -> None:
+        """Sets the texts of the tokens, and how they spell numbers."""
+        saved = torch.frombuffer(bytearray(tokens.vocabulary.to_bytes()), dtype=torch.uint8)
         self.characters = saved.to(self.characters.device)
-        self.vocabulary, self._tokens = vocabulary, tokens
+        self._tokens = tokens
 
     @property
     def tokens(self) -> TokenTable:
-        """How the tokens spell numbers."""
+        """The texts of the tokens, and how they spell numbers."""
         if self._tokens is None:
             raise ValueError(
                 "The adapter has no vocabulary, which is saved with its weights. Load them, or make its config with "
@@ -267,12 +249,12 @@ class TokenOutputMapping(nn.Module):
     Args:
         hidden_size: H.
         embedding_size: E; some base models project embeddings to H.
-        ffn: Hidden width of the map.
-        gate_dim: Hidden width of the gate.
+        config: An `IGCConfig`, for the sizes.
     """
 
-    def __init__(self, hidden_size: int, embedding_size: int, *, ffn: int, gate_dim: int) -> None:
+    def __init__(self, hidden_size: int, embedding_size: int, config: Any) -> None:
         super().__init__()
+        ffn, gate_dim = config.writing_ffn, config.gate_dim
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.end = nn.Parameter(torch.randn(len(ENDS), embedding_size))  # instead of an embedding after the result
         self.write_up = nn.Linear(embedding_size, ffn)

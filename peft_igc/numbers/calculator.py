@@ -4,17 +4,15 @@ In: two operands per calculation, as left-aligned digits with signs, and an oper
 the result, and a `Status`. Where an operation has no result, the status gives the reason and the digits are
 placeholders, never a wrong number. Every operation is computed for every row and the requested one is selected: no
 loop over rows, no host synchronisation and no control flow on data, so `torch.compile(fullgraph=True)` works on any
-device. Exact at any number of digits. No parameters and no gradient. Extend it with `register_operation`; an
-operation may be a table look-up. See Eq. 10 of `docs/how_it_works.md`.
+device. Exact at any number of digits. No parameters and no gradient. See Eq. 10 of `docs/how_it_works.md`.
 Try it: `pytest tests/numbers/test_calculator.py`
 
-Shapes: D digits of an operand, R digits of a result, K operations, n digits chosen by an operation; `...` is any
-number of leading dimensions.
+Shapes: D digits of an operand, R digits of a result, K operations, n digits that an operation has; `...` is any number
+of leading dimensions.
 """
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
 import torch
@@ -25,21 +23,7 @@ from ..text.rounding import Division
 from .digits import PAD, is_number, parse_number, to_left_aligned, to_right_aligned
 
 
-__all__ = [
-    "NO_ARITHMETIC",
-    "OPERATIONS",
-    "Division",
-    "Operand",
-    "Operation",
-    "Outcome",
-    "Result",
-    "Status",
-    "calculate",
-    "evaluate_exactly",
-    "from_limbs",
-    "register_operation",
-    "to_limbs",
-]
+__all__ = ["NO_ARITHMETIC", "OPERATIONS", "Division", "Result", "Status", "calculate", "evaluate_exactly"]
 
 NO_ARITHMETIC = "none"  # the label of a text that asks for no calculation; a label of None is unsupervised
 
@@ -54,16 +38,15 @@ class Status(enum.IntEnum):
     INEXACT = 4  # a division with a remainder under `division="exact"`
 
 
-class Operand(NamedTuple):
-    """An operation's argument: `digits` [..., D] int64 in 0..9, least significant last; `sign` [...] int64 in 0..1."""
+class _Operand(NamedTuple):
+    """Digits [..., D] in 0..9, least significant last, and a sign [...] in 0..1, both int64."""
 
     digits: Tensor
     sign: Tensor
 
 
-class Outcome(NamedTuple):
-    """An operation's return value: `digits` [..., n] int64 in 0..9, least significant last, for any n; `sign` [...]
-    int64 in 0..1 (zero may have either); `status` [...] int64."""
+class _Outcome(NamedTuple):
+    """Digits [..., n] in 0..9, least significant last; a sign [...] in 0..1, zero may have either; a status [...]."""
 
     digits: Tensor
     sign: Tensor
@@ -79,24 +62,6 @@ class Result(NamedTuple):
     sign: Tensor
     status: Tensor
     scale: Tensor
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation of the calculator.
-
-    Args:
-        name: The operation's name, for instance `"add"`.
-        symbol: Its key in `OPERATIONS` and in `IGCConfig(operations=...)`, for instance `"+"`.
-        function: `(a, b, division) -> Outcome` on tensors, defined for all operands, without synchronisation. An
-            outcome with a digit outside 0..9 or a sign outside 0..1 becomes UNDEFINED.
-        oracle: `(a, b, division) -> int | Status` on Python integers; must agree with `function`.
-    """
-
-    name: str
-    symbol: str
-    function: Callable[[Operand, Operand, Division], Outcome]
-    oracle: Callable[[int, int, Division], int | Status]
 
 
 def calculate(
@@ -128,27 +93,23 @@ def calculate(
         TypeError: A tensor is not int64.
         ValueError: A shape, a symbol, `result_digits` or `division` is invalid.
     """
-    _check_arguments(digits, signs, operator, operations, result_digits, division)
+    _check_arguments(digits, signs, operator, result_digits)
+    _check_names(set(operations) - set(FUNCTIONS), division)
     well_formed = is_number(digits) & ((signs == 0) | (signs == 1))  # [..., 2]
     right = torch.where(well_formed.unsqueeze(-1), to_right_aligned(digits), 0)  # [..., 2, D]
     signs = torch.where(well_formed, signs, 0)
-    a, b = (Operand(right[..., side, :], signs[..., side]) for side in (0, 1))
-    outcome = Outcome(
-        torch.zeros_like(a.digits[..., :1]), torch.zeros_like(operator), torch.full_like(operator, int(Status.NONE))
-    )
+    a, b = (_Operand(right[..., side, :], signs[..., side]) for side in (0, 1))
+    none = torch.full_like(operator, int(Status.NONE))
+    outcome = _Outcome(torch.zeros_like(a.digits[..., :1]), torch.zeros_like(operator), none)
     for index, symbol in enumerate(operations):
-        if symbol in FUNCTIONS and symbol not in OPERATIONS:
-            continue
-        computed = _checked(OPERATIONS[symbol].function(a, b, division), symbol, operator.shape)
-        outcome = _select(operator == index, computed, outcome)
+        if symbol not in FUNCTIONS:
+            outcome = _select(operator == index, OPERATIONS[symbol](a, b, division), outcome)
     malformed = (outcome.status != int(Status.NONE)) & ~well_formed.all(-1)
     return _finish(outcome, malformed, result_digits)  # Eq. 10
 
 
-def _check_arguments(
-    digits: Tensor, signs: Tensor, operator: Tensor, operations: Sequence[str], result_digits: int, division: str
-) -> None:
-    """Validates shapes, types and host arguments; values on a device are never inspected."""
+def _check_arguments(digits: Tensor, signs: Tensor, operator: Tensor, result_digits: int) -> None:
+    """Validates shapes and types; values on a device are never inspected."""
     for name, tensor in (("digits", digits), ("signs", signs), ("operator", operator)):
         if tensor.dtype != torch.int64:
             raise TypeError(f"`{name}` must be int64, got {tensor.dtype}. Pass classes, not probabilities.")
@@ -161,43 +122,20 @@ def _check_arguments(
         )
     if result_digits < 1:
         raise ValueError(f"`result_digits={result_digits}` must be at least 1.")
-    _check_division(division)
-    for symbol in set(operations) - set(FUNCTIONS):
-        _look_up(symbol)
 
 
-def _check_division(division: str) -> None:
-    """Refuses a treatment of remainders other than `Division`."""
+def _check_names(symbols: set[str], division: str) -> None:
+    """Refuses symbols that are no operation, and a treatment of remainders other than `Division`."""
     if division not in get_args(Division):
         raise ValueError(f'`division={division!r}` is unknown: choose "exact", "floor" or "trunc".')
+    if unknown := sorted(symbols - set(OPERATIONS)):
+        raise ValueError(f"The operation {unknown[0]!r} is unknown; known are {', '.join(map(repr, OPERATIONS))}.")
 
 
-def _look_up(symbol: str) -> Operation:
-    """The operation of a symbol; an error lists the registered ones."""
-    if symbol not in OPERATIONS:
-        raise ValueError(
-            f"The operation {symbol!r} is not registered; registered are {', '.join(map(repr, OPERATIONS))}. "
-            "Add it with `register_operation`."
-        )
-    return OPERATIONS[symbol]
-
-
-def _checked(outcome: Outcome, symbol: str, shape: torch.Size) -> Outcome:
-    """Validates the shapes of an operation's outcome, which would otherwise broadcast to wrong numbers."""
-    got = (outcome.digits.shape[:-1], outcome.sign.shape, outcome.status.shape)
-    if any(leading != shape for leading in got):
-        raise ValueError(
-            f"The operation {symbol!r} must return digits [..., n], sign [...] and status [...] with "
-            f"[...] = {tuple(shape)}, got digits {tuple(outcome.digits.shape)}, sign {tuple(outcome.sign.shape)} and "
-            f"status {tuple(outcome.status.shape)}."
-        )
-    return outcome
-
-
-def _select(chosen: Tensor, yes: Outcome, no: Outcome) -> Outcome:
+def _select(chosen: Tensor, yes: _Outcome, no: _Outcome) -> _Outcome:
     """`yes` where `chosen` [...], else `no`; the shorter digits get leading zeros."""
     width = max(yes.digits.shape[-1], no.digits.shape[-1])
-    return Outcome(
+    return _Outcome(
         torch.where(chosen.unsqueeze(-1), _widen(yes.digits, width), _widen(no.digits, width)),
         torch.where(chosen, yes.sign, no.sign),
         torch.where(chosen, yes.status, no.status),
@@ -209,15 +147,13 @@ def _widen(right: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(right, (max(width - right.shape[-1], 0), 0))
 
 
-def _finish(outcome: Outcome, malformed: Tensor, result_digits: int) -> Result:
+def _finish(outcome: _Outcome, malformed: Tensor, result_digits: int) -> Result:
     """Determines the status, keeps R digits, aligns them left and replaces them by `PAD` where there is no result."""
     right = _widen(outcome.digits, result_digits)  # [..., max(n, R)]
     surplus, right = right[..., : right.shape[-1] - result_digits], right[..., -result_digits:]
-    is_digit = (outcome.digits >= 0) & (outcome.digits <= 9)  # False only for faulty registered operations
-    is_whole = is_digit.all(-1) & ((outcome.sign == 0) | (outcome.sign == 1))
     ok = outcome.status == int(Status.OK)
     status = torch.where(ok & (surplus != 0).any(-1), int(Status.OVERFLOW), outcome.status)
-    status = torch.where(malformed | (ok & ~is_whole), int(Status.UNDEFINED), status)
+    status = torch.where(malformed, int(Status.UNDEFINED), status)
     ok = status == int(Status.OK)
     negative = ok & (outcome.sign == 1) & (right != 0).any(-1)  # zero has no sign
     left = torch.where(ok.unsqueeze(-1), to_left_aligned(right), PAD)
@@ -230,24 +166,15 @@ _ADDITION_LIMB = 17  # ten times a limb and sums of two limbs stay below 2^63 = 
 _DIVISION_LIMB = 6  # three limbs stay below 2^63
 
 
-def to_limbs(right: Tensor, size: int, count: int | None = None) -> Tensor:
-    """Packs digits into limbs.
-
-    Args:
-        right: [..., n] int64 in 0..9, least significant last.
-        size: Digits per limb, 1..18.
-        count: Number of limbs, at least n / size; `None` is the least. Additional leading limbs are zero.
-
-    Returns:
-        [..., count] int64 in 0..10^size - 1, least significant last.
-    """
+def _to_limbs(right: Tensor, size: int, count: int | None = None) -> Tensor:
+    """Packs digits [..., n] into limbs [..., count] of `size` digits, 1..18; by default as few as hold them."""
     count = count or -(-right.shape[-1] // size)
     limbs = _widen(right, count * size).unflatten(-1, (count, size))  # [..., count, size]
     return (limbs * _powers(size, right.device)).sum(-1)
 
 
-def from_limbs(limbs: Tensor, size: int) -> Tensor:
-    """Unpacks limbs [..., count] in 0..10^size - 1 into digits [..., count * size]; the inverse of `to_limbs`."""
+def _from_limbs(limbs: Tensor, size: int) -> Tensor:
+    """Unpacks limbs [..., count] in 0..10^size - 1 into digits [..., count * size]; the inverse of `_to_limbs`."""
     digits = torch.div(limbs.unsqueeze(-1), _powers(size, limbs.device), rounding_mode="floor") % 10
     return digits.flatten(-2)  # [..., count, size] to [..., count * size]
 
@@ -271,20 +198,20 @@ def _carry(limbs: Tensor, base: int) -> tuple[Tensor, Tensor]:
     return torch.stack(normalised[::-1], -1), carried
 
 
-def _add(a: Operand, b: Operand, division: Division) -> Outcome:
+def _add(a: _Operand, b: _Operand, division: Division) -> _Outcome:
     """a + b: the limbs are added with their signs; a negative sum is negated and carried again."""
     count = -(-(a.digits.shape[-1] + 1) // _ADDITION_LIMB)  # a sum has one digit more than the operands
-    plus_a, plus_b = (to_limbs(x.digits, _ADDITION_LIMB, count) * (1 - 2 * x.sign).unsqueeze(-1) for x in (a, b))
+    plus_a, plus_b = (_to_limbs(x.digits, _ADDITION_LIMB, count) * (1 - 2 * x.sign).unsqueeze(-1) for x in (a, b))
     total = plus_a + plus_b  # [..., count], limbs of either sign
     _, top = _carry(total, 10**_ADDITION_LIMB)
     negative = top < 0
     total, _ = _carry(torch.where(negative.unsqueeze(-1), -total, total), 10**_ADDITION_LIMB)
-    return Outcome(from_limbs(total, _ADDITION_LIMB), negative.to(torch.int64), torch.zeros_like(a.sign))
+    return _Outcome(_from_limbs(total, _ADDITION_LIMB), negative.to(torch.int64), torch.zeros_like(a.sign))
 
 
-def _subtract(a: Operand, b: Operand, division: Division) -> Outcome:
+def _subtract(a: _Operand, b: _Operand, division: Division) -> _Outcome:
     """a - b."""
-    return _add(a, Operand(b.digits, 1 - b.sign), division)
+    return _add(a, _Operand(b.digits, 1 - b.sign), division)
 
 
 def _multiplication_limb(width: int) -> int:
@@ -298,10 +225,10 @@ def _multiplication_limb(width: int) -> int:
     return size
 
 
-def _multiply(a: Operand, b: Operand, division: Division) -> Outcome:
+def _multiply(a: _Operand, b: _Operand, division: Division) -> _Outcome:
     """a * b: all products of limbs, summed along the anti-diagonals, then one carry pass."""
     size = _multiplication_limb(a.digits.shape[-1])
-    x, y = to_limbs(a.digits, size), to_limbs(b.digits, size)  # [..., count]
+    x, y = _to_limbs(a.digits, size), _to_limbs(b.digits, size)  # [..., count]
     count = x.shape[-1]
     products = x.unsqueeze(-1) * y.unsqueeze(-2)  # [..., count, count]
     # Flattening rows of length 2 * count and splitting into rows of 2 * count - 1 shifts row i by i, so that products
@@ -309,10 +236,10 @@ def _multiply(a: Operand, b: Operand, division: Division) -> Outcome:
     skewed = torch.nn.functional.pad(products, (0, count)).flatten(-2)[..., : count * (2 * count - 1)]
     columns = skewed.unflatten(-1, (count, 2 * count - 1)).sum(-2)  # [..., 2 * count - 1]
     limbs, _ = _carry(_widen(columns, 2 * count), 10**size)
-    return Outcome(from_limbs(limbs, size), a.sign ^ b.sign, torch.zeros_like(a.sign))
+    return _Outcome(_from_limbs(limbs, size), a.sign ^ b.sign, torch.zeros_like(a.sign))
 
 
-def _divide(a: Operand, b: Operand, division: Division) -> Outcome:
+def _divide(a: _Operand, b: _Operand, division: Division) -> _Outcome:
     """a / b by long division; `division` is the treatment of a remainder."""
     zero_divisor = (b.digits == 0).all(-1)
     quotient, remainder = _long_division(a.digits, b.digits)
@@ -322,11 +249,11 @@ def _divide(a: Operand, b: Operand, division: Division) -> Outcome:
     if division == "exact":
         status = torch.where(has_remainder, int(Status.INEXACT), status)
     if division == "floor":  # rounding a negative quotient down increases its magnitude
-        limbs = to_limbs(quotient, _ADDITION_LIMB)
+        limbs = _to_limbs(quotient, _ADDITION_LIMB)
         increment = (has_remainder & (sign == 1)).to(torch.int64).unsqueeze(-1)  # [..., 1]
         limbs, _ = _carry(limbs + _widen(increment, limbs.shape[-1]), 10**_ADDITION_LIMB)
-        quotient = from_limbs(limbs, _ADDITION_LIMB)
-    return Outcome(quotient, sign, torch.where(zero_divisor, int(Status.UNDEFINED), status))
+        quotient = _from_limbs(limbs, _ADDITION_LIMB)
+    return _Outcome(quotient, sign, torch.where(zero_divisor, int(Status.UNDEFINED), status))
 
 
 def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
@@ -343,8 +270,8 @@ def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     size = count * _DIVISION_LIMB
     dividend, divisor = _widen(dividend, size), _widen(divisor, size)
     shift = ((divisor != 0).cumsum(-1) == 0).sum(-1, keepdim=True).clamp(max=size - 1)
-    a = to_limbs(_shifted_left(_widen(dividend, 2 * size), shift), _DIVISION_LIMB)  # [..., 2 * count]
-    b = _widen(to_limbs(_shifted_left(divisor, shift), _DIVISION_LIMB), count + 1)
+    a = _to_limbs(_shifted_left(_widen(dividend, 2 * size), shift), _DIVISION_LIMB)  # [..., 2 * count]
+    b = _widen(_to_limbs(_shifted_left(divisor, shift), _DIVISION_LIMB), count + 1)
     remainder = _widen(a[..., :count], count + 1)  # less than the divisor
     leading = min(3, count + 1)
     weights = torch.full((leading,), base, device=b.device).cumprod(0).flip(0) // base
@@ -361,7 +288,7 @@ def _long_division(dividend: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
         quotient.append(q.gather(-1, best))
         chosen = best.unsqueeze(-1).expand(*best.shape, count + 1)
         remainder = differences.gather(-2, chosen).squeeze(-2)
-    return from_limbs(torch.cat(quotient, -1), _DIVISION_LIMB)[..., size - width :], remainder
+    return _from_limbs(torch.cat(quotient, -1), _DIVISION_LIMB)[..., size - width :], remainder
 
 
 def _shifted_left(right: Tensor, by: Tensor) -> Tensor:
@@ -371,41 +298,12 @@ def _shifted_left(right: Tensor, by: Tensor) -> Tensor:
     return torch.where(source < size, right.gather(-1, source.clamp(max=size - 1)), 0)
 
 
-def _divide_integers(a: int, b: int, division: Division) -> int | Status:
-    """The oracle of `_divide`, on Python integers."""
-    if b == 0:
-        return Status.UNDEFINED
-    quotient, remainder = divmod(a, b)
-    if remainder == 0 or division == "floor":
-        return quotient
-    if division == "trunc":
-        return quotient + (quotient < 0)
-    return Status.INEXACT
-
-
-OPERATIONS: dict[str, Operation] = {
-    "+": Operation("add", "+", _add, lambda a, b, division: a + b),
-    "-": Operation("subtract", "-", _subtract, lambda a, b, division: a - b),
-    "*": Operation("multiply", "*", _multiply, lambda a, b, division: a * b),
-    "/": Operation("divide", "/", _divide, _divide_integers),
+OPERATIONS: dict[str, Callable[[_Operand, _Operand, Division], _Outcome]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": _multiply,
+    "/": _divide,
 }
-
-
-def register_operation(operation: Operation) -> None:
-    """Adds an operation under its symbol, for `calculate`, `evaluate_exactly` and `IGCConfig`.
-
-    Raises:
-        ValueError: The symbol or the name is in use, or is `"none"`, the label for no arithmetic.
-    """
-    if NO_ARITHMETIC in (operation.symbol, operation.name):
-        raise ValueError('"none" is the label for no arithmetic. Choose another name and symbol.')
-    for known in OPERATIONS.values():
-        if operation.symbol == known.symbol or operation.name == known.name:
-            raise ValueError(
-                f"The operation `{operation.name}` ({operation.symbol!r}) collides with `{known.name}` "
-                f"({known.symbol!r}). Choose a name and a symbol that are not in use."
-            )
-    OPERATIONS[operation.symbol] = operation
 
 
 def evaluate_exactly(operator: str, a: str | int, b: str | int, division: Division = "exact") -> str | Status:
@@ -422,11 +320,16 @@ def evaluate_exactly(operator: str, a: str | int, b: str | int, division: Divisi
     Raises:
         TypeError, ValueError: The symbol or `division` is unknown, or an operand is not an integer.
     """
-    _check_division(division)
-    operation = _look_up(operator)
+    _check_names({operator}, division)
     x, y = (number if isinstance(number, int) else _to_int(number) for number in (a, b))
-    result = operation.oracle(x, y, division)
-    return result if isinstance(result, Status) else str(result)
+    if operator != "/":
+        return str(x + y if operator == "+" else x - y if operator == "-" else x * y)
+    if y == 0:
+        return Status.UNDEFINED
+    quotient, remainder = divmod(x, y)
+    if remainder and division == "exact":
+        return Status.INEXACT
+    return str(quotient + (quotient < 0 and remainder != 0 and division == "trunc"))
 
 
 def _to_int(text: str) -> int:

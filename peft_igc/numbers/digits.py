@@ -1,17 +1,15 @@
 """The number format: integers as left-aligned digit tensors.
 
-In: integers written as text (`encode`), or digit tensors (`decode` and the alignment helpers). Out: the other form. A
-number has `width` digit classes, most significant digit first, `PAD` after the last digit, and a separate sign
+A number has `width` digit classes, most significant digit first, `PAD` after the last digit, and a separate sign
 (0 plus, 1 minus): `-12` at width 4 is `[1, 2, PAD, PAD]` with sign 1. Zero is `[0, PAD, ...]` with sign 0. Numbers are
 left-aligned because tokenizers split them from the left (paper, appendix on tokenization): the leading digits have the
-same slots at every length. `encode` and `decode` run on the host; the other functions run on any device, without loops
-over rows or synchronisation. No arithmetic here, see `calculator`. Try it: `pytest tests/numbers/test_digits.py`
+same slots at every length. Functions of tensors alone run on any device, without loops over rows or synchronisation.
+No arithmetic here, see `calculator`. Try it: `pytest tests/numbers/test_digits.py`
 
 Shapes: N numbers, D digits of a number; `...` is any number of leading dimensions.
 """
 
 import re
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +20,6 @@ __all__ = [
     "PAD",
     "canonical",
     "decode",
-    "encode",
     "is_number",
     "length",
     "may_look",
@@ -65,47 +62,13 @@ def parse_number(text: str) -> tuple[int, str]:
     return int(match[1] == "-" and digits != "0"), digits
 
 
-def encode(texts: Sequence[str], width: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
-    """Converts integers written as text to digit tensors.
-
-    Args:
-        texts: N integers in the form that `parse_number` accepts.
-        width: D, digits per number, at least 1.
-        device: Device of the tensors; `None` is the current default device.
-
-    Returns:
-        `digits` [N, D] int64 in 0..9 or `PAD`, left-aligned, and `signs` [N] int64 in 0..1.
-
-    Raises:
-        TypeError: `texts` is a single string, or one of its items is not a string.
-        ValueError: A text is not an integer or has more than `width` digits, or `width` is below 1.
-    """
-    if isinstance(texts, str):
-        raise TypeError(f"`texts` must be a sequence of strings, got the single string {texts!r}. Pass a list.")
-    if width < 1:
-        raise ValueError(f"`width={width}` must be at least 1.")
-    rows, signs = [], []
-    for text in texts:
-        sign, digits = parse_number(text)
-        if len(digits) > width:
-            raise ValueError(
-                f"{text!r} has {len(digits)} digits and does not fit into `width={width}`. Use a larger width."
-            )
-        rows.append([int(digit) for digit in digits] + [PAD] * (width - len(digits)))
-        signs.append(sign)
-    return (
-        torch.tensor(rows, dtype=torch.int64, device=device).reshape(-1, width),  # keeps [0, width] when N is 0
-        torch.tensor(signs, dtype=torch.int64, device=device),
-    )
-
-
 def classes(text: str, width: int) -> list[int]:
     """The first `width` classes of a number without a sign, left-aligned; it may have a point."""
     return [*(POINT if char == "." else int(char) for char in text[:width]), *[PAD] * (width - len(text))]
 
 
 def decode(digits: Tensor, signs: Tensor) -> list[str]:
-    """Converts digit tensors to integers written as text; the inverse of `encode`.
+    """Writes well-formed integers as text.
 
     Args:
         digits: [..., D] integer, left-aligned, 0..9 or `PAD`. Leading zeros are dropped.
@@ -113,34 +76,11 @@ def decode(digits: Tensor, signs: Tensor) -> list[str]:
 
     Returns:
         One canonical text per number, in row-major order.
-
-    Raises:
-        ValueError: The shapes do not match, or a number is malformed: it has no digit, a digit after a placeholder, a
-            class outside 0..10, or a sign other than 0 and 1.
     """
-    if signs.shape != digits.shape[:-1]:
-        raise ValueError(
-            f"`signs` must have the shape of `digits` without its last dimension, got {tuple(signs.shape)} for "
-            f"digits of shape {tuple(digits.shape)}."
-        )
     rows: list[list[int]] = digits.reshape(-1, digits.shape[-1]).tolist()
-    flat_signs: list[int] = signs.reshape(-1).tolist()
-    return [_row_to_text(row, sign, index) for index, (row, sign) in enumerate(zip(rows, flat_signs, strict=True))]
-
-
-def _row_to_text(row: list[int], sign: int, index: int) -> str:
-    """The canonical text of one number; `index` is for error messages only."""
-    count = row.index(PAD) if PAD in row else len(row)
-    if any(not 0 <= digit <= PAD for digit in row):
-        raise ValueError(f"Number {index} is malformed: {row} holds a class outside 0..{PAD}.")
-    if count == 0:
-        raise ValueError(f"Number {index} is malformed: {row} starts with the placeholder {PAD}, so it has no digit.")
-    if any(digit != PAD for digit in row[count:]):
-        raise ValueError(f"Number {index} is malformed: {row} has a digit after the placeholder {PAD}.")
-    if sign not in (0, 1):
-        raise ValueError(f"Number {index} is malformed: its sign is {sign}, expected 0 (plus) or 1 (minus).")
-    text = "".join(map(str, row[:count])).lstrip("0") or "0"
-    return "-" + text if sign == 1 and text != "0" else text
+    texts = ("".join(str(digit) for digit in row if digit != PAD).lstrip("0") or "0" for row in rows)
+    negative = signs.flatten().tolist()
+    return ["-" + text if sign and text != "0" else text for text, sign in zip(texts, negative, strict=True)]
 
 
 def length(digits: Tensor) -> Tensor:
@@ -209,9 +149,6 @@ def canonical(digits: Tensor, sign: Tensor, scale: Tensor) -> list[str]:
 
     Returns:
         One text per number, in row-major order.
-
-    Raises:
-        ValueError: A number is malformed, see `decode`.
     """
     texts = []
     for number, places in zip(decode(digits, sign), scale.flatten().tolist(), strict=True):

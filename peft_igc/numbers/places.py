@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from ..text.integers import JOINTS, integers
 from ..text.rounding import asked_rounding
-from ..text.vocabulary import Spelled
-from .token_table import PADDING, UNSEEN, TokenTable
+from ..text.token_table import TokenTable
+from ..text.vocabulary import PADDING, UNSEEN, Spelled
 
 
 __all__ = ["LEAD", "Places", "Run", "number_runs", "places_of"]
@@ -160,7 +160,7 @@ def _sentences(table: TokenTable, ids: Sequence[int], runs: Sequence[Run], since
     """
     ends = {run.last + 1: run.first for run in runs if run.first >= since}
     known = {one: _marks(table, one) for one in set(ids)}
-    digits = [one in table.digits and one not in table.spaced for one in ids] + [False]
+    digits = [table.numbers.get(one, " ")[0] != " " for one in ids] + [False]
     found, index, start, closing = [], 0, since, False
     for at in range(len(ids)):
         if at < since or ids[at] == PADDING:

@@ -1,9 +1,9 @@
 """How a tokenizer splits numbers, and which interface and number format follow from it.
 
 In: any Hugging Face tokenizer, fast or slow (byte-level BPE, sentencepiece, byte fallback). Out: a `TokenizerProfile`
-with the `TokenTable` that is saved with an adapter, the recommended interface and a report. The texts of tokens come
-from `text.vocabulary`; how runs of digits are split is measured on a fixed sample of numbers. `check_tokenizer`
-compares a tokenizer with a saved table. No model and no tensors here, and no anchor rules, see `tuner.anchor_rules`.
+with the `TokenTable` of an adapter, the recommended interface and a report. The texts of tokens come from
+`text.vocabulary`; how runs of digits are split is measured on a fixed sample of numbers. `check_tokenizer` compares a
+tokenizer with an adapter's table. No model and no tensors here, and no anchor rules, see `tuner.anchor_rules`.
 
 Try it: `peft-igc profile TOKENIZER`; tests: `pytest tests/numbers/test_token_table.py`
 """
@@ -13,15 +13,15 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..text.integers import ends_in_minus
 from ..text.token_bytes import token_ids
+from ..text.token_table import TokenTable, numbers_of
 from ..text.vocabulary import Vocabulary
-from .token_table import TokenTable, numeric_tokens, points_of
 
 
 __all__ = ["TokenizerProfile", "check_tokenizer"]
@@ -37,33 +37,25 @@ class TokenizerProfile:
 
     Args:
         name: Name or path of the tokenizer, else its class.
-        size: V, the ids are 0..V-1.
-        digits: The numeric tokens, as in `TokenTable`.
-        spaced: Ids of the numeric tokens with a leading space.
-        found: The token table; None if the token interface does not support the tokenizer.
-        facts: What `TokenTable.from_vocabulary` needs besides the vocabulary, as JSON values.
         vocabulary: The texts of all tokens.
+        numbers: The numeric tokens, as in `TokenTable`.
+        facts: What `TokenTable.of` needs besides the vocabulary, as JSON values.
         family: `"groups of k from the left"`, `"single digits"` or `"irregular"`.
         splits: For runs of 1 to 20 digits, how they are split, with shares, most common first: `{4: {"3+1": 1.0}}`.
         space: Tokenization of a space before a number: `"a token of its own"` or `"merges with the digits"`.
         gaps: Groups of digits without a token, where most groups of their length have one.
-        fused: Tokens that end in a minus sign and have other characters: `{6732: "*-"}`.
-        notes: Obstacles and warnings, in sentences.
+        obstacles: Reasons why the token interface does not support the tokenizer, in sentences.
     """
 
     name: str
-    size: int
-    digits: dict[int, str]
-    spaced: frozenset[int]
-    found: TokenTable | None
-    facts: dict[str, Any]
     vocabulary: Vocabulary = field(repr=False)
+    numbers: dict[int, str] = field(repr=False)
+    facts: dict[str, Any]
     family: str
     splits: dict[int, dict[str, float]]
     space: str
     gaps: tuple[str, ...]
-    fused: dict[int, str]
-    notes: tuple[str, ...]
+    obstacles: tuple[str, ...]
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any) -> TokenizerProfile:
@@ -73,171 +65,144 @@ class TokenizerProfile:
             tokenizer: A Hugging Face tokenizer. Its vocabulary is read, and some thousand short texts are tokenized.
         """
         vocabulary = Vocabulary.from_tokenizer(tokenizer)
-        texts, unused = vocabulary.texts, _unused_digits(tokenizer, vocabulary)
-        digits, spaced = numeric_tokens(vocabulary, unused)
+        unused = _unused_digits(tokenizer, numbers_of(vocabulary))
+        numbers = numbers_of(vocabulary, unused)
         runs = _sample_runs()
-        bare = _pieces(tokenizer, runs, digits)
-        group, gaps = _grouping(tokenizer, runs, bare, digits)
-        minus = _minus_token(tokenizer, texts, vocabulary.control)
-        notes = _obstacles(runs, bare, digits, spaced, minus)
+        splits = _splits(tokenizer, runs, numbers)
+        group, gaps = _grouping(tokenizer, runs, splits, numbers)
+        minus = _mark(tokenizer, vocabulary, "-5", "-", " -")
+        obstacles = _obstacles(runs, splits, numbers, minus)
+        if "".join(_splits(tokenizer, ["5²"], numbers)[0]) == "52":
+            obstacles.append("The tokenizer turns superscripts into digits: `5²` reads as 52.")
         # With gaps, groups would split results in another way than the tokenizer, so results get single digits.
-        written = 1 if gaps else group or 1
         facts = {
-            "group": written,
+            "group": 1 if gaps else group or 1,
             "minus": minus or 0,
-            "point": _point_token(tokenizer, points_of(vocabulary)),
+            "point": _mark(tokenizer, vocabulary, "1.5", "."),
             "unused": unused,
         }
-        if "".join(_pieces(tokenizer, ["5²"], digits)[0]) == "52":
-            notes.append("The tokenizer turns superscripts into digits: `5²` reads as 52.")
-        merged = any(token in spaced for ids in token_ids(tokenizer, ["is 7", "is 64"]) for token in ids)
+        after_space = [numbers.get(token, "") for ids in token_ids(tokenizer, ["is 7", "is 64"]) for token in ids]
         return cls(
             name=str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__),
-            size=len(texts),
-            digits=digits,
-            spaced=spaced,
-            found=None if notes else TokenTable.from_vocabulary(vocabulary, facts),
-            facts=facts,
             vocabulary=vocabulary,
+            numbers=numbers,
+            facts=facts,
             family="single digits" if group == 1 else f"groups of {group} from the left" if group else "irregular",
-            splits=_shares(runs, bare),
-            space="merges with the digits" if merged else "a token of its own",
+            splits=_shares(runs, splits),
+            space="merges with the digits" if any(text[:1] == " " for text in after_space) else "a token of its own",
             gaps=gaps,
-            fused={
-                token: text
-                for token, text in enumerate(texts)
-                if len(text.strip()) > 1 and ends_in_minus(text) and token not in vocabulary.control
-            },
-            notes=tuple(notes),
+            obstacles=tuple(obstacles),
         )
 
     @property
     def interface(self) -> str:
-        """The recommended interface: `"tokens"`, or `"hidden"` if there is no token table."""
-        return "hidden" if self.found is None else "tokens"
+        """The recommended interface: `"tokens"`, or `"hidden"` if there are obstacles."""
+        return "hidden" if self.obstacles else "tokens"
 
     @property
     def number_format(self) -> str:
         """How the adapter writes results: `"groups of k"`, `"single digits"`, or `"as learned"` (hidden interface)."""
-        if self.found is None:
+        if self.obstacles:
             return "as learned"
-        return f"groups of {self.found.group}" if self.found.group > 1 else "single digits"
+        return f"groups of {self.facts['group']}" if self.facts["group"] > 1 else "single digits"
+
+    @property
+    def fused(self) -> dict[int, str]:
+        """Tokens that end in a minus sign and have other characters: `{6732: "*-"}`."""
+        texts, control = self.vocabulary.texts, self.vocabulary.control
+        long = ((token, text) for token, text in enumerate(texts) if len(text.strip()) > 1 and token not in control)
+        return {token: text for token, text in long if ends_in_minus(text)}
 
     @property
     def table(self) -> TokenTable:
-        """The token table to save with an adapter.
+        """How the tokens spell numbers, of an adapter.
 
         Raises:
             ValueError: The token interface does not support this tokenizer; the message gives the reason.
         """
-        if self.found is None:
+        if self.obstacles:
             raise ValueError(
-                f"The token interface does not support the tokenizer `{self.name}`. {' '.join(self.notes)} "
+                f"The token interface does not support the tokenizer `{self.name}`. {' '.join(self.obstacles)} "
                 'Set `interface="hidden"`.'
             )
-        return self.found
+        return TokenTable.of(self.vocabulary, self.facts)
 
-    def compare(self, stored: TokenTable) -> str | None:
-        """Compares this tokenizer with the token table of an adapter, except for added tokens.
+    def compare(self, numbers: Mapping[int, str], group: int, minus: int, point: int | None) -> str | None:
+        """Compares this tokenizer with the one that an adapter was created with, except for added tokens.
 
         Args:
-            stored: The table of an adapter.
+            numbers, group, minus, point: Of the adapter's `TokenTable`. Without a point it writes no decimals.
 
         Returns:
             None if they agree, else an error message that names the first difference.
         """
-        found = self.found
-        if found is not None and stored.point is None:
-            found = replace(found, point=None)  # as the stored table was made, which writes no decimals
-        if found is not None and found.fingerprint == stored.fingerprint:
+        texts = ((token, numbers.get(token, ""), self.numbers.get(token, "")) for token in {*numbers, *self.numbers})
+        if other := sorted(one for one in texts if one[1] != one[2]):
+            token, *spelled = other[0]
+            then, now = (repr(text) if text else "no digits" for text in spelled)
+            how = f"token {token} spelled {then} and now spells {now}"
+        elif self.obstacles:
+            how = " ".join(self.obstacles)[:-1]
+        elif self.facts["minus"] != minus:
+            how = f"the minus sign was token {minus} and now is {self.facts['minus']}"
+        elif point is not None and self.facts["point"] != point:
+            how = f"the decimal point was token {point} and now is {self.facts['point']}"
+        elif self.facts["group"] != group:
+            how = f"numbers were written in groups of {group}, now in groups of {self.facts['group']}"
+        else:
             return None
-
-        def spelling(digits: dict[int, str], spaced: frozenset[int], token: int) -> str:
-            return repr(" " * (token in spaced) + digits[token]) if token in digits else "no digits"
-
-        for token in sorted(set(self.digits) | set(stored.digits)):
-            then = spelling(stored.digits, stored.spaced, token)
-            now = spelling(self.digits, self.spaced, token)
-            if then != now:
-                return self._differs(f"token {token} spelled {then} and now spells {now}")
-        if found is None:
-            return self._differs(" ".join(self.notes)[:-1])
-        if found.minus != stored.minus:
-            return self._differs(f"the minus sign was token {stored.minus} and now is {found.minus}")
-        if found.point != stored.point:
-            return self._differs(f"the decimal point was token {stored.point} and now is {found.point}")
-        return self._differs(f"numbers were written in groups of {stored.group}, now in groups of {found.group}")
-
-    def _differs(self, how: str) -> str:
-        """The error message of `compare`."""
         return (
             f"The tokenizer `{self.name}` differs from the tokenizer that the adapter was created with: {how}. "
             "Use the adapter with its own tokenizer, or train a new adapter."
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The profile as JSON values, with the fingerprint in place of the table."""
+        """The profile as JSON values."""
+        lengths = Counter(len(text.strip()) for text in self.numbers.values())
         return {
             "tokenizer": self.name,
-            "vocabulary": self.size,
-            "numeric_tokens": self._numbers_by_length(),
-            "numeric_tokens_with_space": len(self.spaced),
+            "vocabulary": len(self.vocabulary),
+            "numeric_tokens": {str(length): count for length, count in sorted(lengths.items())},
+            "numeric_tokens_with_space": sum(text[0] == " " for text in self.numbers.values()),
             "family": self.family,
             "splits": {str(length): shares for length, shares in self.splits.items()},
             "space": self.space,
             "gaps": list(self.gaps),
-            "minus": None if self.found is None else self.found.minus,
-            "point": None if self.found is None else self.found.point,
+            "minus": None if self.obstacles else self.facts["minus"],
+            "point": None if self.obstacles else self.facts["point"],
             "fused_minus": {str(token): text for token, text in self.fused.items()},
             "interface": self.interface,
             "number_format": self.number_format,
-            "notes": list(self.notes),
-            "fingerprint": None if self.found is None else self.found.fingerprint,
+            "notes": list(self.obstacles),
         }
 
     def report(self) -> str:
         """The profile as text, one property per line."""
-        lengths = ", ".join(f"{count:,} of {length}" for length, count in self._numbers_by_length().items())
+        known = self.as_dict()
+        lengths = ", ".join(f"{count:,} of {length}" for length, count in known["numeric_tokens"].items())
+        spaced = f"{known['numeric_tokens_with_space']:,} begin with a space"
+        irregular = any(len(shares) > 1 for shares in self.splits.values())
+        pairs = [repr(text) for text in self.fused.values() if re.fullmatch(r" ?[-+*/=×÷] ?[-\u2212]", text)]
+        minus, point = ("none" if known[name] is None else f"token {known[name]}" for name in ("minus", "point"))
+        why = ""
+        if self.interface == "tokens" and (self.gaps or self.family == "irregular"):
+            reason = "groups are missing" if self.gaps else "the tokenizer splits irregularly"
+            why = f" ({reason}; answers are trained and written in single-digit tokens, the text is the same)"
         rows = [
-            ("tokenizer", f"{self.name}, {self.size:,} tokens"),
-            ("numeric tokens", f"{len(self.digits):,}, by digits: {lengths}; {len(self.spaced):,} begin with a space"),
+            ("tokenizer", f"{self.name}, {len(self.vocabulary):,} tokens"),
+            ("numeric tokens", f"{len(self.numbers):,}, by digits: {lengths}; {spaced}"),
             ("runs of digits", self.family),
-            *((f"  {length} digits", _listed(self.splits[length])) for length in (4, 7, 10) if self._irregular),
+            *((f"  {length} digits", _listed(self.splits[length])) for length in (4, 7, 10) if irregular),
             ("gaps", f"{len(self.gaps):,}: {', '.join(self.gaps[:8])}" if self.gaps else "none"),
             ("leading space", self.space),
-            ("minus sign", "none" if self.found is None else f"token {self.found.minus}"),
-            ("  fused", f"in {len(self.fused):,} tokens{self._fused_with_operators()}"),
-            ("decimal point", self._point()),
+            ("minus sign", minus),
+            ("  fused", f"in {len(self.fused):,} tokens{', among them ' * bool(pairs)}{' '.join(pairs)}"),
+            ("decimal point", point),
             ("interface", self.interface),
-            ("number format", self.number_format + self._why()),
-            *(("note", note) for note in self.notes),
+            ("number format", self.number_format + why),
+            *(("note", note) for note in self.obstacles),
         ]
         return "\n".join(f"{name:<15} {value}" for name, value in rows)
-
-    def _point(self) -> str:
-        """The token of the decimal point, for the report."""
-        point = None if self.found is None else self.found.point
-        return "none" if point is None else f"token {point}"
-
-    @property
-    def _irregular(self) -> bool:
-        return any(len(shares) > 1 for shares in self.splits.values())
-
-    def _numbers_by_length(self) -> dict[str, int]:
-        """The number of numeric tokens by their number of digits."""
-        return {str(length): count for length, count in sorted(Counter(map(len, self.digits.values())).items())}
-
-    def _fused_with_operators(self) -> str:
-        """A list of the tokens that are an operator and a minus sign, for the report."""
-        pairs = [text for text in self.fused.values() if re.fullmatch(r" ?[-+*/=×÷] ?[-\u2212]", text)]
-        return f", among them {' '.join(map(repr, pairs))}" if pairs else ""
-
-    def _why(self) -> str:
-        """The reason for writing results in other tokens than the tokenizer's, for the report."""
-        if self.found is None or (not self.gaps and self.family != "irregular"):
-            return ""
-        reason = "groups are missing" if self.gaps else "the tokenizer splits irregularly"
-        return f" ({reason}; answers are trained and written in single-digit tokens, the text is the same)"
 
 
 # Profiles of the tokenizers that were checked, while these exist: creating one takes a second or two.
@@ -257,19 +222,18 @@ def check_tokenizer(table: TokenTable | None, tokenizer: Any) -> None:
     if table is None:
         return
     profile = _profiles.get(tokenizer)
-    if profile is None or profile.size != len(tokenizer):
+    if profile is None or len(profile.vocabulary) != len(tokenizer):
         profile = _profiles[tokenizer] = TokenizerProfile.from_tokenizer(tokenizer)
-    difference = profile.compare(table)
+    difference = profile.compare(table.numbers, table.group, table.minus, table.point)
     if difference is not None:
         raise ValueError(difference)
 
 
-def _unused_digits(tokenizer: Any, vocabulary: Vocabulary) -> list[int]:
+def _unused_digits(tokenizer: Any, numbers: Mapping[int, str]) -> list[int]:
     """Tokens that spell the digits of another token, which the tokenizer uses: a digit may have a single byte, too."""
-    digits, spaced = numeric_tokens(vocabulary)
     alike: defaultdict[str, list[int]] = defaultdict(list)
-    for token, text in digits.items():
-        alike[" " * (token in spaced) + text].append(token)
+    for token, text in numbers.items():
+        alike[text].append(token)
     unused: list[int] = []
     for text, tokens in alike.items():
         used = token_ids(tokenizer, [text.strip()])[0] if len(tokens) > 1 else tokens
@@ -278,17 +242,11 @@ def _unused_digits(tokenizer: Any, vocabulary: Vocabulary) -> list[int]:
     return unused
 
 
-def _minus_token(tokenizer: Any, texts: Sequence[str], special: frozenset[int]) -> int | None:
-    """The token of the minus sign of a negative number at the start of a text, else any token `-`; None if neither."""
-    signs = [token for token in token_ids(tokenizer, ["-5"])[0] if texts[token].strip() == "-"]
-    signs += [token for token, text in enumerate(texts) if text == "-"]
-    return next((token for token in signs if token not in special), None)
-
-
-def _point_token(tokenizer: Any, points: dict[int, str]) -> int | None:
-    """The token of a decimal point between digits, else any token `.`; None if there is none."""
-    alone = [token for token in (*token_ids(tokenizer, ["1.5"])[0], *points) if points.get(token) == "."]
-    return alone[0] if alone else None
+def _mark(tokenizer: Any, vocabulary: Vocabulary, example: str, *marks: str) -> int | None:
+    """The token of a minus sign or a point as a number has it, else any token of the first form; None if neither."""
+    found = [token for token in token_ids(tokenizer, [example])[0] if vocabulary.texts[token] in marks]
+    found += [token for token, text in enumerate(vocabulary.texts) if text == marks[0]]
+    return next((token for token in found if token not in vocabulary.control), None)
 
 
 def _sample_runs() -> list[str]:
@@ -300,9 +258,10 @@ def _sample_runs() -> list[str]:
     return runs
 
 
-def _pieces(tokenizer: Any, texts: Sequence[str], digits: dict[int, str]) -> list[list[str]]:
+def _splits(tokenizer: Any, texts: Sequence[str], numbers: Mapping[int, str]) -> list[list[str]]:
     """The digits of each numeric token of each text."""
-    return [[digits[token] for token in ids if token in digits] for ids in token_ids(tokenizer, texts)]
+    split = token_ids(tokenizer, texts)
+    return [[numbers[token].strip() for token in ids if token in numbers] for ids in split]
 
 
 def _shares(runs: Sequence[str], pieces: Sequence[Sequence[str]]) -> dict[int, dict[str, float]]:
@@ -317,7 +276,7 @@ def _shares(runs: Sequence[str], pieces: Sequence[Sequence[str]]) -> dict[int, d
 
 
 def _grouping(
-    tokenizer: Any, runs: Sequence[str], bare: Sequence[Sequence[str]], digits: dict[int, str]
+    tokenizer: Any, runs: Sequence[str], bare: Sequence[Sequence[str]], numbers: Mapping[int, str]
 ) -> tuple[int | None, tuple[str, ...]]:
     """The k of a split in groups of k from the left, and the groups without a token; `(None, ())` if irregular.
 
@@ -329,10 +288,10 @@ def _grouping(
     if not 1 <= group <= 4:
         return None, ()
     wanted = [f"{number:0{length}}" for length in range(1, group + 1) for number in range(10**length)]
-    gaps = [text for text, parts in zip(wanted, _pieces(tokenizer, wanted, digits), strict=True) if parts != [text]]
+    gaps = [text for text, parts in zip(wanted, _splits(tokenizer, wanted, numbers), strict=True) if parts != [text]]
     if len(gaps) > MOST_GAPS * len(wanted):
         return None, ()
-    after_word = _pieces(tokenizer, [f"is {run}" for run in runs], digits)
+    after_word = _splits(tokenizer, [f"is {run}" for run in runs], numbers)
     for run, *ways in zip(runs, bare, after_word, strict=True):
         expected = [run[start : start + group] for start in range(0, len(run), group)]
         if not set(gaps) & set(expected) and any(way != expected for way in ways):
@@ -341,16 +300,12 @@ def _grouping(
 
 
 def _obstacles(
-    runs: Sequence[str],
-    pieces: Sequence[Sequence[str]],
-    digits: dict[int, str],
-    spaced: frozenset[int],
-    minus: int | None,
+    runs: Sequence[str], pieces: Sequence[Sequence[str]], numbers: Mapping[int, str], minus: int | None
 ) -> list[str]:
     """The reasons why the token interface does not support the tokenizer, in sentences; none if it does."""
     found = []
     misspelled = [run for run, parts in zip(runs, pieces, strict=True) if "".join(parts) != run]
-    missing = sorted(set("0123456789") - {text for token, text in digits.items() if token not in spaced})
+    missing = sorted(set("0123456789") - set(numbers.values()))
     if missing:
         found.append(f"No token spells the digit {', '.join(missing)} alone.")
     elif misspelled:

@@ -27,8 +27,8 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
 from ..mappings.readings import IGNORE
-from ..numbers.token_table import TokenTable
 from ..text.integers import integers
+from ..text.token_table import TokenTable
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
 from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, turns_of
@@ -166,9 +166,7 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     if check.is_stream:  # `IterableDataset.map` has neither option, and nothing can be counted
         return dataset.map(check, with_indices=True)
     name = check.dataset_name
-    dataset = dataset.map(
-        check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset"
-    )
+    dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
     report_cut(dataset, name, check.max_length)
     if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
         warn_of_unread(name, f"{len(unread)} of {len(dataset)} rows", unread[0])
@@ -285,24 +283,19 @@ class SingleDigits:
 
     def _pieces(self, token: int) -> list[int]:
         """The tokens that replace `token` in a labelled text."""
-        spelled = self.table.digits.get(token)
+        spelled = self.table.numbers.get(token)
         if spelled is None:
             return [token]
         space: list[int] = []
-        if token in self.table.spaced:
+        if spelled[0] == " ":
             space = [] if self.tokenizer is None else self.tokenizer(" ", add_special_tokens=False)["input_ids"]
             if len(space) != 1:
                 raise ValueError(
-                    f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so "
-                    "an answer cannot be written in single digits. Pass the `tokenizer`, write answers without a "
+                    f"Token {token} spells {spelled.strip()!r} after a space, and the space has no token of its own, "
+                    "so an answer cannot be written in single digits. Pass the `tokenizer`, write answers without a "
                     'leading space, or use `interface="hidden"`.'
                 )
-        return [*space, *(self._single[digit] for digit in spelled)]
-
-    @functools.cached_property
-    def _single(self) -> dict[str, int]:
-        """The token of each digit."""
-        return {digits: token for token, digits in self.table.digits.items() if token not in self.table.spaced}
+        return [*space, *(self.table.tokens[digit] for digit in spelled.strip())]
 
 
 @dataclass(frozen=True)

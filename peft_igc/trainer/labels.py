@@ -22,9 +22,9 @@ from ..data.columns import ALL_COLUMNS, EXPRESSION, EXPRESSION_COLUMN, ROW_COLUM
 from ..mappings.decisions import said_at
 from ..numbers.calculator import NO_ARITHMETIC, Status
 from ..numbers.places import number_runs
-from ..numbers.token_table import PADDING
 from ..text.refusals import REASON_TEXTS, Reason
 from ..text.values import Limits
+from ..text.vocabulary import PADDING
 from ..tuner.anchors import Rules, before_labels, context_starts, ends_of_sequences, kinds_of
 from ..tuner.config import IGCConfig
 
@@ -179,8 +179,8 @@ class TextCheck:
             name: The name of a row in error messages.
 
         Raises:
-            ValueError: A text says another expression than its column, or does not spell an operand; or the config
-                has no symbol table.
+            ValueError: A text says another expression than its column, or does not spell an operand; or the hidden
+                interface is to read an expression.
         """
         found = Compared([list(row) for row in rows], [[] for _ in rows])
         at = [(b, a) for b, row in enumerate(rows) for a in range(len(row)) if _asks(row[a])]
@@ -194,7 +194,7 @@ class TextCheck:
         for b, a in at:
             place = _Place(lambda b=b: name(b), tokens[b], int(anchors[b, a]), int(since[b, a]))  # type: ignore[misc]
             step, unread = rows[b][a], None
-            if step.expression is not None and self.config.has_vocabulary:
+            if step.expression is not None and self._table is not None:
                 step, unread = self._of_expression(step, place)
             if unread is None and self._table is not None and (number := self._missing(step, place)) is not None:
                 step, unread = self._without_operands(rows[b][a], step, number, place)
@@ -206,7 +206,7 @@ class TextCheck:
         self, rows: Sequence[Sequence[StepLabel]], at: list[tuple[int, int]], name: Callable[[int], str]
     ) -> bool:
         """Whether nothing is read from the text by rule or by place. Refuses expressions that need rules."""
-        if self.config.has_vocabulary:
+        if self._table is not None:
             return False
         for b, a in at:
             if rows[b][a].operator == EXPRESSION:
@@ -215,7 +215,7 @@ class TextCheck:
                     "integers. Others are read by rule, with `IGCConfig.from_tokenizer(...)`; leave the row out, or "
                     'set `igc_operator` to "none".'
                 )
-        return self._table is None
+        return True
 
     def _of_expression(self, step: StepLabel, place: _Place) -> tuple[StepLabel, str | None]:
         """The label of a step with an expression, and why it is not supervised, or None."""
@@ -263,7 +263,7 @@ class TextCheck:
 
         In an expression that rules read, the reading then learns only that a calculation is asked for.
         """
-        if given.expression is None or not self.config.has_vocabulary:
+        if given.expression is None:
             raise ValueError(
                 f"{place.name()}: no number before the anchor spells the operand {number}, or it touches a letter, a "
                 "decimal point or a percent sign, or is farther back than "

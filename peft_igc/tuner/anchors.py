@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..numbers.token_table import PADDING
+from ..text.vocabulary import PADDING
 from .call import Call, Generation, repeat_rows
 from .config import IGCConfig
 from .config_values import PROMPT_END, ROW

@@ -1,4 +1,4 @@
-"""Builds the input and output mapping of a new adapter: the one place where config fields become modules.
+"""Builds the input and output mapping of a new adapter: the mappings that an interface has.
 
 In: an `IGCConfig`, the base model's hidden size H and its token embeddings. Out: an input mapping and an output
 mapping with random weights, on the CPU. Nothing is loaded or attached here.
@@ -15,8 +15,6 @@ from torch import nn
 
 from ..mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
 from ..mappings.token_interface import TokenInputMapping, TokenOutputMapping
-from ..text.operations import takes
-from .config_values import MAX_DISTANCE, MAX_OFFSET
 
 
 def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple[Any, Any]:
@@ -27,39 +25,9 @@ def make_mappings(config: Any, hidden_size: int, embeddings: nn.Module) -> tuple
         hidden_size: H of the base model.
         embeddings: the base model's token embeddings, for their width.
     """
-    sizes: dict[str, Any] = {
-        "dim": config.reading_dim,
-        "num_layers": config.reading_layers,
-        "num_heads": config.num_heads,
-        "ffn": config.reading_ffn,
-        "max_distance": MAX_DISTANCE[config.interface],
-        "layers_read": len(config.layers_read),
-    }
     if config.interface == "tokens":
-        pointing = TokenInputMapping(
-            hidden_size,
-            None if config.has_vocabulary else config.token_table,
-            config.num_digits,
-            [takes(one) for one in config.operations],
-            **sizes,
-        )
-        if config.vocabulary is not None:
-            pointing.know(config.vocabulary, config.token_table)
-        return (
-            pointing,
-            TokenOutputMapping(hidden_size, _width(embeddings), ffn=config.writing_ffn, gate_dim=config.gate_dim),
-        )
-    reader = HiddenInputMapping(hidden_size, config.num_digits, len(config.operations), **sizes)
-    writer = HiddenOutputMapping(
-        hidden_size,
-        config.result_digits,
-        dim=config.writing_dim,
-        num_heads=config.num_heads,
-        ffn=config.writing_ffn,
-        gate_dim=config.gate_dim,
-        max_offset=MAX_OFFSET,
-    )
-    return reader, writer
+        return TokenInputMapping(hidden_size, config), TokenOutputMapping(hidden_size, _width(embeddings), config)
+    return HiddenInputMapping(hidden_size, config), HiddenOutputMapping(hidden_size, config)
 
 
 def _width(embeddings: Any) -> int:

@@ -29,7 +29,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from transformers.cache_utils import Cache
 
 from ..mappings.readings import Targets
-from ..numbers.token_table import EMBEDDED, PADDING
+from ..text.vocabulary import EMBEDDED, PADDING
 from .outputs import Fields
 
 

@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 from peft import PeftConfig, TaskType
 from peft.utils import SAFETENSORS_WEIGHTS_NAME, PeftType
 
-from ..numbers.token_table import TokenTable
 from ..numbers.tokenizer_profile import TokenizerProfile
 from ..text.rounding import Division, Rounding
+from ..text.token_table import TokenTable
 from ..text.vocabulary import Vocabulary
 from .anchor_rules import assistant_header, text_rule, turn_ends
 from .base_model import TINY, TINY_FOLDER
@@ -73,8 +73,7 @@ class IGCConfig(PeftConfig):
             [`IGCConfig.from_tokenizer`], which falls back to `"hidden"` where the tokenizer does not allow it.
         number_tokens (`dict`, *optional*):
             How the tokenizer spells numbers, as far as the texts of its tokens do not tell (`TokenizerProfile.facts`).
-            Required by the token interface and refused by the hidden one. Set by [`IGCConfig.from_tokenizer`]. A whole
-            table (`TokenTable.to_json()`) needs no texts, and rules read nothing without them (see `has_vocabulary`).
+            Required by the token interface and refused by the hidden one. Set by [`IGCConfig.from_tokenizer`].
 
     > Where
 
@@ -258,8 +257,8 @@ class IGCConfig(PeftConfig):
 
     @property
     def decimals(self) -> bool:
-        """Whether results with decimal places are written: the tokenizer has a token for the point, and rules read."""
-        return self.has_vocabulary and self.number_tokens["point"] is not None  # type: ignore[index]
+        """Whether results with decimal places are written: the tokenizer has a token for the point."""
+        return self.number_tokens is not None and self.number_tokens["point"] is not None
 
     @property
     def division(self) -> Division:
@@ -298,24 +297,16 @@ class IGCConfig(PeftConfig):
         """
         if self.number_tokens is None:
             return None
-        if not self.has_vocabulary:
-            return TokenTable.from_json(self.number_tokens)
         if self.vocabulary is None:
             raise ValueError(f"The config{self._place} has no vocabulary, which is saved with the weights. {NO_TEXTS}")
         try:
-            table = TokenTable.from_vocabulary(self.vocabulary, self.number_tokens)
+            has_functions = bool(set(self.operations) - set("+-*/"))
+            return TokenTable.of(self.vocabulary, self.number_tokens, decimals=has_functions)
         except ValueError as error:
             raise ValueError(
                 f"`number_tokens` and the vocabulary{self._place} contradict each other: {str(error).rstrip('.')}. "
                 "Copy the folder again, or make a new config with `IGCConfig.from_tokenizer(tokenizer)`."
             ) from error
-        return dataclasses.replace(table, decimals=True) if set(self.operations) - set("+-*/") else table
-
-    @property
-    def has_vocabulary(self) -> bool:
-        """Whether the adapter knows the texts of its tokens, so that rules read expressions, signs and words. Else the
-        network alone reads."""
-        return self.number_tokens is not None and "vocabulary" not in self.number_tokens
 
     @property
     def _place(self) -> str:
@@ -341,7 +332,7 @@ class IGCConfig(PeftConfig):
         config.loaded_from, config.source = folder, (str(pretrained_model_name_or_path), subfolder or "")
         config.hub_options, *_ = cls._split_kwargs(kwargs)
         weights = os.path.join(folder, SAFETENSORS_WEIGHTS_NAME)
-        if os.path.isfile(weights) and (vocabulary := vocabulary_in(weights)) and config.has_vocabulary:
+        if os.path.isfile(weights) and (vocabulary := vocabulary_in(weights)) and config.interface == "tokens":
             config.vocabulary = vocabulary
         return config
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..numbers.token_table import TokenTable
 from ..text.rounding import Rounding
+from ..text.token_table import TokenTable
 
 
 __all__ = ["settle"]
@@ -31,10 +31,6 @@ SIZES: dict[str, dict[str, int]] = {
     },
     "tokens": {"num_digits": 40, "reading_layers": 2, "reading_ffn": 512, "writing_ffn": 768},
 }
-# Hidden interface: distances to the anchor, and offsets from it, that have an embedding of their own; larger ones
-# share the last. Token interface: places before the anchor that are read, of which a number is one.
-MAX_DISTANCE = {"hidden": 256, "tokens": 512}
-MAX_OFFSET = 64
 # Minimum of every integer field.
 MINIMA = dict.fromkeys((*SIZES["hidden"], "result_digits", "reading_dim", "num_heads", "gate_dim"), 1)
 MINIMA |= {"layer": 0, "reading_layers": 0, "max_operands": 2}
@@ -79,15 +75,13 @@ def _check_interface(config: Any) -> None:
             '`IGCConfig.from_tokenizer(tokenizer)`, which sets both, or `interface="hidden"` without '
             "`number_tokens`."
         )
-    if config.has_vocabulary:
+    if config.number_tokens is not None:
         TokenTable.check_facts(config.number_tokens)
     elif config.vocabulary is not None:
         raise ValueError(
-            "`vocabulary` has no meaning for the hidden interface, and with a whole table as `number_tokens`. Leave "
-            "it out, or use `IGCConfig.from_tokenizer(tokenizer)`."
+            "`vocabulary` has no meaning for the hidden interface. Leave it out, or use "
+            "`IGCConfig.from_tokenizer(tokenizer)`."
         )
-    elif config.number_tokens is not None:
-        TokenTable.from_json(config.number_tokens)  # raises a ValueError if it is malformed
     value = config.confidence
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`confidence={value!r}` is not in 0..1 (1 excluded). Set `IGCConfig(confidence=...)`.")
@@ -147,7 +141,7 @@ def _check_choices(config: Any) -> None:
     """Validates `rounding` and `operations`; unknown operations are refused at injection."""
     if Rounding.of(config.rounding).rounds and not config.decimals:
         raise ValueError(
-            f"`rounding={config.rounding!r}` needs the token interface with a vocabulary and a token for the point. "
+            f"`rounding={config.rounding!r}` needs the token interface and a token for the point. "
             "Create the config with `IGCConfig.from_tokenizer(tokenizer)`, or leave it out."
         )
     if not isinstance(config.operations, list) or not config.operations:

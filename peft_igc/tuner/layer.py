@@ -357,7 +357,7 @@ class IGCLayer(nn.Module, BaseTunerLayer):
     def style_of(self, name: str) -> Style | None:
         """How an adapter writes results; None for the hidden interface, which needs no host for it."""
         config, reader = self.igc_config[name], cast(Any, self.igc_input_mapping[name])
-        return style_of(config, reader.tokens.speller) if config.interface == "tokens" else None
+        return style_of(config, reader.tokens) if config.interface == "tokens" else None
 
     def _told(
         self, style: Style, state: State, new: int, h: torch.Tensor, call: Call

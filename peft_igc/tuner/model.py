@@ -87,11 +87,12 @@ class IGCModel(BaseTuner):
 
     def _prepare_model(self, peft_config: IGCConfig, model: nn.Module) -> None:
         """Finds the decoder layer and installs the hooks. PEFT calls it for every adapter, also for later ones."""
-        known = [*"+-*/", *FUNCTIONS] if peft_config.has_vocabulary else OPERATIONS
+        is_read = peft_config.interface == "tokens"
+        known = [*"+-*/", *FUNCTIONS] if is_read else OPERATIONS
         unknown = [name for name in peft_config.operations if name not in known]
         if unknown:
-            cure = "Add one with `peft_igc.numbers.register_operation`, or use the token interface with a vocabulary"
-            if peft_config.has_vocabulary:
+            cure = "Leave it out, or use the token interface, which has functions"
+            if is_read:
                 cure = f'Register its function first, with `@peft_igc.register_operation(name="{unknown[0]}", ...)`'
             raise ValueError(
                 f"`operations={peft_config.operations}` names the unknown operation {unknown[0]!r}. Known are "
@@ -122,9 +123,8 @@ class IGCModel(BaseTuner):
         check_beside(adapter_name, peft_config, self.peft_config)
         check_names(self._base[0], self.peft_config)
         text_config = self._base[0].config.get_text_config(decoder=True)
-        awaited = peft_config.has_vocabulary and peft_config.vocabulary is None  # with the weights
-        if not awaited and (table := peft_config.token_table) is not None:
-            table.check_vocabulary(text_config.vocab_size)
+        if peft_config.vocabulary is not None and (table := peft_config.token_table) is not None:
+            table.check_vocabulary(text_config.vocab_size)  # without a vocabulary, it is checked with the weights
         layer, hidden_size = getattr(target, CHILD, None), text_config.hidden_size
         check_size(peft_config, hidden_size, self._base[0].get_input_embeddings())
         if layer is None:

@@ -21,9 +21,9 @@ from ..mappings.decisions import Decision
 from ..mappings.readings import Pointing
 from ..numbers.calculator import NO_ARITHMETIC, Result, Status
 from ..numbers.digits import PAD, POINT, canonical
-from ..numbers.token_table import EMBEDDED, UNSEEN
 from ..text.refusals import REASON_TEXTS
 from ..text.values import Value
+from ..text.vocabulary import EMBEDDED, UNSEEN
 from .config import IGCConfig
 from .steps import Step
 

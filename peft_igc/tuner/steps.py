@@ -17,21 +17,13 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..mappings.decisions import (
-    Decision,
-    Settings,
-    decide,
-    decided_alone,
-    decided_in_graph,
-    results_of,
-    said_of,
-)
+from ..mappings.decisions import Decision, Settings, decided, decided_in_graph, results_of
 from ..mappings.places import StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD, may_look
 from ..numbers.places import LEAD
-from ..numbers.token_table import PADDING, UNSEEN
+from ..text.vocabulary import PADDING, UNSEEN
 from .anchors import FEW, Rules, context_starts
 from .call import Call, ReadingDone, thread
 from .config import IGCConfig
@@ -49,7 +41,7 @@ class Step(NamedTuple):
         reading: the distributions; None where no network was asked, which no observer sees.
         result: the calculator's result, before any teacher forcing.
         decisions: what was decided on the host for the B * A steps, None for one without an anchor; empty in the
-            hidden interface, without a vocabulary, in training and in a compiled graph.
+            hidden interface, in training and in a compiled graph.
         first: position in the text of the token with index 0 in `decisions` and `ids`.
         ids: [B, n] int64 ids of the tokens that were at hand, or `EMBEDDED`, `UNSEEN` or `PADDING`.
     """
@@ -184,41 +176,26 @@ def _results(
     at, begin = context
     # In training correct results replace these, so that no text is asked.
     forced = call.targets is not None and reader.training and config.teacher_forcing
-    if forced or not config.has_vocabulary or not isinstance(reading, Pointing):
+    if forced or not isinstance(reading, Pointing):
         legible = (at >= 0) & ~_any_unseen(ids, at, begin) if config.interface == "hidden" else at >= 0
         return calculate_step(config, reading.choose(), legible), ()
     if texts is None:
-        return decided_in_graph(config, reader, ids, at, begin, reading.summary()), ()
-    decisions = _decisions(config, reader, texts, reading.summary().flatten(0, 1).tolist())
+        return decided_in_graph(config, reader.tokens, ids, context, reading.summary()), ()
+    # The network has read all steps.
+    decisions = decided(Settings.of(config), texts, lambda steps: reading.summary().flatten(0, 1)[steps].tolist())
     return results_of(decisions, at.shape, config.result_digits or 0, at.device), decisions
-
-
-def _decisions(
-    config: IGCConfig, reader: Any, texts: StepTexts, summary: list[list[int]]
-) -> tuple[Decision | None, ...]:
-    """What is decided of all steps, where the network has read all of them."""
-    settings = Settings.of(config)
-    said = said_of(reader.vocabulary, texts, settings.limits)
-    return tuple(
-        one and (decided_alone(one, texts, step, settings.fewest) or decide(settings, one, texts, step, summary[step]))
-        for step, one in enumerate(said)
-    )
 
 
 def decisions_of(
     config: IGCConfig, reader: Any, kept: torch.Tensor, texts: StepTexts, anchors: torch.Tensor
 ) -> tuple[Decision | None, ...]:
-    """The same, but the network reads only where a text does not decide alone."""
-    settings = Settings.of(config)
-    said = said_of(reader.vocabulary, texts, settings.limits)
-    decisions = [one and decided_alone(one, texts, step, settings.fewest) for step, one in enumerate(said)]
-    asked = [(step, one) for step, one in enumerate(said) if one is not None and decisions[step] is None]
-    if asked:
-        steps = [step for step, _ in asked]
-        reading = reader(kept, None, anchors, None, None, texts=texts, steps=steps).cooled(config.temperature)
-        for (step, one), integers in zip(asked, reading.summary().tolist(), strict=True):
-            decisions[step] = decide(settings, one, texts, step, integers)
-    return tuple(decisions)
+    """What is decided of all steps, where the network reads only those whose texts do not decide alone."""
+
+    def read(steps: list[int]) -> Any:
+        reading = reader(kept, None, anchors, None, None, texts=texts, steps=steps)
+        return reading.cooled(config.temperature).summary().tolist()
+
+    return decided(Settings.of(config), texts, read)
 
 
 def _lean_steps(
@@ -238,9 +215,6 @@ def _lean_steps(
         return None
     count, width = anchors.numel(), config.result_digits or 0
     steps = Steps.silent(anchors, kinds, width)
-    if not config.has_vocabulary:
-        readable = any(texts.operands_of(step) > 1 for step in range(count) if texts.anchors[step] >= 0)
-        return None if readable else (steps, False)
     decisions = decisions_of(config, reader, kept, texts, anchors)
     result = Result(steps.digits, steps.signs, steps.status, steps.scale)
     found = [one.status for one in decisions if one is not None]

@@ -18,7 +18,7 @@ from torch import nn
 
 from ..mappings.readings import Pointing, Reading
 from ..numbers.calculator import Status
-from ..numbers.token_table import PADDING
+from ..text.vocabulary import PADDING
 from .anchors import Rules
 from .call import Call, thread
 from .config import IGCConfig

@@ -11,20 +11,17 @@ from benchmarks.accuracy.number_ends import OpenEndsTrainer, digit_tokens, diver
 from peft_igc import IGCConfig, tiny_base
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.mixture import Mixture
-from peft_igc.numbers.token_table import TokenTable
 from peft_igc.text import Vocabulary
+from peft_igc.text.token_table import TokenTable
 from peft_igc.trainer.batches import tokenized
 from peft_igc.trainer.two_stage import after_prompts
 
 
 TABLE = TokenTable(
-    digits={at: str(at) for at in range(10)} | {10: "00", 11: "5"},
-    spaced=frozenset({11}),
     vocabulary=Vocabulary([*(str(at).encode() for at in range(10)), b"00", b" 5", b".", b".5", b"0.", b"-"]),
     group=1,
     minus=15,
     point=12,
-    points={12: ".", 13: ".5", 14: "0."},
 )
 
 

@@ -67,8 +67,6 @@ def test_adapters_that_an_engine_cannot_serve_are_refused(config):
         check_adapter(config, 1)
     with pytest.raises(ValueError, match="hidden interface, which .* Serve it with transformers"):
         check_adapter(small_config(anchors={"turns": [[5]]}), 5)
-    with pytest.raises(ValueError, match="has no vocabulary. Make one with `peft-igc convert"):
-        check_adapter(small_config(interface="tokens", anchors={"turns": [[5]]}), 5)
     ends = replace(config, anchors={"prompt_end": True}, vocabulary=config.vocabulary)
     with pytest.raises(ValueError, match="calculates at the end of a prompt, which is no part of a text"):
         check_adapter(ends, 5)

@@ -20,8 +20,8 @@ from peft_igc.data.columns import check_columns, encode_steps
 from peft_igc.mappings.readings import NEVER, Pointing
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import PAD
-from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.text.values import Limits
+from peft_igc.text.vocabulary import UNSEEN
 from peft_igc.tuner.call import observing
 from peft_igc.tuner.saving.companions import NESTED
 from peft_igc.tuner.state.cache import State, states_of
@@ -200,7 +200,7 @@ def telling_texts(model: torch.nn.Module, lengths: list[int], seed: int = 0) -> 
     for length in lengths:
         drawn = torch.randint(3, VOCABULARY, (300, length), generator=generator)
         step = steps_of(model, drawn, torch.full((300, 1), length - 1))
-        ended = torch.tensor([token not in TABLE.digits for token in drawn[:, -1].tolist()])
+        ended = torch.tensor([token not in TABLE.numbers for token in drawn[:, -1].tolist()])
         clear = (margins(step) > 2 * MARGIN) & (step.result.status[:, 0] == Status.OK) & ended
         for row in clear.nonzero().flatten().tolist():
             result = tuple(step.result.digits[row, 0].tolist()), int(step.result.sign[row, 0])

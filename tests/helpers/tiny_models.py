@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 import transformers as tf
-from tiny_vocabulary import TABLE
+from tiny_vocabulary import FACTS
+from tiny_vocabulary import VOCABULARY as TEXTS
 from transformers import PreTrainedModel
 
 from peft_igc import IGCConfig
@@ -98,7 +99,7 @@ def small_igc(**overrides: Any) -> dict[str, Any]:
         "num_heads": 4,
         "writing_ffn": 64,
         "gate_dim": 16,
-        **({"number_tokens": TABLE.to_json()} if tokens else {"writing_dim": 32}),
+        **({"number_tokens": FACTS, "vocabulary": TEXTS} if tokens else {"writing_dim": 32}),
     }
     return {**fields, **overrides}
 

@@ -1,6 +1,6 @@
 """What the 128 ids of the tiny models mean, for the token interface: numbers, marks and a few words.
 
-`TABLE` is the token table, `VOCABULARY` with `FACTS` gives the same one. `encode("12 + 5 =")` and `decode(ids)` are a
+`VOCABULARY` and `FACTS` make `TABLE`, the token table. `encode("12 + 5 =")` and `decode(ids)` are a
 tokenizer: longest token first. A number is split into groups of three digits from the left, as far as the vocabulary
 has them; about half of the ids are numeric, and most of the others leave a number whole, so that random ids are often
 calculations.
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import torch
 
-from peft_igc.numbers.token_table import TokenTable
 from peft_igc.text import Vocabulary
+from peft_igc.text.token_table import TokenTable
 
 
 _PAIRS = ["00", "01", "07", "10", "12", "19", "23", "34", "42", "45", "50", "58", "64", "77", "81", "90", "96", "99"]
@@ -31,14 +31,7 @@ TEXTS += [f"«{i}»" for i in range(128 - len(TEXTS))]  # marks that no text hol
 VOCABULARY = Vocabulary([text.encode() for text in TEXTS], control=range(len(_SPECIAL)))
 FACTS = {"group": 3, "minus": TEXTS.index("-"), "point": TEXTS.index("."), "unused": []}
 
-# For adapters whose network reads alone, without rules.
-TABLE = TokenTable(
-    digits={token: text.strip() for token, text in enumerate(TEXTS) if text in NUMBERS},
-    spaced=frozenset(token for token, text in enumerate(TEXTS) if text in _SPACED),
-    vocabulary=VOCABULARY,
-    group=3,
-    minus=TEXTS.index("-"),
-)
+TABLE = TokenTable.of(VOCABULARY, FACTS)
 
 
 def encode(text: str) -> torch.Tensor:

@@ -84,9 +84,9 @@ def test_a_converted_adapter_of_version_0_1_has_its_weights_and_answers_as_befor
 def test_a_converted_adapter_of_version_0_1_still_writes_no_decimals(old):
     main(["convert", str(old["tokens"]), "--tokenizer", "tiny"])
     config = IGCConfig.from_pretrained(str(old["tokens"]))
-    assert (config.decimals, config.token_table.point, config.token_table.points) == (False, None, {})
+    assert (config.decimals, config.token_table.point) == (False, None)
     table = json.loads((FOLDER / "tokens" / CONFIG).read_text())["number_tokens"]
-    assert config.token_table.digits == {int(token): text for token, text in table["digits"].items()}
+    assert config.token_table.numbers.keys() == {int(token) for token in table["digits"]}
 
 
 def test_what_is_converted_is_left_alone_and_the_hidden_interface_needs_no_tokenizer(old, capsys):
@@ -137,7 +137,13 @@ def as_format_2(folder):
     folder.mkdir()
     save_file({key: value for key, value in weights.items() if not key.endswith("characters")}, folder / WEIGHTS)
     saved = json.loads((TINY_ADAPTER_FOLDER / CONFIG).read_text())
-    table = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).token_table.to_json()
+    known = IGCConfig.from_pretrained(str(TINY_ADAPTER_FOLDER)).token_table
+    table = {
+        "digits": {str(token): text.strip() for token, text in known.numbers.items()},
+        "spaced": [token for token, text in known.numbers.items() if text[0] == " "],
+        **{name: getattr(known, name) for name in ("group", "minus", "point")},
+        "vocabulary": "",
+    }
     tables = {"number_tokens": table, "symbols": {"codes": "", "sizes": "", "pieces": {}, "words": {}, "header": []}}
     (folder / CONFIG).write_text(json.dumps({**saved, **tables, "format_version": 2}))
     return folder

@@ -10,12 +10,11 @@ import pytest
 
 from peft_igc import tiny_igc
 from peft_igc.calibration.prompt_readings import read_results
-from peft_igc.mappings.decisions import Settings, certainty, decide, decided_alone, said_of
+from peft_igc.mappings.decisions import Settings, certainty, decided
 from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.readings import SCALE
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.places import places_of
-from peft_igc.text import Limits
 
 
 GOLDEN = Path(__file__).parents[1] / "text" / "golden.jsonl"
@@ -37,21 +36,20 @@ def texts_of(shipped, text, chat=True):
     else:
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     last = len(ids) - 1
-    return StepTexts([ids], [last], [0], [places_of(config.token_table, ids, 0, last, 512)], 0)
+    return StepTexts(config.token_table, [ids], [last], [0], [places_of(config.token_table, ids, 0, last, 512)], 0)
 
 
 def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, swapped=False):
-    """What becomes of a text where the network reads its first and its last number; None of it if it is not asked."""
+    """What becomes of a text where the network, if it is asked, reads its first and its last number."""
     config = shipped[2]
     texts = texts_of(shipped, text, chat)
-    (said,) = said_of(config.vocabulary, texts, Limits.of(config))
-    alone = decided_alone(said, texts, 0)
-    if alone is not None:
-        return alone
-    runs = list(texts.places[0].numbers.values())
-    at = [runs[0].first, runs[-1].first][:: -1 if swapped else 1]
-    reading = [config.operations.index(operation), asked, sure, *at, 0, 0]
-    return decide(Settings.of(config), said, texts, 0, reading)
+
+    def read(steps):
+        runs = list(texts.places[0].numbers.values())
+        at = [runs[0].first, runs[-1].first][:: -1 if swapped else 1]
+        return [[config.operations.index(operation), asked, sure, *at, 0, 0]]
+
+    return decided(Settings.of(config), texts, read)[0]
 
 
 @pytest.mark.parametrize("text", ["58*36=", "2+3*4", "(1+2)*3 ="])

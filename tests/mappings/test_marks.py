@@ -10,7 +10,7 @@ import torch
 
 from peft_igc import tiny_igc
 from peft_igc.data.columns import check_columns, encode_steps
-from peft_igc.mappings.decisions import Settings, decide, decided_alone, decided_in_graph, results_of, said_of
+from peft_igc.mappings.decisions import Settings, decided, decided_in_graph, results_of
 from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.readings import IGNORE, NEVER, SCALE, Mark, Pointing, Targets, concatenate, reading_loss
 from peft_igc.numbers.calculator import Status
@@ -125,18 +125,16 @@ def texts_of(many, text, since=0, most=512):
 def decision(many, text, operation, marked=None, most=512):
     """What becomes of a request where the network marks some of its numbers, or all."""
     config, texts = many[0], texts_of(many, text, most=most)
-    settings = Settings.of(config)
-    (said,) = said_of(config.vocabulary, texts, settings.limits)
-    alone = decided_alone(said, texts, 0, settings.fewest)
-    if alone is not None:
-        return alone
-    places = texts.places[0]
-    numbers = [at for at, run in places.numbers.items() if run.digits is not None]
-    chosen = numbers if marked is None else [numbers[one] for one in marked]
-    marks = [place * 3 + (Mark.OPERAND if at in chosen else Mark.NO_OPERAND) for at, place in enumerate(places.at)]
-    pair = [places.at[one] for one in (chosen[0], chosen[-1])]
-    reading = [OPERATIONS.index(operation), SCALE, SCALE, *pair, 0, 0, *marks]
-    return decide(settings, said, texts, 0, reading)
+
+    def read(steps):
+        places = texts.places[0]
+        numbers = [at for at, run in places.numbers.items() if run.digits is not None]
+        chosen = numbers if marked is None else [numbers[one] for one in marked]
+        marks = [place * 3 + (Mark.OPERAND if at in chosen else Mark.NO_OPERAND) for at, place in enumerate(places.at)]
+        pair = [places.at[one] for one in (chosen[0], chosen[-1])]
+        return [[OPERATIONS.index(operation), SCALE, SCALE, *pair, 0, 0, *marks]]
+
+    return decided(Settings.of(config), texts, read)[0]
 
 
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
@@ -185,11 +183,9 @@ def test_a_compiled_graph_decides_as_the_host(many):
             reader.set_bias.fill_(50.0)
             reader.sign_head.bias[0] += 50.0
             summary = reader(kept, ids >= 0, anchors, ids).summary()
-        settings = Settings.of(config)
-        (said,) = said_of(config.vocabulary, texts, settings.limits)
-        decided = decide(settings, said, texts, 0, summary[0, 0].tolist())
-        host = results_of([decided], (1, 1), config.result_digits, "cpu")
-        graph = decided_in_graph(config, reader, ids, anchors, torch.zeros_like(anchors), summary)
+        found = decided(Settings.of(config), texts, lambda steps, read=summary[0]: read.tolist())
+        host = results_of(found, (1, 1), config.result_digits, "cpu")
+        graph = decided_in_graph(config, reader.tokens, ids, (anchors, torch.zeros_like(anchors)), summary)
         assert all(torch.equal(one, other) for one, other in zip(host, graph, strict=True))
         statuses.add(int(host.status))
     assert Status.OK in statuses

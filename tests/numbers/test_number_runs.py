@@ -14,19 +14,12 @@ from transformers import AutoTokenizer
 
 import peft_igc
 from peft_igc.numbers.places import Run, number_runs, places_of
-from peft_igc.numbers.token_table import PADDING, UNSEEN, TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
-from peft_igc.text.vocabulary import Vocabulary
-
-
-def table_of(words):
-    """The table of a small vocabulary."""
-    texts = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
-    return TokenTable(words.digits, words.spaced, texts, words.group, words.minus, words.point, words.points)
+from peft_igc.text.vocabulary import PADDING, UNSEEN
 
 
 WORDS = VOCABULARIES["groups of three"]
-THREES = table_of(WORDS)
+THREES = WORDS.table()
 SEVEN, MINUS = WORDS.texts.index("7"), WORDS.texts.index("-")
 
 
@@ -64,7 +57,7 @@ def digits_in(table, ids):
 )
 def test_a_number_is_an_operand_if_it_stands_for_itself(text, found):
     for words in VOCABULARIES.values():
-        assert digits_in(table_of(words), words.encode(text)) == found
+        assert digits_in(words.table(), words.encode(text)) == found
 
 
 @pytest.mark.parametrize("stranger", [-1, -100, len(WORDS.texts), 10**9])

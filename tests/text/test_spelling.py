@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 import peft_igc
-from peft_igc.numbers.token_table import TokenTable
 from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.results.spelling import ENDS, Progress, Spelled, Style, Written
-from peft_igc.text.vocabulary import Vocabulary
 
 
 properties = settings(max_examples=300, derandomize=True, deadline=None)
@@ -25,14 +23,7 @@ properties = settings(max_examples=300, derandomize=True, deadline=None)
 VOCABULARIES = small_vocabularies.VOCABULARIES | {"points with digits": small_vocabularies.FUSED}
 
 
-def speller(words, **changed):
-    """How a vocabulary of `small_vocabularies` spells numbers."""
-    fields = {name: getattr(words, name) for name in ("digits", "spaced", "group", "minus", "point", "points")}
-    fields["vocabulary"] = Vocabulary([text.encode() for text in words.texts], control=[words.texts.index("<s>")])
-    return TokenTable(**(fields | changed)).speller
-
-
-SPELLERS = {name: speller(words) for name, words in VOCABULARIES.items()}
+SPELLERS = {name: words.table() for name, words in VOCABULARIES.items()}
 WORDS = small_vocabularies.VOCABULARIES["groups of three"]
 THREES = SPELLERS["groups of three"]
 
@@ -200,7 +191,7 @@ def test_every_token_of_a_result_is_among_those_that_are_named():
 def test_a_percentage_needs_a_token_for_its_sign():
     words = WORDS._replace(texts=[text if text != "%" else "#" for text in WORDS.texts])
     result = Written.of("17", False, -1, 40)
-    assert (result.is_spelled_by(THREES), result.is_spelled_by(speller(words))) == (True, False)
+    assert (result.is_spelled_by(THREES), result.is_spelled_by(words.table())) == (True, False)
 
 
 def test_the_end_of_a_turn_ends_the_writing():
@@ -240,11 +231,10 @@ TOKENIZERS = ["tiny_base", *(pytest.param(name, marks=SKIP) for name in ("gpt2",
 
 @functools.cache
 def known_tokenizer(name):
-    """A tokenizer, its table and its speller."""
+    """A tokenizer, and how it spells numbers."""
     folder = Path(peft_igc.__file__).parent / "assets" if name == "tiny_base" else Path(str(REAL))
     tokenizer = AutoTokenizer.from_pretrained(folder / name)
-    table = TokenizerProfile.from_tokenizer(tokenizer).table
-    return tokenizer, table, table.speller
+    return tokenizer, TokenizerProfile.from_tokenizer(tokenizer).table
 
 
 def random_results(count, decimals):
@@ -259,7 +249,7 @@ def random_results(count, decimals):
 @pytest.mark.parametrize("decimals", [False, True])
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name, decimals):
-    tokenizer, table, spelled_by = known_tokenizer(name)
+    tokenizer, spelled_by = known_tokenizer(name)
     results = random_results(400, decimals)
     regular = name != "gpt2"  # which has no groups of one size
     for result, ids in zip(results, tokenizer(results, add_special_tokens=False)["input_ids"], strict=True):
@@ -273,9 +263,9 @@ def test_a_written_result_is_its_text_in_the_tokens_of_the_tokenizer(name, decim
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_answers_go_on_in_the_split_of_the_tokenizer(name, decimals):
     """After every token of a number, the next one begins with what is written, wherever the tokenizer splits it."""
-    tokenizer, table, spelled_by = known_tokenizer(name)
+    tokenizer, spelled_by = known_tokenizer(name)
     results = random_results(400, decimals)
-    texts = {token: text.strip(" ") for token, text in (table.digits | table.points).items()}
+    texts = {token: text.strip(" ") for token, text in enumerate(spelled_by.vocabulary.texts)}
     answers = tokenizer([f"The answer is {result}. So {result} it is." for result in results])["input_ids"]
     for result, ids in zip(results, answers, strict=True):
         known, found = progress(result, 0, spelled_by).after(ids)

@@ -24,7 +24,6 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from peft_igc.data.columns import COLUMNS, UNSUPERVISED, check_columns, encode_steps
 from peft_igc.data.dataset import to_dataset
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.tokenizer_profile import TokenizerProfile
 from peft_igc.text.values import Limits
 from peft_igc.trainer.checks import refuse_sharded
 from peft_igc.trainer.collator import IGCDataCollator
@@ -158,14 +157,8 @@ def test_a_step_is_supervised_at_its_anchor(case):
 
 @pytest.mark.parametrize(("context", "goes"), [("row", True), ("since_last_anchor", False), (9, False), (40, True)])
 def test_an_operand_that_stands_farther_back_than_is_read_is_refused(context, goes):
-    table = TokenizerProfile.from_tokenizer(tokenizer()).table.to_json()
-    config = IGCConfig(
-        interface="tokens",
-        number_tokens=table,
-        anchors={"prompt_end": True, "inline": [EQUALS]},
-        reading_context=context,
-        num_digits=4,
-    )
+    anchors = {"prompt_end": True, "inline": [EQUALS]}
+    config = IGCConfig.from_tokenizer(tokenizer(), anchors=anchors, reading_context=context, num_digits=4)
     made = IGCDataCollator(pad_token_id=0, igc_config=config, tokenizer=tokenizer())
     columns = {"igc_operator": ["+", "*"], "igc_operands": [["12", "3"], ["12", "2"]]}
     row = example("2 12+3=", "15", " so twice that =", "30", **columns, igc_result=[None, None])

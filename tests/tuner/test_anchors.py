@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from peft_igc import IGCConfig
-from peft_igc.numbers.token_table import PADDING
+from peft_igc.text.vocabulary import PADDING
 from peft_igc.tuner.anchors import (
     Rules,
     anchors_of_call,

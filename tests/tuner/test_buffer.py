@@ -10,7 +10,7 @@ import torch
 from checks import state_of
 from peft import get_peft_model
 from tiny_models import tiny_model
-from tiny_vocabulary import TABLE
+from tiny_vocabulary import FACTS, VOCABULARY
 from transformers import DynamicCache
 
 from peft_igc import IGCConfig
@@ -26,7 +26,7 @@ ROWS, LENGTH = 2, 48
 
 
 def default_config(interface):
-    tables = {"number_tokens": TABLE.to_json()} if interface == "tokens" else {}
+    tables = {"number_tokens": FACTS, "vocabulary": VOCABULARY} if interface == "tokens" else {}
     return IGCConfig(layer=1, interface=interface, anchors={"inline": [[7], [8, 9]]}, **tables)
 
 

@@ -5,7 +5,8 @@ Random weights, random texts rich in numbers. Try it: `pytest tests/tuner/test_c
 
 import pytest
 import torch
-from tiny_vocabulary import TABLE, TEXTS
+from tiny_models import small_config
+from tiny_vocabulary import TEXTS
 
 from peft_igc.mappings.hidden_interface import HiddenInputMapping
 from peft_igc.mappings.token_interface import TokenInputMapping
@@ -13,15 +14,12 @@ from peft_igc.numbers.digits import PAD
 
 
 HIDDEN, DIM, ROWS, LENGTH = 24, 16, 3, 220
-SIZES = {"dim": DIM, "num_layers": 2, "num_heads": 2, "ffn": 32, "max_distance": 64}
 
 
 def reader(interface):
     torch.manual_seed(0)
-    if interface == "hidden":
-        mapping = HiddenInputMapping(HIDDEN, 4, 4, **SIZES)
-    else:
-        mapping = TokenInputMapping(HIDDEN, TABLE, 4, (2,) * 4, **SIZES)
+    config = small_config(interface=interface, reading_dim=DIM, reading_layers=2, num_heads=2, reading_ffn=32)
+    mapping = (HiddenInputMapping if interface == "hidden" else TokenInputMapping)(HIDDEN, config)
     for weight in mapping.parameters():
         torch.nn.init.normal_(weight, std=0.4)
     return mapping.eval()

@@ -220,7 +220,7 @@ def test_a_reading_gradient_does_not_leak_into_a_cache(interface):
 def test_a_cache_made_in_inference_mode_goes_on_with_gradients(interface):
     model = adapted("llama", interface=interface)
     model.base_model.requires_grad_(True)
-    prompt = encode("(12 + 34 =")[None]
+    prompt = encode("12 + 34 =")[None]
     with torch.inference_mode():
         cache = model(input_ids=prompt, igc_anchors=torch.tensor([[prompt.shape[1] - 1]])).past_key_values
     model(input_ids=encode("(")[None], past_key_values=cache).logits.square().sum().backward()

@@ -18,7 +18,7 @@ from peft import (
 from safetensors.torch import load_file
 from tiny_models import ARCHITECTURES, small_config, tiny_model
 from tiny_training import NESTED
-from tiny_vocabulary import TABLE, encode
+from tiny_vocabulary import FACTS, encode
 
 from peft_igc import IGCConfig, IGCLayer, IGCModel
 from peft_igc.tuner.base_model import decoder_layers
@@ -308,7 +308,7 @@ def test_quantised_bases_train_generate_and_save(bits, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ size
-@pytest.mark.parametrize("fields", [{}, {"interface": "tokens", "number_tokens": TABLE.to_json()}])
+@pytest.mark.parametrize("fields", [{}, {"interface": "tokens", "number_tokens": FACTS}])
 def test_the_default_has_seventeen_million_parameters_on_llama_8b(fields):
     sizes = {"vocab_size": 128_256, "hidden_size": 4096, "intermediate_size": 14_336, "num_hidden_layers": 32}
     config = tf.LlamaConfig(**sizes, num_attention_heads=32, num_key_value_heads=8)

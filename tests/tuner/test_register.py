@@ -86,7 +86,7 @@ def test_other_methods_are_saved_and_loaded_as_before(config, tmp_path):
 
 def test_an_unknown_operation_is_refused_when_the_adapter_is_attached():
     with pytest.raises(
-        ValueError, match=r"names the unknown operation '\^'. Known are \+, -, \*, /.*register_operation"
+        ValueError, match=r"names the unknown operation '\^'. Known are \+, -, \*, /.*use the token interface"
     ):
         get_peft_model(tiny_model("llama"), small_config(operations=["+", "^"]))
 

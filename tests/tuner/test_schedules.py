@@ -37,8 +37,8 @@ from transformers import DynamicCache, StaticCache
 
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.digits import decode
-from peft_igc.numbers.token_table import UNSEEN
 from peft_igc.text.results import row as results
+from peft_igc.text.vocabulary import UNSEEN
 from peft_igc.tuner.state.text_state import StaticText
 from peft_igc.tuner.state.told import rows_of
 from peft_igc.tuner.steps import Step

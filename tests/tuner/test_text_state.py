@@ -27,7 +27,7 @@ from transformers import (
 
 from peft_igc import IGCConfig, tiny_igc
 from peft_igc.numbers.calculator import Status
-from peft_igc.numbers.token_table import PADDING, UNSEEN
+from peft_igc.text.vocabulary import PADDING, UNSEEN
 from peft_igc.tuner.call import thread
 from peft_igc.tuner.state import text_state
 from peft_igc.tuner.state.text_state import BLOCK, Steps, TextState

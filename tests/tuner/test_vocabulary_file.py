@@ -21,8 +21,8 @@ from tiny_vocabulary import FACTS, TEXTS, VOCABULARY, encode
 
 from peft_igc import IGCConfig
 from peft_igc.inference.loading import load_adapter, read_config
-from peft_igc.numbers.token_table import TokenTable
 from peft_igc.text import Vocabulary
+from peft_igc.text.token_table import TokenTable
 from peft_igc.tuner.layer import IGCLayer
 from peft_igc.tuner.saving.vocabulary_file import VOCABULARY as KEY
 
@@ -71,7 +71,6 @@ def readers(model):
 def assert_knows(model, vocabulary=VOCABULARY, name="default"):
     """The adapter has the vocabulary in all places."""
     reader = readers(model)[name]
-    assert reader.vocabulary == vocabulary
     assert reader.characters.dtype == torch.uint8
     assert reader.characters.numpy().tobytes() == vocabulary.to_bytes()
     assert reader.tokens.vocabulary == vocabulary
@@ -272,5 +271,5 @@ def test_an_adapter_without_its_vocabulary_says_so_when_it_is_used(folder):
 def test_a_config_that_is_read_has_the_vocabulary_and_the_table(folder):
     for found in (IGCConfig.from_pretrained(str(folder)), read_config(folder)):
         assert found.vocabulary == VOCABULARY
-        assert found.token_table == TokenTable.from_vocabulary(VOCABULARY, FACTS)
+        assert found.token_table == TokenTable.of(VOCABULARY, FACTS)
         assert found.loaded_from == str(folder)

@@ -233,7 +233,7 @@ class Calculator:
 
     def _embed_tokens(self) -> None:
         """The embeddings of the tokens that results are written with, of all ranks: taken once, in the first pass."""
-        tokens = self.known.style.speller.written_with
+        tokens = self.known.style.table.written_with
         device = self._records_device()
         self._table = self._model[0].embed_input_ids(torch.tensor(tokens, device=device)).detach()
         self._rows = {token: row for row, token in enumerate(tokens)} | {-1: 0}

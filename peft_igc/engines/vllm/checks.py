@@ -54,8 +54,6 @@ def check_adapter(config: IGCConfig, num_layers: int) -> None:
             f"{place} has the hidden interface, which reads and writes digits in the network and keeps the whole text "
             "of every request for it. Serve it with transformers, or train one with the token interface."
         )
-    if not config.has_vocabulary:
-        raise ValueError(f"{place} has no vocabulary. Make one with `peft-igc convert DIR --tokenizer NAME_OR_DIR`.")
     rules = Rules.of(config)
     if rules.prompt_end or not rules.sequences:
         raise ValueError(

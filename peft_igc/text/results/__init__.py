@@ -4,9 +4,3 @@
 
 Start with `spelling`. Try it: `pytest tests/text/test_spelling.py`
 """
-
-from .row import Row
-from .spelling import Progress, Speller, Style, Written
-
-
-__all__ = ["Progress", "Row", "Speller", "Style", "Written"]

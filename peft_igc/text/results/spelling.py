@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import copy
 import enum
-import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from ..token_table import Piece, TokenTable
 from ..vocabulary import PADDING
 
 
-__all__ = ["ENDS", "Continuation", "Piece", "Progress", "Spelled", "Speller", "Style", "Written"]
+__all__ = ["ENDS", "Continuation", "Progress", "Spelled", "Style", "Written"]
 
 
 class Spelled(enum.IntEnum):
@@ -45,84 +44,6 @@ class Spelled(enum.IntEnum):
 
 
 ENDS = (Spelled.END, Spelled.TOLD)  # the last states
-
-
-class Piece(NamedTuple):
-    """What a token may be of a number that is written."""
-
-    digits: str = ""  # of a numeric token; of one with a point, its digits on both sides, which count in decimals only
-    spaced: bool = False  # begins with a space, so it begins a number
-    point: int = -1  # digits before its point, -1 for none
-    mark: bool = False  # a point or a comma and nothing else
-    joins: bool = False  # begins with a point, a comma or a colon, which joins two numbers
-    minus: bool = False  # ends in a minus sign
-    dot: bool = False  # ends in a point
-    percent: bool = False  # a per cent sign and nothing else
-    known: bool = True  # a token of the vocabulary; a number after any other one may have begun in it
-
-
-_OTHER, _UNKNOWN = Piece(), Piece(known=False)
-_keys = itertools.count()
-_made: WeakValueDictionary[str, Speller] = WeakValueDictionary()
-
-
-class Speller:
-    """How a vocabulary spells numbers. It does not change; copies are the object itself.
-
-    Args:
-        pieces: tokens that may be more of a number than `Piece()`.
-        size: V, the ids are 0..V-1.
-        tokens: the token of each group of digits that has one.
-        group: digits of a group.
-        minus: the token of a minus sign.
-        point: the token of a decimal point, None if there is none. Decimals are then not written.
-        percent: the token of a per cent sign, None if there is none. Percentages are then not written.
-
-    Attributes:
-        key: for `of_key`, in this process.
-    """
-
-    def __init__(
-        self,
-        pieces: Mapping[int, Piece],
-        size: int,
-        tokens: Mapping[str, int],
-        group: int,
-        minus: int,
-        point: int | None,
-        percent: int | None = None,
-    ) -> None:
-        self.pieces, self.size, self.tokens = pieces, size, tokens
-        self.group, self.minus, self.point, self.percent = group, minus, point, percent
-        self.key = str(next(_keys))
-        _made[self.key] = self
-
-    @staticmethod
-    def of_key(key: str) -> Speller:
-        """The speller with a `key`, for operators of compiled graphs, which take no objects."""
-        return _made[key]
-
-    def __deepcopy__(self, memo: Any) -> Speller:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Speller, (self.pieces, self.size, self.tokens, self.group, self.minus, self.point, self.percent)
-
-    @property
-    def written_with(self) -> list[int]:
-        """All tokens that results are written with."""
-        marks = (self.minus, self.point, self.percent)
-        return sorted({*self.tokens.values(), *(one for one in marks if one is not None)})
-
-    def piece(self, token: int) -> Piece:
-        """The piece of a token."""
-        return self.pieces.get(token, _OTHER if 0 <= token < self.size else _UNKNOWN)
-
-    def token_of(self, digits: str) -> int:
-        """The token of a group of digits, or of its longest beginning that has one; -1 for no digits."""
-        while digits and digits not in self.tokens:
-            digits = digits[:-1]
-        return self.tokens.get(digits, -1)
 
 
 class Written(NamedTuple):
@@ -148,23 +69,23 @@ class Written(NamedTuple):
                 return None
         return cls(digits, len(digits) - scale, negative, percent) if digits else None
 
-    def is_spelled_by(self, speller: Speller) -> bool:
+    def is_spelled_by(self, table: TokenTable) -> bool:
         """Whether a vocabulary has the tokens for it."""
         decimal = self.whole < len(self.digits)
-        return not (decimal and speller.point is None) and not (self.percent and speller.percent is None)
+        return not (decimal and table.point is None) and not (self.percent and table.percent is None)
 
 
 class Style(NamedTuple):
     """How an adapter writes results.
 
     Attributes:
-        speller: spells them.
+        table: how the tokens spell them.
         once: whether the first number after an anchor counts as its result, and a point or comma after the result as
             its end. Nothing is written after that.
         ends: tokens that end a turn, and all that is written in it.
     """
 
-    speller: Speller
+    table: TokenTable
     once: bool = False
     ends: tuple[int, ...] = ()
 
@@ -220,7 +141,7 @@ class Progress:
 
     def _take(self, token: int) -> Continuation | None:
         """Counts a token."""
-        piece, position, result = self._style.speller.piece(token), self.position, self._result
+        piece, position, result = self._style.table.piece(token), self.position, self._result
         self.position += 1
         if token in self._style.ends and position > self._anchor:
             self.ended = position
@@ -294,17 +215,17 @@ class Progress:
         Groups are counted from the left, as a tokenizer counts them before and after a point; so a text that splits a
         group differently returns to the grouping.
         """
-        speller, result = self._style.speller, self._result
+        table, result = self._style.table, self._result
         if result.negative and not (inside or leading or self._last.minus):
-            return speller.minus
+            return table.minus
         begun = inside or leading
         if begun and result.percent and self._count == len(result.digits):
-            assert speller.percent is not None
-            return speller.percent
+            assert table.percent is not None
+            return table.percent
         count, pointed = (self._count, self._pointed) if begun else (0, False)
         if begun and not pointed and count >= result.whole and result.whole < len(result.digits):
-            assert speller.point is not None
-            return speller.point
+            assert table.point is not None
+            return table.point
         since, until = (result.whole, len(result.digits)) if pointed else (0, result.whole)
-        end = min(until, count + speller.group - (count - since) % speller.group)
-        return speller.token_of(result.digits[count:end])
+        end = min(until, count + table.group - (count - since) % table.group)
+        return table.token_of(result.digits[count:end])

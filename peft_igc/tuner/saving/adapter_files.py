@@ -175,8 +175,7 @@ def take_vocabulary(model: nn.Module, config: Any, adapter_name: str, saved: tor
         if isinstance(layer, IGCLayer) and adapter_name in layer.igc_config:
             layer.igc_config[adapter_name].vocabulary = known
             reader: Any = layer.igc_input_mapping[adapter_name]
-            if reader.vocabulary != known:
-                reader.know(known, table)
+            reader.know(table)
 
 
 def verify_next_load(model: nn.Module, adapter_name: str, given: Weights) -> None:

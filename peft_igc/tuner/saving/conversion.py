@@ -8,7 +8,6 @@ Try it: `peft-igc convert DIR --tokenizer TOKENIZER`, `pytest tests/inference/te
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -21,9 +20,7 @@ from peft.utils import CONFIG_NAME, SAFETENSORS_WEIGHTS_NAME, WEIGHTS_NAME
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from ...numbers.token_table import TokenTable
 from ...numbers.tokenizer_profile import TokenizerProfile
-from ...text.vocabulary import Vocabulary
 from ..config import IGCConfig
 from .saved_fields import FORMAT, present_fields, sizes_of
 from .vocabulary_file import VOCABULARY, bytes_of
@@ -63,10 +60,10 @@ def convert(folder: Path, tokenizer: Any) -> bool:
         if tokenizer is None:
             raise ValueError(f"The adapter in `{folder}` reads tokens. Name its tokenizer with `--tokenizer`.")
         profile = TokenizerProfile.from_tokenizer(tokenizer)
-        table = _table(fields["number_tokens"], profile.vocabulary)
-        if (difference := profile.compare(table)) is not None:
+        point = fields["number_tokens"].get("point")
+        if (difference := _difference(profile, fields["number_tokens"])) is not None:
             raise ValueError(difference)
-        fields["number_tokens"] = profile.facts | {"point": table.point}
+        fields["number_tokens"] = profile.facts | {"point": point}
         reader = VOCABULARY.rpartition(".")[0]
         place = next((key.partition(reader)[0] for key in weights if reader in key), "")
         weights[place + VOCABULARY] = bytes_of(profile.vocabulary)
@@ -82,11 +79,13 @@ def convert(folder: Path, tokenizer: Any) -> bool:
     return True
 
 
-def _table(saved: Any, vocabulary: Vocabulary) -> TokenTable:
-    """The token table of an earlier format, which has `edges` in place of the vocabulary."""
-    texts = {"vocabulary": base64.b64encode(vocabulary.to_bytes()).decode("ascii")}
-    known = {name: value for name, value in dict(saved).items() if name != "edges"} | texts
-    return TokenTable.from_json(known)
+def _difference(profile: TokenizerProfile, saved: Any) -> str | None:
+    """How a tokenizer differs from the token table of an earlier format; None if it is the same."""
+    try:
+        numbers = {int(token): " " * (int(token) in saved["spaced"]) + text for token, text in saved["digits"].items()}
+        return profile.compare(numbers, saved["group"], saved["minus"], saved.get("point"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"The saved `number_tokens` are damaged ({error!r}). Copy the folder again.") from error
 
 
 def _enlarge(weights: dict[str, torch.Tensor], sizes: Mapping[str, int]) -> None:

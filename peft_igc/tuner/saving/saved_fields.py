@@ -11,7 +11,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ..config_values import MAX_DISTANCE, MAX_OFFSET
+from ...mappings.hidden_interface import HiddenInputMapping, HiddenOutputMapping
+from ...mappings.token_interface import TokenInputMapping
 
 
 __all__ = ["FORMAT", "REMOVED_FIELDS", "OldFormatError", "check_saved_fields", "present_fields", "sizes_of"]
@@ -42,8 +43,8 @@ class OldFormatError(ValueError):
 
 def sizes_of(saved: Mapping[str, Any]) -> dict[str, int]:
     """The sizes that were fields, of the interface of a saved config."""
-    interface = saved.get("interface", "hidden")
-    return {"max_distance": MAX_DISTANCE.get(interface, 0), "max_offset": MAX_OFFSET}
+    reader = TokenInputMapping if saved.get("interface", "hidden") == "tokens" else HiddenInputMapping
+    return {"max_distance": reader.max_distance, "max_offset": HiddenOutputMapping.max_offset}
 
 
 def present_fields(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,9 +26,9 @@ import torch
 
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD
-from ...numbers.token_table import PADDING, UNSEEN
 from ...text.results.row import Row
 from ...text.results.spelling import Continuation
+from ...text.vocabulary import PADDING, UNSEEN
 
 
 BLOCK = 1024  # tokens: longer blocks are not merged

@@ -20,7 +20,8 @@ from ...mappings.places import ON_HOST
 from ...numbers.calculator import Status
 from ...numbers.digits import PAD, may_look
 from ...text.results.row import Row
-from ...text.results.spelling import Continuation, Progress, Speller, Style, Written
+from ...text.results.spelling import Continuation, Progress, Style, Written
+from ...text.token_table import TokenTable
 from .text_state import StaticText, Steps
 
 
@@ -29,9 +30,9 @@ __all__ = ["as_tensor", "begun", "count", "progress_of", "rows_of", "style_of", 
 Found = Sequence[Sequence[Continuation | None]]  # [B][T], what continues the results
 
 
-def style_of(config: Any, speller: Speller) -> Style:
+def style_of(config: Any, table: TokenTable) -> Style:
     """How an adapter writes results; `config` is its `IGCConfig`."""
-    return Style(speller, not config.write_again, tuple(config.anchors.get("ends", ())))
+    return Style(table, not config.write_again, tuple(config.anchors.get("ends", ())))
 
 
 def begun(rows: Sequence[Row], style: Style, steps: Steps) -> tuple[Row, ...]:
@@ -58,7 +59,7 @@ def progress_of(style: Style, anchor: int, status: int, sign: int, scale: int, *
     if status != Status.OK:
         return None
     result = Written.of("".join(str(digit) for digit in digits if digit != PAD), bool(sign), scale, len(digits))
-    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.speller) else None
+    return Progress(style, result, anchor) if result is not None and result.is_spelled_by(style.table) else None
 
 
 def as_tensor(found: Found, device: torch.device) -> torch.Tensor:
@@ -108,7 +109,7 @@ def told_of_static(style: Style, state: StaticText, new: int) -> torch.Tensor:
         values = _values(state.ids, state.length, packed)
         found = _continued(style, values, state.ids.shape, state.steps.digits.shape, new)[1]
         return as_tensor(found, state.ids.device)
-    return _told_in_graph(state.ids, state.length, packed, new, style.speller.key, style.once, list(style.ends))
+    return _told_in_graph(state.ids, state.length, packed, new, style.table.key, style.once, list(style.ends))
 
 
 def _values(ids: torch.Tensor, length: torch.Tensor, packed: torch.Tensor) -> list[int]:
@@ -147,12 +148,12 @@ def _told_in_graph(
     length: torch.Tensor,
     packed: torch.Tensor,
     new: int,
-    speller: str,
+    table: str,
     once: bool,
     ends: Sequence[int],
 ) -> torch.Tensor:
-    """`told_of_static`; `speller` is the key of one."""
-    style, (rows, anchors, width) = Style(Speller.of_key(speller), once, tuple(ends)), packed.shape
+    """`told_of_static`; `table` is the key of one."""
+    style, (rows, anchors, width) = Style(TokenTable.of_key(table), once, tuple(ends)), packed.shape
     values = _values(ids, length, packed)
     return as_tensor(_continued(style, values, ids.shape, (rows, anchors, width - 4), new)[1], ids.device)
 
@@ -163,7 +164,7 @@ def _(
     length: torch.Tensor,
     packed: torch.Tensor,
     new: int,
-    speller: str,
+    table: str,
     once: bool,
     ends: Sequence[int],
 ) -> torch.Tensor:

@@ -1,0 +1,220 @@
+"""The token table: how the tokens of a vocabulary spell numbers, their signs and points.
+
+In: a `Vocabulary`, and the few facts about numbers that it does not tell (`TokenizerProfile.facts`). Out: a
+`TokenTable`. An adapter saves both, so loading one needs no tokenizer. How far a text has come with a result is in
+`results`; where the numbers of a text are is in `integers`. Try it: `pytest tests/numbers/test_token_table.py`
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from .integers import JOINTS, MINUSES, ends_in_minus
+from .vocabulary import Vocabulary
+
+
+__all__ = ["Piece", "TokenTable", "numbers_of"]
+
+_MOST_TOKENS = 1 << 24  # of a vocabulary; the largest known have a few hundred thousand
+_MOST_GROUP = 6  # digits per token of a result: there is a token for each group
+_FACTS = {"group", "minus", "point", "unused"}
+_CURE = "Create the config again: `IGCConfig.from_tokenizer(tokenizer)`."
+_NUMBER, _POINTED = re.compile(" ?[0-9]+"), re.compile(r" ?[0-9]*\.[0-9]*")
+_ENDS_OF_MINUS = ("\u2212".encode()[1:], "\u2212".encode()[2:])
+_LAST = frozenset("0123456789.%" + MINUSES) | JOINTS  # last characters of tokens that may be more than `Piece()`
+
+
+class Piece(NamedTuple):
+    """What a token may be of a number that is written."""
+
+    digits: str = ""  # of a numeric token; of one with a point, its digits on both sides, which count in decimals only
+    spaced: bool = False  # begins with a space, so it begins a number
+    point: int = -1  # digits before its point, -1 for none
+    mark: bool = False  # a point or a comma and nothing else
+    joins: bool = False  # begins with a point, a comma or a colon, which joins two numbers
+    minus: bool = False  # ends in a minus sign
+    dot: bool = False  # ends in a point
+    percent: bool = False  # a per cent sign and nothing else
+    known: bool = True  # a token of the vocabulary; a number after any other one may have begun in it
+
+
+_OTHER, _UNKNOWN = Piece(), Piece(known=False)
+_keys = itertools.count()
+_made: WeakValueDictionary[str, TokenTable] = WeakValueDictionary()
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """How the tokens of a vocabulary spell numbers. It does not change; copies are the object itself.
+
+    Args:
+        vocabulary: The texts of all tokens, 0..V-1.
+        group: Digits per token of a written result, grouped from the left; 1 is single digits.
+        minus: Id of the token for a minus sign.
+        point: Id of the token for a decimal point; None if there is none. Decimals are then not written.
+        unused: Ids of tokens that spell the digits of another token, which the tokenizer uses.
+        decimals: Whether the network may point at a number with a point or a per cent sign, see `integers`.
+
+    Attributes:
+        numbers: Texts of the numeric tokens, of some with a leading space: `{931: "007", 220: " 7"}`.
+        tokens: The same, as ids of texts.
+        pieces: Tokens that may be more of a number than `Piece()`.
+        percent: Id of the token for a per cent sign; None if there is none. Percentages are then not written.
+        key: For `of_key`, in this process.
+
+    Raises:
+        ValueError: The facts contradict the vocabulary; the message names the first such token.
+    """
+
+    vocabulary: Vocabulary
+    group: int
+    minus: int
+    point: int | None = None
+    unused: frozenset[int] = frozenset()
+    decimals: bool = False
+    numbers: dict[int, str] = field(init=False, compare=False, repr=False)
+    tokens: dict[str, int] = field(init=False, compare=False, repr=False)
+    pieces: dict[int, Piece] = field(init=False, compare=False, repr=False)
+    percent: int | None = field(init=False, compare=False, repr=False)
+    key: str = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        texts = self.vocabulary.texts
+        named = (self.minus, *self.unused, *([] if self.point is None else [self.point]))
+        if outside := [token for token in named if not 0 <= token < len(texts)]:
+            raise ValueError(
+                f"The facts about numbers name token {outside[0]}, but the tokens are 0..{len(texts) - 1}. {_CURE}"
+            )
+        if self.point is not None and texts[self.point] != ".":
+            raise ValueError(f"`point={self.point}` has the text {texts[self.point]!r}, not '.'. {_CURE}")
+        if not 1 <= self.group <= _MOST_GROUP:
+            raise ValueError(f"`group={self.group}` is not in 1..{_MOST_GROUP}. {_CURE}")
+        numbers = numbers_of(self.vocabulary, self.unused)
+        tokens: dict[str, int] = {}
+        for token, text in numbers.items():
+            if (other := tokens.setdefault(text, token)) != token:
+                raise ValueError(f"Tokens {other} and {token} both spell {text!r}. {_CURE}")
+        if missing := [digit for digit in "0123456789" if digit not in tokens]:
+            raise ValueError(
+                f"No token spells the single digit {missing[0]}, so some results cannot be written. {_CURE}"
+            )
+        derived = {
+            "numbers": numbers,
+            "tokens": tokens,
+            "pieces": dict(_pieces(self.vocabulary, self.unused, pointed=self.point is not None)),
+            "percent": texts.index("%") if "%" in texts else None,
+            "key": str(next(_keys)),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+        _made[self.key] = self
+
+    def __deepcopy__(self, memo: Any) -> TokenTable:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:  # without `key`, which is of this process
+        return TokenTable, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+
+    @staticmethod
+    def of_key(key: str) -> TokenTable:
+        """The table with a `key`, for operators of compiled graphs, which take no objects."""
+        return _made[key]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, facts: Mapping[str, Any], decimals: bool = False) -> TokenTable:
+        """The table of a vocabulary and `TokenizerProfile.facts`; a recent one is kept.
+
+        Raises:
+            ValueError: `facts` has other keys or types, or contradicts the vocabulary.
+        """
+        cls.check_facts(facts)
+        unused = frozenset(facts["unused"])
+        return _table(vocabulary, facts["group"], facts["minus"], facts["point"], unused, decimals)
+
+    @staticmethod
+    def check_facts(facts: Any) -> None:
+        """Refuses what is no `TokenizerProfile.facts`, as far as that is seen without a vocabulary.
+
+        Raises:
+            ValueError: `facts` has other keys or types.
+        """
+        # Saved facts may have `parts` of signs, which nothing reads any more.
+        if not isinstance(facts, Mapping) or set(facts) - {"parts"} != _FACTS:
+            got = sorted(map(str, facts)) if isinstance(facts, Mapping) else type(facts).__name__
+            raise ValueError(f"The facts about numbers have the keys {sorted(_FACTS)}, got {got}. {_CURE}")
+        ids = [facts["group"], facts["minus"], *([] if facts["point"] is None else [facts["point"]])]
+        try:
+            right = all(type(one) is int and 0 <= one < _MOST_TOKENS for one in (*ids, *facts["unused"]))
+        except TypeError:
+            right = False
+        if not right:
+            raise ValueError(f"The facts about numbers are damaged: {str(dict(facts))[:200]}. {_CURE}")
+
+    def check_vocabulary(self, size: int) -> None:
+        """Refuses a model without embeddings for the tokens of this table; padded or resized embeddings are fine.
+
+        Args:
+            size: Size of the model's vocabulary.
+
+        Raises:
+            ValueError: The id of a numeric token, of the minus sign or of the point is not below `size`.
+        """
+        last = max(*self.numbers, self.minus, -1 if self.point is None else self.point)
+        if last >= size:
+            raise ValueError(
+                f"The adapter writes numbers with token {last}, but the model has {size} tokens (0..{size - 1}). "
+                "Load it onto the base model that it was trained on, or create a new config with "
+                "`IGCConfig.from_tokenizer(tokenizer)`."
+            )
+
+    @property
+    def written_with(self) -> list[int]:
+        """All tokens that results are written with."""
+        marks = (self.minus, self.point, self.percent)
+        digits = (token for token, text in self.numbers.items() if text[0] != " ")
+        return sorted({*digits, *(one for one in marks if one is not None)})
+
+    def piece(self, token: int) -> Piece:
+        """The piece of a token."""
+        return self.pieces.get(token, _OTHER if 0 <= token < len(self.vocabulary) else _UNKNOWN)
+
+    def token_of(self, digits: str) -> int:
+        """The token of a group of digits, or of its longest beginning that has one; -1 for no digits."""
+        while digits and digits not in self.tokens:
+            digits = digits[:-1]
+        return self.tokens.get(digits, -1)
+
+
+_table = functools.lru_cache(maxsize=8)(TokenTable)  # a second for the largest vocabularies
+
+
+def numbers_of(vocabulary: Vocabulary, unused: Iterable[int] = ()) -> dict[int, str]:
+    """`TokenTable.numbers` of a vocabulary, without some of its tokens."""
+    out = vocabulary.control | set(unused)
+    return {token: text for token, text in enumerate(vocabulary.texts) if _NUMBER.fullmatch(text) and token not in out}
+
+
+def _pieces(vocabulary: Vocabulary, unused: frozenset[int], pointed: bool) -> Iterable[tuple[int, Piece]]:
+    """`TokenTable.pieces`; `pointed` if a point may be part of a number."""
+    for token, text in enumerate(vocabulary.texts):
+        part = vocabulary.tokens[token] in _ENDS_OF_MINUS
+        if not (part or text[-1:] in _LAST) or not text or token in vocabulary.control or token in unused:
+            continue
+        piece = Piece(
+            mark=text in (".", ","),
+            joins=text in JOINTS,
+            minus=part or (text[-1] in MINUSES and ends_in_minus(text)),
+            dot=text[-1] == ".",
+            percent=text == "%",
+        )
+        if _NUMBER.fullmatch(text) or (pointed and _POINTED.fullmatch(text)):
+            before, point, after = text.strip().partition(".")
+            piece = piece._replace(digits=before + after, spaced=text[0] == " ", point=len(before) if point else -1)
+        if piece != _OTHER:
+            yield token, piece
