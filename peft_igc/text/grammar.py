@@ -11,8 +11,6 @@ end, so `(1 / 3) * 3` is 1; `values.finished` rounds once, if the limits allow i
 
 A sum of percentages is one, and so is a percentage of another one: `12% + 5%` is 17%, and `50% of 20%` is 10%. Every
 other result is a number: `50% * 80` is 40, and `25% / 2` is 0.125.
-
-Operators wait on a list until one that binds less comes, so that nothing is recursive and depth costs nothing.
 Try it: `pytest tests/text/test_grammar.py`
 """
 
@@ -31,6 +29,9 @@ __all__ = ["Operand", "evaluate"]
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 ITEMS_PER_OPERAND = 6
+_DEEPEST = 200  # operations within each other, in recursion
+_END = Item("end", (0, 0))
+_AFTER = {*OPERATORS, *CLOSING.values(), ",", _END.kind}  # an operand
 
 
 class Operand(NamedTuple):
@@ -45,16 +46,6 @@ class Operand(NamedTuple):
     percent: bool
     span: Span
     sum: bool = False
-
-
-class _Waiting(NamedTuple):
-    """An operator, a sign (`negate`, `keep`), a bracket or a call that waits for its right side."""
-
-    kind: str
-    precedence: int
-    span: Span
-    name: str = ""
-    operands: int = 0  # how many there were before it
 
 
 def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> Operand:
@@ -74,10 +65,7 @@ def evaluate(items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> O
         raise Refused(Reason.TOO_MANY_OPERANDS)
     if len(items) > ITEMS_PER_OPERAND * limits.operands:
         raise Refused(Reason.TOO_LONG)
-    machine = _Machine(limits, steps)
-    for item in items:
-        machine.take(item)
-    return machine.end()
+    return _Parser(items, limits, steps).whole()
 
 
 def _check_brackets(items: Sequence[Item]) -> None:
@@ -92,105 +80,88 @@ def _check_brackets(items: Sequence[Item]) -> None:
         raise Refused(Reason.UNBALANCED, opened[-1].span)
 
 
-class _Machine:
-    """Reduces items as they come."""
+class _Parser:
+    """Evaluates items from the left; each method reads as much of them as its name says."""
 
-    def __init__(self, limits: Limits, steps: list[Reduction]) -> None:
-        self.limits, self.steps = limits, steps
-        self.operands: list[Operand] = []
-        self.waiting: list[_Waiting] = []
-        self.complete = False  # an operand came last
-        self.last = ""  # the kind of the item that came last
+    def __init__(self, items: Sequence[Item], limits: Limits, steps: list[Reduction]) -> None:
+        self.left = [_END, *reversed(items)]
+        self.limits, self.steps, self.depth = limits, steps, 0
 
-    def take(self, item: Item) -> None:
-        """The next item."""
-        kind, complete = item.kind, self.complete
-        if kind == "number" and not complete:
-            self.operands.append(Operand(item.value, False, item.span))
-            self.complete = True
-        elif kind in CLOSING and not complete:
-            self._push(kind, 0, item)
-        elif kind == "call" and not complete:
-            self._push("call", 0, item)
-        elif kind in ("+", "-") and not complete:
-            self._push("negate" if kind == "-" else "keep", SIGN, item)
-        elif kind == "%" and complete and self.last != "%":
-            self._refuse_absent("/", item.span)
-            operand = self.operands[-1]
-            self.operands[-1] = Operand(operand.value / 100, True, (operand.span[0], item.span[1]))
-        elif kind in OPERATORS and complete and (kind != "of" or self.operands[-1].percent):
-            operator = OPERATORS[kind]
-            self._reduce(operator.precedence + operator.from_right)
-            self._push(kind, operator.precedence, item)
-            self.complete = False
-        elif kind == "," and complete and len(self.waiting) > 1:
-            self._reduce(1)
-            if len(self.waiting) < 2 or self.waiting[-2].kind != "call":
-                raise Refused(Reason.MALFORMED, item.span)
-            self.complete = False
-        elif kind in CLOSING.values() and complete:
-            self._close(item)
-        else:
-            raise Refused(Reason.MALFORMED, item.span)
-        self.last = kind
-
-    def end(self) -> Operand:
+    def whole(self) -> Operand:
         """All items as one operand."""
-        if not self.complete:
-            raise Refused(Reason.MALFORMED)
-        self._reduce(1)
-        return self.operands[-1]
+        found = self._operation(1)
+        if self.left[-1] is not _END:
+            raise _malformed(self.left[-1])
+        return found
 
-    def _push(self, kind: str, precedence: int, item: Item) -> None:
-        self.waiting.append(_Waiting(kind, precedence, item.span, item.name, len(self.operands)))
-
-    def _close(self, item: Item) -> None:
-        """A closing bracket: of a call, the last argument's; else the value stays what it is."""
-        self._reduce(1)
-        opening = self.waiting.pop()
-        if self.waiting and self.waiting[-1].kind == "call":
-            call = self.waiting.pop()
-            arguments = self.operands[opening.operands :]
-            del self.operands[opening.operands :]
-            span = (call.span[0], item.span[1])
-            self.operands.append(Operand(self._called(call, arguments, span), False, span))
+    def _operation(self, least: int) -> Operand:
+        """An operand, and the operators after it that bind as `least` or more, with theirs."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise Refused(Reason.TOO_LONG)
+        if self.left[-1].kind in ("+", "-"):
+            sign = self.left.pop()
+            found = self._operation(SIGN)
+            value = -found.value if sign.kind == "-" else found.value
+            found = found._replace(value=value, span=(sign.span[0], found.span[1]))
         else:
-            self.operands[-1] = self.operands[-1]._replace(span=(opening.span[0], item.span[1]))
+            found = self._operand()
+        while (operator := OPERATORS.get(self.left[-1].kind)) is not None and operator.precedence >= least:
+            kind = self.left.pop().kind
+            found = self._applied(kind, found, self._operation(operator.precedence + (not operator.from_right)))
+        self.depth -= 1
+        return found
 
-    def _reduce(self, least: int) -> None:
-        """Applies what waits and binds as `least` or more."""
-        while self.waiting and self.waiting[-1].precedence >= least:
-            waiting = self.waiting.pop()
-            right = self.operands.pop()
-            if waiting.precedence == SIGN:
-                value = -right.value if waiting.kind == "negate" else right.value
-                self.operands.append(right._replace(value=value, span=(waiting.span[0], right.span[1])))
-                continue
-            left = self.operands.pop()
-            span = (left.span[0], right.span[1])
-            if waiting.kind in ("+", "-") and left.percent != right.percent:
-                raise Refused(Reason.PERCENT_SUM, span)
-            self._refuse_absent(waiting.kind, span)
-            value = self._operated(waiting.kind, left.value, right.value, span)
-            percent = right.percent and waiting.kind in ("+", "-", "of")
-            self.operands.append(Operand(value, percent, span, percent))
+    def _operand(self) -> Operand:
+        """A number, or what is in brackets, or a call; and a per cent sign."""
+        item = self.left.pop()
+        if item.kind == "number":
+            found = Operand(item.value, False, item.span)
+        elif item.kind in CLOSING:
+            found = self._operation(1)
+            closing = self.left.pop()
+            if closing.kind == ",":
+                raise _malformed(closing)
+            found = found._replace(span=(item.span[0], closing.span[1]))
+        elif item.kind == "call":
+            found = self._called(item)
+        else:
+            raise _malformed(item)
+        if self.left[-1].kind == "%":
+            sign = self.left.pop()
+            self._refuse_absent("/", sign.span)
+            found = Operand(found.value / 100, True, (found.span[0], sign.span[1]))
+        after = self.left[-1]
+        if after.kind not in _AFTER or (after.kind == "of" and not found.percent):
+            raise _malformed(after)
+        return found
+
+    def _called(self, call: Item) -> Operand:
+        """The value of a function."""
+        values = []
+        while self.left.pop().kind not in CLOSING.values():  # the opening bracket, a comma, the closing bracket
+            values.append(self._operation(1).value)
+            closing = self.left[-1]
+        function, span = FUNCTIONS.get(call.name), (call.span[0], closing.span[1])
+        if function is None or not function.fewest <= len(values) <= function.most:
+            raise Refused(Reason.NOT_UNDERSTOOD, call.span)
+        return Operand(self._step(call.name, tuple(values), lambda: function.value(values), span), False, span)
+
+    def _applied(self, kind: str, left: Operand, right: Operand) -> Operand:
+        """The value of an operator."""
+        span = (left.span[0], right.span[1])
+        if kind in ("+", "-") and left.percent != right.percent:
+            raise Refused(Reason.PERCENT_SUM, span)
+        self._refuse_absent(kind, span)
+        symbol, apply = "*" if kind == "of" else kind, OPERATORS[kind].apply
+        value = self._step(symbol, (left.value, right.value), lambda: apply(left.value, right.value, self.limits), span)
+        percent = right.percent and kind in ("+", "-", "of")
+        return Operand(value, percent, span, percent)
 
     def _refuse_absent(self, kind: str, span: Span) -> None:
         """Refuses an operation that the limits do not have."""
         if {"of": "*", "^": "*"}.get(kind, kind) not in self.limits.operations:
             raise Refused(Reason.MALFORMED, span)
-
-    def _operated(self, kind: str, left: Fraction, right: Fraction, span: Span) -> Fraction:
-        """The value of an operator."""
-        symbol, apply = "*" if kind == "of" else kind, OPERATORS[kind].apply
-        return self._step(symbol, (left, right), lambda: apply(left, right, self.limits), span)
-
-    def _called(self, call: _Waiting, arguments: list[Operand], span: Span) -> Fraction:
-        """The value of a function."""
-        function, values = FUNCTIONS.get(call.name), tuple(argument.value for argument in arguments)
-        if function is None or not function.fewest <= len(values) <= function.most:
-            raise Refused(Reason.NOT_UNDERSTOOD, call.span)
-        return self._step(call.name, values, lambda: function.value(values), span)
 
     def _step(self, symbol: str, values: tuple[Fraction, ...], apply: Callable[[], Fraction], span: Span) -> Fraction:
         """Applies an operator or a function, and writes the step down."""
@@ -203,3 +174,8 @@ class _Machine:
             raise Refused(refused.reason, span) from None
         self.steps.append(Reduction(symbol, values, value, span))
         return value
+
+
+def _malformed(item: Item) -> Refused:
+    """The refusal of an item that cannot be where it is."""
+    return Refused(Reason.MALFORMED, None if item is _END else item.span)

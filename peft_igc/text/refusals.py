@@ -18,53 +18,37 @@ Span = tuple[int, int]  # the first character and the one after the last
 class Reason(enum.IntEnum):
     """Why there is no result. Codes below 20 come from the values of items, those from 20 on from the text."""
 
-    NONE = 0  # no refusal
-    MALFORMED = 1
-    TOO_MANY_OPERANDS = 2
-    TOO_LONG = 3
-    INEXACT = 4
-    OVERFLOW = 5
-    UNDEFINED = 6
-    EXPONENT = 7
-    PERCENT_SUM = 8
-    NO_VALUE = 9
-    FAILED = 10
-    NOT_RATIONAL = 11
-    TIMED_OUT = 12
+    text: str  # for people
 
-    NO_EXPRESSION = 20
-    NOT_UNDERSTOOD = 21
-    OTHER_NUMBER = 22
-    UNBALANCED = 23
-    LOOK_ALIKE = 24
-    CURRENCIES = 25
-    UNITS = 26
-    OTHER_OPERATION = 27
+    def __new__(cls, code: int, text: str) -> Reason:
+        made = int.__new__(cls, code)
+        made._value_, made.text = code, text
+        return made
+
+    NONE = 0, "answered"
+    MALFORMED = 1, "not in the grammar of expressions"
+    TOO_MANY_OPERANDS = 2, "more operands than `max_operands`"
+    TOO_LONG = 3, "a number of more digits, or an expression of more items, than are kept"
+    INEXACT = 4, "a division that does not end, or ends after more places than are kept"
+    OVERFLOW = 5, "the result, or a value on the way to it, has more digits than are kept"
+    UNDEFINED = 6, "a division by zero, or zero to the power of zero"
+    EXPONENT = 7, "an exponent that is not an integer of at least 0"
+    PERCENT_SUM = 8, "a percentage added to or subtracted from a number, which people mean in two ways"
+    NO_VALUE = 9, "a function has no value for these operands, as a look-up of a key that is not there"
+    FAILED = 10, "a function raised an error"
+    NOT_RATIONAL = 11, "the result of a function is not a finite rational number"
+    TIMED_OUT = 12, "a function took longer than its time limit"
+    NO_EXPRESSION = 20, "no expression in symbols"
+    NOT_UNDERSTOOD = 21, "numeric and not understood"
+    OTHER_NUMBER = 22, "a further number that nothing excuses"
+    UNBALANCED = 23, "brackets that do not match"
+    LOOK_ALIKE = 24, "two numbers that may be a date, a range, a score or a size"
+    CURRENCIES = 25, "different currencies"
+    UNITS = 26, "a sum of different units of measurement"
+    OTHER_OPERATION = 27, "the text states another operation than the network reads"
 
 
-REASON_TEXTS: dict[Reason, str] = {
-    Reason.NONE: "answered",
-    Reason.MALFORMED: "not in the grammar of expressions",
-    Reason.TOO_MANY_OPERANDS: "more operands than `max_operands`",
-    Reason.TOO_LONG: "a number of more digits, or an expression of more items, than are kept",
-    Reason.INEXACT: "a division that does not end, or ends after more places than are kept",
-    Reason.OVERFLOW: "the result, or a value on the way to it, has more digits than are kept",
-    Reason.UNDEFINED: "a division by zero, or zero to the power of zero",
-    Reason.EXPONENT: "an exponent that is not an integer of at least 0",
-    Reason.PERCENT_SUM: "a percentage added to or subtracted from a number, which people mean in two ways",
-    Reason.NO_VALUE: "a function has no value for these operands, as a look-up of a key that is not there",
-    Reason.FAILED: "a function raised an error",
-    Reason.NOT_RATIONAL: "the result of a function is not a finite rational number",
-    Reason.TIMED_OUT: "a function took longer than its time limit",
-    Reason.NO_EXPRESSION: "no expression in symbols",
-    Reason.NOT_UNDERSTOOD: "numeric and not understood",
-    Reason.OTHER_NUMBER: "a further number that nothing excuses",
-    Reason.UNBALANCED: "brackets that do not match",
-    Reason.LOOK_ALIKE: "two numbers that may be a date, a range, a score or a size",
-    Reason.CURRENCIES: "different currencies",
-    Reason.UNITS: "a sum of different units of measurement",
-    Reason.OTHER_OPERATION: "the text states another operation than the network reads",
-}
+REASON_TEXTS = {reason: reason.text for reason in Reason}
 
 
 class Refused(Exception):

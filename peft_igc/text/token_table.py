@@ -88,22 +88,18 @@ class TokenTable:
         texts = self.vocabulary.texts
         named = (self.minus, *self.unused, *([] if self.point is None else [self.point]))
         if outside := [token for token in named if not 0 <= token < len(texts)]:
-            raise ValueError(
-                f"The facts about numbers name token {outside[0]}, but the tokens are 0..{len(texts) - 1}. {_CURE}"
-            )
+            raise ValueError(f"`TokenizerProfile.facts` names token {outside[0]}, but the tokens are 0..{len(texts) - 1}.")
         if self.point is not None and texts[self.point] != ".":
-            raise ValueError(f"`point={self.point}` has the text {texts[self.point]!r}, not '.'. {_CURE}")
+            raise ValueError(f"`point={self.point}` has the text {texts[self.point]!r}, not '.'.")
         if not 1 <= self.group <= _MOST_GROUP:
-            raise ValueError(f"`group={self.group}` is not in 1..{_MOST_GROUP}. {_CURE}")
+            raise ValueError(f"`group={self.group}` is not in 1..{_MOST_GROUP}.")
         numbers = numbers_of(self.vocabulary, self.unused)
         tokens: dict[str, int] = {}
         for token, text in numbers.items():
             if (other := tokens.setdefault(text, token)) != token:
-                raise ValueError(f"Tokens {other} and {token} both spell {text!r}. {_CURE}")
+                raise ValueError(f"Tokens {other} and {token} both spell {text!r}.")
         if missing := [digit for digit in "0123456789" if digit not in tokens]:
-            raise ValueError(
-                f"No token spells the single digit {missing[0]}, so some results cannot be written. {_CURE}"
-            )
+            raise ValueError(f"No token spells the single digit {missing[0]}, so some results cannot be written.")
         derived = {
             "numbers": numbers,
             "tokens": tokens,

@@ -60,11 +60,6 @@ def config(interface="tokens", name="tiny_base", **fields):
     return made
 
 
-def without_rules(interface):
-    """Fields of an adapter that does not know the texts of its tokens."""
-    return {"number_tokens": config().token_table.to_json(), "vocabulary": None} if interface == "tokens" else {}
-
-
 def gsm(*answers, question="How many?"):
     return [{"question": question, "answer": answer} for answer in answers]
 
@@ -190,7 +185,6 @@ def test_the_end_of_the_prompt_is_taught_as_none_too():
 
 
 # ------------------------------------------------------------------------------------------ what is taught
-@INTERFACES
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -207,8 +201,8 @@ def test_the_end_of_the_prompt_is_taught_as_none_too():
         ("200/2 = <<200/2=10000%>>10000%", "another result"),
     ],
 )
-def test_what_is_right_but_beyond_the_calculator_is_taught_as_none(answer, reason, interface):
-    found, report = entry(answer, interface, **without_rules(interface))  # with them, see `test_gsm8k_expressions`
+def test_what_is_right_but_beyond_the_calculator_is_taught_as_none(answer, reason):
+    found, report = entry(answer, "hidden")  # of the token interface see `test_gsm8k_expressions`
     assert found == NONE
     assert report.refused == {reason: 1}
 

@@ -305,8 +305,8 @@ FACTS = {"group": 1, "minus": 12, "point": 13, "unused": []}
 @pytest.mark.parametrize(
     ("texts", "facts", "message"),
     [
-        (TEXTS, {"minus": 99}, r"name token 99, but the tokens are 0\.\.13. Create the config again"),
-        (TEXTS, {"unused": [14]}, r"name token 14, but the tokens are 0\.\.13"),
+        (TEXTS, {"minus": 99}, r"names token 99, but the tokens are 0\.\.13"),
+        (TEXTS, {"unused": [14]}, r"names token 14, but the tokens are 0\.\.13"),
         (TEXTS, {"point": 12}, "`point=12` has the text '-', not '.'"),
         (TEXTS, {"group": 0}, r"`group=0` is not in 1\.\.6"),
         ([*TEXTS, "7"], {}, "Tokens 7 and 14 both spell '7'"),

@@ -16,7 +16,7 @@ from peft_igc.tuner.hooks import choose_graph
 
 
 RULES = {"anchors": {"inline": [encode("=").tolist(), encode(" is\n").tolist()]}}
-WORDS = [" and", " +", " *", ";"]
+WORDS = [" and", "the", " what", ";"]
 PROMPT, NEW = 6, 8
 
 
@@ -25,7 +25,7 @@ def text(seed=3):
     draw = random.Random(seed)
     rows = [[draw.choice(WORDS) for _ in range(PROMPT + NEW)] for _ in range(2)]
     for row in rows:
-        row[1], row[3] = draw.choice(NUMBERS), draw.choice(NUMBERS)
+        row[2:5] = draw.choice(NUMBERS), draw.choice([" +", " *"]), draw.choice(NUMBERS)
     rows[0][5], rows[1][8:10] = "=", [" is", "\n"]
     return torch.tensor([[TEXTS.index(token) for token in row] for row in rows])
 
