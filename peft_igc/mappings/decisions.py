@@ -27,7 +27,7 @@ from ..numbers.places import Run
 from ..text.operations import FUNCTIONS, takes
 from ..text.pieces import CONTROL
 from ..text.reading import read
-from ..text.refusals import Reason
+from ..text.refusals import Reason, Span
 from ..text.requests import Meant, answer
 from ..text.rounding import Rounding
 from ..text.token_table import TokenTable
@@ -37,19 +37,19 @@ from .places import ON_HOST, StepTexts
 from .readings import SCALE, Mark
 
 
-__all__ = ["Decision", "Said", "Settings", "certainty", "decide", "decided", "packed_of", "results_of", "said_at"]
+__all__ = ["Decision", "Said", "certainty", "decided", "packed_of", "results_of", "said_at"]
 
 STATED_ODDS = 5.0  # of the odds that a calculation is asked, where the text states the operation that is read
 DOUBT = 4.0  # how many times the doubt about operation and operands counts, if a calculation is asked
 _DASHES = ("-", "\u2212", "－")
 FIELDS = 3  # integers of a result before its digits: status, sign and scale
+_NOWHERE = (-1, -1)
+_UNDEFINED = (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT)
 _STATUSES = {
     Reason.TOO_LONG: Status.OVERFLOW,
     Reason.OVERFLOW: Status.OVERFLOW,
     Reason.INEXACT: Status.INEXACT,
-    **dict.fromkeys(
-        (Reason.UNDEFINED, Reason.NO_VALUE, Reason.FAILED, Reason.NOT_RATIONAL, Reason.TIMED_OUT), Status.UNDEFINED
-    ),
+    **dict.fromkeys(_UNDEFINED, Status.UNDEFINED),
 }
 
 
@@ -72,7 +72,7 @@ class Said(NamedTuple):
     ends: list[int]
     first: int = -1
     last: int = -1
-    culprit: tuple[int, int] = (-1, -1)
+    culprit: tuple[int, int] = _NOWHERE
 
     @property
     def ruled(self) -> bool:
@@ -99,24 +99,22 @@ class Said(NamedTuple):
         """Why there is no value; `NONE` if there is one."""
         return Reason.NONE if isinstance(self.found, Value) else self.found.reason
 
-    def span_of(self, run: Run) -> tuple[int, int]:
-        """The characters of some tokens."""
+    def span_of(self, run: Run) -> Span:
+        """The characters of a number."""
         first, last = run.first - self.begin, run.last - self.begin
         return (self.ends[first - 1] if first else 0) - self.start, self.ends[last] - self.start
 
-    def tokens_of(self, span: tuple[int, int]) -> tuple[int, int]:
+    def tokens_of(self, span: Span) -> tuple[int, int]:
         """The first and the last token of some characters."""
-        return (
-            self.begin + bisect_right(self.ends, self.start + span[0]),
-            self.begin + bisect_left(self.ends, self.start + span[1]),
-        )
+        first, last = (self.start + one for one in span)
+        return self.begin + bisect_right(self.ends, first), self.begin + bisect_left(self.ends, last)
 
-    def message_of(self, span: tuple[int, int]) -> int:
+    def message_of(self, span: Span) -> int:
         """The first token of the message that some characters are in."""
         begin = self.text.rfind(CONTROL, 0, span[0]) + 1
         return self.tokens_of((begin, begin + 1))[0]
 
-    def refuses_between(self, first: tuple[int, int], second: tuple[int, int]) -> bool:
+    def refuses_between(self, first: Span, second: Span) -> bool:
         """Whether the refusal of an expression in symbols is final, because nothing but symbols joins two numbers.
 
         What may be a date or a size is the network's, unless a dash joins it, and so are further numbers.
@@ -130,10 +128,9 @@ class Said(NamedTuple):
 
     def _has_no_words(self) -> bool:
         """Whether the message has numbers and signs only."""
-        last = max((self.text.rfind(digit) for digit in "0123456789"), default=-1)
-        begin = self.text.rfind(CONTROL, 0, max(last, 0)) + 1
-        end = self.text.find(CONTROL, begin)
-        return not any(map(str.isalpha, self.text[begin : None if end < 0 else end]))
+        last = max(self.text.rfind(digit) for digit in "0123456789")
+        before, message = self.text[: max(last, 0)], self.text[max(last, 0) :]
+        return not any(map(str.isalpha, before.rpartition(CONTROL)[2] + message.partition(CONTROL)[0]))
 
 
 class Decision(NamedTuple):
@@ -151,9 +148,9 @@ class Decision(NamedTuple):
     said: Said
     found: Value | Refusal | None
     silence: str | None
-    by_rule: bool
-    stated: bool
-    culprit: tuple[int, int] = (-1, -1)
+    by_rule: bool = False
+    stated: bool = False
+    culprit: tuple[int, int] = _NOWHERE
 
     @property
     def status(self) -> Status:
@@ -163,24 +160,6 @@ class Decision(NamedTuple):
         if self.found is None or (self.found is self.said.found and not self.found.ruled):
             return Status.NONE
         return _STATUSES.get(self.found.reason, Status.NONE)
-
-
-class Settings(NamedTuple):
-    """What a decision needs of an `IGCConfig`."""
-
-    operations: tuple[str, ...]
-    confidence: float
-    limits: Limits
-
-    @classmethod
-    def of(cls, config: Any) -> Settings:
-        """Those of a config."""
-        return cls(tuple(config.operations), config.confidence, Limits.of(config))
-
-    @property
-    def fewest(self) -> int:
-        """The fewest numbers that a request needs."""
-        return min(FUNCTIONS[one].fewest if one in FUNCTIONS else 2 for one in self.operations)
 
 
 def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int, limits: Limits) -> Said:
@@ -198,32 +177,6 @@ def said_at(vocabulary: Vocabulary, ids: Sequence[int], anchor: int, since: int,
     return said
 
 
-def decided(
-    settings: Settings, texts: StepTexts, read: Callable[[list[int]], Sequence[Sequence[int]]]
-) -> tuple[Decision | None, ...]:
-    """The decisions of all steps, None for one without an anchor.
-
-    Args:
-        settings: of the adapter.
-        texts: the texts of the steps.
-        read: what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
-            called if there are none.
-    """
-    vocabulary, found, asked = texts.table.vocabulary, dict[int, Decision | None](), dict[int, Said]()
-    for step, (anchor, since) in enumerate(zip(texts.anchors, texts.since, strict=True)):
-        if anchor < 0:
-            found[step] = None
-            continue
-        said = said_at(vocabulary, texts.rows[texts.row_of(step)], anchor, since, settings.limits)
-        found[step] = alone = decided_alone(settings, said, texts, step)
-        if alone is None:
-            asked[step] = said
-    if asked:
-        for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
-            found[step] = decide(settings, said, texts, step, reading)
-    return tuple(found.values())
-
-
 def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     """The probability that `confidence` is compared with.
 
@@ -238,27 +191,55 @@ def certainty(asked: float, sure: float, *, stated: bool, ruled: bool) -> float:
     return asked if ruled else max(min(asked, 1 - DOUBT * (1 - sure)), 0.0)
 
 
-def decided_alone(settings: Settings, said: Said, texts: StepTexts, step: int) -> Decision | None:
-    """The decision that needs no network, None if there is none."""
+def decided(
+    limits: Limits, confidence: float, texts: StepTexts, read: Callable[[list[int]], Sequence[Sequence[int]]]
+) -> tuple[Decision | None, ...]:
+    """The decisions of all steps, None for one without an anchor.
+
+    Args:
+        limits, confidence: of the adapter's config.
+        texts: the texts of the steps.
+        read: what a network reads in the steps whose texts do not decide alone, as of `Pointing.summary`; it is not
+            called if there are none.
+    """
+    found: list[Decision | None] = []
+    asked: dict[int, Said] = {}
+    fewest = min(FUNCTIONS[one].fewest if one in FUNCTIONS else 2 for one in limits.operations)
+    for step, (anchor, since) in enumerate(zip(texts.anchors, texts.since, strict=True)):
+        alone = None
+        if anchor >= 0:
+            said = said_at(texts.table.vocabulary, texts.rows[texts.row_of(step)], anchor, since, limits)
+            alone = _decided_alone(said, texts, step, fewest)
+            if alone is None:
+                asked[step] = said
+        found.append(alone)
+    if asked:
+        for (step, said), reading in zip(asked.items(), read(list(asked)), strict=True):
+            found[step] = _decided(limits, max(confidence, 0.5), said, texts, step, reading)
+    return tuple(found)
+
+
+def _decided_alone(said: Said, texts: StepTexts, step: int, fewest: int) -> Decision | None:
+    """The decision that needs no network, None if there is none; a request has `fewest` numbers."""
     if EMBEDDED in texts.ids_of(step):
-        known = len(texts.places[step].numbers) > 1
-        return Decision(said, None, "unseen" if known else "few_numbers", by_rule=False, stated=False)
+        return Decision(said, None, "unseen" if len(texts.places[step].numbers) > 1 else "few_numbers")
     if said.is_final:
         return _by_rule(said)
-    if len(texts.operands_of(step)) < settings.fewest and not said.ruled:
+    if len(texts.operands_of(step)) < fewest and not said.ruled:
         return _silent(said, "few_numbers")
     return None
 
 
-def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading: Sequence[int]) -> Decision:
-    """The decision of a step that a network has read; `reading` as of `Pointing.summary`."""
+def _decided(
+    limits: Limits, least: float, said: Said, texts: StepTexts, step: int, reading: Sequence[int]
+) -> Decision:
+    """The decision of a step that a network has read; `least` is the certainty that it needs."""
     operation, asked, sure = reading[0], reading[1] / SCALE, reading[2] / SCALE
-    least = max(settings.confidence, 0.5)
     if said.ruled:
         if certainty(asked, sure, stated=True, ruled=True) >= least:
             return _by_rule(said)
         return _silent(said, "no_arithmetic" if asked < 0.5 else "unsure")
-    symbol = settings.operations[operation]
+    symbol = limits.operations[operation]
     pointed, cut = _pointed(texts, step, takes(symbol), reading)
     if not pointed:
         return _silent(said, "few_numbers")
@@ -272,13 +253,13 @@ def decide(settings: Settings, said: Said, texts: StepTexts, step: int, reading:
     if len(spans) == 2 and said.refuses_between(*sorted(spans)):
         return _silent(said, "unsure")
     meant = Meant(symbol, spans, tuple(negated for _, negated in pointed))
-    found, stated = answer(said.text, meant, settings.limits)
+    found, stated = answer(said.text, meant, limits)
     if certainty(asked, sure, stated=stated, ruled=False) < least:
         return _silent(said, "unsure")._replace(stated=stated)
     if isinstance(found, Value):
-        return Decision(said, found, None, by_rule=False, stated=stated)
-    culprit = (-1, -1) if found.culprit is None else said.tokens_of(found.culprit)
-    return Decision(said, found, found.id, by_rule=False, stated=stated, culprit=culprit)
+        return Decision(said, found, None, stated=stated)
+    culprit = _NOWHERE if found.culprit is None else said.tokens_of(found.culprit)
+    return Decision(said, found, found.id, stated=stated, culprit=culprit)
 
 
 def _pointed(texts: StepTexts, step: int, count: int, reading: Sequence[int]) -> tuple[list[tuple[Run, bool]], bool]:
@@ -305,9 +286,10 @@ def _by_rule(said: Said) -> Decision:
 
 def _silent(said: Said, why: str) -> Decision:
     """A step without a value; a refusal of the symbols that its text has says more than that nothing is asked."""
-    refused = isinstance(said.found, Refusal) and not said.found.ruled and said.reason is not Reason.NO_EXPRESSION
-    culprit = said.culprit if refused else (-1, -1)
-    return Decision(said, None, said.found.id if refused else why, by_rule=False, stated=False, culprit=culprit)  # type: ignore[union-attr]
+    found = said.found
+    if isinstance(found, Refusal) and not found.ruled and found.reason is not Reason.NO_EXPRESSION:
+        return Decision(said, None, found.id, culprit=said.culprit)
+    return Decision(said, None, why)
 
 
 def packed_of(decision: Decision | None, width: int) -> list[int]:
@@ -315,10 +297,10 @@ def packed_of(decision: Decision | None, width: int) -> list[int]:
     if decision is None:
         return [int(Status.NONE), 0, 0, *[PAD] * width]
     text = decision.found.text if isinstance(decision.found, Value) else ""
-    percent, text = text.endswith("%"), text.removesuffix("%")
-    digits = text.replace(".", "").lstrip("-0") or "0" * bool(text)
-    scale = len(text.partition(".")[2])
-    scale = -1 - scale if percent else scale
+    plain = text.removesuffix("%")
+    digits = plain.replace(".", "").lstrip("-0") or "0" * bool(text)
+    places = len(plain.partition(".")[2])
+    scale = places if plain == text else -1 - places
     return [int(decision.status), text[:1] == "-", scale, *map(int, digits), *[PAD] * (width - len(digits))]
 
 
@@ -346,35 +328,28 @@ def decided_in_graph(
         summary: of the pointing.
     """
     sizes = [config.num_digits, config.result_digits, config.max_operands, int(config.decimals)]
-    names = " ".join([config.rounding, *config.operations])
-    packed = _decided_in_graph(ids, *steps, summary, table.key, names, sizes, config.confidence)
+    names = " ".join([table.key, config.rounding, *config.operations])
+    packed = _in_graph(ids, *steps, summary, names, sizes, config.confidence)
     return _result(packed.unflatten(0, steps[0].shape))
 
 
 @torch.library.custom_op("peft_igc::decide", mutates_args=(), **ON_HOST)
-def _decided_in_graph(
-    ids: Tensor,
-    anchors: Tensor,
-    since: Tensor,
-    summary: Tensor,
-    table: str,
-    names: str,
-    sizes: Sequence[int],
-    confidence: float,
+def _in_graph(
+    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, names: str, sizes: Sequence[int], confidence: float
 ) -> Tensor:
-    """The packed results [N, `FIELDS` + R]; `names` and `sizes` are those of `Limits`."""
-    rounding, *operations = names.split(" ")
-    digits, result_digits, operands, decimals = sizes
-    limits = Limits(digits, result_digits, operands, tuple(operations), bool(decimals), Rounding.of(rounding))
-    texts = StepTexts.of(TokenTable.of_key(table), ids.shape[1], ids, anchors, since)
+    """The packed results [N, `FIELDS` + R]; `names` are the table's key and those of `Limits`, `sizes` its others."""
+    key, rounding, *operations = names.split(" ")
+    digits, width, operands, decimals = sizes
+    limits = Limits(digits, width, operands, tuple(operations), bool(decimals), Rounding.of(rounding))
+    texts = StepTexts.of(TokenTable.of_key(key), ids.shape[1], ids, anchors, since)
     readings = summary.flatten(0, -2).tolist()
-    found = decided(Settings(tuple(operations), confidence, limits), texts, lambda steps: [readings[i] for i in steps])
-    return torch.tensor([packed_of(one, result_digits) for one in found], dtype=torch.int64, device=ids.device)
+    found = decided(limits, confidence, texts, lambda steps: [readings[step] for step in steps])
+    return torch.tensor([packed_of(one, width) for one in found], dtype=torch.int64, device=ids.device)
 
 
-@_decided_in_graph.register_fake
+@_in_graph.register_fake
 def _(
-    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, table: str, names: str, sizes: Any, *_: Any
+    ids: Tensor, anchors: Tensor, since: Tensor, summary: Tensor, names: str, sizes: Sequence[int], confidence: float
 ) -> Tensor:
     """The form of the result, for graphs that are not run."""
     return ids.new_empty(anchors.numel(), FIELDS + sizes[1])

@@ -255,30 +255,20 @@ class Pointing(NamedTuple):
     def _due_marks(self, targets: Targets) -> torch.Tensor:
         """[B, A, W] int64: the correct marks. `IGNORE` for a number that may be an operand or another number of its
         value, as the operands can be found in the order of the text in several ways."""
-        place = torch.arange(self.values.shape[-1], device=self.values.device)
         is_number = self.values < len(self.numbers) - 1
-        slots = targets.operands.shape[2]
         # Numbers as one integer each; only numbers of more than 17 digits could be mistaken, once in 2^64.
         powers = torch.full_like(self.numbers[0], POINT + 1).cumprod(0)
         of_places, of_targets = (self.numbers * powers).sum(-1)[self.values], (targets.operands * powers).sum(-1)
-        equal = [(of_places == of_targets[:, :, s, None]) & is_number for s in range(slots)]  # [B, A, W] each
         there = targets.operands[..., 0] != PAD  # [B, A, S]
-        last = torch.full_like(targets.operator, -1)
-        firsts, lasts = [], []
-        for s in range(slots):
-            found = equal[s] & (place > last[..., None])
-            firsts.append(torch.where(found.any(-1), found.int().argmax(-1), -1))
-            last = torch.where(there[:, :, s], firsts[-1], last)
-        last = torch.full_like(last, len(place))
-        for s in reversed(range(slots)):
-            found = equal[s] & (place < last[..., None])
-            lasts.append(torch.where(found.any(-1), len(place) - 1 - found.int().flip(-1).argmax(-1), -1))
-            last = torch.where(there[:, :, s], lasts[-1], last)
+        equal = (of_places[:, :, None] == of_targets[..., None]) & is_number[:, :, None]  # [B, A, S, W]
+        first, width = _in_order(equal, there), equal.shape[-1]
+        last = width - 1 - _in_order(equal.flip(2, 3), there.flip(2)).flip(2)  # [B, A, S]
+        place = torch.arange(width, device=equal.device)
+        inside = equal & (place >= first[..., None]) & (place <= last[..., None]) & there[..., None]
+        mark = torch.where(first == last, Mark.OPERAND + targets.signs, IGNORE)  # [B, A, S]
         due = torch.zeros_like(self.values)
-        for s, (begin, end) in enumerate(zip(firsts, reversed(lasts), strict=True)):
-            inside = equal[s] & (place >= begin[..., None]) & (place <= end[..., None]) & there[:, :, s, None]
-            mark = torch.where(begin == end, Mark.OPERAND + targets.signs[:, :, s], IGNORE)
-            due = torch.where(inside, mark[..., None], due)
+        for slot in range(equal.shape[2]):
+            due = torch.where(inside[:, :, slot], mark[:, :, slot, None], due)
         return due
 
     def logits(self) -> tuple[torch.Tensor, ...]:
@@ -352,6 +342,22 @@ def concatenate(parts: list[Pointing]) -> Pointing:
         )
     joined = (torch.cat(tensors) for tensors in zip(*(part[:_OF_STEPS] for part in filled), strict=True))
     return Pointing._make([*joined, *parts[0][_OF_STEPS:]])
+
+
+def _in_order(equal: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """[B, A, S]: the first place [B, A, S, W] of each operand after that of the operand before it, W or more if there
+    is none; `there` [B, A, S] is False where no operand is."""
+    width = equal.shape[-1]
+    place, last, found = (
+        torch.arange(width, device=equal.device),
+        torch.full_like(there[..., 0], -1, dtype=torch.int64),
+        [],
+    )
+    for slot in range(equal.shape[2]):
+        open_places = equal[:, :, slot] & (place > last[..., None])
+        found.append(torch.where(open_places, place, 2 * width).amin(-1))
+        last = torch.where(there[:, :, slot], found[-1], last)
+    return torch.stack(found, -1)
 
 
 def no_operands(like: torch.Tensor, count: int) -> torch.Tensor:

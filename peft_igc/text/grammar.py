@@ -153,8 +153,8 @@ class _Parser:
         if kind in ("+", "-") and left.percent != right.percent:
             raise Refused(Reason.PERCENT_SUM, span)
         self._refuse_absent(kind, span)
-        symbol, apply = "*" if kind == "of" else kind, OPERATORS[kind].apply
-        value = self._step(symbol, (left.value, right.value), lambda: apply(left.value, right.value, self.limits), span)
+        values, apply = (left.value, right.value), OPERATORS[kind].apply
+        value = self._step("*" if kind == "of" else kind, values, lambda: apply(*values, self.limits), span)
         percent = right.percent and kind in ("+", "-", "of")
         return Operand(value, percent, span, percent)
 

@@ -40,16 +40,15 @@ class Operator(NamedTuple):
 
 
 class _Threads:
-    """Threads that run the calls of one function, so that the caller can leave one that takes too long.
+    """At most `MOST` threads that run the calls of one function, so that the caller can leave one that takes too long.
 
-    An idle one is asked again, so that what a function keeps per thread, such as a connection, is kept. A call waits
-    for an idle one if there are `MOST` of them, and those of another process (after a fork) are not asked.
+    Threads go on, so that what a function keeps per thread, such as a connection, is kept.
     """
 
     MOST = 8
 
     def __init__(self) -> None:
-        self._idle: queue.SimpleQueue[queue.SimpleQueue[Any]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._all: list[threading.Thread] = []
         self._lock = threading.Lock()
 
@@ -59,17 +58,15 @@ class _Threads:
         Raises:
             Refused: It takes too long, or has an error.
         """
-        answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
         with self._lock:
             if self._all and not self._all[0].is_alive():  # in a child process, where no thread goes on
-                self._idle, self._all = queue.SimpleQueue(), []
-            if self._idle.empty() and len(self._all) < self.MOST:
-                asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-                self._idle.put(asked)
-                self._all.append(threading.Thread(target=_serve, args=(asked, self._idle), daemon=True))
+                self._calls, self._all = queue.SimpleQueue(), []
+            if len(self._all) < self.MOST:
+                self._all.append(threading.Thread(target=_serve, args=(self._calls,), daemon=True))
                 self._all[-1].start()
+        answer: queue.SimpleQueue[tuple[Fraction | None, BaseException | None]] = queue.SimpleQueue()
+        self._calls.put((function, answer))
         try:
-            self._idle.get(timeout=seconds).put((function, answer))
             found, error = answer.get(timeout=seconds)
         except queue.Empty:
             raise Refused(Reason.TIMED_OUT) from None
@@ -78,17 +75,14 @@ class _Threads:
         return found
 
 
-def _serve(asked: queue.SimpleQueue[Any], idle: queue.SimpleQueue[Any]) -> None:
+def _serve(calls: queue.SimpleQueue[Any]) -> None:
     """Runs calls, one after the other."""
     while True:
-        function, answer = asked.get()
-        found: tuple[Any, BaseException | None]
+        function, answer = calls.get()
         try:
-            found = function(), None
+            answer.put((function(), None))
         except BaseException as error:  # also `SystemExit`: nothing of a user's function ends a forward pass
-            found = None, error
-        idle.put(asked)
-        answer.put(found)
+            answer.put((None, error))
 
 
 @dataclass(frozen=True)
@@ -154,21 +148,18 @@ def _power(a: Fraction, b: Fraction, limits: Limits) -> Fraction:
     return Fraction(a ** int(b))
 
 
-def _root(arguments: list[Fraction]) -> Fraction | None:
-    """The square root, if it is rational."""
-    value = arguments[0]
-    if value < 0:
-        return None
-    root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
-    return root if root * root == value else None
+def _root(degree: int) -> Callable[[list[Fraction]], Fraction | None]:
+    """The square or cube root, if it is rational."""
 
+    def applied(arguments: list[Fraction]) -> Fraction | None:
+        value = arguments[0]
+        if value < 0 and degree == 2:
+            return None
+        root = Fraction(_whole_root(abs(value.numerator), degree), _whole_root(value.denominator, degree))
+        root = root if value >= 0 else -root
+        return root if root**degree == value else None
 
-def _cube_root(arguments: list[Fraction]) -> Fraction | None:
-    """The cube root, if it is rational."""
-    value = arguments[0]
-    root = Fraction(_whole_root(abs(value.numerator), 3), _whole_root(value.denominator, 3))
-    root = root if value >= 0 else -root
-    return root if root**3 == value else None
+    return applied
 
 
 def _whole_root(value: int, degree: int) -> int:
@@ -179,19 +170,18 @@ def _whole_root(value: int, degree: int) -> int:
     return root if value else 0
 
 
-def _factorial(arguments: list[Fraction]) -> Fraction | None:
+def _factorial(value: int) -> int | None:
     """The product of the integers up to one."""
-    value = arguments[0]
-    return Fraction(math.factorial(int(value))) if value.denominator == 1 and 0 <= value <= _MOST_FACTORIAL else None
+    return math.factorial(value) if 0 <= value <= _MOST_FACTORIAL else None
 
 
-def _of_integers(function: Callable[..., int]) -> Callable[[list[Fraction]], Fraction | None]:
+def _of_integers(function: Callable[..., int | None]) -> Callable[[list[Fraction]], Fraction | None]:
     """A function of integers, which has no value for other numbers."""
 
     def applied(arguments: list[Fraction]) -> Fraction | None:
-        if any(one.denominator != 1 for one in arguments):
-            return None
-        return Fraction(function(*map(int, arguments)))
+        whole = all(one.denominator == 1 for one in arguments)
+        found = function(*map(int, arguments)) if whole else None
+        return None if found is None else Fraction(found)
 
     return applied
 
@@ -219,7 +209,7 @@ def _ratio(top: Callable[[Fraction, Fraction], Fraction], factor: int = 100) -> 
 
 
 FUNCTIONS: dict[str, Function] = {
-    "sqrt": Function(_root),
+    "sqrt": Function(_root(2)),
     "abs": Function(lambda arguments: abs(arguments[0])),
     "floor": Function(lambda arguments: Fraction(math.floor(arguments[0]))),
     "ceil": Function(lambda arguments: Fraction(math.ceil(arguments[0]))),
@@ -235,8 +225,8 @@ FUNCTIONS: dict[str, Function] = {
     "gcd": Function(_of_integers(math.gcd), 2, MANY, "/"),
     "lcm": Function(_of_integers(math.lcm), 2, MANY, "*"),
     "mod": Function(lambda arguments: arguments[0] % arguments[1] if arguments[1] else None, 2, 2, "/"),
-    "factorial": Function(_factorial),
-    "cbrt": Function(_cube_root),
+    "factorial": Function(_of_integers(_factorial)),
+    "cbrt": Function(_root(3)),
     # Of requests in words only. Two operands are in the order of the operation, more in that of the text.
     "count": Function(lambda arguments: Fraction(len(arguments)), 2, MANY),
     "range": Function(lambda arguments: max(arguments) - min(arguments), 2, MANY, "-"),

@@ -88,7 +88,7 @@ class TokenTable:
         texts = self.vocabulary.texts
         named = (self.minus, *self.unused, *([] if self.point is None else [self.point]))
         if outside := [token for token in named if not 0 <= token < len(texts)]:
-            raise ValueError(f"`TokenizerProfile.facts` names token {outside[0]}, but the tokens are 0..{len(texts) - 1}.")
+            raise ValueError(f"`number_tokens` names token {outside[0]}, but the tokens are 0..{len(texts) - 1}.")
         if self.point is not None and texts[self.point] != ".":
             raise ValueError(f"`point={self.point}` has the text {texts[self.point]!r}, not '.'.")
         if not 1 <= self.group <= _MOST_GROUP:

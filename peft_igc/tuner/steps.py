@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from ..mappings.decisions import Decision, Settings, decided, decided_in_graph, results_of
+from ..mappings.decisions import Decision, decided, decided_in_graph, results_of
 from ..mappings.places import StepTexts
 from ..mappings.readings import Choice, Pointing, Reading, Targets, reading_loss
 from ..numbers.calculator import Result, Status, calculate
 from ..numbers.digits import PAD, may_look
 from ..numbers.places import LEAD
+from ..text.values import Limits
 from ..text.vocabulary import PADDING, UNSEEN
 from .anchors import FEW, Rules, context_starts
 from .call import Call, ReadingDone, thread
@@ -182,7 +183,8 @@ def _results(
     if texts is None:
         return decided_in_graph(config, reader.tokens, ids, context, reading.summary()), ()
     # The network has read all steps.
-    decisions = decided(Settings.of(config), texts, lambda steps: reading.summary().flatten(0, 1)[steps].tolist())
+    limits, summary = Limits.of(config), reading.summary
+    decisions = decided(limits, config.confidence, texts, lambda steps: summary().flatten(0, 1)[steps].tolist())
     return results_of(decisions, at.shape, config.result_digits or 0, at.device), decisions
 
 
@@ -195,7 +197,7 @@ def decisions_of(
         reading = reader(kept, None, anchors, None, None, texts=texts, steps=steps)
         return reading.cooled(config.temperature).summary().tolist()
 
-    return decided(Settings.of(config), texts, read)
+    return decided(Limits.of(config), config.confidence, texts, read)
 
 
 def _lean_steps(

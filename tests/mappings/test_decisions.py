@@ -10,11 +10,12 @@ import pytest
 
 from peft_igc import tiny_igc
 from peft_igc.calibration.prompt_readings import read_results
-from peft_igc.mappings.decisions import Settings, certainty, decided
+from peft_igc.mappings.decisions import certainty, decided
 from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.readings import SCALE
 from peft_igc.numbers.calculator import Status
 from peft_igc.numbers.places import places_of
+from peft_igc.text.values import Limits
 
 
 GOLDEN = Path(__file__).parents[1] / "text" / "golden.jsonl"
@@ -49,7 +50,7 @@ def decision(shipped, text, operation="+", asked=SCALE, sure=SCALE, chat=True, s
         at = [runs[0].first, runs[-1].first][:: -1 if swapped else 1]
         return [[config.operations.index(operation), asked, sure, *at, 0, 0]]
 
-    return decided(Settings.of(config), texts, read)[0]
+    return decided(Limits.of(config), config.confidence, texts, read)[0]
 
 
 @pytest.mark.parametrize("text", ["58*36=", "2+3*4", "(1+2)*3 ="])

@@ -10,7 +10,7 @@ import torch
 
 from peft_igc import tiny_igc
 from peft_igc.data.columns import check_columns, encode_steps
-from peft_igc.mappings.decisions import Settings, decided, decided_in_graph, results_of
+from peft_igc.mappings.decisions import decided, decided_in_graph, results_of
 from peft_igc.mappings.places import StepTexts
 from peft_igc.mappings.readings import IGNORE, NEVER, SCALE, Mark, Pointing, Targets, concatenate, reading_loss
 from peft_igc.numbers.calculator import Status
@@ -134,7 +134,7 @@ def decision(many, text, operation, marked=None, most=512):
         pair = [places.at[one] for one in (chosen[0], chosen[-1])]
         return [[OPERATIONS.index(operation), SCALE, SCALE, *pair, 0, 0, *marks]]
 
-    return decided(Settings.of(config), texts, read)[0]
+    return decided(Limits.of(config), config.confidence, texts, read)[0]
 
 
 RECEIPT = "milk 1.50\nbread 2.25\ntea 4\nWhat do I owe?"
@@ -183,7 +183,8 @@ def test_a_compiled_graph_decides_as_the_host(many):
             reader.set_bias.fill_(50.0)
             reader.sign_head.bias[0] += 50.0
             summary = reader(kept, ids >= 0, anchors, ids).summary()
-        found = decided(Settings.of(config), texts, lambda steps, read=summary[0]: read.tolist())
+        limits = Limits.of(config)
+        found = decided(limits, config.confidence, texts, lambda steps, read=summary[0]: read.tolist())
         host = results_of(found, (1, 1), config.result_digits, "cpu")
         graph = decided_in_graph(config, reader.tokens, ids, (anchors, torch.zeros_like(anchors)), summary)
         assert all(torch.equal(one, other) for one, other in zip(host, graph, strict=True))
