@@ -2,7 +2,7 @@
 
 * `vocabulary`, `token_bytes`: token ids as characters.
 * `pieces`: a text as numbers, words, operators and marks; `languages` has the words.
-* `expressions`, `surroundings`, `look_alikes`: the expression that a text ends with, and what may be around it.
+* `expressions`, `surroundings`: the expression that a text ends with, and what may be around it.
 * `integers`: the integers of a text that may be operands. `literals`: all numbers, with exact values.
 * `requests`: what a request in words is worth, and what in it contradicts a reading.
 * `operations`, `grammar`: the exact values of expressions, as rationals.

@@ -16,11 +16,10 @@ from fractions import Fraction
 
 from .expressions import STRANGE, Expression, NeedsMore
 from .grammar import evaluate
-from .look_alikes import look_alike
 from .pieces import CONTROL, Words, split, words
 from .refusals import Reason, Refused, Span
 from .rounding import EQUALS, asked_rounding
-from .surroundings import BAD_WORDS, after, before_equals, before_request
+from .surroundings import BAD_WORDS, after, before_equals, before_request, look_alike
 from .values import Limits, Reduction, Refusal, Value, finished
 
 

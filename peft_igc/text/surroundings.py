@@ -8,18 +8,21 @@ In: an `Expression` that is being read. Out: nothing, or a `Refused` with the pi
   what is before an empty line or a control token.
 * `after`: what follows the expression of a request. Anything may that is not numeric: `What is 3 + 4, please?`. What
   touches the expression, or may be a further operand or operator, refuses.
+* `look_alike`: numbers with signs that are no calculation in the writing of people: dates, telephone numbers, ranges.
 
 Try it: `pytest tests/text/test_reading.py`
 """
 
 from __future__ import annotations
 
+import re
+
 from .expressions import ALL_WORDS, CLOSE, NUMBERS, OPEN, STRANGE, WORDS, Expression
 from .operations import FUNCTIONS
-from .refusals import Reason, Refused
+from .refusals import Reason, Refused, Span
 
 
-__all__ = ["BAD_WORDS", "after", "before_equals", "before_request"]
+__all__ = ["BAD_WORDS", "after", "before_equals", "before_request", "look_alike"]
 
 _ENDS = frozenset({".", "line", "=", "edge", "control"})
 _CHANGING = frozenset({"operator", "minus", "link", "function", "modifier", "sign"})  # what an expression means
@@ -28,30 +31,43 @@ BAD_WORDS = frozenset({"operator", "minus", "link", "function", "of", "x", "scal
 _JOINTS = frozenset({"-", "/", "'"})
 _MOST_REQUEST_WORDS = 6  # words between the word of a request and two numbers that may be a date or a range
 _OF_CHAIN = 6  # words before `of` an expression that may change its value: `half the sum of 3 + 4`
+_DATE = re.compile(
+    r"(?<![0-9.,])(?:[0-9]{4}(?:-[0-9]{1,2}){2,}|[0-9]{4}-0[0-9]|[0-9]{3}-[0-9]{3}-[0-9]{4}"
+    r"|[0-9]{1,2}/[0-9]{1,2}/[0-9]{2,4}|[0-9]{1,2}-[0-9]{1,2}-[0-9]{4})(?![0-9]|[.,][0-9])"
+)
+# `10-15%`, `3-5 days`: tight, the second number is larger, and it has a unit that the first one has not.
+_RANGE = re.compile(r"(?<![0-9.,%)\]}+*/^×÷\u2212-])([0-9]+)-([0-9]+)(?![0-9]|[.,][0-9])(?=%| ?[^\W\d_]{2,})")
+
+
+def look_alike(text: str, start: int, end: int) -> Span | None:
+    """The date, telephone number or range in a part of a text, None if there is none."""
+    found = _DATE.search(text, start, end)
+    ranges = _RANGE.finditer(text, start, end)
+    # Longer numbers are larger, leading zeros included.
+    rising = (one for one in ranges if (len(one[1]), one[1]) < (len(one[2]), one[2]))
+    found = found or next(rising, None)
+    return None if found is None else found.span()
+
+
+def _refuse_number(read: Expression, at: int) -> Refused:
+    """The refusal of a further number, or of what is numeric and not understood."""
+    return read.refuse(Reason.OTHER_NUMBER if read.kinds[at] in NUMBERS else Reason.NOT_UNDERSTOOD, at)
 
 
 def before_equals(read: Expression, at: int) -> None:
-    """Judges what is before an expression that ends at `=`.
-
-    Args:
-        read: the expression.
-        at: the piece before it.
-    """
+    """Judges what is before an expression that ends at `=`, from the piece `at` on."""
     _label(read, at)
     words, danger = read.words_before, False
     colon, first = read.kind(at) == ":", read.skip(at)
     chain = read.linked and read.said[first].casefold() in read.known.operations
-    while True:
-        kind = read.kind(at)
-        if kind in _ENDS:
-            return
+    while (kind := read.kind(at)) not in _ENDS:
         if kind in NUMBERS or kind in STRANGE:
-            raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
+            raise _refuse_number(read, at)
         if danger:
             pass
-        elif _plain_operator(read, at):
+        elif _plain_operator(read, at) or kind in ("function", "modifier", "rounding", "sign"):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        elif kind in ("function", "modifier", "rounding", "sign") or (not words and _applies(read, at)):
+        elif not words and _applies(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         elif kind in ("operator", "minus", "link"):
             danger = True
@@ -59,7 +75,8 @@ def before_equals(read: Expression, at: int) -> None:
             words = 1  # with a word before it, it ends a sentence
         elif kind in WORDS:
             words += 1
-            at = _word_start(read, at)
+            while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:  # `well-known`
+                at -= 2
             if words >= 2:
                 if chain or colon:
                     _clause(read, at - 1, chain)
@@ -78,8 +95,7 @@ def _label(read: Expression, at: int) -> None:
     if number.kind != "number" or minus.kind != "-" or number.span[1] == minus.span[0]:
         return
     word = read.skip(at)
-    if read.kind(word) == ".":
-        word -= 1
+    word -= read.kind(word) == "."
     said = read.kind(word) in ALL_WORDS and read.said[word].casefold() in read.known.labels
     if said and read.kind(read.skip(word - 1)) != "article":
         raise Refused(Reason.OTHER_NUMBER, number.span)
@@ -100,21 +116,11 @@ def _applies(read: Expression, at: int) -> bool:
     return named or kind in ("operator", "minus", "one")
 
 
-def _word_start(read: Expression, at: int) -> int:
-    """The first piece of a word with hyphens, slashes and apostrophes: `well-known`."""
-    while read.kind(at - 1) in _JOINTS and read.kind(at - 2) in ALL_WORDS - STRANGE:
-        at -= 2
-    return at
-
-
 def _clause(read: Expression, at: int, chain: bool) -> None:
     """Refuses words that change an expression though two words stand between, and no verb.
 
-    Args:
-        read: the expression.
-        at: the piece before these two words.
-        chain: the name of an operation and `of` stand before it: `half the sum of 3 + 4`. If not, a colon does, and
-            only what asks for another form refuses: `to 2 significant figures: 3 + 4`.
+    With `chain`, the name of an operation and `of` are before it: `half the sum of 3 + 4`. If not, a colon is, and
+    only what asks for another form refuses: `to 2 significant figures: 3 + 4`.
     """
     right = read.kind(at + 1)
     for _ in range(_OF_CHAIN):
@@ -140,31 +146,25 @@ def _closing(read: Expression, at: int) -> None:
     """Two words excuse what is before them, but not an operator with a word as its operand."""
     while read.kind(at) in _JOINTS:
         at -= 1
-    if read.kind(at) != "space":
-        return
-    at = read.skip(at)
-    if read.kind(at) in ("-", "*") and not _plain_operator(read, at):
-        return _bullet(read, at)
-    if read.kind(at) in ("+", "*", "/", "^"):
-        raise read.refuse(Reason.NOT_UNDERSTOOD, at)
+    if read.kind(at) == "space":
+        at = read.skip(at)
+        if read.kind(at) in ("-", "*") and not _plain_operator(read, at):
+            _bullet(read, at)
+        elif read.kind(at) in ("+", "*", "/", "^"):
+            raise read.refuse(Reason.NOT_UNDERSTOOD, at)
 
 
 def before_request(read: Expression, at: int) -> bool:
-    """Judges what is before the expression of a request.
+    """Judges what is before the expression of a request, from the piece `at` on.
 
-    Args:
-        read: the expression. Unless it is sure, a word must ask for it, or it must be the whole message.
-        at: the piece before it.
+    Unless the expression is sure, a word must ask for it, or it must be the whole message.
 
     Returns:
         Whether nothing but a list number stands before it in its message.
     """
     words, phase, alone = 0, "", True
     need, whole = not read.sure, not read.spoken
-    while True:
-        kind = read.kind(at)
-        if kind in ("edge", "control") or (kind == "line" and phase == "line"):
-            break
+    while (kind := read.kind(at)) not in ("edge", "control") and not (kind == "line" and phase == "line"):
         if kind == "line":
             if need and not whole:
                 break
@@ -176,17 +176,15 @@ def before_request(read: Expression, at: int) -> bool:
         elif kind == "number" and phase == "mark":
             words, phase, at = 0, "", _before_list_number(read, at) + 1
         elif kind in NUMBERS or kind in STRANGE:
-            raise read.refuse(Reason.OTHER_NUMBER if kind in NUMBERS else Reason.NOT_UNDERSTOOD, at)
+            raise _refuse_number(read, at)
         elif _plain_operator(read, at) or kind == "*" or (words < 2 and kind in _CHANGING):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
         else:
-            if kind == "request":
-                need = False
-            elif need and (kind in _BREAKS or (kind == ":" and words)):
-                raise read.refuse(Reason.LOOK_ALIKE, at)
             if kind in ALL_WORDS:
                 words, alone = words + 1, False
-            if need and words > _MOST_REQUEST_WORDS:
+            if kind == "request":
+                need = False
+            if need and (kind in _BREAKS or (kind == ":" and words) or words > _MOST_REQUEST_WORDS):
                 raise read.refuse(Reason.LOOK_ALIKE, at)
             phase = "mark" if kind == "." or kind in CLOSE else ""
             whole = False
@@ -208,7 +206,7 @@ def _before_list_number(read: Expression, at: int) -> int:
 
 
 _PLAIN = frozenset({"space", "letters", "glue", "article", "request", "per", "and"})
-_WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"}
+_WORD_PHASES = {"one": "one", "equal": "glue", "unit": "word"} | dict.fromkeys(BAD_WORDS, "bad")
 _GAPS = {"glue": "clean", "bad": "bad gap", "one": "one gap", "dot": "bad gap", "mark": "clean"}
 _GAPS |= {"word": "word gap", "listed": "word gap"}
 
@@ -224,8 +222,7 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
     expression must not meet, `one` and `one gap` the word `one`.
     """
     phase = "clean"
-    while True:
-        kind = read.kind(at)
+    while (kind := read.kind(at)) != "edge":
         if kind in _PLAIN:  # words are most of a long text
             if kind == "space":
                 phase = _GAPS.get(phase, phase)
@@ -233,8 +230,6 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
                 read.spoken, phase = True, "listed"
             at -= 1
             continue
-        if kind == "edge":
-            raise read.refuse(Reason.NO_EXPRESSION, 0)
         if kind in NUMBERS or (kind == "currency" and phase == "clean" and read.kind(read.skip(at - 1)) == "number"):
             if phase not in ("clean", "equals", "word", "word gap"):
                 raise read.refuse(Reason.NOT_UNDERSTOOD, at)
@@ -251,11 +246,10 @@ def after(read: Expression, at: int) -> tuple[int, bool]:
         changes = joins or kind in STRANGE or kind in ("modifier", "sign")
         if changes or kind == "*" or _plain_operator(read, at):
             raise read.refuse(Reason.NOT_UNDERSTOOD, at)
-        if kind == "control":
-            read.spoken = False
-        read.spoken |= kind in ALL_WORDS
+        read.spoken = (read.spoken and kind != "control") or kind in ALL_WORDS
         phase = _met(kind, phase)
         at -= 1
+    raise read.refuse(Reason.NO_EXPRESSION, 0)
 
 
 def _inside(read: Expression, at: int, touched: bool) -> int | None:
@@ -273,7 +267,7 @@ def _inside(read: Expression, at: int, touched: bool) -> int | None:
 def _met(kind: str, phase: str) -> str:
     """The phase of `after` with one more piece."""
     if kind in ALL_WORDS:
-        return "bad" if kind in BAD_WORDS else _WORD_PHASES.get(kind, "listed")
+        return _WORD_PHASES.get(kind, "listed")
     if kind == "=":
         return "equals"
     if kind in ("line", "?", ";", "control"):
