@@ -7,6 +7,7 @@ is refused here and why is said at each rule. Try it: `pytest tests/text/test_re
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 
 from .pieces import Pieces, Words, literal, plain
@@ -35,6 +36,7 @@ NUMBERS = frozenset({"number", "%"})
 _TOUCHES = ALL_WORDS - {"x"} | STRANGE | {"dash", "!", "other"}  # no operand touches these
 _UNIT_WORDS = frozenset({"letters", "unit", "of", "request"})
 _LAST_UNIT_WORDS = _UNIT_WORDS - {"of"} | {"per"}
+_LINKS = frozenset({"glue", "article", "and", "equal", "request"})  # words before a sign: `is -5`
 _NO_OPERANDS = frozenset(".,;?!'")
 _MOST_UNIT_WORDS = 12
 _LEFT = -1
@@ -67,14 +69,11 @@ class Expression:
         self.kinds, self.said, self.ends = pieces
         self.known, self.limits = known, limits
         self.items: list[Item] = []
-        self.sure = self.alike = False
         self.units: list[tuple[str, str]] = []
         self.currencies: list[tuple[str, Span]] = []
         self.too_long: Span | None = None
-        self.words_before = 0
-        self.number_at = self.left = self.end = 0
-        self.linked = self.spoken = self.joined = self.gap = False
-        self._openings: dict[int, int] = {}
+        self.number_at = self.left = self.end = self.words_before = 0
+        self.sure = self.alike = self.linked = self.spoken = self.joined = self.gap = False
 
     def kind(self, at: int) -> str:
         """The kind of a piece."""
@@ -102,28 +101,31 @@ class Expression:
 
     def opened(self, at: int) -> int:
         """The opening bracket of a closing one, whatever its shape; 0 if nothing opens it."""
-        if not self._openings:
-            waiting: list[int] = []
-            self._openings[0] = 0
-            for place, kind in enumerate(self.kinds):
-                if kind in OPEN:
-                    waiting.append(place)
-                elif kind in CLOSE:
-                    self._openings[place] = waiting.pop() if waiting else 0
-        found = self._openings[at]
-        if not found:
-            self.kind(0)
+        if not self._openings[at]:
+            self.kind(0)  # it may be before the pieces
+        return self._openings[at]
+
+    @functools.cached_property
+    def _openings(self) -> dict[int, int]:
+        """`opened` of all closing brackets."""
+        waiting: list[int] = []
+        found: dict[int, int] = {}
+        for at, kind in enumerate(self.kinds):
+            if kind in OPEN:
+                waiting.append(at)
+            elif kind in CLOSE:
+                found[at] = waiting.pop() if waiting else 0
         return found
 
     def begin(self, at: int) -> None:
         """Refuses where no operand ends at a piece before an anchor `=`."""
         kind = self.kind(at)
         if kind in _LAST_UNIT_WORDS:
-            found = self._unit_words(at, single=False)
+            stop, words = self._unit_words(at, single=False)
             self.units.clear()
-            if isinstance(found, tuple):
-                raise self.refuse(Reason.NOT_UNDERSTOOD if self.joined else Reason.NO_EXPRESSION, found[0])
-        elif kind not in NUMBERS and kind not in CLOSE and not (kind == "currency" and self._after(at)):
+            if words is not None:
+                raise self.refuse(Reason.NOT_UNDERSTOOD if self.joined else Reason.NO_EXPRESSION, stop)
+        elif kind not in NUMBERS and kind not in CLOSE and not self._is_currency_after(at):
             raise self.refuse(Reason.NO_EXPRESSION, at)
 
     def read(self, at: int) -> int:
@@ -141,14 +143,11 @@ class Expression:
 
     def _wanted(self, at: int) -> int:
         """Closing brackets, a per cent sign, units, a currency and a number; the piece before the number."""
-        while True:
-            kind = self.kind(at)
-            if kind == "number":
-                return self._number(at)
+        while (kind := self.kind(at)) != "number":
             if kind == "space":
                 at -= 1
             elif kind == "%":
-                self._item("%", at)
+                self.items.append(Item("%", self.span(at)))
                 at = self.skip(at - 1)
                 if self.kind(at) != "number" and self.kinds[at] not in CLOSE:
                     raise self.refuse(Reason.NOT_UNDERSTOOD, at)
@@ -156,25 +155,22 @@ class Expression:
                 self._operator(kind, at)
                 at -= 1
             elif kind in _LAST_UNIT_WORDS:
-                at = self._units(at)
-            elif kind == "currency" and self.kind(self.skip(at - 1)) == "number":
-                self._currency(at)
+                at, words = self._unit_words(at, single=False)
+                if words is not None:
+                    raise self.refuse(Reason.NOT_UNDERSTOOD, at)
+            elif self._is_currency_after(at):
+                self.currencies.append((self.said[at], self.span(at)))
                 at = self.skip(at - 1)
             else:
                 known = kind in ALL_WORDS or kind in STRANGE
                 raise self.refuse(Reason.NOT_UNDERSTOOD if known else Reason.MALFORMED, at)
-
-    def _item(self, kind: str, at: int, name: str = "") -> None:
-        self.items.append(Item(kind, self.span(at), name=name))
+        return self._number(at)
 
     def _operator(self, kind: str, at: int) -> None:
         """An operator or a bracket."""
-        self._item(kind, at)
+        self.items.append(Item(kind, self.span(at)))
         self.alike |= self.said[at] in _ALIKE
         self.sure |= self.said[at] not in _ALIKE
-
-    def _currency(self, at: int) -> None:
-        self.currencies.append((self.said[at], self.span(at)))
 
     def _number(self, at: int) -> int:
         """A number; two and more in `max(3,5)`."""
@@ -195,8 +191,7 @@ class Expression:
 
     def _call_of(self, at: int) -> bool:
         """Whether a piece is directly within the brackets of a function."""
-        depth = sum(item.kind in CLOSE for item in self.items) - sum(item.kind in OPEN for item in self.items)
-        if not depth:
+        if sum((item.kind in CLOSE) - (item.kind in OPEN) for item in self.items) == 0:
             return False
         inner = 0
         while self.kind(at) not in ("edge", "line"):
@@ -220,10 +215,14 @@ class Expression:
         kind = self.kinds[at]
         if kind in ("+", "-"):
             return self._sign(at, tight=not gap)
-        if kind in ("*", "/", "^") or kind == "x":
+        if kind in ("*", "/", "^", "x"):
             if kind == "x" and not gap and self.kind(at - 1) == "number" and self.said[at - 1] == "0":
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # 0x1F
-            return self._binary(kind, at)
+            self._operator("*" if kind == "x" else kind, at)
+            left = self.skip(at - 1)
+            if kind == "^" and self.kind(left) in ALL_WORDS:  # a unit before a power is none: `5 kg^2`
+                raise self.refuse(Reason.NOT_UNDERSTOOD, left)
+            return self._wanted(at - 1)
         if kind == "of" and gap:
             return self._of(at)
         if kind in OPEN:
@@ -231,24 +230,16 @@ class Expression:
             if self.kind(at - 1) == "." and self.kind(at - 2) == "number":  # `0.(3)`
                 raise self.refuse(Reason.NOT_UNDERSTOOD, at - 1)
             if self.names_function(at - 1):
-                self._item("call", at - 1, self.known.functions[self.said[at - 1].casefold()])
                 at -= 1
+                self.items.append(Item("call", self.span(at), name=self.known.functions[self.said[at].casefold()]))
             return at - 1
         if kind == "currency" and not (self.currencies and self.currencies[-1][1][0] == self.ends[at]):
-            self._currency(at)
+            self.currencies.append((self.said[at], self.span(at)))
             return at - 1
         if kind in (",", ";") and self._call_of(at):
-            self._item(",", at)
+            self.items.append(Item(",", self.span(at)))
             return self._wanted(at - 1)
         return self._begins(at, kind, gap, number)
-
-    def _binary(self, kind: str, at: int) -> int:
-        """A binary operator, and the operand before it. A unit before a power is none: `5 kg^2`."""
-        self._operator("*" if kind == "x" else kind, at)
-        left = self.skip(at - 1)
-        if kind == "^" and self.kind(left) in ALL_WORDS:
-            raise self.refuse(Reason.NOT_UNDERSTOOD, left)
-        return self._wanted(at - 1)
 
     def _begins(self, at: int, kind: str, gap: bool, number: bool) -> int:
         """Nothing of an expression stands there, so it begins here, or is none."""
@@ -256,28 +247,20 @@ class Expression:
             raise self.refuse(Reason.MALFORMED, at)  # 1 234, 2(3), 5 % 3
         if kind in CLOSE:
             return self._closing(at)
-        if not gap and (kind in _TOUCHES or kind == "currency"):
+        if kind in STRANGE or (not gap and (kind in _TOUCHES or kind == "currency")):
             raise self.refuse(Reason.NOT_UNDERSTOOD, at)  # a5, #5, 3–5, f(3)
-        if kind in STRANGE:
-            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
         if number and not gap and kind in (".", ",", ":"):
-            self._mark_before(at, kind)
+            before = self.kind(at - 1)  # the mark is part of the number: `3,5`, `10:30`, `..5`, `,25`
+            apart = before in ("space", "line", "edge", "control")
+            if kind == "." or before in NUMBERS or before in STRANGE or (kind == "," and apart):
+                raise self.refuse(Reason.NOT_UNDERSTOOD, at)
             return self._leave(at - (kind == ","))
+        left = self.skip(at - 1) if kind == "dash" or (kind == "." and gap) else 0
         if kind == "dash":
-            left = self.skip(at - 1)
             return self._remark(left)
-        if kind == "." and gap:
-            left = self.skip(at - 1)
-            if self.kind(left) in ("+", "-", "*", "/", "^"):  # `.8 + . 84` is a slip
-                raise self.refuse(Reason.MALFORMED, left)
+        if left and self.kind(left) in ("+", "-", "*", "/", "^"):  # `.8 + . 84` is a slip
+            raise self.refuse(Reason.MALFORMED, left)
         return self._leave(at)
-
-    def _mark_before(self, at: int, kind: str) -> None:
-        """Refuses a mark that touches a number and is part of it: `3,5`, `10:30`, `..5`, `,25`."""
-        before = self.kind(at - 1)
-        bad = kind == "." or before in NUMBERS or before in STRANGE
-        if bad or (kind == "," and before in ("space", "line", "edge", "control")):
-            raise self.refuse(Reason.NOT_UNDERSTOOD, at)
 
     def _remark(self, at: int) -> int:
         """A dash or a closing bracket before an expression ends words; else an operand is missing or too many."""
@@ -309,7 +292,7 @@ class Expression:
         left = self.skip(at - 1)
         kind = self.kind(left)
         if kind == "%":
-            self._item("of", at)
+            self.items.append(Item("of", self.span(at)))
             self.sure = True
             return self._wanted(left)
         if kind in ALL_WORDS - STRANGE - {"of", "x", "scale", "letter"}:  # not `x of 3 * 4`
@@ -322,37 +305,33 @@ class Expression:
         left = self.skip(at - 1)
         gap, kind = left < at - 1, self.kind(left)
         single = tight and gap  # `is -5`: a sign, unless an operand comes
-        if kind in ("glue", "article", "and", "equal", "request") and single:
-            self._operator(self.kinds[at], at)
+        joins = kind in NUMBERS or (kind in CLOSE and self.opened(left) > 0) or self._is_currency_after(left)
+        variable = kind == "x" and single
+        if (kind in CLOSE and single and self._is_item_number(left)) or (variable and self.kind(left - 1) != "space"):
+            raise self.refuse(Reason.NOT_UNDERSTOOD, left)  # `3x -5` has a variable
+        if not joins and not variable and kind not in _LAST_UNIT_WORDS and not (kind == "of" and gap):
+            if kind in STRANGE or kind in ("other", "dash") or (kind in ALL_WORDS and not (kind in _LINKS and single)):
+                raise self.refuse(Reason.NOT_UNDERSTOOD, left)
+            if (not single and kind in _NO_OPERANDS) or (kind == "line" and not tight):
+                raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
+        self._operator(self.kinds[at], at)
+        if kind in _LINKS and single:
             return self._leave(left)
         if kind in _LAST_UNIT_WORDS:
-            self._operator(self.kinds[at], at)
             return self._units_before(left, single)
-        if kind in CLOSE and single and self._is_item_number(left):
-            raise self.refuse(Reason.NOT_UNDERSTOOD, left)
-        if kind in NUMBERS or (kind in CLOSE and self.opened(left)) or (kind == "currency" and self._after(left)):
-            self._operator(self.kinds[at], at)
-            return self._wanted(left)
         if kind == "of" and gap:
-            self._operator(self.kinds[at], at)
             return self._of(left)
-        if kind == "x" and single:
-            if self.kind(left - 1) != "space":
-                raise self.refuse(Reason.NOT_UNDERSTOOD, left)  # `3x -5` has a variable
-            self._operator(self.kinds[at], at)
+        if variable:
             self._operator("*", left)
-            return self._wanted(left - 1)
-        if kind in ALL_WORDS or kind in STRANGE or kind in ("other", "dash"):
-            raise self.refuse(Reason.NOT_UNDERSTOOD, left)
-        if (not single and kind in _NO_OPERANDS) or (kind == "line" and not tight):
-            raise self.refuse(Reason.MALFORMED, left)  # an operand is missing, or it is the mark of a list
-        self._operator(self.kinds[at], at)
+            left -= 1
+        if joins or variable:
+            return self._wanted(left)
         self.gap = gap
         return left
 
-    def _after(self, at: int) -> bool:
-        """Whether a currency follows a number: `5€ - 3€`."""
-        return self.kind(self.skip(at - 1)) == "number"
+    def _is_currency_after(self, at: int) -> bool:
+        """Whether a piece is a currency after a number: `5€ - 3€`."""
+        return self.kind(at) == "currency" and self.kind(self.skip(at - 1)) == "number"
 
     def _is_item_number(self, at: int) -> bool:
         """Whether a closing bracket ends `[11]` before a sign, a list number or an operand: nobody can tell."""
@@ -363,56 +342,46 @@ class Expression:
 
     # Units: words between a number and an operator.
 
-    def _units(self, at: int) -> int:
-        """The place of the number, bracket or per cent sign before the words of units that end at a piece."""
-        found = self._unit_words(at, single=False)
-        if isinstance(found, tuple):
-            raise self.refuse(Reason.NOT_UNDERSTOOD, found[0])
-        return found
-
     def _units_before(self, at: int, single: bool) -> int:
         """Units before an operator that may also be a sign after words."""
-        found = self._unit_words(at, single)
-        if not isinstance(found, tuple):
+        stop, words = self._unit_words(at, single)
+        if words is None:
             if single and not self.end:  # `what is left of 9 after -8` has a sign
-                raise self.refuse(Reason.NOT_UNDERSTOOD, found)
-            return self._wanted(found)
-        stop, count = found
+                raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
+            return self._wanted(stop)
         if single and self.kind(stop) not in STRANGE:
-            return self._leave(stop, min(count, 1))
+            return self._leave(stop, min(words, 1))
         raise self.refuse(Reason.NOT_UNDERSTOOD, stop)
 
-    def _unit_words(self, at: int, single: bool) -> int | tuple[int, int]:
-        """The place of the number before units, or the first piece that is no unit and the number of words."""
+    def _unit_words(self, at: int, single: bool) -> tuple[int, int | None]:
+        """The place of the number before units and None, or the first piece that is no unit and how many words are."""
         count, touching, measure = 0, False, False
         while True:
             kind = self.kind(at)
             if kind == "space":
-                at, touching = at - 1, False
+                touching = False
             elif kind in _UNIT_WORDS and not (single and kind == "request") and count < _MOST_UNIT_WORDS:
                 count, touching, measure = count + (not touching), True, kind == "unit"
                 self._unit(at)
-                at -= 1
             elif kind == "per" or (kind == "and" and count and not touching):
                 self.joined = True
                 if self.kind(at - 1) != "space" or count >= _MOST_UNIT_WORDS:
                     return at - 1, count
-                at, count, touching = at - 1, count + 1, False
+                count, touching = count + 1, False
             elif touching and kind in ("/", "-", "'"):
                 self.joined, other = True, self.kind(at - 1)
                 if other != "number" and other not in _UNIT_WORDS:
                     return at, count
-                at, touching, measure = at - 1, True, True
-            elif kind == "number" and (measure or not touching):
-                return at
-            elif not touching and (kind == "%" or kind in CLOSE):
-                return at
+                measure = True
             else:
-                return at, count
+                number = (kind == "number" and (measure or not touching)) or (
+                    not touching and (kind == "%" or kind in CLOSE)
+                )
+                return at, None if number else count
+            at -= 1
 
     def _unit(self, at: int) -> None:
         """Notes a measure, unless it divides: `km/hour`, `hours a day`."""
         measure = self.known.units.get(self.said[at].casefold())
-        left = self.skip(at - 1) if measure is not None else at
-        if measure is not None and self.kinds[left] not in ("/", "per"):
+        if measure is not None and self.kinds[self.skip(at - 1)] not in ("/", "per"):
             self.units.append(measure)
