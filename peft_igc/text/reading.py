@@ -9,9 +9,9 @@ something before them matters, so that the length of a text costs nothing. Try i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 
 from .expressions import STRANGE, Expression, NeedsMore
@@ -57,8 +57,14 @@ def read(text: str, limits: Limits = _DEFAULT, *, known: Words | None = None) ->
 
 
 def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
-    """Reads from the end, in windows that grow."""
-    for start in _starts(text):
+    """Reads from the end, in windows that grow until nothing before them matters."""
+    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, MOST_READ))
+    if EQUALS.search(text, first):
+        starts = [first, more, least]
+    else:  # a request does not reach over an empty line or a control token
+        number = max(0, *(text.rfind(digit, least) for digit in "0123456789"))
+        starts = [max(text.rfind("\n\n", least, number), text.rfind(CONTROL, least, number) - 1, least), least]
+    for start in starts:
         try:
             return _read(text, start, limits, known)
         except NeedsMore:
@@ -66,23 +72,10 @@ def _read_back(text: str, limits: Limits, known: Words) -> Value | Refusal:
     return Refusal(Reason.TOO_LONG, None, (), None, False, None, False, ())
 
 
-def _starts(text: str) -> Iterator[int]:
-    """The characters from which on a text is read, until nothing before them matters."""
-    first, more, least = (max(len(text) - size, 0) for size in (_FIRST, _MORE, MOST_READ))
-    if EQUALS.search(text, first):
-        yield from (first, more)
-    else:  # a request does not reach over an empty line or a control token
-        number = max(text.rfind(digit, least) for digit in "0123456789")
-        block = max(text.rfind("\n\n", least, max(number, 0)), text.rfind(CONTROL, least, max(number, 0)) - 1)
-        yield max(block, least)
-    yield least
-
-
 def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusal:
     """`read` from a character on."""
     found = Expression(split(text, start, known), known, limits)
-    last = len(found.kinds) - 1
-    at = last
+    last = at = len(found.kinds) - 1
     while found.kind(at) in ("space", "currency"):
         at -= 1
     reaches = found.kind(at) == "="
@@ -95,15 +88,14 @@ def _read(text: str, start: int, limits: Limits, known: Words) -> Value | Refusa
         if found.too_long is not None:
             raise Refused(Reason.TOO_LONG, found.too_long)
         whole = evaluate(found.items[::-1], limits, steps)
-        exact = whole.value
-        value, written = finished(exact, limits, percent=whole.sum, fewest=_cents(found))
+        value, written = finished(whole.value, limits, percent=whole.sum, fewest=_cents(found))
     except Refused as refused:
         if refused.reason is Reason.OTHER_NUMBER and (alike := _alike(found, text)) is not None:
             refused = Refused(Reason.LOOK_ALIKE, alike)  # a date is one whatever else the text says
-        return _refusal(found, refused, reaches, limits, steps, ruled)
-    span = found.items[-1].span[0], found.items[0].span[1]
-    items = tuple(found.items[::-1])
-    return Value(value, written, items, span, reaches, alone, not found.sure, tuple(steps), rounded=value != exact)
+        return _refusal(found, refused, reaches, ruled, steps)
+    items, rounded = tuple(found.items[::-1]), value != whole.value
+    span = items[0].span[0], items[-1].span[1]
+    return Value(value, written, items, span, reaches, alone, not found.sure, tuple(steps), rounded)
 
 
 def _at_equals(found: Expression, at: int) -> bool:
@@ -129,57 +121,49 @@ def _in_request(found: Expression, last: int) -> bool:
     return before_request(found, left) and not found.spoken
 
 
-def _span(found: Expression) -> Span | None:
-    """The characters of an expression."""
-    if not found.items:
-        return None
-    return found.items[-1].span[0], found.items[0].span[1]
-
-
 def _alike(found: Expression, text: str) -> Span | None:
     """The characters of an expression that look like something else."""
-    span = _span(found)
-    return None if span is None else look_alike(text, span[0], max(span[1], found.end))
+    items = found.items
+    return look_alike(text, items[-1].span[0], max(items[0].span[1], found.end)) if items else None
+
+
+def _numbers(found: Expression) -> int:
+    """How many numbers an expression has."""
+    return sum(item.kind == "number" for item in found.items)
 
 
 def _check(found: Expression, text: str) -> None:
     """Refuses what follows from an expression as a whole."""
     items = found.items
-    if sum(item.kind == "number" for item in items) < 2 and not any(item.kind == "call" for item in items):
+    if _numbers(found) < 2 and not any(item.kind == "call" for item in items):
         raise Refused(Reason.NO_EXPRESSION)
-    span, alike = _span(found), _alike(found, text)
-    if alike is not None:
+    if (alike := _alike(found, text)) is not None:
         raise Refused(Reason.LOOK_ALIKE, alike)
     if len({sign for sign, _ in found.currencies}) > 1:
         raise Refused(Reason.CURRENCIES, found.currencies[0][1])
     added = any(item.kind in ("+", "-") for item in items)
     money = bool(found.currencies) and any(quantity == "money" for quantity, _ in found.units)
     if added and (money or len(set(found.units)) > 1):
-        raise Refused(Reason.UNITS, span)
+        raise Refused(Reason.UNITS, (items[-1].span[0], items[0].span[1]))
 
 
 def _cents(found: Expression) -> int:
     """The places of a sum of amounts that have two each, such as `$4.50 + $5.50`; 0 of any other expression."""
     money = len(found.currencies) + sum(quantity == "money" for quantity, _ in found.units)
-    numbers = sum(item.kind == "number" for item in found.items)
     sums = all(item.kind in "+-()" or len(item.name.partition(".")[2]) == 2 for item in found.items)
-    return 2 if sums and money == numbers else 0
+    return 2 if sums and money == _numbers(found) else 0
 
 
-def _refusal(
-    found: Expression, refused: Refused, reaches: bool, limits: Limits, steps: list[Reduction], ruled: bool
-) -> Refusal:
+def _refusal(found: Expression, refused: Refused, reaches: bool, ruled: bool, steps: list[Reduction]) -> Refusal:
     """The refusal of what was read, with the value that it would have."""
-    reason = refused.reason
-    if reason is Reason.OTHER_NUMBER and sum(item.kind == "number" for item in found.items) < 2:
+    reason, items = refused.reason, tuple(found.items[::-1])
+    if reason is Reason.OTHER_NUMBER and _numbers(found) < 2:
         reason = Reason.NO_EXPRESSION  # one number with a sign is no expression: `the sum of 12 and -5`
     value: Fraction | None = None
-    if reason in _EXCUSABLE and sum(item.kind == "number" for item in found.items) > 1 and found.too_long is None:
-        try:
-            value = finished(evaluate(found.items[::-1], limits, []).value, limits)[0]
-        except Refused:
-            value = None
+    if reason in _EXCUSABLE and _numbers(found) > 1 and found.too_long is None:
+        with contextlib.suppress(Refused):
+            value = finished(evaluate(items, found.limits, []).value, found.limits)[0]
+    span = (items[0].span[0], items[-1].span[1]) if items else None
     reaches = reaches and reason is not Reason.NO_EXPRESSION
     ruled = ruled and reason < Reason.NO_EXPRESSION  # it follows from the values of items
-    items = tuple(found.items[::-1])
-    return Refusal(reason, refused.culprit, items, _span(found), reaches, value, ruled, tuple(steps))
+    return Refusal(reason, refused.culprit, items, span, reaches, value, ruled, tuple(steps))
