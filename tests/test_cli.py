@@ -66,7 +66,7 @@ def test_trace_prints_what_was_read_and_every_token(base, adapter, capsys):
 def test_profile_prints_how_a_tokenizer_splits_numbers(base, capsys):
     assert cli.main(["profile", base]) == 0
     shown = capsys.readouterr().out
-    for part in (base, "10, by digits: 10 of 1", "single digits", "interface       tokens"):
+    for part in (base, "numeric tokens            1: 10", "single digits", "interface                 tokens"):
         assert part in shown
     assert cli.main(["profile", base, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

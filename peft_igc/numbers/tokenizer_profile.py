@@ -11,14 +11,12 @@ Try it: `peft-igc profile TOKENIZER`; tests: `pytest tests/numbers/test_token_ta
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..text.integers import ends_in_minus
 from ..text.token_bytes import token_ids
 from ..text.token_table import TokenTable, numbers_of
 from ..text.vocabulary import Vocabulary
@@ -107,13 +105,6 @@ class TokenizerProfile:
         return f"groups of {self.facts['group']}" if self.facts["group"] > 1 else "single digits"
 
     @property
-    def fused(self) -> dict[int, str]:
-        """Tokens that end in a minus sign and have other characters: `{6732: "*-"}`."""
-        texts, control = self.vocabulary.texts, self.vocabulary.control
-        long = ((token, text) for token, text in enumerate(texts) if len(text.strip()) > 1 and token not in control)
-        return {token: text for token, text in long if ends_in_minus(text)}
-
-    @property
     def table(self) -> TokenTable:
         """How the tokens spell numbers, of an adapter.
 
@@ -159,18 +150,18 @@ class TokenizerProfile:
     def as_dict(self) -> dict[str, Any]:
         """The profile as JSON values."""
         lengths = Counter(len(text.strip()) for text in self.numbers.values())
+        irregular = any(len(shares) > 1 for shares in self.splits.values())
         return {
             "tokenizer": self.name,
             "vocabulary": len(self.vocabulary),
             "numeric_tokens": {str(length): count for length, count in sorted(lengths.items())},
             "numeric_tokens_with_space": sum(text[0] == " " for text in self.numbers.values()),
             "family": self.family,
-            "splits": {str(length): shares for length, shares in self.splits.items()},
-            "space": self.space,
+            "splits": {str(length): _listed(self.splits[length]) for length in (4, 7, 10) if irregular},
             "gaps": list(self.gaps),
+            "space": self.space,
             "minus": None if self.obstacles else self.facts["minus"],
             "point": None if self.obstacles else self.facts["point"],
-            "fused_minus": {str(token): text for token, text in self.fused.items()},
             "interface": self.interface,
             "number_format": self.number_format,
             "notes": list(self.obstacles),
@@ -178,31 +169,14 @@ class TokenizerProfile:
 
     def report(self) -> str:
         """The profile as text, one property per line."""
-        known = self.as_dict()
-        lengths = ", ".join(f"{count:,} of {length}" for length, count in known["numeric_tokens"].items())
-        spaced = f"{known['numeric_tokens_with_space']:,} begin with a space"
-        irregular = any(len(shares) > 1 for shares in self.splits.values())
-        pairs = [repr(text) for text in self.fused.values() if re.fullmatch(r" ?[-+*/=×÷] ?[-\u2212]", text)]
-        minus, point = ("none" if known[name] is None else f"token {known[name]}" for name in ("minus", "point"))
-        why = ""
-        if self.interface == "tokens" and (self.gaps or self.family == "irregular"):
-            reason = "groups are missing" if self.gaps else "the tokenizer splits irregularly"
-            why = f" ({reason}; answers are trained and written in single-digit tokens, the text is the same)"
-        rows = [
-            ("tokenizer", f"{self.name}, {len(self.vocabulary):,} tokens"),
-            ("numeric tokens", f"{len(self.numbers):,}, by digits: {lengths}; {spaced}"),
-            ("runs of digits", self.family),
-            *((f"  {length} digits", _listed(self.splits[length])) for length in (4, 7, 10) if irregular),
-            ("gaps", f"{len(self.gaps):,}: {', '.join(self.gaps[:8])}" if self.gaps else "none"),
-            ("leading space", self.space),
-            ("minus sign", minus),
-            ("  fused", f"in {len(self.fused):,} tokens{', among them ' * bool(pairs)}{' '.join(pairs)}"),
-            ("decimal point", point),
-            ("interface", self.interface),
-            ("number format", self.number_format + why),
-            *(("note", note) for note in self.obstacles),
-        ]
-        return "\n".join(f"{name:<15} {value}" for name, value in rows)
+        rows = []
+        for name, value in self.as_dict().items():
+            if isinstance(value, dict):
+                value = "; ".join(f"{key}: {one}" for key, one in value.items())
+            elif isinstance(value, list):
+                value = ", ".join(value)
+            rows.append(f"{name.replace('_', ' '):<25} {'none' if value in (None, '') else value}")
+        return "\n".join(rows)
 
 
 # Profiles of the tokenizers that were checked, while these exist: creating one takes a second or two.
