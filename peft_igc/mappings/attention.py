@@ -21,12 +21,7 @@ from ..numbers.digits import may_look
 
 
 class Attention(nn.Module):
-    """Multi-head scaled dot-product attention.
-
-    Args:
-        dim: d.
-        num_heads: N_h, a divisor of `dim`.
-    """
+    """Multi-head scaled dot-product attention of width `dim`, d, with `num_heads`, N_h, heads."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -43,17 +38,12 @@ class Attention(nn.Module):
         visible: torch.Tensor | None = None,
         bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Attends from each query to the memory.
+        """Attends from each query [N, Q, d] to the memory [N, M, d]; [N, Q, d].
 
         Args:
-            query: [N, Q, d] float.
-            memory: [N, M, d] float.
-            visible: [N, 1 or Q, M] bool, True for entries that a query may attend to, at least one per query; `None`
-                is all.
-            bias: [N_h, Q, M] float, added to the scores; `None` is zero.
-
-        Returns:
-            [N, Q, d] float.
+            query, memory: float.
+            visible: [N, 1 or Q, M] bool, entries that a query may attend to, at least one per query; None is all.
+            bias: [N_h, Q, M] float, added to the scores; None is zero.
         """
         n, q, dim = query.shape
         heads = (n, -1, self.num_heads, dim // self.num_heads)
@@ -73,26 +63,20 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block: attention, then a feed-forward layer, each with a residual connection.
+    """A pre-norm transformer block of an input mapping: attention, then a feed-forward layer, both residual.
 
     Args:
-        dim: d.
-        num_heads: N_h, a divisor of `dim`.
-        ffn: Hidden width of the feed-forward layer.
+        config: An `IGCConfig`, for the sizes.
     """
 
-    @classmethod
-    def of(cls, config: Any) -> Block:
-        """One of an input mapping; `config` is an `IGCConfig`."""
-        return cls(config.reading_dim, config.num_heads, config.reading_ffn)
-
-    def __init__(self, dim: int, num_heads: int, ffn: int) -> None:
+    def __init__(self, config: Any) -> None:
         super().__init__()
+        dim = config.reading_dim
         self.attention_norm = nn.RMSNorm(dim, eps=1e-6)
-        self.attention = Attention(dim, num_heads)
+        self.attention = Attention(dim, config.num_heads)
         self.ffn_norm = nn.RMSNorm(dim, eps=1e-6)
-        self.ffn_up = nn.Linear(dim, ffn)
-        self.ffn_down = nn.Linear(ffn, dim)
+        self.ffn_up = nn.Linear(dim, config.reading_ffn)
+        self.ffn_down = nn.Linear(config.reading_ffn, dim)
 
     def forward(
         self,

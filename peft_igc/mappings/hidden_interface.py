@@ -52,11 +52,11 @@ class HiddenInputMapping(nn.Module):
         self.norm = nn.RMSNorm(hidden_size, eps=1e-6)
         self.compression = nn.Linear(hidden_size, dim)
         self.distance = nn.Embedding(self.max_distance, dim)
-        self.encoder = nn.ModuleList(Block.of(config) for _ in range(config.reading_layers))
+        self.encoder = nn.ModuleList(Block(config) for _ in range(config.reading_layers))
         self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
         self.anchor_query = nn.Linear(dim, dim)
         self.slots = nn.Parameter(torch.empty(2 * (self.num_digits + 1) + 3, dim))  # S: digits, two signs, operator
-        self.reader = Block.of(config)
+        self.reader = Block(config)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.digit_head = nn.Linear(dim, NUM_CLASSES)
         self.digit_bias = nn.Parameter(torch.zeros(2, self.num_digits + 1, NUM_CLASSES))  # late slots are often empty
@@ -95,9 +95,6 @@ class HiddenInputMapping(nn.Module):
             anchors: [B, A] int64 in 0..L-1, or -1 for none, whose reading is finite but meaningless.
             ids: [B, L] int64 token ids; only `UNSEEN` ones matter, which no step attends to.
             since: [B, A] int64, the first token that each anchor reads; None is the first token of the row.
-
-        Returns:
-            The reading.
         """
         (b, length, _), a = kept.shape, anchors.shape[1]
         row = torch.arange(b, device=kept.device).repeat_interleave(a)  # [N]
@@ -127,17 +124,14 @@ class HiddenInputMapping(nn.Module):
         since: torch.Tensor,
         longest: int,
     ) -> torch.Tensor:
-        """Reads N steps at once.
+        """The slots [N, S, d] of N steps, read at once.
 
         Args:
             kept, valid: As in `forward`.
             seen: [B, L] bool, the tokens that a step may attend to.
-            row: [N] int64, the row of each step.
-            anchor, since: [N] int64, the last and the first token of its context; `since` is -1 for no anchor.
+            row, anchor, since: [N] int64, the row of each step, and the last and the first token of its context, -1
+                for no anchor.
             longest: Number of tokens of the longest context.
-
-        Returns:
-            The slots [N, S, d].
         """
         length = kept.shape[1]
         place = torch.arange(min(length, longest), device=kept.device)  # [window]

@@ -348,11 +348,8 @@ def _in_order(equal: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
     """[B, A, S]: the first place [B, A, S, W] of each operand after that of the operand before it, W or more if there
     is none; `there` [B, A, S] is False where no operand is."""
     width = equal.shape[-1]
-    place, last, found = (
-        torch.arange(width, device=equal.device),
-        torch.full_like(there[..., 0], -1, dtype=torch.int64),
-        [],
-    )
+    place = torch.arange(width, device=equal.device)
+    last, found = torch.full_like(there[..., 0], -1, dtype=torch.int64), []
     for slot in range(equal.shape[2]):
         open_places = equal[:, :, slot] & (place > last[..., None])
         found.append(torch.where(open_places, place, 2 * width).amin(-1))

@@ -66,14 +66,14 @@ class TokenInputMapping(nn.Module):
         self.compression = nn.Linear(hidden_size, dim, bias=False)
         self.number = nn.Parameter(torch.randn(dim) * 0.5)
         self.broken = nn.Parameter(torch.randn(dim) * 0.5)
-        self.encoder = nn.ModuleList(Block.of(config) for _ in range(layers))
+        self.encoder = nn.ModuleList(Block(config) for _ in range(layers))
         self.relative = nn.ModuleList(nn.Embedding(2 * self.RELATIVE + 1, heads) for _ in range(layers))
         self.memory_norm = nn.RMSNorm(dim, eps=1e-6)
         self.anchor_query = nn.Linear(dim, dim)
         self.slots = nn.Parameter(torch.randn(3, dim) * 0.5)  # two operands, the operator
         self.marks = nn.Parameter(torch.randn(2, dim) * 0.5)  # of the two chosen numbers
         self.sentences = nn.Embedding(5, dim)  # by distance to the sentences of the chosen numbers, -2..2
-        self.reader = Block.of(config)
+        self.reader = Block(config)
         self.slot_norm = nn.RMSNorm(dim, eps=1e-6)
         self.pointer = nn.Linear(dim, dim, bias=False)
         self.sign_head = nn.Linear(dim, 2)
@@ -176,17 +176,15 @@ class TokenInputMapping(nn.Module):
     def _read(
         self, x: torch.Tensor, visible: torch.Tensor, number: torch.Tensor, sentence: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Points at two numbers, marks them, and classifies the operator in a second pass over the places.
+        """Points at two numbers, marks them, and classifies the operator in a second pass over the places x [N, W, d].
 
         Args:
-            x: [N, W, d], the places.
-            visible: [N, 1, W] bool, places that are not empty.
+            x, visible: The places, and [N, 1, W] bool, which of them are not empty.
             number: [N, W] bool, places with a number that may be an operand.
             sentence: [N, W] int64, the sentence of each place.
 
         Returns:
-            log-probabilities [N, 2, W, 2] of (place, sign), logits [N, K + 1] of the operator and log-probabilities
-            [N, W, 3] of marks, [N, 0, 3] without a set, in float32; the most probable places and signs, both [N, 2].
+            `scores`, `operator`, `marks`, `places` and `signs` of a `Pointing`.
         """
         first = len(self.encoder) - len(self.encoder) // 2
         x = self._encode(x, visible, slice(first))

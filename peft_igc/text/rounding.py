@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, cast
 
 from .pieces import CONTROL
 
@@ -21,7 +21,9 @@ Mode = Literal["refuse", "floor", "trunc", "half_even", "half_up", "down", "up"]
 _INTEGERS = ("floor", "trunc")
 _MOST_ASKED = 512  # characters in which a text may ask for a rounding
 EQUALS = re.compile(r"[=＝][^\S\n]*[$€£]?\Z")  # an anchor `=`
-_SETTING = re.compile(r"([a-z_]+)(?::([0-9]+)(s?))?")
+_SETTING = re.compile(
+    r"(?P<alone>refuse|floor|trunc)|(?P<mode>half_even|half_up|down|up):(?:(?P<significant>[0-9]+)s|(?P<places>[0-9]+))"
+)
 _MOST = 1000  # places of a setting
 
 
@@ -51,22 +53,15 @@ class Rounding(NamedTuple):
             ValueError: It is none of these.
         """
         match = _SETTING.fullmatch(setting) if isinstance(setting, str) else None
-        mode = match[1] if match else ""
-        alone = mode == "refuse" or mode in _INTEGERS
-        if (
-            match is None
-            or mode not in get_args(Mode)
-            or alone != (match[2] is None)
-            or match.group(2, 3) == ("0", "s")
-        ):
+        if match is None or match["significant"] == "0":
             raise ValueError(
                 f'`rounding={setting!r}` is unknown. Choose "refuse", "floor" or "trunc"; or "half_up", "half_even", '
                 '"down" or "up" with the places after the point ("half_up:2") or significant digits ("half_even:3s").'
             )
-        places = int(match[2] or 0)
+        places = int(match["significant"] or match["places"] or 0)
         if places > _MOST:
             raise ValueError(f"`rounding={setting!r}` has more than {_MOST} places.")
-        return cls(cast(Mode, mode), places, bool(match[3]))
+        return cls(cast(Mode, match["alone"] or match["mode"]), places, match["significant"] is not None)
 
     @property
     def division(self) -> Division:
@@ -110,12 +105,11 @@ def _magnitude(value: Fraction) -> int:
 
 def places_of(value: Fraction) -> int | None:
     """The digits after the point of a fraction, None if they do not end."""
-    rest, twos, fives = value.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives) if rest == 1 else None
+    rest, counts = value.denominator, {2: 0, 5: 0}
+    for prime in counts:
+        while rest % prime == 0:
+            rest, counts[prime] = rest // prime, counts[prime] + 1
+    return max(counts.values()) if rest == 1 else None
 
 
 _COUNTS = {word: count for count, word in enumerate("zero one two three four five six seven eight nine ten".split())}

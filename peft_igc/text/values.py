@@ -16,16 +16,7 @@ from .refusals import Reason, Refused, Span
 from .rounding import EXACT, Rounding, places_of
 
 
-__all__ = [
-    "Item",
-    "Limits",
-    "Reduction",
-    "Refusal",
-    "Value",
-    "finished",
-    "spelled",
-    "written",
-]
+__all__ = ["Item", "Limits", "Reduction", "Refusal", "Value", "finished", "spelled", "written"]
 
 _SHOWN_BITS = 1024  # of numbers that are written out in a step
 
@@ -52,9 +43,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         given: Any = self.rounding
-        if not isinstance(given, Rounding):
-            found = Rounding.of(given) if isinstance(given, str) else Rounding(*given)
-            object.__setattr__(self, "rounding", found)
+        if isinstance(given, str):
+            object.__setattr__(self, "rounding", Rounding.of(given))
 
     @classmethod
     def of(cls, config: Any) -> Limits:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -32,16 +31,13 @@ _EXACT = _MOST_PLACES + 1  # places of a fraction, which is no rounded value
 _ABOUT = frozenset("≈≃≅")
 _DOUBLED = frozenset({"=", "relation", ":", "!", "+", "-", "*", "/"})  # `==`, `<=`, `:=` and `!=` state no result
 _GOES_ON = frozenset({"+", "*", "^", "x", "scale", "letter", "ordinal", "strange", "!", "(", "number", "number_word"})
-_SIGNS = frozenset({"+", "-"})
 _REMAINDER = frozenset({"remainder", "remainders", "rem"})
 _PLAIN_BEFORE = WORDS - {"scale", "letter", "of", "per"} | frozenset({"and", "line", ".", ",", ":", ";", "?"})
 _WORDS = WORDS - {"letter", "scale"} | {"and", "one"}
 _SPACED_DASH = re.compile(r"(?<=[0-9)] )[–—](?= [$€£(]?[0-9])")
 _FRACTION = re.compile(r"/\s*[0-9]+/[0-9]")  # `25 / 1/3`, which people mean as 25 / (1/3)
-_MARKS = frozenset({".", ",", ":", "'"})
 _CLAUSE_ENDS = frozenset({"edge", "cut", "line", "control", "=", "equal", "relation", *".,:;?!"})
 _DROPPED = frozenset({"letters", "unit", "glue", "request", "article", "per", "and", "of"})
-_VERBS = frozenset({"operator", "link"})
 _JOINTS = frozenset({"-", "/", "'"})  # of one word: `t-shirts`, `guests/table`
 _BINARY = frozenset({"+", "-", "*", "/", "x", "dash"})
 _CALCULATED = _BINARY | {"number", "currency", "(", ")"}
@@ -95,12 +91,8 @@ def check(text: str, *, known: Words | None = None) -> list[Claim]:
     """
     known = words() if known is None else known
     text = _SPACED_DASH.sub("-", text)  # between numbers and before `=` no range is meant
-    return list(_claims(text, split(f"{text}\n", 0, known), known))
-
-
-def _claims(text: str, pieces: Pieces, known: Words) -> Iterator[Claim]:
-    """The claims of the pieces of a text."""
-    kinds, said, ends = pieces
+    kinds, said, ends = pieces = split(f"{text}\n", 0, known)
+    claims: list[Claim] = []
     for at, kind in enumerate(kinds):
         about = said[at] in _ABOUT
         if kind not in ("=", "equal") and not about:
@@ -119,15 +111,17 @@ def _claims(text: str, pieces: Pieces, known: Words) -> Iterator[Claim]:
         # `the price of 3 + 4 apples is 20` says nothing of 3 + 4.
         if kind == "equal" and text[last : ends[at - 1]].strip():
             continue
-        span, shown = (first, number.span[1]), text[slice(*number.span)]
-        claim = Claim(Verdict.NOT_UNDERSTOOD, span, shown, reason=_reason(found))
+        reason = found.reason if isinstance(found, Refusal) else Reason.NOT_UNDERSTOOD
+        shown = text[slice(*number.span)]
+        claim = Claim(Verdict.NOT_UNDERSTOOD, (first, number.span[1]), shown, reason=reason)
         if isinstance(found, Value) and number.value is not None:
             percent = number.percent or any(item.kind == "%" for item in found.items)
             compared = _compared(claim, found.value, number, percent, about)
             doubtful = _measures_differ(pieces, claim.span, number.span, known) or _FRACTION.search(text, first, last)
             if compared.verdict is not Verdict.UNTRUE or not doubtful:
                 claim = compared
-        yield claim
+        claims.append(claim)
+    return claims
 
 
 def _read(text: str, end: int, known: Words) -> tuple[Value | Refusal, int]:
@@ -167,7 +161,7 @@ def _read_words(pieces: Pieces, at: int, known: Words) -> tuple[Value, int] | No
         kind, one, joins = kinds[place], said[place], kinds[place - 1] in _WORDS and kinds[place + 1] in _WORDS
         if kind == "unit":
             units.add(known.units[one.casefold()])
-        words = kind in _DROPPED or (not last and kind in _VERBS) or (joins and kind in _JOINTS)
+        words = kind in _DROPPED or (not last and kind in ("operator", "link")) or (joins and kind in _JOINTS)
         variable = words and len(one) == 1 and one.isalpha() and (one != "a" or kinds[place - 1] == "number")
         if variable or (kind not in _CALCULATED and not words and kind != "space"):
             return None
@@ -181,11 +175,6 @@ def _read_words(pieces: Pieces, at: int, known: Words) -> tuple[Value, int] | No
         return None  # `3 feet on top + 4 inches`
     found = read(f"{''.join(kept)}=", _LIMITS, known=known)
     return (found, ends[begin - 1]) if isinstance(found, Value) else None
-
-
-def _reason(found: Value | Refusal) -> Reason:
-    """Why a claim about it is not understood."""
-    return Reason.NOT_UNDERSTOOD if isinstance(found, Value) else found.reason
 
 
 def _compared(claim: Claim, value: Fraction, number: _Number, percent: bool, about: bool) -> Claim:
@@ -215,7 +204,7 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
     while kinds[at] == "space":
         at += 1
     begin, negative = ends[at - 1], False
-    while kinds[at] in _SIGNS or kinds[at] == "currency":
+    while kinds[at] in ("+", "-", "currency"):
         negative = negative or kinds[at] == "-"
         at += 1 + (kinds[at + 1] == "space" and kinds[at] == "currency")
     if kinds[at] != "number":
@@ -238,7 +227,7 @@ def _number(pieces: Pieces, at: int) -> _Number | None:
 def _goes_on(pieces: Pieces, at: int) -> bool:
     """Whether the text after a number changes it: `= 24 * 3`, `= 5 million`, `= 3 1/2`, `= 3 remainder 1`, `= 3,5`."""
     kinds, said, _ = pieces
-    if kinds[at] in _MARKS:  # a mark ends the number, unless digits or letters touch it: `16.66...`
+    if kinds[at] in (".", ",", ":", "'"):  # a mark ends the number, unless digits or letters touch it: `16.66...`
         return kinds[at + 1] in ("number", "letters", "letter", "strange") or kinds[at + 1] == kinds[at]
     spaced = kinds[at] == "space"
     while kinds[at] == "space":
@@ -261,15 +250,12 @@ def _goes_on(pieces: Pieces, at: int) -> bool:
 def _measures_differ(pieces: Pieces, span: Span, number: Span, known: Words) -> bool:
     """Whether a result has another unit than its operands: `2 * 30 minutes = 1 hour`, `$1 / 2 = 50 cents`."""
     kinds, said, ends = pieces
-    before: set[tuple[str, str]] = set()
-    after: set[tuple[str, str]] = set()
+    before, after = set[tuple[str, str]](), set[tuple[str, str]]()
     begin = bisect_right(ends, span[0])
     for at in range(begin - (kinds[begin - 1] == "currency"), len(kinds)):
-        inside, kind = (before if ends[at] <= number[0] else after), kinds[at]
-        if kind == "currency":
-            inside.add(("money", "main"))
-        elif kind == "unit":
-            inside.add(known.units[said[at].casefold()])
-        if ends[at - 1] >= number[1] and kind != "space":
+        if kinds[at] in ("currency", "unit"):
+            measure = ("money", "main") if kinds[at] == "currency" else known.units[said[at].casefold()]
+            (before if ends[at] <= number[0] else after).add(measure)
+        if ends[at - 1] >= number[1] and kinds[at] != "space":
             break
     return any(quantity == other for quantity, _ in before for other, _ in after - before)
