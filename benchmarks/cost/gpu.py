@@ -89,7 +89,7 @@ def filled_cache(model: Any, length: int, room: int, rows: int) -> Any:
 
 
 def read_all(model: Any, cache: Any, length: int, case: str) -> Any:
-    """Gives the adapter the state after the whole text, and returns it; in the case `result` with a step at its end."""
+    """Gives the adapter the state after the whole text, in the case `result` with a step at its end; returns it."""
     layer = next(m for m in model.modules() if hasattr(m, "igc_config"))
     config = layer.igc_config["default"]
     rows, device = len(cache.layers[0].keys), cache.layers[0].keys.device
