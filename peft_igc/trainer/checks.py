@@ -15,6 +15,7 @@ from trl import SFTConfig
 from ..tuner.config import IGCConfig
 from ..tuner.layer import IGCLayer
 from .checkpoints import weights_to_save
+from .optimizer import own_parameters
 
 
 __all__ = ["check_reading_alone", "refuse_absent", "refuse_frozen", "refuse_packing", "refuse_sharded"]
@@ -98,8 +99,7 @@ def refuse_frozen(model: nn.Module) -> None:
 
 def only_calculators_train(model: nn.Module) -> bool:
     """Whether all trainable parameters of a model belong to its calculators."""
-    own = {id(p) for m in model.modules() if isinstance(m, IGCLayer) for p in m.parameters()}
-    return all(id(p) in own for p in model.parameters() if p.requires_grad)
+    return {id(p) for p in model.parameters() if p.requires_grad} <= own_parameters(model)
 
 
 def refuse_others_trained(model: nn.Module) -> None:

@@ -79,6 +79,13 @@ class WritingStage:
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}={getattr(self, name)}` of `igc_writing` is not at least 1.")
 
+    def rate(self, step: int) -> float:
+        """The factor of the learning rates: a linear warm-up, then a cosine to 0."""
+        warmup = max(self.warmup_steps, 1)
+        if step < warmup:
+            return (step + 1) / warmup
+        return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(self.steps - warmup, 1)))
+
     def shortened(self, part: float) -> WritingStage:
         """The stage after a reading that had only this part of its steps."""
         if part >= 1:

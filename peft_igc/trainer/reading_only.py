@@ -20,7 +20,6 @@ import torch
 from peft import PeftModel
 from torch import nn
 from transformers import PreTrainedModel
-from transformers.utils import ModelOutput
 
 from ..tuner.base_model import decoder_layers
 from ..tuner.call import ReadingDone, reading_alone
@@ -29,8 +28,7 @@ from ..tuner.hooks.wrapper import active_config
 from ..tuner.outputs import Fields
 
 
-__all__ = ["KeptOutputs", "ReadingTotals", "Recorder", "read_alone", "reads_alone"]
-__all__ += ["replaced", "supervised_steps", "watched"]
+__all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "replaced", "supervised_steps", "watched"]
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
 
@@ -215,56 +213,21 @@ def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device)
 
 
 class Recorder:
-    """Replaces the model in `SFTTrainer.compute_loss`, and keeps the outputs of its forward passes."""
+    """Replaces the model in `SFTTrainer.compute_loss`, and keeps the output of its trained forward pass.
+
+    TRL (1.16) does not return it for every loss: for some it runs a second pass without gradients, for its metrics.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.outputs: list[ModelOutput] = []
+        self.output: Any = None  # None if the calculator did not run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         output = self.model(*args, **kwargs)
         # The fields are declared on the output's class (`tuner.outputs`), so they survive DDP's rebuilding of outputs.
-        if getattr(output, "igc_loss", None) is not None:
-            self.outputs.append(output)
+        if getattr(output, "igc_loss", None) is not None and (self.output is None or output.igc_loss.requires_grad):
+            self.output = output
         return output
 
     def __getattr__(self, name: str) -> Any:  # for TRL, which also reads attributes of the model
         return getattr(self.model, name)
-
-    def chosen(self) -> ModelOutput | None:
-        """The output of the trained pass, or None if the calculator did not run."""
-        # For some losses TRL runs a second pass without gradients, for its metrics.
-        with_grad = (output for output in self.outputs if output.igc_loss.requires_grad)
-        return next(with_grad, self.outputs[0] if self.outputs else None)
-
-
-class ReadingTotals:
-    """Sums over the supervised steps since the last log.
-
-    TRL's means over batches would weight a batch with one supervised step like others.
-    """
-
-    def __init__(self) -> None:
-        self.sums = torch.zeros(5)
-
-    def add(self, report: Fields, written: bool, metrics: Any, prefix: str, gather: Callable[[Any], Any]) -> None:
-        """Adds a batch, and stores the means.
-
-        Args:
-            report: Of the batch.
-            written: Whether the pass went on after the reading; if not, it has no gate.
-            metrics: TRL's, which receive the means; TRL (1.16) clears them after logging them.
-            prefix: Of their names.
-            gather: Of accelerate, so that all processes log the same.
-        """
-        with_gate = report.count * written
-        sums = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
-        batch = torch.stack([x.detach().float() for x in sums])  # [5]
-        batch = gather(batch[None]).sum(0).cpu()
-        self.sums = batch if f"{prefix}igc/loss_read" not in metrics else self.sums + batch
-        loss, count, correct, gate, with_gate = self.sums.tolist()
-        if count:
-            metrics[f"{prefix}igc/loss_read"] = [loss / count]
-            metrics[f"{prefix}igc/read_accuracy"] = [correct / count]
-        if with_gate:
-            metrics[f"{prefix}igc/gate_mean"] = [gate / with_gate]

@@ -51,7 +51,7 @@ from .exact_match import ExactMatch
 from .labels import CUT, ROW_COLUMNS
 from .labels_only import score_labels_only
 from .optimizer import MuonAdamW, calculator_weights, check_muon, muon_adamw, set_calculator_rate, undo_bfloat16
-from .reading_only import KeptOutputs, ReadingTotals, Recorder, read_alone, reads_alone, supervised_steps
+from .reading_only import KeptOutputs, Recorder, read_alone, reads_alone, supervised_steps
 from .record import FILE_NAME, annotated_rows, draw_curves, extend_card
 from .two_stage import Batch, train_writing, training_only, writable
 
@@ -134,7 +134,7 @@ class IGCTrainer(SFTTrainer):
             score_labels_only(innermost_model(self.model))
         # Supervised steps of the current accumulation window on all ranks; None before the first window.
         self._igc_in_window: torch.Tensor | None = None
-        self._igc_totals: dict[str, ReadingTotals] = {}
+        self._igc_totals: dict[str, torch.Tensor] = {}  # sums over the supervised steps since the last log, by mode
         self._igc_eval_set = ""  # prefix of metrics, such as "NAME_", while one of several eval sets is evaluated
         self._igc_kept_step: int | None = None
         self._kept: KeptOutputs | None = None  # of a first stage whose rows come again
@@ -258,7 +258,7 @@ class IGCTrainer(SFTTrainer):
         recorder = Recorder(model)
         inputs["igc_add_loss"] = False  # the model would add the mean over the batch, for trainers other than this
         result = super().compute_loss(recorder, inputs, return_outputs, num_items_in_batch)
-        output = recorder.chosen()
+        output = recorder.output
         if output is None:  # the adapter is disabled
             return result
         report = Fields(output.igc_loss, output.igc_count, output.igc_correct, output.igc_gate)
@@ -282,11 +282,27 @@ class IGCTrainer(SFTTrainer):
         return getattr(self.args, "igc_loss_weight", IGCSFTConfig.igc_loss_weight) * reading
 
     def _log_reading(self, report: Fields, written: bool = True) -> None:
-        """Adds a batch to the totals since the last log, and stores their means among TRL's metrics."""
-        mode = "train" if self.model.training else "eval"
-        prefix = self._igc_eval_set if mode == "eval" else ""
-        totals = self._igc_totals.setdefault(mode, ReadingTotals())
-        totals.add(report, written, self._metrics[mode], prefix, self.accelerator.gather)
+        """Adds a batch to the sums since the last log, and stores their means among TRL's metrics.
+
+        TRL's own means over batches would weight a batch with one supervised step like others.
+
+        Args:
+            report: Of the batch.
+            written: Whether the pass went on after the reading; if not, it has no gate.
+        """
+        mode, prefix = ("train", "") if self.model.training else ("eval", self._igc_eval_set)
+        metrics, with_gate = self._metrics[mode], report.count * written
+        parts = [report.loss, report.count, report.correct, report.gate * with_gate, with_gate]
+        batch = torch.stack([x.detach().float() for x in parts])  # [5]
+        sums = self.accelerator.gather(batch[None]).sum(0).cpu()  # so all processes log the same
+        if f"{prefix}igc/loss_read" in metrics:  # TRL (1.16) clears them after logging them
+            sums = self._igc_totals[mode] + sums
+        self._igc_totals[mode] = sums
+        loss, count, correct, gate, gates = sums.tolist()
+        if count:
+            metrics |= {f"{prefix}igc/loss_read": [loss / count], f"{prefix}igc/read_accuracy": [correct / count]}
+        if gates:
+            metrics[f"{prefix}igc/gate_mean"] = [gate / gates]
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"

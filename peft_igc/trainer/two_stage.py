@@ -16,7 +16,6 @@ Shapes: B rows, P tokens of the longest prompt, T tokens from the anchor on.
 from __future__ import annotations
 
 import copy
-import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
 from ..tuner.layer import IGCLayer
 from .config import WritingStage
-from .optimizer import muon_adamw
+from .optimizer import MuonAdamW, muon_adamw
 from .progress import Progress
 from .reading_only import replaced, watched
 
@@ -147,7 +146,8 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
     progress = [one for one in trainer.callback_handler.callbacks if isinstance(one, Progress)]
     for one in progress:
         one.begin_writing(start)
-    optimizer, schedules = _optimizer(model, args, stage)
+    optimizer = _optimizer(model, args, stage)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, stage.rate)
     trained = [p for p in model.parameters() if p.requires_grad]
     state.max_steps, total, since = start + stage.steps, 0.0, 0
     model.train()
@@ -160,8 +160,7 @@ def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingSt
         torch.nn.utils.clip_grad_norm_(trained, args.max_grad_norm)
         optimizer.step()
         optimizer.zero_grad()
-        for schedule in schedules:
-            schedule.step()
+        schedule.step()
         total, state.global_step = total + float(loss.detach()), start + step
         trainer.control = trainer.callback_handler.on_step_end(args, state, trainer.control)
         model.train()  # a callback may have measured it
@@ -271,19 +270,10 @@ def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
     return found
 
 
-def _optimizer(model: Any, args: Any, stage: WritingStage) -> tuple[Any, list[Any]]:
-    """The optimizer of the parameters that are trained, and the schedules of its parts."""
+def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:
+    """The optimizer of the parameters that are trained."""
     args = copy.copy(args)
     args.learning_rate = args.igc_learning_rate = stage.learning_rate
     args.igc_muon_learning_rate, args.weight_decay = stage.muon_learning_rate, stage.weight_decay
     decayed = {name for name, p in model.named_parameters() if p.requires_grad and p.dim() > 1}
-    optimizer = muon_adamw(model, args, decayed)
-    warmup, schedule = max(stage.warmup_steps, 1), torch.optim.lr_scheduler.LambdaLR
-    return optimizer, [schedule(part, lambda step: _rate(step, warmup, stage.steps)) for part in optimizer.parts]
-
-
-def _rate(step: int, warmup: int, steps: int) -> float:
-    """Linear warm-up, then a cosine to 0."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(steps - warmup, 1)))
+    return muon_adamw(model, args, decayed)
