@@ -1,8 +1,7 @@
 """The defaults of `peft-igc sft` where those of TRL would teach a calculator next to nothing.
 
-In: the parsed arguments of a run that trains a calculator or a LoRA, and the names of those that the user gave. Out:
-the same arguments, with values of ours where the user gave none. The calculator's own learning rate is a default of
-`IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
+In: the parsed arguments of a run, and the names of those that the user gave. Out: values of ours for others. The
+calculator's own learning rate is a default of `IGCSFTConfig` instead, so it holds for `IGCTrainer` too.
 Try it: `pytest tests/sft/test_defaults.py`
 """
 
@@ -10,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
@@ -19,7 +19,7 @@ from .arguments import Parsed
 
 
 __all__ = ["BATCH_SIZE", "GENERATED_ROWS", "LORA_RATE", "MUON_RATE", "STEPS", "WARMUP", "WRITING_EVERY"]
-__all__ += ["device_arguments", "fill", "fill_two_stages", "given_names"]
+__all__ += ["device_arguments", "given_names", "run_defaults"]
 
 # TRL trains for 3 epochs of batches of 8: with a few hundred rows, some dozens of steps. A new module needs more.
 STEPS = 2000
@@ -37,11 +37,7 @@ _RATES = {"learning_rate", "igc_learning_rate", "igc_muon_learning_rate", "optim
 
 
 def device_arguments(given: set[str]) -> list[str]:
-    """Arguments that TRL requires on a machine without an accelerator, for the device and the number format.
-
-    Args:
-        given: Names of the arguments that the user gave.
-    """
+    """Arguments that TRL requires on a machine without an accelerator, for the device and the number format."""
     chosen = given & {"use_cpu", "no_cuda"}
     if torch.accelerator.is_available() and not chosen:
         return []
@@ -53,9 +49,6 @@ def device_arguments(given: set[str]) -> list[str]:
 
 def given_names(argv: Sequence[str]) -> set[str]:
     """Names of the arguments on a command line and in the YAML file that it names.
-
-    Args:
-        argv: A command line, not parsed yet.
 
     Raises:
         FileNotFoundError, ValueError: The YAML file cannot be read.
@@ -74,48 +67,42 @@ def given_names(argv: Sequence[str]) -> set[str]:
     return names
 
 
-def fill(parsed: Parsed, given: set[str], one_process: bool = True) -> None:
-    """Sets the arguments that the user left out, in place.
+def run_defaults(parsed: Parsed, given: set[str], one_process: bool = True) -> dict[str, Any]:
+    """The values of the arguments that the user left out, where they are not those of the parser.
 
     Args:
         parsed: The parsed arguments.
         given: Names of the arguments that the user gave, as `given_names` returns them.
         one_process: Whether the run stays in one process, as separate steps for the reading and Muon require.
     """
-    training, arguments = parsed.training, parsed.igc
-    if arguments.has_lora and "learning_rate" not in given:
+    training, igc, found = parsed.training, parsed.igc, dict[str, Any]()
+    if igc.has_lora and "learning_rate" not in given:
         # Next to a calculator, `learning_rate` is that of the LoRA alone: TRL's default was meant for neither.
-        if arguments.has_igc and training.igc_learning_rate is None:
-            training.igc_learning_rate = training.calculator_learning_rate
-        training.learning_rate = LORA_RATE
-    if not arguments.has_igc:
-        return
+        found["learning_rate"] = LORA_RATE
+        if igc.has_igc and training.igc_learning_rate is None:
+            found["igc_learning_rate"] = training.calculator_learning_rate
+    if not igc.has_igc:
+        return found
     if not (parsed.script.dataset_name or parsed.mixture.datasets or "igc_generated_rows" in given):
-        arguments.igc_generated_rows = GENERATED_ROWS
+        found["igc_generated_rows"] = GENERATED_ROWS
     if not given & {"max_steps", "num_train_epochs"}:
-        training.max_steps = STEPS
-        alone = not (arguments.has_lora or arguments.igc_train_base)
+        found["max_steps"] = STEPS
+        alone = not (igc.has_lora or igc.igc_train_base)
         reads = alone and one_process and training.igc_loss_weight > 0
         if reads and not given & {"igc_writing_every", "igc_writing"}:
-            training.igc_writing_every = WRITING_EVERY
+            found["igc_writing_every"] = WRITING_EVERY
         if one_process and not given & _RATES:
-            training.igc_muon_learning_rate = MUON_RATE
+            found["igc_muon_learning_rate"] = MUON_RATE
     if not given & {"per_device_train_batch_size", "gradient_accumulation_steps", "auto_find_batch_size"}:
-        training.per_device_train_batch_size = BATCH_SIZE
+        found["per_device_train_batch_size"] = BATCH_SIZE
     # The first step of a warm-up has the rate 0, which would be much of a short trial.
-    if training.max_steps >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
-        training.warmup_steps = WARMUP
-
-
-def fill_two_stages(parsed: Parsed, given: set[str]) -> None:
-    """Sets what suits two stages, in place: the dtype of the base in which this device is fast, all of each row, and
-    plain attention on a processor, whose backward pass is faster than that of fused attention on short rows."""
-    training, model = parsed.training, parsed.model
+    if found.get("max_steps", training.max_steps) >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
+        found["warmup_steps"] = WARMUP
     if training.writing_stage is None:
-        return
-    if "max_length" not in given:
-        training.max_length = None
-    if "dtype" not in given:
-        model.dtype = "bfloat16" if in_bf16(training.device) else "float32"
-    if "attn_implementation" not in given and training.device.type == "cpu":
-        model.attn_implementation = "eager"
+        return found
+    # Two stages: the dtype of the base in which this device is fast, all of each row, and plain attention on a
+    # processor, whose backward pass is faster than that of fused attention on short rows.
+    stages: dict[str, Any] = {"dtype": "bfloat16" if in_bf16(training.device) else "float32", "max_length": None}
+    if training.device.type == "cpu":
+        stages["attn_implementation"] = "eager"
+    return found | {name: value for name, value in stages.items() if name not in given}

@@ -1,7 +1,7 @@
 """`SFTParser`: TRL's argument parser, with a help page of one screen, and one of all arguments.
 
 In: a command line. Out: what `TrlParser` returns. The defaults on both pages are those of a run, which are not always
-those of the parser (`defaults.fill`).
+those of the parser (`defaults.run_defaults`).
 Try it: `peft-igc sft --help`, `pytest tests/sft/test_parser.py`
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import sys
 import textwrap
 from typing import Any
@@ -20,7 +19,7 @@ from ..trainer.config import IGCSFTConfig
 from ..tuner.config import IGCConfig
 from ..tuner.config_values import SIZES
 from .arguments import ASSISTANT_HEADER, CONFIDENCE, OF_CONFIG, IGCArguments, Parsed
-from .defaults import device_arguments, fill
+from .defaults import device_arguments, run_defaults
 
 
 __all__ = ["SFTParser"]
@@ -47,15 +46,8 @@ examples:
 """
 
 
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Shows the default that applies: of fields of `IGCConfig`, the config's instead of None."""
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        if action.default is argparse.SUPPRESS or not action.option_strings or action.dest == "help":
-            return text
-        default = _default(action).replace("%", "%%")
-        return text if not default or "(default" in text else f"{text} (default: {default})"
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows defaults, and keeps the lines of the examples."""
 
 
 class _HelpAll(argparse.Action):
@@ -64,37 +56,6 @@ class _HelpAll(argparse.Action):
     def __call__(self, parser: Any, *args: Any, **kwargs: Any) -> None:
         parser._print_message(parser.format_help_all(), sys.stdout)
         parser.exit()
-
-
-@functools.cache
-def _of_a_run() -> dict[str, Any]:
-    """Values in a run without any argument that the parser's own defaults are not."""
-    config: dict[str, Any] = {
-        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
-        for f in dataclasses.fields(IGCConfig)
-    }
-    for name in SIZES["hidden"]:
-        known = {kind: sizes[name] for kind, sizes in reversed(SIZES.items()) if name in sizes}
-        config[name] = ", ".join(f"{size} ({kind})" for kind, size in known.items())
-    config |= {"anchors": ASSISTANT_HEADER, "confidence": CONFIDENCE}
-    fields = dataclasses.fields(IGCArguments)
-    found = {f.name: config[own] for f in fields if f.default is None and (own := f.name[4:]) in config}
-    # A processor is on every machine: `TrainingArguments` refuses what a machine lacks.
-    line, device = ["--use_cpu", "--bf16", "false"], device_arguments(set())
-    parsed = Parsed(*SFTParser().parse_args_and_config(line, return_remaining_strings=True))
-    before = vars(parsed.training) | vars(parsed.igc)
-    fill(parsed, set())
-    after = vars(parsed.training) | vars(parsed.igc)
-    found |= {name: value for name, value in after.items() if value != before[name]}
-    found |= {"use_cpu": "--use_cpu" in device, "bf16": "--bf16" not in device}
-    # The calculator does not follow TRL's `learning_rate` of 2e-5. A LoRA has a rate of ours, too (`LORA_RATE`).
-    return found | {"learning_rate": parsed.training.calculator_learning_rate}
-
-
-def _default(action: argparse.Action) -> str:
-    """The default of an argument as text; empty for None, of which the help text tells the meaning."""
-    value = _of_a_run().get(action.dest, action.default)
-    return "" if value is None else str(value)
 
 
 class SFTParser(TrlParser):
@@ -115,6 +76,7 @@ class SFTParser(TrlParser):
 
     def format_help(self) -> str:
         """The help page of one screen, a line for each argument: ours, then what most runs set of the others."""
+        self._show_defaults()
         named = {action.dest: action for action in reversed(self._actions)}
         lines = [f"usage: {self.prog} [--config FILE.yaml] [--ARGUMENT VALUE ...]", ""]
         lines += [f"{'argument (--help-all shows all)':<33} default", *(_line(named[name]) for name in SHORT), ""]
@@ -122,13 +84,42 @@ class SFTParser(TrlParser):
 
     def format_help_all(self) -> str:
         """The page of all arguments, ours first."""
+        self._show_defaults()
         (group,) = (group for group in self._action_groups if group._group_actions and group.title == "options")
         group._group_actions.sort(key=lambda action: not action.dest.startswith("igc_"))
         return super().format_help()
+
+    def _show_defaults(self) -> None:
+        """Gives the arguments the defaults of a run, for a page; none where the help text tells what None means."""
+        # A processor is on every machine: `TrainingArguments` refuses what a machine lacks.
+        line, device = ["--use_cpu", "--bf16", "false"], device_arguments(set())
+        parsed = Parsed(*SFTParser().parse_args_and_config(line, return_remaining_strings=True))
+        defaults = _config_defaults() | run_defaults(parsed, set())
+        defaults |= {"use_cpu": "--use_cpu" in device, "bf16": "--bf16" not in device}
+        # The calculator does not follow TRL's `learning_rate` of 2e-5. A LoRA has a rate of ours, too (`LORA_RATE`).
+        defaults["learning_rate"] = parsed.training.calculator_learning_rate
+        for action in self._actions:
+            default = defaults.get(action.dest, action.default)
+            action.default = argparse.SUPPRESS if default is None else default
+
+
+def _config_defaults() -> dict[str, Any]:
+    """The defaults of the fields of `IGCConfig`, which are None as arguments."""
+    found: dict[str, Any] = {
+        f"igc_{f.name}": f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        for f in dataclasses.fields(IGCConfig)
+    }
+    for name in SIZES["hidden"]:
+        known = {kind: sizes[name] for kind, sizes in reversed(SIZES.items()) if name in sizes}
+        found[f"igc_{name}"] = ", ".join(f"{size} ({kind})" for kind, size in known.items())
+    none = {f.name for f in dataclasses.fields(IGCArguments) if f.default is None}
+    found |= {"igc_anchors": ASSISTANT_HEADER, "igc_confidence": CONFIDENCE}
+    return {name: value for name, value in found.items() if name in none}
 
 
 def _line(action: argparse.Action) -> str:
     """An argument, the default in a run, and the first sentence about it, in one line."""
     about = (action.help or "").partition(OF_CONFIG)[2] or (action.help or "").partition(". ")[0]
-    named = f"  --{action.dest:<29} {_default(action):<24} "
+    default = "" if action.default is argparse.SUPPRESS else action.default
+    named = f"  --{action.dest:<29} {default!s:<24} "
     return (named + textwrap.shorten(about.rstrip("."), WIDTH - ABOUT, placeholder=" ...")).rstrip()

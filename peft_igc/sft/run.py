@@ -11,7 +11,6 @@ Try it: `peft-igc sft --help`, `pytest tests/sft/test_sft.py`
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, hold_out, learned_nothing
 from .datasets import load_corpora, rows_of_writing
-from .defaults import device_arguments, fill, fill_two_stages, given_names
+from .defaults import device_arguments, given_names, run_defaults
 from .launch import end, has_default, launch, launch_arguments
 from .models import load_tokenizer, make_config, make_model, save_base
 from .parser import SFTParser
@@ -42,11 +41,9 @@ __all__ = ["Interrupted", "main", "parse", "run"]
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that ended before its last step.
+    """A run that ended before its last step, with how to go on for users.
 
-    Args:
-        message: How to go on, for users.
-        code: The exit code: 130 after Ctrl-C, 143 after SIGTERM, as shells have it.
+    The exit code is 130 after Ctrl-C and 143 after SIGTERM, as shells have it.
     """
 
     def __init__(self, message: str, code: int = 130) -> None:
@@ -56,10 +53,6 @@ class Interrupted(KeyboardInterrupt):
 
 def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     """Parses and checks all arguments, before anything is loaded. Abbreviated names are unknown arguments.
-
-    Args:
-        argv: Arguments without the program's name.
-        prog: The program's name in help texts.
 
     Raises:
         FileNotFoundError: The YAML file does not exist.
@@ -79,8 +72,9 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
     if model.model_name_or_path is None:
         raise ValueError("No model is named. Set `model_name_or_path` to a folder, a hub id, or `tiny`.")
     # The same in the processes that are launched, which parse the same command line on the same machine.
-    fill(parsed, given, one_process=not (parsed.launch or torch.cuda.device_count() > 1 or has_default()))
-    fill_two_stages(parsed, given)
+    alone = not (parsed.launch or torch.cuda.device_count() > 1 or has_default())
+    for name, value in run_defaults(parsed, given, one_process=alone).items():
+        setattr(next(part for part in (training, model, igc) if hasattr(part, name)), name, value)
     return parsed
 
 
@@ -213,7 +207,7 @@ def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:
     return f"{saved}Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 
 
-def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
+def run(argv: Sequence[str], prog: str | None = None) -> int:
     """`peft-igc sft`: trains here, or in processes that accelerate launches.
 
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
@@ -221,7 +215,7 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     above 1 and `igc_writing`, which run in one process.
 
     Args:
-        argv: Arguments without the program's name. None: `sys.argv[1:]`.
+        argv: Arguments without the program's name.
         prog: The program's name in help texts.
 
     Returns:
@@ -231,13 +225,12 @@ def run(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     Raises:
         Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
     """
-    argv = sys.argv[1:] if argv is None else list(argv)
     parsed = parse(argv, prog)
     training = parsed.training
     alone = training.use_cpu or training.igc_writing_every > 1 or training.igc_writing is not None
     try:
         if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
-            code = launch("peft_igc.sft", parsed.launch, argv)  # each process ignores accelerate's arguments
+            code = launch("peft_igc.sft", parsed.launch, list(argv))  # each process ignores accelerate's arguments
         else:
             main(parsed)
             code = 0
@@ -253,12 +246,7 @@ _RESUME = ["--resume_from_checkpoint", "true"]
 
 
 def how_to_go_on(argv: Sequence[str], folder: str) -> str:
-    """The message about an interrupted run: its last checkpoint and a command, or that there is none.
-
-    Args:
-        argv: The arguments of the run. The one that resumes is added, and overrides an earlier one.
-        folder: Its `output_dir`.
-    """
+    """The message about an interrupted run with these arguments: its last checkpoint and a command, or neither."""
     try:
         checkpoint = last_complete_checkpoint(folder, 1)
     except ValueError:

@@ -19,7 +19,7 @@ from .optimizer import own_parameters
 
 
 __all__ = ["check_reading_alone", "refuse_absent", "refuse_frozen", "refuse_packing", "refuse_sharded"]
-__all__ += ["only_calculators_train", "refuse_others_trained", "warn_of_no_operands"]
+__all__ += ["refuse_others_trained", "warn_of_no_operands"]
 
 logger = get_logger(__name__)
 
@@ -28,16 +28,7 @@ _OPTIONS: dict[str, Any] = {"igc_writing_every": 1, "igc_writing": None}
 
 
 def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> None:
-    """Refuses steps that train only the reading if the reading could not learn in them.
-
-    Args:
-        args: An `IGCSFTConfig`, or other training arguments.
-        has_adapter: Whether the model has an IGC adapter.
-        has_operands: Whether the training rows have operands.
-
-    Raises:
-        ValueError: There are such steps, but no adapter, no operands, or no weight of the reading loss.
-    """
+    """Refuses steps that train only the reading if the reading could not learn in them."""
     for name, none in _OPTIONS.items():
         value = getattr(args, name, none)
         if value == none:
@@ -97,14 +88,9 @@ def refuse_frozen(model: nn.Module) -> None:
         )
 
 
-def only_calculators_train(model: nn.Module) -> bool:
-    """Whether all trainable parameters of a model belong to its calculators."""
-    return {id(p) for p in model.parameters() if p.requires_grad} <= own_parameters(model)
-
-
 def refuse_others_trained(model: nn.Module) -> None:
     """Refuses two stages where other weights than the calculator's are trained."""
-    if not only_calculators_train(model):
+    if {id(p) for p in model.parameters() if p.requires_grad} - own_parameters(model):
         raise ValueError(
             "`igc_writing` trains the calculator alone, but other weights are trainable, too. Leave it out, or freeze "
             "them."

@@ -31,7 +31,7 @@ from ..numbers.token_table import TokenTable
 from ..text.integers import integers
 from ..tuner.anchors import find_anchors
 from ..tuner.config import IGCConfig
-from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, first_column, turns_of
+from .labels import BY_TURN, CUT, UNKNOWN, UNREAD, WHOLE, TextCheck, assign_steps, entries_of, turns_of
 
 
 logger = logging.getLogger(__name__)
@@ -110,16 +110,11 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
             batch["input_ids"], valid, batch["igc_anchors"], rows, lambda row: self._name(examples[row])
         )
         for example, reasons in zip(examples, compared.unread, strict=True):
-            if reasons and UNREAD not in example:  # `RowCheck` has counted the others
-                self._warn_of_unread(reasons[0])
+            if reasons and UNREAD not in example and not self._warned:  # `RowCheck` has counted the others
+                self._warned = True
+                _warn_of_unread("training", "some rows", reasons[0])
         sizes = {name: getattr(self.igc_config, name) for name in ("num_digits", "result_digits", "operations")}
         return batch | encode_steps(compared.rows, **sizes)
-
-    def _warn_of_unread(self, example: str) -> None:
-        """Warns of the first step that is not supervised because its expression is not read."""
-        if not self._warned:
-            self._warned = True
-            warn_of_unread("training", "some rows", example)
 
     def _steps(self, example: Mapping[str, Any], turns: list[bool]) -> list[StepLabel]:
         """The row's steps in the order of its anchors."""
@@ -135,8 +130,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
         labels = example.get("labels") or []
         end = next((i for i, label in enumerate(labels) if i and label != -100), len(example["input_ids"]))
         ids = list(example["input_ids"][:end])
-        text = ids if self.tokenizer is None else self.tokenizer.decode(ids)
-        shown = repr(text)
+        shown = repr(ids if self.tokenizer is None else self.tokenizer.decode(ids))
         shown = shown if len(shown) <= 120 else f"{shown[:40]} ... {shown[-80:]}"
         return f"{example[ROW_COLUMN]} ({shown})" if example.get(ROW_COLUMN) else f"row {shown}"
 
@@ -166,22 +160,15 @@ def checked_rows(dataset: Any, check: RowCheck, processes: int | None) -> Any:
     if check.is_stream:  # `IterableDataset.map` has neither option, and nothing can be counted
         return dataset.map(check, with_indices=True)
     name = check.dataset_name
-    dataset = dataset.map(
-        check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset"
-    )
-    report_cut(dataset, name, check.max_length)
+    dataset = dataset.map(check, with_indices=True, num_proc=processes, desc=f"Checking operands of {name} dataset")
+    _report_cut(dataset, name, check.max_length)
     if unread := [reason for reason in dataset[UNREAD] if reason] if UNREAD in dataset.column_names else []:
-        warn_of_unread(name, f"{len(unread)} of {len(dataset)} rows", unread[0])
+        _warn_of_unread(name, f"{len(unread)} of {len(dataset)} rows", unread[0])
     return dataset
 
 
-def report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
+def _report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
     """Says which part of a dataset truncation leaves without supervised steps, and the length that would do.
-
-    Args:
-        dataset: A dataset that `RowCheck` has been applied to, not cut yet.
-        dataset_name: Name of the dataset.
-        max_length: The length to which rows are cut.
 
     Raises:
         ValueError: No step of a training set is left, so the reading would learn nothing.
@@ -200,7 +187,7 @@ def report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None:
             "or shorten the prompts."
         )
     cure = f"These are {rows / len(lost):.1%} of its rows; `max_length={longest}` would do for all of them."
-    warn_of_cut(dataset_name, max_length, f"{rows} of {len(lost)} rows", cure)
+    _warn_of_cut(dataset_name, max_length, f"{rows} of {len(lost)} rows", cure)
 
 
 def _supervised(entries: Sequence[Any]) -> int:
@@ -211,41 +198,28 @@ def _supervised(entries: Sequence[Any]) -> int:
 
 def _length(max_length: int | None) -> str:
     """`max_length` with its value, and that it is TRL's default if it may not have been given."""
-    is_default = max_length == SFTConfig.max_length
-    return f"`max_length={max_length}`{', the default,' if is_default else ''}"
+    return f"`max_length={max_length}`{', the default,' if max_length == SFTConfig.max_length else ''}"
 
 
-def warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str = "Set `max_length` higher.") -> None:
-    """Warns that truncation removes supervised steps.
-
-    Args:
-        dataset_name: Name of the dataset.
-        max_length: The length to which rows are cut.
-        rows: The rows that lose steps, such as `"3 of 100 rows"`.
-        cure: What to do.
-    """
+def _warn_of_cut(dataset_name: str, max_length: int | None, rows: str, cure: str) -> None:
+    """Warns that truncation removes supervised steps of some rows."""
     logger.warning(
         f"{_length(max_length)} cuts {rows} of the {dataset_name} dataset before an anchor with operands. The "
         f"steps removed are not supervised, and rows without a remaining label are dropped. {cure}"
     )
 
 
-def warn_of_unread(dataset_name: str, rows: str, example: str) -> None:
-    """Warns of steps whose expression is not what the rules read.
-
-    Args:
-        dataset_name: Name of the dataset.
-        rows: The rows that have such steps, such as `"3 of 100 rows"`.
-        example: An expression, and why it is not read.
-    """
+def _warn_of_unread(dataset_name: str, rows: str, first: str) -> None:
+    """Warns of steps whose expression is not what the rules read."""
     logger.warning(
         f"In {rows} of the {dataset_name} dataset the text says no expression that rules read as `igc_expression` "
-        f"has it (the first: {example}). The calculator is silent there, so these steps are not supervised. Write the "
+        f"has it (the first: {first}). The calculator is silent there, so these steps are not supervised. Write the "
         "expression in symbols before its anchor."
     )
 
 
-_warn_once = functools.cache(warn_of_cut)  # for streams, whose rows are checked one by one in every epoch
+# For streams, whose rows are checked one by one in every epoch.
+_warn_once = functools.cache(_warn_of_cut)
 
 
 @dataclass(frozen=True)
@@ -349,11 +323,9 @@ class RowCheck:
         anchors: list[int] = found[found >= 0].tolist()
         turns = turns_of(found[None], ids, labels, self.config)[0]
         steps = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
-        entries = first_column(row)
-        by_turn = (len(entries) if isinstance(entries, (list, tuple)) else 1) != len(anchors)
-        checked: dict[str, Any] = {CUT: WHOLE, BY_TURN: by_turn}
         if all(step.operator is None for step in steps):
             return {CUT: WHOLE, BY_TURN: False}
+        checked: dict[str, Any] = {CUT: WHOLE, BY_TURN: (entries_of(row) or 1) != len(anchors)}
         for anchor, step in zip(anchors, steps, strict=True):
             self._check_order(row, anchor, step, where)
         # Of a stream the collator compares whole batches, which is several times as fast.
@@ -369,7 +341,7 @@ class RowCheck:
         last = -1 if self.keep_end else self.max_length - 2
         lost = sum(anchor > last for anchor in supervised)
         if lost and self.is_stream:
-            _warn_once(self.dataset_name, self.max_length, "rows")
+            _warn_once(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
         return {**checked, CUT: lost}
 
     def _check_order(self, row: Mapping[str, Any], anchor: int, step: StepLabel, where: str) -> None:

@@ -24,12 +24,7 @@ CALCULATOR_RATE = 1e-3  # without any setting
 
 
 def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Settings:
-    """A dataclass from a mapping of some of its fields.
-
-    Args:
-        kind: The dataclass.
-        given: Values by the names of fields, from a YAML file or a JSON string.
-        name: Name of the argument, for the error.
+    """A dataclass from a mapping of some of its fields, which is the argument `name`.
 
     Raises:
         ValueError: The mapping is none, has another key, or lacks one that is required.
@@ -151,47 +146,27 @@ class IGCSFTConfig(SFTConfig):
 
     _VALID_DICT_FIELDS = [*SFTConfig._VALID_DICT_FIELDS, "igc_writing"]
 
-    igc_loss_weight: float = field(
-        default=1.0,
-        metadata={"help": "Weight of the reading loss in the training loss. The reading learns from no other loss."},
-    )
+    igc_loss_weight: float = field(default=1.0, metadata={"help": "Weight of the reading loss in the training loss."})
     igc_learning_rate: float | None = field(
         default=None,
         metadata={"help": "AdamW's learning rate of the calculator. None: `learning_rate`, or 1e-3 if that is 2e-5."},
     )
     igc_muon_learning_rate: float | None = field(
-        default=None,
-        metadata={"help": "Learning rate of Muon for the weight matrices of the calculator. None: AdamW for all."},
+        default=None, metadata={"help": "Muon's learning rate of the calculator's matrices. None: AdamW for all."}
     )
     igc_writing_every: int = field(
-        default=1,
-        metadata={"help": "Train the writing in the first of every N steps, and only the reading in the others."},
+        default=1, metadata={"help": "Train the writing in the first of every N steps, the reading in all."}
     )
     igc_writing: dict[str, Any] | str | None = field(
-        default=None,
-        metadata={"help": "Settings of a second stage that trains the writing alone; all steps train the reading."},
+        default=None, metadata={"help": "Settings of a second stage for the writing; all steps train the reading."}
     )
-    igc_exact_match: int = field(
-        default=0,
-        metadata={"help": "Number of rows of each eval set answered by greedy generation at every evaluation."},
-    )
-    igc_exact_match_tokens: int = field(
-        default=24,
-        metadata={"help": "Maximum number of tokens of an answer for `igc_exact_match`, including the end token."},
-    )
-    igc_curves: bool = field(
-        default=True,
-        metadata={"help": "Whether to plot `learning_curves.png` in `output_dir` at the end of the training."},
-    )
+    igc_exact_match: int = field(default=0, metadata={"help": "Rows of each eval set answered at every evaluation."})
+    igc_exact_match_tokens: int = field(default=24, metadata={"help": "Maximum number of tokens of such an answer."})
+    igc_curves: bool = field(default=True, metadata={"help": "Plot `learning_curves.png` in `output_dir` at the end."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # `max_steps` is compared when training begins: with epochs, the number of steps is not known before.
-        for name, least in (
-            ("igc_writing_every", 1),
-            ("igc_exact_match", 0),
-            ("igc_exact_match_tokens", 1),
-        ):
+        for name, least in (("igc_writing_every", 1), ("igc_exact_match", 0), ("igc_exact_match_tokens", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}={getattr(self, name)}` is not at least {least}. Set it to {least} or more.")
         if not self.igc_loss_weight >= 0:  # NaN is refused too
@@ -203,18 +178,20 @@ class IGCSFTConfig(SFTConfig):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"`{name}={getattr(self, name)}` is not above 0. Leave it out {without}.")
 
-        if self.writing_stage is not None and self.igc_writing_every > 1:
+        if self.writing_stage is None:
+            return
+        if self.igc_writing_every > 1:
             raise ValueError(
                 "`igc_writing_every` and `igc_writing` are two ways to train the writing. Leave one of them out."
             )
         # transformers 5.23 renames the field, and warns of the name before.
         checkpoints = vars(self).get("activation_checkpointing", vars(self).get("gradient_checkpointing"))
-        if self.writing_stage is not None and checkpoints:
+        if checkpoints:
             raise ValueError(
                 "`igc_writing` keeps what the model reads of each prompt, and gradient checkpointing, which is TRL's "
                 "default, keeps nothing. Set `gradient_checkpointing=False`."
             )
-        if self.writing_stage is not None and self.max_steps <= 0:
+        if self.max_steps <= 0:
             raise ValueError("`igc_writing` needs the number of steps that train the reading. Set `max_steps`.")
 
     @property

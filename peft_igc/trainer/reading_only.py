@@ -12,6 +12,7 @@ Shapes: B rows, T positions, H hidden size.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -34,25 +35,17 @@ MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
 
 
 def reads_alone(args: Any, step: int) -> bool:
-    """Whether a training step trains only the reading.
-
-    Args:
-        args: An `IGCSFTConfig`, or other training arguments, with which no step does.
-        step: Index of the step, counted from 0.
-    """
+    """Whether a training step, counted from 0, trains only the reading; with other arguments than ours none does."""
     return getattr(args, "igc_writing", None) is not None or bool(step % getattr(args, "igc_writing_every", 1))
 
 
 def read_alone(model: Any, inputs: Mapping[str, Any], kept: KeptOutputs | None = None) -> Fields:
-    """Runs the layers that the calculator reads, and the reading.
+    """Runs the layers that the calculator reads, and the reading; returns its loss and metrics.
 
     Args:
         model: A causal LM with an active IGC adapter, in training mode.
         inputs: A batch of `IGCDataCollator`.
         kept: Of the texts whose layers have run before; None: they run.
-
-    Returns:
-        The loss and the metrics of the reading.
 
     Raises:
         ValueError: The model is wrapped (DDP, FSDP, DeepSpeed), no adapter is active, or the adapter has no reading
@@ -110,12 +103,8 @@ class KeptOutputs:
 
     @contextmanager
     def once(self, inputs: Mapping[str, Any]) -> Iterator[None]:
-        """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise.
-
-        Args:
-            inputs: `input_ids` and `attention_mask`, both [B, T].
-        """
-        ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()
+        """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise."""
+        ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
         texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
         if all(text in self.texts for text in texts):
             with replaced(self.layers, self._returned(texts, mask)):
@@ -146,15 +135,12 @@ class KeptOutputs:
         for row, text in enumerate(texts):
             read[:, row, mask[row]] = self.texts[text].to(self.dtype)
 
-        def forward(at: int) -> Callable[..., Any]:
-            def run(*args: Any, **kwargs: Any) -> Any:
-                states = args[0] if args else kwargs["hidden_states"]
-                states = read[self.read.index(at)] if at in self.read else states
-                return (states,) if self.are_tuples else states
+        def forward(at: int, *args: Any, **kwargs: Any) -> Any:
+            given = args[0] if args else kwargs["hidden_states"]
+            states = read[self.read.index(at)] if at in self.read else given
+            return (states,) if self.are_tuples else states
 
-            return run
-
-        return [forward(at) for at in range(len(self.layers))]
+        return [functools.partial(forward, at) for at in range(len(self.layers))]
 
 
 def _rounded(output: Any) -> Any:

@@ -41,7 +41,6 @@ from .checkpoints import (
     ended_by_signal,
     last_complete_checkpoint,
     load_trained,
-    save_rows,
     save_trained,
     warn_of_other_rows,
 )
@@ -341,10 +340,7 @@ class IGCTrainer(SFTTrainer):
         return result
 
     def train_writing(self, stage: WritingStage) -> None:
-        """The second of two stages, which `train` runs after its steps.
-
-        Args:
-            stage: Its settings. If the first stage ended early, they are shortened in proportion.
+        """The second of two stages, which `train` runs after its steps; shortened in proportion if they ended early.
 
         Raises:
             ValueError: No row has a result after its last anchor.
@@ -387,8 +383,7 @@ class IGCTrainer(SFTTrainer):
             return
         # Only in checkpoints: `save_model` also calls this method, and `output_dir` may have such a name.
         if re.fullmatch(rf"{PREFIX_CHECKPOINT_DIR}-\d+", folder.name) and folder != Path(self.args.output_dir):
-            save_trained(self.model, folder)
-            save_rows(self.train_dataset, folder)
+            save_trained(self.model, self.train_dataset, folder)
         if (folder / "README.md").is_file():
             extend_card(self, folder, None, self._igc_kept_step)
 

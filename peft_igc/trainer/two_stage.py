@@ -45,12 +45,8 @@ __all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_
 
 @dataclass(eq=False)
 class Kept:
-    """What the decoder layers up to the calculator's made of a batch in the first pass over it.
-
-    Attributes:
-        outputs: what each layer returned, empty before that pass.
-        states: keys and values [B, heads, T, head size] of the calculator's layer.
-    """
+    """What the decoder layers up to the calculator's returned in the first pass over a batch, and the keys and values
+    [B, heads, T, head size] of the last of them."""
 
     outputs: list[Any] = field(default_factory=list)
     states: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -91,7 +87,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
     """
     config = active_config(model)
     assert config is not None
-    starts, device = _anchors(rows, config), model.device
+    starts, device = [_start(row, config) for row in rows], model.device
     lengths = [len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True)]
     before, after = max(starts), max(lengths)
     prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
@@ -131,14 +127,10 @@ def without_calculator(model: Any) -> Iterator[None]:
 
 
 def train_writing(trainer: Any, rows: Sequence[dict[str, Any]], stage: WritingStage) -> None:
-    """Trains the output mapping with the language-model loss; afterwards all of the adapter is trainable again.
+    """Trains the output mapping on `writable` rows with the language-model loss, after an `IGCTrainer`'s own steps.
 
-    Steps are counted after those of the trainer, logged by it and told to its callbacks.
-
-    Args:
-        trainer: An `IGCTrainer` whose steps have trained the reading.
-        rows: Tokenized rows with one result at the end, as of `writable`.
-        stage: All settings.
+    Steps are counted after those of the trainer, logged by it and told to its callbacks. Afterwards all of the adapter
+    is trainable again.
     """
     model, args, state = trainer.model, trainer.args, trainer.state
     pad, start = padding_token(model, trainer._tokenizer), state.global_step
@@ -202,11 +194,6 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
     """Lets the layers up to the calculator's run in the first pass over a batch, and return the same in later ones.
 
     What hooks do with the outputs is not kept: they run in each pass. Dropout in these layers is drawn once.
-
-    Args:
-        model: a causal LM with an IGC adapter.
-        kept: what the first pass made, which fills it.
-        cache: of this pass.
     """
     config = active_config(model)
     assert config is not None
@@ -251,23 +238,20 @@ def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
     return anchor, anchor >= 1 and bool((labels[0, : anchor + 1] == -100).all())
 
 
-def _anchors(rows: Sequence[dict[str, Any]], config: IGCConfig) -> list[int]:
-    """The position of each row's last anchor.
+def _start(row: Mapping[str, Any], config: IGCConfig) -> int:
+    """The position of a row's last anchor.
 
     Raises:
-        ValueError: a row has none, it is the first token, or there are labels before it.
+        ValueError: The row has none, it is the first token, or there are labels before it.
     """
-    found = []
-    for row in rows:
-        anchor, fits = _anchor(row, config)
-        if not fits:
-            where = "no anchor" if anchor < 0 else f"its last anchor at token {anchor}"
-            raise ValueError(
-                f"A row has {where}, but one is needed after at least one token and before all labels. Cut the row "
-                "after the result of one anchor."
-            )
-        found.append(anchor)
-    return found
+    anchor, fits = _anchor(row, config)
+    if not fits:
+        where = "no anchor" if anchor < 0 else f"its last anchor at token {anchor}"
+        raise ValueError(
+            f"A row has {where}, but one is needed after at least one token and before all labels. Cut the row after "
+            "the result of one anchor."
+        )
+    return anchor
 
 
 def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:

@@ -10,7 +10,7 @@ from tiny_training import WARNINGS, igc_model, join_as, rows, tokenizer, trainer
 
 from peft_igc.data.dataset import to_dataset
 from peft_igc.sft.launch import end
-from peft_igc.trainer.exact_match import ExactMatch, Question
+from peft_igc.trainer.exact_match import ExactMatch
 from peft_igc.trainer.trainer import BaselineTrainer
 from tests.trainer.test_trainer_invariants import SGD, _free_port, weights
 
@@ -73,7 +73,7 @@ TURNS = [*chat(ROW), *chat({"prompt": "4+5=", "completion": "9"})]
 )
 def test_a_rows_last_answer_is_asked_for_and_its_prompt_is_all_that_stands_before(row, prompt, answer):
     questions, skipped = asked().draw(igc_model(), [row | {"igc_operator": "+", "igc_operands": ["1", "2"]}])
-    assert questions == [Question(ids(prompt), answer)]
+    assert questions == [{"prompt": ids(prompt), "target": answer}]
     assert skipped == 0
 
 
@@ -81,7 +81,7 @@ def test_a_template_that_opens_an_answer_with_text_of_its_own_has_that_text_in_t
     made = asked()
     template = tokenizer().chat_template.replace("{% generation %}", "{% generation %}<>")
     made.tokenizer.chat_template = template
-    assert made.draw(igc_model(), [{"messages": chat(ROW)}])[0][0].answer == "<>3"
+    assert made.draw(igc_model(), [{"messages": chat(ROW)}])[0][0]["target"] == "<>3"
 
 
 def test_the_model_is_given_prompts_alone(tmp_path):
@@ -101,7 +101,7 @@ def test_the_sample_is_the_same_each_time_and_another_for_another_seed():
     assert first == asked(rows=5).draw(model, data)[0]
     assert first != asked(rows=5, seed=1).draw(model, data)[0]
     assert len(asked(rows=100).draw(model, data)[0]) == 40
-    assert [q.answer for q in asked(rows=3).draw(model, data.to_iterable_dataset())[0]] == [
+    assert [q["target"] for q in asked(rows=3).draw(model, data.to_iterable_dataset())[0]] == [
         row["completion"] for row in rows(3)
     ]
 
@@ -180,16 +180,6 @@ def test_whole_answers_are_compared_and_an_answer_without_an_end_is_wrong():
     assert made.counts(model, questions) == (0, 4)
     made.max_new_tokens = 2
     assert made.counts(model, questions) == (0, 4)
-
-
-def test_shares_of_processes_add_up():
-    model, made = igc_model(), asked()
-    questions, _ = made.draw(model, to_dataset(rows(7)))
-    Parrot(model, {row["prompt"]: row["completion"] for row in rows(5)})
-    assert made.counts(model, questions) == (5, 0)
-    shares = [made.counts(model, questions, share, 3) for share in range(3)]
-    assert sum(right for right, _ in shares) == 5
-    assert made.counts(model, questions[:1], 2, 3) == (0, 0)  # a share of nothing
 
 
 # ------------------------------------------------------------------------------------------ where it goes

@@ -9,11 +9,10 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny_models import tiny_model
-from tiny_training import NESTED, WARNINGS, arguments, beside_lora, igc_model, rows, tokenizer, trainer
+from tiny_training import NESTED, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from peft_igc.data.dataset import to_dataset
-from peft_igc.trainer.checks import only_calculators_train
 from peft_igc.trainer.reading_only import read_alone
 from peft_igc.trainer.trainer import BaselineTrainer, IGCTrainer
 from peft_igc.tuner.call import thread
@@ -146,14 +145,3 @@ def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):
         return next(entry["igc/gate_mean"] for entry in made.state.log_history if "igc/gate_mean" in entry)
 
     assert gate(tmp_path / "some", 2) == pytest.approx(gate(tmp_path / "all", 1))
-
-
-def test_what_is_trained_is_seen_by_its_parameters():
-    assert only_calculators_train(igc_model())
-    model = beside_lora("adder")
-    for name, p in model.named_parameters():
-        p.requires_grad_("lora_" in name or "igc_" in name)
-    assert not only_calculators_train(model)
-    model = igc_model()
-    next(model.parameters()).requires_grad_(True)
-    assert not only_calculators_train(model)
