@@ -96,7 +96,8 @@ def run_defaults(parsed: Parsed, given: set[str], one_process: bool = True) -> d
     if not given & {"per_device_train_batch_size", "gradient_accumulation_steps", "auto_find_batch_size"}:
         found["per_device_train_batch_size"] = BATCH_SIZE
     # The first step of a warm-up has the rate 0, which would be much of a short trial.
-    if found.get("max_steps", training.max_steps) >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
+    steps = found["max_steps"] if "max_steps" in found else training.max_steps
+    if steps >= LONG and not given & {"warmup_steps", "warmup_ratio", "lr_scheduler_type"}:
         found["warmup_steps"] = WARMUP
     if training.writing_stage is None:
         return found

@@ -135,7 +135,10 @@ def test_equal_seeds_give_equal_adapters(outcome, tmp_path):
 
 def test_a_time_limit_ends_training_early_and_the_exit_code_asks_for_no_target(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small()))
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "left over").touch()
     assert cli.main(["demo", "--output", str(tmp_path), "--minutes", "1e-6"]) == 0
+    assert not (tmp_path / "adapter" / "left over").exists()  # an earlier run's results are replaced
     said = capsys.readouterr().out
     assert "Stopped at the time limit after step 1 of 3" in said
     assert f'Now try: peft-igc trace --base tiny --adapter {tmp_path / "adapter"} "What is' in said
@@ -156,15 +159,6 @@ def test_an_interrupt_leaves_earlier_results_alone_and_nothing_half_written(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
     assert (tmp_path / "results.json").read_text() == "earlier"
     assert "Interrupted" in capsys.readouterr().err
-
-
-def test_results_of_an_earlier_run_are_replaced(tmp_path):
-    old, new = tmp_path / "old" / "adapter", tmp_path / "new" / "adapter"
-    for folder, name in ((old, "left over"), (new, "new")):
-        folder.mkdir(parents=True)
-        (folder / name).touch()
-    demo.replaced(new.parent, old.parent)
-    assert [path.name for path in old.iterdir()] == ["new"]
 
 
 TOO_DEEP = "`layer=99` is out of range: the model has 5 decoder layers"
