@@ -79,23 +79,15 @@ def hold_out(train: Any, test: Any, parsed: Parsed, generated_alone: bool, conve
 
 
 def check_annotated(train: Any, parsed: Parsed) -> None:
-    """Refuses training rows that teach a new calculator nothing.
-
-    A saved one (`igc_init_from`) can read already: rows without operands train its writing, or a LoRA.
-    """
+    """Refuses training rows that teach a new calculator nothing; with a saved one they train its writing, or a LoRA."""
     names = train.column_names
     if names is None or parsed.igc.igc_init_from is not None or not parsed.training.igc_loss_weight:
         return
     if supervised_rows(train) if hasattr(train, "__len__") else {COLUMNS[0], EXPRESSION_COLUMN} & set(names):
         return
-    meant = [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]
-    cure = (
-        f"Probably meant: {', '.join(meant)}; rename the columns."
-        if meant
-        else (
-            "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
-        )
-    )
+    cure = "Add these columns, find them with `peft-igc annotate`, or add generated rows with `igc_generated_rows`."
+    if meant := [f"`{name}` as `{column}`" for name, column in similar_columns(names).items()]:
+        cure = f"Probably meant: {', '.join(meant)}; rename the columns."
     raise ValueError(
         f"No training row has a value in `{COLUMNS[0]}` or `{EXPRESSION_COLUMN}`, so the calculator would learn to "
         f"read nothing. {cure}"
@@ -137,16 +129,13 @@ class Closing:
         """The counts, in up to four lines."""
         lines = [f"Closing evaluation of {self.rows:,} rows that were held out:"]
         if self.asked:
-            silent = self.asked - self.read - self.misread
-            sure = _shown(self.read, self.asked)
-            others = f"{self.misread} wrong, {silent} not at all"
-            lines.append(f"  {self.read} of {self.asked} calculations are read right {sure}, {others}")
+            right = f"{self.read} of {self.asked} calculations are read right {_shown(self.read, self.asked)}"
+            lines.append(f"  {right}, {self.misread} wrong, {self.asked - self.read - self.misread} not at all")
         if self.refusals:
             lines.append(f"  {self.refusals - self.spoken} of {self.refusals} refusals are left alone")
         if self.answers:
-            without = f"without the calculator {self.right_without}"
-            sure = _shown(self.right, self.answers)
-            lines.append(f"  {self.right} of {self.answers} whole answers are right {sure}, {without}")
+            right = f"{self.right} of {self.answers} whole answers are right {_shown(self.right, self.answers)}"
+            lines.append(f"  {right}, without the calculator {self.right_without}")
         elif self.unanswered:
             lines.append(f"  no answer was generated: {self.unanswered}")
         return "\n".join(lines)

@@ -111,10 +111,8 @@ def load_corpora(
 ) -> tuple[Any, Any]:
     """The training set and the test set, which is None unless `eval_strategy` needs one.
 
-    Args:
-        parsed: The parsed arguments. Generated rows are added whole, whatever the fractions of the mixture.
-        conversational: Whether generated rows are messages if there is no other data.
-        excluded: Test items whose calculations generated rows do not have; None: as in `generated_rows`.
+    Generated rows, without the calculations of `excluded`, are added whole, whatever the fractions of the mixture.
+    Without other data they are messages, if `conversational`.
 
     Raises:
         FileNotFoundError: A folder does not exist.
@@ -176,10 +174,7 @@ def _named(script: Any, with_test: bool) -> tuple[dict[str, Any], Any]:
 
 
 def _mixed(mixture: Any) -> dict[str, Any]:
-    """The datasets of `datasets` by name, each cut to its fraction.
-
-    TRL's `get_dataset` would concatenate them before their forms and operand columns are made alike.
-    """
+    """The datasets of `datasets` by name, each cut to its fraction. TRL's `get_dataset` would not make them alike."""
     parts: dict[str, Any] = {}
     for entry in mixture.datasets:
         options = {name: getattr(entry, name) for name in ("name", "data_dir", "data_files", "split")}
@@ -195,12 +190,9 @@ def _mixed(mixture: Any) -> dict[str, Any]:
             f"`fraction` is {fractions}: give every dataset of the mixture one above 0, or none; streams have none."
         )
     # As in TRL: the largest mixture with these shares in which no dataset repeats a row.
-    shares = [fraction / sum(fractions) for fraction in fractions]
-    total = min(len(part) / share for part, share in zip(parts.values(), shares, strict=True))
-    return {
-        name: part.select(range(round(share * total)))
-        for (name, part), share in zip(parts.items(), shares, strict=True)
-    }
+    shares = dict(zip(parts, [fraction / sum(fractions) for fraction in fractions], strict=True))
+    total = min(len(part) / shares[name] for name, part in parts.items())
+    return {name: part.select(range(round(shares[name] * total))) for name, part in parts.items()}
 
 
 def _load(path: str, **options: Any) -> Any:
@@ -333,10 +325,7 @@ def _has_lists(part: Any) -> bool:
 
 
 def _as_lists(part: Any) -> Any:
-    """Operand columns as lists of one entry. Rows without an annotation keep None.
-
-    An entry without an operator is kept, so that the check of the columns refuses it as in a single dataset.
-    """
+    """Operand columns as lists of one entry, also without an operator: that is refused later. Other rows keep None."""
     from datasets import List
 
     present = [name for name in ALL_COLUMNS if name in part.column_names]

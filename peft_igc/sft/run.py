@@ -52,11 +52,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
-    """Parses and checks all arguments, before anything is loaded. Abbreviated names are unknown arguments.
-
-    Raises:
-        FileNotFoundError: The YAML file does not exist.
-        ValueError: An argument is unknown or has no effect, or values contradict each other.
+    """Parses and checks all arguments, before anything is loaded; an error says which does not exist, is unknown, has
+    no effect, or contradicts another. Abbreviated names are unknown. `prog` is the program's name in help texts.
     """
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
@@ -79,10 +76,7 @@ def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
 
 
 def main(parsed: Parsed) -> IGCTrainer:
-    """Trains in this process, one of several or the only one, and saves everything in `output_dir`.
-
-    Returns:
-        The trainer, after everything is saved.
+    """Trains in this process, one of several or the only one, saves everything, and returns the trainer.
 
     Raises:
         FileNotFoundError, OSError: A model, data or a checkpoint does not exist.
@@ -213,10 +207,6 @@ def run(argv: Sequence[str], prog: str | None = None) -> int:
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
     there are several GPUs or if `accelerate config` has saved a default, except with `use_cpu`, `igc_writing_every`
     above 1 and `igc_writing`, which run in one process.
-
-    Args:
-        argv: Arguments without the program's name.
-        prog: The program's name in help texts.
 
     Returns:
         The exit code: 1 if a process failed, the closing evaluation found that nothing was learned, or a

@@ -44,9 +44,9 @@ def check_reading_alone(args: Any, has_adapter: bool, has_operands: bool) -> Non
                 )
 
 
-def refuse_absent(model: nn.Module, config: IGCConfig | None) -> None:
-    """Refuses a model without an active IGC adapter, whose config is None."""
-    if config is not None:
+def refuse_absent(model: nn.Module, config: IGCConfig | None, needed: bool) -> None:
+    """Refuses a model without an active IGC adapter, whose config is None, if one is needed."""
+    if config is not None or not needed:
         return
     if any(isinstance(module, IGCLayer) for module in model.modules()):
         raise ValueError(
@@ -76,10 +76,7 @@ def refuse_sharded(trainer: Any) -> None:
 
 
 def refuse_frozen(model: nn.Module) -> None:
-    """Refuses a training in which nothing would be trained.
-
-    A frozen calculator next to weights that are trained is left alone: that is how a LoRA is trained for one.
-    """
+    """Refuses a training of nothing. With a frozen calculator a LoRA may be trained for it."""
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError(
             "No parameter of the model is trained: its IGC adapter was loaded for inference. Load it with "

@@ -136,11 +136,7 @@ class IGCDataCollator(DataCollatorForLanguageModeling):
 
 
 def ours(collator: Any, config: IGCConfig, tokenizer: Any, has_columns: bool) -> Any:
-    """The collator for a trainer that keeps operand columns, given the one that it was to have.
-
-    Only TRL's default one is replaced, and no subclass of it, which would be custom; custom ones stay, with a warning
-    if there are operand columns.
-    """
+    """The collator for a trainer that keeps operand columns: TRL's default one is replaced, and custom ones stay."""
     if type(collator) is DataCollatorForLanguageModeling:
         given = {f.name: getattr(collator, f.name) for f in dataclasses.fields(collator)}
         return IGCDataCollator(**given, igc_config=config, tokenizer=tokenizer, needs_columns=False)
@@ -227,51 +223,49 @@ class SingleDigits:
     """Writes the labelled numbers of a row in single-digit tokens, which spell the same text; for `dataset.map`.
 
     The calculator writes results like this where the tokenizer has no fixed groups of digits, so labels must, too.
-
-    Args:
-        table: the adapter's token table.
-        tokenizer: of the rows; needed if a numeric token begins with a space.
+    `space` is the token of a space, which some numeric tokens begin with.
     """
 
     table: TokenTable
-    tokenizer: Any
+    space: int | None
 
     @classmethod
     def of(cls, config: IGCConfig, tokenizer: Any) -> SingleDigits | None:
         """That of an adapter; None if it writes groups of digits, or has learned how to write."""
         table = config.token_table
-        return cls(table, tokenizer) if table is not None and table.group == 1 else None
+        if table is None or table.group != 1:
+            return None
+        space = [] if tokenizer is None else tokenizer(" ", add_special_tokens=False)["input_ids"]
+        return cls(table, space[0] if len(space) == 1 else None)
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, list[int]]:
         """The row's `input_ids` and `labels`.
 
         Raises:
-            ValueError: a labelled number begins with a space, and the tokenizer has no token for a space.
+            ValueError: A labelled number begins with a space, and the tokenizer has no token for a space.
         """
         ids: list[int] = []
         labels: list[int] = []
         given = row.get("labels") or row["input_ids"]  # without labels, all tokens are trained
         for token, label in zip(row["input_ids"], given, strict=True):
-            pieces = [token] if label == IGNORE else self._pieces(token)
+            pieces = self._pieces(token) if label != IGNORE and token in self.table.digits else [token]
             ids += pieces
             labels += [label] if label == IGNORE else pieces
         return {"input_ids": ids, "labels": labels}
 
     def _pieces(self, token: int) -> list[int]:
-        """The tokens that replace `token` in a labelled text."""
-        spelled = self.table.digits.get(token)
-        if spelled is None:
-            return [token]
-        space: list[int] = []
-        if token in self.table.spaced:
-            space = [] if self.tokenizer is None else self.tokenizer(" ", add_special_tokens=False)["input_ids"]
-            if len(space) != 1:
-                raise ValueError(
-                    f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so "
-                    "an answer cannot be written in single digits. Pass the `tokenizer`, write answers without a "
-                    'leading space, or use `interface="hidden"`.'
-                )
-        return [*space, *(self._single[digit] for digit in spelled)]
+        """The tokens that replace a numeric one in a labelled text."""
+        spelled = self.table.digits[token]
+        pieces = [self._single[digit] for digit in spelled]
+        if token not in self.table.spaced:
+            return pieces
+        if self.space is None:
+            raise ValueError(
+                f"Token {token} spells {spelled!r} after a space, and the space has no token of its own here, so an "
+                "answer cannot be written in single digits. Pass the `tokenizer`, write answers without a leading "
+                'space, or use `interface="hidden"`.'
+            )
+        return [self.space, *pieces]
 
     @functools.cached_property
     def _single(self) -> dict[str, int]:
@@ -289,8 +283,7 @@ class RowCheck:
         dataset_name: The dataset's name in messages.
         max_length: The length to which rows will be cut, or None.
         keep_end: Whether the beginning of a row is cut instead of its end.
-        is_stream: Whether the dataset is a stream. Then the first row that loses steps is logged, since they cannot be
-            counted in advance.
+        is_stream: Whether the rows that lose steps cannot be counted in advance. The first one is then logged.
     """
 
     config: IGCConfig
@@ -310,36 +303,29 @@ class RowCheck:
         Raises:
             TypeError, ValueError: As `assign_steps` and `TextCheck`, or if the operands of a step follow its anchor.
         """
-        columns = self._checked(row, index)
-        if EXPRESSION_COLUMN in row and UNREAD not in columns and not self.is_stream:
-            columns[UNREAD] = ""
-        return columns
-
-    def _checked(self, row: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """The columns of a row; without `UNREAD` if no step has an expression."""
         where = row.get(ROW_COLUMN) or f"{self.dataset_name} dataset, row {index}"
         ids, labels = torch.tensor([row["input_ids"]]), torch.tensor([row["labels"]])  # [1, T] both
         found = find_anchors(ids, torch.ones_like(ids), labels, self.config)[0]
         anchors: list[int] = found[found >= 0].tolist()
         turns = turns_of(found[None], ids, labels, self.config)[0]
         steps = assign_steps({**row, CUT: WHOLE, BY_TURN: None}, turns, self.config, where)
+        with_expressions = EXPRESSION_COLUMN in row and not self.is_stream
+        checked = {CUT: WHOLE, BY_TURN: False, **({UNREAD: ""} if with_expressions else {})}
         if all(step.operator is None for step in steps):
-            return {CUT: WHOLE, BY_TURN: False}
-        checked: dict[str, Any] = {CUT: WHOLE, BY_TURN: (entries_of(row) or 1) != len(anchors)}
+            return checked
+        checked[BY_TURN] = (entries_of(row) or 1) != len(anchors)
         for anchor, step in zip(anchors, steps, strict=True):
             self._check_order(row, anchor, step, where)
         # Of a stream the collator compares whole batches, which is several times as fast.
         if not self.is_stream:
             reasons = self._compare(ids, ids >= 0, found[None], [steps], lambda _: where).unread[0]
-            if any(step.expression is not None for step in steps):
-                checked[UNREAD] = reasons[0] if reasons else ""
+            checked |= {UNREAD: reasons[0]} if reasons else {}
         if self.max_length is None or ids.shape[1] <= self.max_length:
             return checked
-        supervised = [anchor for anchor, step in zip(anchors, steps, strict=True) if step.operator is not None]
         # If the beginning is cut, the rest may start within an operand, so no step is kept. If the end is cut, a step
         # is kept with all text up to its anchor and one more token: the label after a prompt's end makes it an anchor.
         last = -1 if self.keep_end else self.max_length - 2
-        lost = sum(anchor > last for anchor in supervised)
+        lost = sum(anchor > last and step.operator is not None for anchor, step in zip(anchors, steps, strict=True))
         if lost and self.is_stream:
             _warn_once(self.dataset_name, self.max_length, "rows", "Set `max_length` higher.")
         return {**checked, CUT: lost}

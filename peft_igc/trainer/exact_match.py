@@ -61,13 +61,7 @@ class ExactMatch:
 
     @classmethod
     def of_trainer(cls, trainer: Any, tokenizer: Any) -> ExactMatch | None:
-        """Makes the `ExactMatch` that `args.igc_exact_match` requests, or None.
-
-        Draws the questions of all eval sets now, so that errors precede the training.
-
-        Raises:
-            ValueError: The model is sharded across processes; also as in `draw`.
-        """
+        """The `ExactMatch` that `igc_exact_match` requests, or None. It has its questions, so errors come early."""
         rows = getattr(trainer.args, "igc_exact_match", 0)
         if not rows:
             return None
@@ -182,15 +176,11 @@ class ExactMatch:
         return right, sum(answer.cut for answer in answers)
 
     def measure(self, trainer: Any, dataset: Any, name: str) -> dict[str, float]:
-        """The metrics of a dataset, answered by all processes of a trainer; of a dict none, its sets come one by one.
+        """The metrics of a dataset of an evaluation, named unless it is the only one; of a dict none, because its sets
+        come one by one.
 
-        Each answers a part of the questions, so they generate different numbers of tokens. A sharded model would need
-        all of them in step, which is why `of_trainer` refuses it.
-
-        Args:
-            trainer: The trainer.
-            dataset: Of an evaluation; a name, or None for the trainer's own.
-            name: Of the dataset, or "" if it is the only one.
+        Each process answers a part of the questions, so they generate different numbers of tokens. A sharded model
+        would need all of them in step, which is why `of_trainer` refuses it.
         """
         dataset = trainer.eval_dataset if dataset is None else dataset
         dataset = trainer.eval_dataset[dataset] if isinstance(dataset, str) else dataset

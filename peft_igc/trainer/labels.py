@@ -61,7 +61,7 @@ def turns_of(anchors: torch.Tensor, ids: torch.Tensor, labels: torch.Tensor, con
 
 
 def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, where: str) -> list[StepLabel]:
-    """Assigns the entries of the operand columns to the anchors of a row.
+    """The steps of a row in the order of its anchors, at least one. Those that truncation removed are not supervised.
 
     If there are as many entries as turns, but not as many as anchors, they belong to the turns, and the anchors within
     texts are not supervised.
@@ -72,12 +72,8 @@ def assign_steps(row: Mapping[str, Any], turns: list[bool], config: IGCConfig, w
         config: The adapter's config.
         where: The row's name in error messages.
 
-    Returns:
-        The steps in the order of the anchors, at least one. Steps that truncation removed are not supervised.
-
     Raises:
-        TypeError: As `check_columns`.
-        ValueError: As `check_columns`, or if the number of entries fits neither the anchors nor the turns.
+        TypeError, ValueError: As `check_columns`, or the number of entries fits neither the anchors nor the turns.
     """
     steps = check_columns(row, Limits.of(config), where)
     if all(step.operator is None for step in steps):
@@ -130,12 +126,7 @@ def _mismatch(count: int, steps: int, is_list: bool, config: IGCConfig) -> str:
 
 
 class Compared(NamedTuple):
-    """The labels of a batch after the comparison.
-
-    Attributes:
-        rows: The steps of each row.
-        unread: For each row, why its steps with an expression are not read: a text per step.
-    """
+    """The steps of each row after the comparison, and a text for each that is not read: why its expression is not."""
 
     rows: list[list[StepLabel]]
     unread: list[list[str]]
@@ -150,11 +141,7 @@ class _Place(NamedTuple):
 
 
 class TextCheck:
-    """Compares the labels of a batch with its texts.
-
-    Args:
-        config: The adapter's config.
-    """
+    """Compares the labels of a batch with its texts."""
 
     def __init__(self, config: IGCConfig) -> None:
         self.config = config
@@ -178,8 +165,7 @@ class TextCheck:
             name: The name of a row in error messages.
 
         Raises:
-            ValueError: A text says another expression than its column, or does not spell an operand; or the config
-                has no symbol table.
+            ValueError: A text says another expression than its column, or does not spell an operand.
         """
         found = Compared([list(row) for row in rows], [[] for _ in rows])
         # The steps that ask for a calculation, by row and anchor.

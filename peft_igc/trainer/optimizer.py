@@ -33,12 +33,6 @@ class Muon(torch.optim.Optimizer):
 
     torch (2.13) does it in bf16 everywhere, which a processor without instructions for it emulates: with AVX2 alone a
     product of two matrices [512, 512] takes forty times as long. In bf16 the updates are torch's to the last bit.
-
-    Args:
-        matrices: Parameters [m, n].
-        lr: Learning rate, scaled so that updates have the RMS of AdamW's.
-        weight_decay: Weight decay.
-        momentum: Of Nesterov's kind.
     """
 
     def __init__(
@@ -85,9 +79,8 @@ class MuonAdamW(torch.optim.Optimizer):
 
     Args:
         parts: Muon and, unless it has nothing to train, AdamW.
-        resting: Lists of parameters of either optimizer. A list is not updated in a step in which all its gradients
-            are zero. A batch without operands gives the reading such gradients, and its momentum would move it anyway,
-            with Muon even by a whole step.
+        resting: Lists of parameters that are not updated in a step in which all their gradients are zero. A batch
+            without operands gives the reading such gradients, and its momentum would move it anyway.
     """
 
     def __init__(self, parts: Sequence[torch.optim.Optimizer], resting: Sequence[Sequence[nn.Parameter]] = ()) -> None:
@@ -132,40 +125,33 @@ class MuonAdamW(torch.optim.Optimizer):
         self._share()  # loading replaces the lists of groups; Accelerate also does so before the first step
 
 
-def _calculators(model: nn.Module) -> list[IGCLayer]:
+def calculators(model: nn.Module) -> list[IGCLayer]:
     """All calculators in a model."""
     return [module for module in model.modules() if isinstance(module, IGCLayer)]
 
 
 def calculator_matrices(model: nn.Module) -> list[nn.Parameter]:
     """The trainable weight matrices [m, n] of all calculators in a model, which Muon trains."""
-    found = []
-    for layer in _calculators(model):
-        for name, parameter in layer.named_parameters():
-            module, _, leaf = name.rpartition(".")
-            # An embedding is a parameter with such a name, a classifier the weight of a module with such a name.
-            is_table = {leaf, module.rpartition(".")[2]} & set(NOT_MATRICES)
-            if parameter.requires_grad and parameter.dim() == 2 and min(parameter.shape) > 1 and not is_table:
-                found.append(parameter)
-    return found
+    # An embedding is a parameter with such a name, a classifier the weight of a module with such a name.
+    named = [
+        p for layer in calculators(model) for name, p in layer.named_parameters()
+        if not set(name.split(".")[-2:]) & set(NOT_MATRICES)
+    ]  # fmt: skip
+    return [p for p in named if p.requires_grad and p.dim() == 2 and min(p.shape) > 1]
 
 
 def calculator_weights(model: Any) -> dict[nn.Parameter, torch.Tensor]:
     """Copies of the trainable weights of all calculators by parameter. Empty unless the model is in 4 or 8 bit."""
     if not (getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False)):
         return {}
-    return {p: p.detach().clone() for layer in _calculators(model) for p in layer.parameters() if p.requires_grad}
+    return {p: p.detach().clone() for layer in calculators(model) for p in layer.parameters() if p.requires_grad}
 
 
 def undo_bfloat16(model: nn.Module, before: dict[nn.Parameter, torch.Tensor]) -> None:
-    """Restores the weights of the calculators in a 4 or 8 bit model after TRL's cast to bfloat16.
+    """Restores the `calculator_weights` of a 4 or 8 bit model after TRL's cast; a new calculator becomes float32.
 
-    TRL (1.16) casts all trainable parameters of such a model, but bfloat16 cannot represent the small updates of a
-    norm's weight, which is close to 1.
-
-    Args:
-        model: A model with a calculator.
-        before: The result of `calculator_weights` before the cast. A calculator added after that becomes float32.
+    TRL (1.16) casts all trainable parameters of such a model to bfloat16, which cannot represent the small updates of
+    a norm's weight, which is close to 1.
     """
     for parameter in calculator_weights(model):
         parameter.data = before.get(parameter, parameter.data.float()).to(parameter.device)
@@ -173,7 +159,7 @@ def undo_bfloat16(model: nn.Module, before: dict[nn.Parameter, torch.Tensor]) ->
 
 def own_parameters(model: nn.Module) -> set[int]:
     """The `id` of every parameter of a calculator."""
-    return {id(p) for layer in _calculators(model) for p in layer.parameters()}
+    return {id(p) for layer in calculators(model) for p in layer.parameters()}
 
 
 def calculator_rate(args: Any) -> float:
@@ -198,8 +184,8 @@ def set_calculator_rate(optimizer: torch.optim.Optimizer, model: nn.Module, args
 
 def calculator_mappings(model: nn.Module) -> list[list[nn.Parameter]]:
     """The trainable parameters of each reading and of each writing in a model, without empty lists."""
-    calculators = _calculators(model)
-    mappings = [m for one in calculators for name in one.adapter_layer_names for m in getattr(one, name).values()]
+    layers = calculators(model)
+    mappings = [m for one in layers for name in one.adapter_layer_names for m in getattr(one, name).values()]
     found = [[p for p in mapping.parameters() if p.requires_grad] for mapping in mappings]
     return [parameters for parameters in found if parameters]
 
@@ -220,16 +206,7 @@ def check_muon(trainer: Any) -> None:
 
 
 def muon_adamw(model: nn.Module, args: Any, decayed: set[str]) -> MuonAdamW:
-    """Makes the optimizer of all trainable parameters of a model.
-
-    Args:
-        model: A model with a trainable calculator.
-        args: An `IGCSFTConfig` with `igc_muon_learning_rate`.
-        decayed: Names of the parameters with weight decay, for AdamW.
-
-    Raises:
-        ValueError: The model has no trainable calculator.
-    """
+    """Makes the optimizer of all trainable parameters of a model. AdamW gives those that are named weight decay."""
     if not (matrices := calculator_matrices(model)):
         raise ValueError(
             "`igc_muon_learning_rate` is set, but the model has no trainable calculator. "

@@ -28,13 +28,6 @@ class Progress(TrainerCallback):
         measure: Returns the exact match (0..1) of the current model on a small sample. None: not measured.
         checks: Number of measurements. They are evenly spread, the last one at the end of the run.
         minutes: Time limit of the run, measurements included. None: no limit.
-
-    Attributes:
-        history: `{"step", "loss_lm", "loss_read", "read_accuracy", "gate_mean", "seconds"}` per log.
-        checks: `{"step", "exact_match", "seconds"}` per measurement. The seconds exclude earlier measurements.
-        seconds: Duration of the run so far.
-        check_seconds: The part of it spent in measurements.
-        stopped_early: Whether the time limit ended the run.
     """
 
     def __init__(
@@ -49,10 +42,10 @@ class Progress(TrainerCallback):
         self.measure = measure
         self.count = checks
         self.limit = None if minutes is None else 60 * minutes
-        self.history: list[dict[str, Any]] = []
-        self.checks: list[dict[str, Any]] = []
-        self.check_seconds = 0.0
-        self.stopped_early = False
+        self.history: list[dict[str, Any]] = []  # losses, accuracy and seconds of each log
+        self.checks: list[dict[str, Any]] = []  # step, exact match, and seconds without those of earlier measurements
+        self.check_seconds = 0.0  # in measurements
+        self.stopped_early = False  # by the time limit
         self._begin: float | None = None
         self._end: float | None = None
         self._writing: tuple[int, float] | None = None  # its first step, and the seconds before it

@@ -33,9 +33,8 @@ from ..tuner.anchors import find_anchors
 from ..tuner.base_model import decoder_layers, innermost_model
 from ..tuner.config import IGCConfig
 from ..tuner.hooks.wrapper import active_config
-from ..tuner.layer import IGCLayer
 from .config import WritingStage
-from .optimizer import MuonAdamW, muon_adamw
+from .optimizer import MuonAdamW, calculators, muon_adamw
 from .progress import Progress
 from .reading_only import replaced, watched
 
@@ -53,26 +52,18 @@ class Kept:
 
 
 class Batch(NamedTuple):
-    """Rows from their anchors on.
+    """Rows from their anchors on."""
 
-    Attributes:
-        cache: keys and values, and the state, of the prompts before the anchors.
-        inputs: arguments of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`.
-        kept: what the decoder layers up to the calculator's returned for them.
-        rows: the rows.
-        lengths: tokens of each row from its anchor on.
-    """
-
-    cache: DynamicCache
-    inputs: dict[str, Any]
+    cache: DynamicCache  # keys and values, and the state, of the prompts before the anchors
+    inputs: dict[str, Any]  # of the model: `input_ids` [B, T], `attention_mask` [B, P + T], `labels` [B, T], `igc_*`
     kept: Kept
     rows: Sequence[Mapping[str, Any]] = ()
-    lengths: Sequence[int] = ()
+    lengths: Sequence[int] = ()  # tokens of each row from its anchor on
 
 
 def training_only(model: Any, part: str) -> None:
     """Lets only one mapping of the calculators be trained: `"igc_input_mapping"` or `"igc_output_mapping"`."""
-    for layer in (module for module in model.modules() if isinstance(module, IGCLayer)):
+    for layer in calculators(model):
         for name, parameter in layer.named_parameters():
             parameter.requires_grad_(part in name)
 
@@ -80,10 +71,7 @@ def training_only(model: Any, part: str) -> None:
 def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch:
     """Runs the prompts of a batch of rows without gradients, up to the token before the anchor.
 
-    Args:
-        model: a causal LM with an IGC adapter.
-        rows: of `batches.tokenized`, each with the columns of its last anchor, after which the labels begin.
-        pad: a token for padding.
+    The rows, as of `batches.tokenized`, have the columns of their last anchors, after which the labels begin.
     """
     config = active_config(model)
     assert config is not None
@@ -115,7 +103,7 @@ def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch
 def without_calculator(model: Any) -> Iterator[None]:
     """Turns the calculators off. `disable_adapter` of PEFT (0.21) would make all their weights trainable again, and
     turn off a LoRA trained with them."""
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, IGCLayer)]
+    layers: list[Any] = calculators(model)
     before = [layer.disable_adapters for layer in layers]
     try:
         for layer in layers:
