@@ -63,7 +63,7 @@ def sft(arguments: argparse.Namespace) -> int:
     _need_training_packages()
     from .sft.run import run
 
-    return run(arguments.arguments, prog="peft-igc sft")
+    return run(arguments.arguments)
 
 
 def _need_training_packages() -> None:

@@ -79,7 +79,7 @@ def hold_out(train: Any, test: Any, parsed: Parsed, generated_alone: bool, conve
 
 
 def check_annotated(train: Any, parsed: Parsed) -> None:
-    """Refuses training rows that teach a new calculator nothing; with a saved one they train its writing, or a LoRA."""
+    """Refuses rows that teach a new calculator nothing; with a saved one they train its writing, or a LoRA."""
     names = train.column_names
     if names is None or parsed.igc.igc_init_from is not None or not parsed.training.igc_loss_weight:
         return

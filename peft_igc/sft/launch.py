@@ -63,18 +63,17 @@ def launch_arguments(rest: list[str]) -> list[str]:
     return found
 
 
-def launch(module: str, arguments: list[str], script: list[str]) -> int:
-    """Runs `python -m module` in the processes that the arguments ask for, and returns the exit code of all of them.
+def launch(arguments: list[str], script: list[str]) -> int:
+    """Runs `python -m peft_igc.sft` in the processes that are asked for, and returns the exit code of all of them.
 
     Args:
-        module: Name of a module.
         arguments: Arguments of `accelerate launch` and `--accelerate_config`, a file or the name of one in `CONFIGS`.
-        script: Arguments of the module.
+        script: Arguments of the program.
 
     Raises:
         ValueError: The configuration is unknown, or fewer processes would be started than asked for.
     """
-    wanted = _parser().parse_args([*arguments, "--module", module, *script])
+    wanted = _parser().parse_args([*arguments, "--module", "peft_igc.sft", *script])
     if (name := wanted.accelerate_config) is not None:
         path = Path(name) if Path(name).is_file() else CONFIGS / f"{name}.yaml"
         if not path.is_file():

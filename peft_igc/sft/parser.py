@@ -59,17 +59,12 @@ class _HelpAll(argparse.Action):
 
 
 class SFTParser(TrlParser):
-    """The parser of `peft-igc sft`.
+    """The parser of `peft-igc sft`."""
 
-    Args:
-        prog: The program's name in help texts.
-    """
-
-    def __init__(self, prog: str | None = None) -> None:
+    def __init__(self) -> None:
         usage = "%(prog)s [--config FILE.yaml] [--ARGUMENT VALUE ...] [arguments of accelerate launch]"
-        super().__init__(
-            TYPES, prog=prog, usage=usage, epilog=EXAMPLES, allow_abbrev=False, formatter_class=_Formatter
-        )
+        options: dict[str, Any] = {"epilog": EXAMPLES, "allow_abbrev": False, "formatter_class": _Formatter}
+        super().__init__(TYPES, prog="peft-igc sft", usage=usage, **options)
         self.add_argument(
             "--help_all", "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help="show all arguments"
         )

@@ -51,15 +51,15 @@ class Interrupted(KeyboardInterrupt):
         self.code = code
 
 
-def parse(argv: Sequence[str], prog: str | None = None) -> Parsed:
+def parse(argv: Sequence[str]) -> Parsed:
     """Parses and checks all arguments, before anything is loaded; an error says which does not exist, is unknown, has
-    no effect, or contradicts another. Abbreviated names are unknown. `prog` is the program's name in help texts.
+    no effect, or contradicts another. Abbreviated names are unknown.
     """
     if argv and argv[-1] == "--config":
         raise ValueError("`--config` is given without a file. Name a YAML file.")
     given = given_names(argv)
     try:
-        script, training, model, mixture, igc, rest = SFTParser(prog).parse_args_and_config(
+        script, training, model, mixture, igc, rest = SFTParser().parse_args_and_config(
             [*argv, *device_arguments(given)], return_remaining_strings=True
         )
     except (TypeError, ValueError) as error:  # argparse ends the program itself
@@ -201,7 +201,7 @@ def _how_to_try(parsed: Parsed, failure: str | None = None) -> str:
     return f"{saved}Evaluate it: peft-igc eval {model} --data items.jsonl --output results.json"
 
 
-def run(argv: Sequence[str], prog: str | None = None) -> int:
+def run(argv: Sequence[str]) -> int:
     """`peft-igc sft`: trains here, or in processes that accelerate launches.
 
     Processes are launched if arguments of `accelerate launch` are given. Without such arguments they are launched if
@@ -215,12 +215,12 @@ def run(argv: Sequence[str], prog: str | None = None) -> int:
     Raises:
         Interrupted: By Ctrl-C or SIGTERM; the message says how to go on.
     """
-    parsed = parse(argv, prog)
+    parsed = parse(argv)
     training = parsed.training
     alone = training.use_cpu or training.igc_writing_every > 1 or training.igc_writing is not None
     try:
         if parsed.launch or (not alone and (torch.cuda.device_count() > 1 or has_default())):
-            code = launch("peft_igc.sft", parsed.launch, list(argv))  # each process ignores accelerate's arguments
+            code = launch(parsed.launch, list(argv))  # each process ignores accelerate's arguments
         else:
             main(parsed)
             code = 0

@@ -13,7 +13,7 @@ Try it: `pytest tests/trainer/test_optimizer.py`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -102,12 +102,8 @@ class MuonAdamW(torch.optim.Optimizer):
         muon, adamw = (part.param_groups[0].get("initial_lr", part.param_groups[0]["lr"]) for part in self.parts)
         return float(adamw / muon)
 
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Makes a step of both optimizers."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
         # After clipping and unscaling, which keep zeros. DDP has averaged the gradients, so all ranks decide alike.
         for parameters in self.resting:
             gradients = [p.grad for p in parameters if p.grad is not None]
@@ -117,7 +113,6 @@ class MuonAdamW(torch.optim.Optimizer):
                     parameter.grad = None  # optimizers skip parameters without a gradient, but not zero gradients
         for part in self.parts:
             part.step()
-        return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores both optimizers from `state_dict()`."""

@@ -12,6 +12,7 @@ Shapes: B rows, T positions, H hidden size.
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -29,7 +30,7 @@ from ..tuner.hooks.wrapper import active_config
 from ..tuner.outputs import Fields
 
 
-__all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "replaced", "supervised_steps", "watched"]
+__all__ = ["KeptOutputs", "Recorder", "read_alone", "reads_alone", "run_once", "supervised_steps"]
 
 MOST_BYTES = 8 << 30  # of kept outputs; further texts run each time
 
@@ -106,16 +107,13 @@ class KeptOutputs:
         """Lets the layers run in a pass over a batch if one of its texts is new, and return what is kept otherwise."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()  # [B, T] both
         texts = [row[real].cpu().numpy().tobytes() for row, real in zip(ids, mask, strict=True)]
-        if all(text in self.texts for text in texts):
-            with replaced(self.layers, self._returned(texts, mask)):
-                yield
-            return
-        outputs: list[Any] = []
+        is_known = all(text in self.texts for text in texts)
+        outputs = self._returned(texts, mask) if is_known else []
         try:
-            with watched(self.layers, outputs, _rounded):
+            with run_once(self.layers, outputs, _rounded):
                 yield
         finally:  # a pass of the reading alone ends by an exception
-            if len(outputs) == len(self.layers):
+            if not is_known and len(outputs) == len(self.layers):
                 self._keep(texts, mask, outputs)
 
     def _keep(self, texts: Sequence[bytes], mask: torch.Tensor, outputs: Sequence[Any]) -> None:
@@ -128,19 +126,14 @@ class KeptOutputs:
                 self.texts[text] = kept
                 self.room -= kept.nbytes
 
-    def _returned(self, texts: Sequence[bytes], mask: torch.Tensor) -> list[Callable[..., Any]]:
-        """What each layer does instead of running: returns what is kept if it is read, or else its input."""
+    def _returned(self, texts: Sequence[bytes], mask: torch.Tensor) -> list[Any]:
+        """What each layer returns instead of running. One that is not read returns what the next one that is does."""
         first = self.texts[texts[0]]
         read = first.new_zeros(len(self.read), *mask.shape, first.shape[-1], dtype=self.dtype)  # [.., B, T, H]
         for row, text in enumerate(texts):
             read[:, row, mask[row]] = self.texts[text].to(self.dtype)
-
-        def forward(at: int, *args: Any, **kwargs: Any) -> Any:
-            given = args[0] if args else kwargs["hidden_states"]
-            states = read[self.read.index(at)] if at in self.read else given
-            return (states,) if self.are_tuples else states
-
-        return [functools.partial(forward, at) for at in range(len(self.layers))]
+        outputs = [read[bisect.bisect_left(self.read, at)] for at in range(len(self.layers))]
+        return [(states,) for states in outputs] if self.are_tuples else outputs
 
 
 def _rounded(output: Any) -> Any:
@@ -157,36 +150,45 @@ def _states(output: Any) -> torch.Tensor:
 
 
 @contextmanager
-def replaced(layers: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
-    """Runs other functions instead of the forward passes of layers, whose hooks run as always."""
+def run_once(
+    layers: Sequence[nn.Module],
+    outputs: list[Any],
+    changed: Callable[[Any], Any] = lambda output: output,
+    again: Callable[[], object] = lambda: None,
+) -> Iterator[None]:
+    """Lets layers run in a pass, and fills `outputs` with what they return; if it is filled, they only return that.
+
+    Hooks run as always. `changed` is what becomes of an output in the first pass, before the calculator's hook.
+    `again` is called in a later one, where the last layer would run.
+    """
+
+    def keep(module: nn.Module, args: Any, output: Any) -> Any:
+        outputs.append(changed(output))
+        return outputs[-1]
+
+    def forward(at: int, *args: Any, **kwargs: Any) -> Any:
+        if at == len(layers) - 1:
+            again()
+        return outputs[at]
+
+    if not outputs:
+        handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+        return
     before = [layer.__dict__.get("forward") for layer in layers]
     try:
-        for layer, forward in zip(layers, forwards, strict=True):
-            layer.forward = forward
+        for at, layer in enumerate(layers):
+            layer.forward = functools.partial(forward, at)
         yield
     finally:
         for layer, own in zip(layers, before, strict=True):
             layer.__dict__.pop("forward", None)
             if own is not None:  # of a library that wraps it
                 layer.forward = own
-
-
-@contextmanager
-def watched(
-    layers: Sequence[nn.Module], outputs: list[Any], changed: Callable[[Any], Any] = lambda output: output
-) -> Iterator[None]:
-    """Appends the output of each layer to a list, as it is before the calculator's hook, after it was `changed`."""
-
-    def keep(module: nn.Module, args: Any, output: Any) -> Any:
-        outputs.append(changed(output))
-        return outputs[-1]
-
-    handles = [layer.register_forward_hook(keep, prepend=True) for layer in layers]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def supervised_steps(batches: Sequence[Mapping[str, Any]], device: torch.device) -> torch.Tensor:

@@ -36,7 +36,7 @@ from ..tuner.hooks.wrapper import active_config
 from .config import WritingStage
 from .optimizer import MuonAdamW, calculators, muon_adamw
 from .progress import Progress
-from .reading_only import replaced, watched
+from .reading_only import run_once
 
 
 __all__ = ["Batch", "after_prompts", "train_writing", "training_only", "without_calculator", "writable"]
@@ -48,7 +48,7 @@ class Kept:
     [B, heads, T, head size] of the last of them."""
 
     outputs: list[Any] = field(default_factory=list)
-    states: tuple[torch.Tensor, torch.Tensor] | None = None
+    states: tuple[torch.Tensor, ...] = ()
 
 
 class Batch(NamedTuple):
@@ -185,23 +185,14 @@ def _run_once(model: Any, kept: Kept, cache: DynamicCache) -> Iterator[None]:
     """
     config = active_config(model)
     assert config is not None
-    at, layers = config.layer, list(decoder_layers(model)[1])[: config.layer + 1]
-
-    def last(*_: Any, **__: Any) -> Any:
-        assert kept.states is not None
-        cache.update(*kept.states, at)  # the state of the text is as long as the keys of its layer
-        return kept.outputs[at]
-
-    if not kept.outputs:
-        length = cache.get_seq_length()
-        with watched(layers, kept.outputs):
-            yield
+    at, length, is_first = config.layer, cache.get_seq_length(), not kept.outputs
+    # The state of the text is as long as the keys of its layer.
+    again = lambda: cache.update(*kept.states, at)  # noqa: E731
+    with run_once(list(decoder_layers(model)[1])[: at + 1], kept.outputs, again=again):
+        yield
+    if is_first:
         own = cache.layers[at]
         kept.states = (own.keys[:, :, length:].detach(), own.values[:, :, length:].detach())
-        return
-    forwards = [lambda *_, output=output, **__: output for output in kept.outputs[:at]]
-    with replaced(layers, [*forwards, last]):
-        yield
 
 
 def _batches(model: Any, rows: Sequence[dict[str, Any]], pad: int, stage: WritingStage, seed: int) -> Iterator[Batch]:

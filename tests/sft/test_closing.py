@@ -1,7 +1,5 @@
 """Promises of the closing evaluation: counts are right, nothing of the model changes, and a failure is said."""
 
-import json
-import logging
 import re
 
 import pytest
@@ -155,24 +153,16 @@ def test_an_interval_has_the_shares_that_make_the_count_likely():
             # Its ends are where the observed share is 1.96 standard deviations away.
             for end in {low, high} - {0.0, 1.0}:
                 assert abs(end - count / n) == pytest.approx(1.96 * (end * (1 - end) / n) ** 0.5)
-    assert interval(0, 19) == (0.0, pytest.approx(0.168, abs=1e-3))
 
 
-def test_the_file_says_whether_anything_was_learned(tmp_path):
-    assert not learned_nothing(tmp_path)
-    write_closing(GOOD, tmp_path)
-    assert not learned_nothing(tmp_path)
-    assert json.loads((tmp_path / FILE_NAME).read_text())["right_without"] == 3
-    write_closing(Closing(20, asked=20), tmp_path)
-    assert learned_nothing(tmp_path)
-
-
-def test_the_card_says_that_an_adapter_is_not_fit_for_use(tmp_path):
+def test_file_and_card_say_whether_anything_was_learned(tmp_path):
     card = tmp_path / "README.md"
-    for found, said in ((GOOD, False), (Closing(3, asked=3), True)):
+    assert not learned_nothing(tmp_path)
+    for found, failed in ((GOOD, False), (Closing(3, asked=3), True)):
         card.write_text("# An adapter\n")
         write_closing(found, tmp_path)
-        assert ("**Not fit for use.** The reading learned next to nothing: 0 of 3" in card.read_text()) == said
+        assert learned_nothing(tmp_path) == failed
+        assert ("**Not fit for use.** The reading learned next to nothing: 0 of 3" in card.read_text()) == failed
         assert found.format() in card.read_text()
 
 
@@ -184,8 +174,7 @@ def line_of(base, folder, *more):  # noqa: F811
 
 @pytest.mark.slow
 def test_a_run_that_learned_nothing_says_so_and_ends_with_1(base, tmp_path, capsys, caplog):  # noqa: F811
-    with caplog.at_level(logging.WARNING):
-        assert run.run(line_of(base, tmp_path)) == 1
+    assert run.run(line_of(base, tmp_path)) == 1
     printed = capsys.readouterr().out
     assert "Labels of 180 rows: + 180; 0 rows not supervised." in printed
     assert "Learning rate: 0.01 for the calculator." in printed
@@ -205,17 +194,6 @@ def test_a_run_that_learned_something_ends_with_0(base, tmp_path, monkeypatch, c
     monkeypatch.setattr(closing, "evaluate_closing", lambda trainer, held, batches: GOOD)
     assert run.run(line_of(base, tmp_path)) == 0
     assert "not fit for use" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_run_with_few_rows_and_a_rate_that_teaches_nothing_ends_with_1(base, tmp_path, capsys):  # noqa: F811
-    data = write(tmp_path / "d", rows(60, digits=3))
-    line = arguments(base, tmp_path / "out", *SMALL, dataset_name=data, learning_rate="1e-9")
-    assert run.run(line) == 1
-    printed = capsys.readouterr().out
-    assert "Closing evaluation of 6 rows" in printed
-    assert "Saved, but not fit for use: The " in printed
-    assert "Saved. " not in printed
 
 
 @pytest.mark.slow

@@ -125,14 +125,6 @@ def test_transformers_loads_the_folder_by_itself(outcome):
         assert torch.allclose(made.model(tokens).logits.float(), ours(tokens).logits, atol=1e-4)
 
 
-@pytest.mark.slow
-def test_equal_seeds_give_equal_adapters(outcome, tmp_path):
-    again = run_demo(tmp_path / "out", seed=1, more=small())
-    files = [folder / "adapter" / "adapter_model.safetensors" for folder in (tmp_path / "out", outcome[0])]
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert again["sets"]["bigbench"]["mistakes"] == outcome[1]["sets"]["bigbench"]["mistakes"]
-
-
 def test_a_time_limit_ends_training_early_and_the_exit_code_asks_for_no_target(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "command", lambda **options: command(**options, more=small()))
     (tmp_path / "adapter").mkdir()

@@ -2,10 +2,8 @@
 
 import dataclasses
 import re
-import sys
 
 import pytest
-import torch
 from tiny_training import WARNINGS
 
 from peft_igc import cli, tiny_base
@@ -40,7 +38,7 @@ def test_a_file_that_is_not_there_or_no_yaml_is_named(tmp_path):
 # ------------------------------------------------------------------------------------------ help
 @pytest.fixture(scope="module")
 def page():
-    return SFTParser("peft-igc sft").format_help_all()
+    return SFTParser().format_help_all()
 
 
 def entries(page):
@@ -86,7 +84,7 @@ def values_of_a_run():
 
 
 def test_the_page_is_one_screen_that_begins_with_ours_and_leads_to_all_arguments(page):
-    short = SFTParser("peft-igc sft").format_help()
+    short = SFTParser().format_help()
     lines = short.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 119
@@ -103,13 +101,13 @@ def test_both_pages_end_the_program(option, page, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["sft", option])
     assert ended.value.code == 0
-    wanted = page if "all" in option else SFTParser("peft-igc sft").format_help()
+    wanted = page if "all" in option else SFTParser().format_help()
     assert capsys.readouterr().out.split() == wanted.split()
 
 
 def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
     used, compared = values_of_a_run(), 0
-    for line in SFTParser("peft-igc sft").format_help().splitlines():
+    for line in SFTParser().format_help().splitlines():
         if line.startswith("  --"):
             name, shown = line[4:34].strip(), line[34:58].strip()
             wanted = {"model_name_or_path": "", "output_dir": "", "report_to": "none"}.get(name, used[name])
@@ -122,10 +120,3 @@ def test_the_defaults_on_both_pages_are_those_that_a_run_uses(page):
         assert f"(default: {used[name]})" in found[name]
     for name in ("igc_muon_learning_rate", "igc_writing_every", "igc_generated_rows"):
         assert f"(default: {used[name]})" in found[name]
-
-
-def test_the_parser_of_the_page_parses():
-    parsed = sft.parse(LINE)
-    assert parsed.training.use_cpu
-    assert parsed.launch == []
-    assert sys.modules["torch"] is torch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 
 import pytest
@@ -132,16 +131,5 @@ def test_rows_whose_annotations_are_all_empty_are_no_operands(tmp_path, caplog):
     for name, value in ALONE:
         with pytest.raises(ValueError, match=f"{told(name, value)} .* the training rows have no operands"):
             trainer(tmp_path, empty, **{name: value})
-    with caplog.at_level(logging.WARNING):
-        trainer(tmp_path, empty)
+    trainer(tmp_path, empty)
     assert "has no row with an annotation, so the reading is not trained" in caplog.text
-
-
-@pytest.mark.slow
-def test_the_gate_is_logged_over_the_steps_that_wrote(tmp_path):
-    def gate(folder, every):
-        made = trainer(folder, igc_writing_every=every, max_steps=every, logging_steps=every)
-        made.train()
-        return next(entry["igc/gate_mean"] for entry in made.state.log_history if "igc/gate_mean" in entry)
-
-    assert gate(tmp_path / "some", 2) == pytest.approx(gate(tmp_path / "all", 1))
