@@ -80,9 +80,9 @@ def _option(names: str, text: str, metavar: str | None = None, **settings: Any) 
     return names, {"help": text, "metavar": metavar, **settings}
 
 
-def _number(names: str, default: int | None, text: str, metavar: str = "N") -> tuple[str, dict[str, Any]]:
+def _number(names: str, default: int | None, text: str) -> tuple[str, dict[str, Any]]:
     """An argument that is an integer of at least 1."""
-    return _option(names, text, metavar, type=_positive, default=default)
+    return _option(names, text, "N", type=_positive, default=default)
 
 
 def _flag(name: str, text: str) -> tuple[str, dict[str, Any]]:

@@ -32,17 +32,11 @@ TEMPERATURES = tuple(round(2 ** (step / 4), 4) for step in range(-8, 21))
 
 
 class PromptReading(NamedTuple):
-    """What the calculator reads at the last anchor of a prompt.
+    """What the calculator reads at the last anchor of a prompt."""
 
-    Attributes:
-        result: what it would write with `confidence=0`; None if it would be silent.
-        by_rule: whether the text alone decides, so that no confidence refuses it.
-        probabilities: of the reading, for each of `TEMPERATURES`.
-    """
-
-    result: str | None
-    by_rule: bool
-    probabilities: tuple[float, ...]
+    result: str | None  # what it would write with `confidence=0`; None if it would be silent
+    by_rule: bool  # whether the text alone decides, so that no confidence refuses it
+    probabilities: tuple[float, ...]  # of the reading, for each of `TEMPERATURES`
 
     def is_right(self, target: str | None) -> bool:
         """Whether what would be written is the target; a target of None asks for silence."""

@@ -163,21 +163,14 @@ class IGCArguments:
 
 
 class Parsed(NamedTuple):
-    """A parsed command line.
+    """A parsed command line."""
 
-    Attributes:
-        script, model, mixture: TRL's `ScriptArguments`, `ModelConfig` and `DatasetMixtureConfig`.
-        training: The `IGCSFTConfig`.
-        igc: The `IGCArguments`.
-        launch: Arguments of `accelerate launch`, from the YAML file and the command line.
-    """
-
-    script: Any
+    script: Any  # TRL's `ScriptArguments`
     training: IGCSFTConfig
-    model: Any
-    mixture: Any
+    model: Any  # TRL's `ModelConfig`
+    mixture: Any  # TRL's `DatasetMixtureConfig`
     igc: IGCArguments
-    launch: list[str]
+    launch: list[str]  # arguments of `accelerate launch`, from the YAML file and the command line
 
 
 def check(parsed: Parsed) -> None:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,8 @@ from torch.nn.functional import pad
 from trl import SFTConfig
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
-from ..data.columns import ALL_COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, StepLabel, encode_steps
+from ..data.label_summary import row_labels
 from ..mappings.readings import IGNORE
 from ..numbers.token_table import TokenTable
 from ..text.integers import integers
@@ -172,11 +172,12 @@ def _report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None
     lost = [max(count, 0) for count in dataset[CUT]]
     if not any(lost):
         return
-    names = [name for name in (ALL_COLUMNS[0], EXPRESSION_COLUMN) if name in dataset.column_names]
-    steps = [_supervised(entries) for entries in zip(*(dataset[name] for name in names), strict=True)]
+    names, none = dataset.column_names, [None] * len(dataset)
+    operators, expressions = (dataset[name] if name in names else none for name in (COLUMNS[0], EXPRESSION_COLUMN))
+    steps = sum(len(row_labels(one, None, other)) for one, other in zip(operators, expressions, strict=True))
     at = [index for index, count in enumerate(lost) if count]
     rows, longest = len(at), max(map(len, dataset.select(at)["input_ids"]))
-    if dataset_name == "train" and sum(lost) == sum(steps):
+    if dataset_name == "train" and sum(lost) == steps:
         raise ValueError(
             f"{_length(max_length)} cuts all {rows} rows with operands of the {dataset_name} dataset before their "
             f"anchors, so the reading would learn nothing. Set `max_length={longest}`, the length of the longest one, "
@@ -184,12 +185,6 @@ def _report_cut(dataset: Any, dataset_name: str, max_length: int | None) -> None
         )
     cure = f"These are {rows / len(lost):.1%} of its rows; `max_length={longest}` would do for all of them."
     _warn_of_cut(dataset_name, max_length, f"{rows} of {len(lost)} rows", cure)
-
-
-def _supervised(entries: Sequence[Any]) -> int:
-    """The number of supervised steps of a row, from its operators and its expressions."""
-    lists = [one if isinstance(one, list) else [one] for one in entries if one is not None]
-    return sum(any(one is not None for one in step) for step in itertools.zip_longest(*lists))
 
 
 def _length(max_length: int | None) -> str:
@@ -275,23 +270,14 @@ class SingleDigits:
 
 @dataclass(frozen=True)
 class RowCheck:
-    """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`.
-
-    Args:
-        config: The adapter's config.
-        tokenizer: The tokenizer of the dataset's `input_ids`.
-        dataset_name: The dataset's name in messages.
-        max_length: The length to which rows will be cut, or None.
-        keep_end: Whether the beginning of a row is cut instead of its end.
-        is_stream: Whether the rows that lose steps cannot be counted in advance. The first one is then logged.
-    """
+    """Checks a row of a tokenized dataset before truncation; a function for `dataset.map(..., with_indices=True)`."""
 
     config: IGCConfig
     tokenizer: Any
-    dataset_name: str
-    max_length: int | None
-    keep_end: bool
-    is_stream: bool = False
+    dataset_name: str  # in messages
+    max_length: int | None  # to which rows will be cut
+    keep_end: bool  # whether the beginning of a row is cut instead of its end
+    is_stream: bool = False  # whether rows that lose steps cannot be counted in advance; the first one is then logged
 
     @functools.cached_property
     def _compare(self) -> TextCheck:

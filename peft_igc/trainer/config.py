@@ -41,29 +41,17 @@ def settings_of(kind: type[Settings], given: Mapping[str, Any], name: str) -> Se
 
 @dataclass(frozen=True)
 class WritingStage:
-    """Settings of `igc_writing`, the second of two stages: the writing alone, on prompts that the model reads once.
-
-    Args:
-        steps: Optimizer steps, with a linear warm-up and a cosine to 0.
-        batch_size: Rows per step. A batch keeps its rows, which have similar lengths.
-        rows: Rows with a result, at most. Keys and values of their prompts are kept in memory.
-        learning_rate: Of AdamW.
-        muon_learning_rate: Of Muon, for matrices.
-        weight_decay: Of both.
-        warmup_steps: Steps of the warm-up.
-        covering: Of generated rows: rows whose results have all leading digits in turn.
-        max_digits: Of generated rows: digits of the longest operand in half of the other rows.
-        equal_lengths: Of generated rows: whether results in that half have all lengths equally often.
-        expressions: Of generated rows: fraction of that half with an expression, most of them with decimal places.
-    """
+    """Settings of `igc_writing`, the second of two stages: the writing alone, on prompts that the model reads once."""
 
     steps: int
-    batch_size: int = 32
-    rows: int = 2048
-    learning_rate: float = 3e-3
-    muon_learning_rate: float = 1e-2
+    batch_size: int = 32  # a batch keeps its rows, which have similar lengths
+    rows: int = 2048  # with a result, at most; keys and values of their prompts are kept in memory
+    learning_rate: float = 3e-3  # of AdamW
+    muon_learning_rate: float = 1e-2  # for matrices
     weight_decay: float = 0.1
     warmup_steps: int = 10
+    # Of generated rows: those whose results have all leading digits in turn; and of half of the others, the digits of
+    # the longest operand, whether results have all lengths equally often, and the fraction that has an expression.
     covering: int = 0
     max_digits: int = 20
     equal_lengths: bool = False

@@ -15,6 +15,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -32,32 +33,18 @@ _NO_PROMPT = "no prompt followed by an answer"
 Question = dict[str, Any]  # `prompt`: token ids before the answer; `target`: text of the correct answer, stripped
 
 
+@dataclass
 class ExactMatch:
-    """Draws questions from datasets, and counts the ones that a model answers correctly.
+    """Draws questions from datasets, and counts the ones that a model answers correctly."""
 
-    Args:
-        tokenizer: The model's tokenizer.
-        rows: Number of rows drawn from a dataset.
-        max_new_tokens: Maximum length of an answer, including the end token.
-        batch_size: Questions per call of `generate`.
-        seed: Seed of the draw.
-        chat_template: Used instead of the tokenizer's chat template, unless None.
-    """
-
-    def __init__(
-        self,
-        tokenizer: Any,
-        *,
-        rows: int,
-        max_new_tokens: int,
-        batch_size: int,
-        seed: int = 0,
-        chat_template: str | None = None,
-    ) -> None:
-        self.tokenizer, self.rows, self.max_new_tokens = tokenizer, rows, max_new_tokens
-        self.batch_size, self.seed, self.chat_template = batch_size, seed, chat_template
-        # (dataset, questions, skipped rows) by name: every evaluation asks the same questions.
-        self._drawn: dict[str, tuple[Any, list[Question], int]] = {}
+    tokenizer: Any
+    rows: int  # drawn from a dataset
+    max_new_tokens: int  # of an answer, including the end token
+    batch_size: int
+    seed: int = 0  # of the draw
+    chat_template: str | None = None  # instead of the tokenizer's
+    # (dataset, questions, skipped rows) by name: every evaluation asks the same questions.
+    _drawn: dict[str, tuple[Any, list[Question], int]] = field(default_factory=dict)
 
     @classmethod
     def of_trainer(cls, trainer: Any, tokenizer: Any) -> ExactMatch | None:
@@ -79,8 +66,8 @@ class ExactMatch:
                     "(DDP)."
                 )
         args = trainer.args
-        sizes = {"max_new_tokens": args.igc_exact_match_tokens, "batch_size": args.per_device_eval_batch_size}
-        made = cls(tokenizer, rows=rows, seed=args.seed, chat_template=trainer.chat_template, **sizes)
+        sizes = rows, args.igc_exact_match_tokens, args.per_device_eval_batch_size
+        made = cls(tokenizer, *sizes, args.seed, trainer.chat_template)
         sets = trainer.eval_dataset if isinstance(trainer.eval_dataset, dict) else {"": trainer.eval_dataset}
         for name, dataset in sets.items():
             if dataset is None:
@@ -90,12 +77,9 @@ class ExactMatch:
         return made
 
     def draw(self, model: Any, dataset: Any, name: str = "") -> tuple[list[Question], int]:
-        """The questions of a dataset, and the number of drawn rows without a question.
+        """The questions of a dataset, or of the first ones of other rows, and the number of rows without a question.
 
-        Args:
-            model: The model, for its end tokens and its maximum length.
-            dataset: A `datasets.Dataset`, or an iterable of rows, of which the first ones are used.
-            name: Name of the dataset, or "" if it is the only one.
+        The model has the end tokens and the maximum length. `name` is that of the dataset, or "" of a single one.
 
         Raises:
             ValueError: No row has a question, or there is no token that ends an answer.

@@ -527,14 +527,6 @@ def test_a_template_of_another_model_is_refused(base, tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ the command
-def test_the_command_prints_all_arguments(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        cli.main(["sft", "--help-all"])
-    printed = capsys.readouterr().out
-    assert printed.startswith("usage: peft-igc sft [--config FILE.yaml]")
-    assert {"--igc_layer", "--lora_r", "--max_steps", "--dataset_name"} <= set(re.findall(r"--\w+", printed))
-
-
 def test_the_command_trains_and_says_errors_in_one_line(base, tmp_path, capsys):
     line = arguments(base, tmp_path / "o", *SMALL, dataset_name=write(tmp_path / "d", rows(8)))
     assert cli.main(["sft", *line]) == 0

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from datasets import Dataset, IterableDataset
+from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from tiny_models import small_config, small_igc, tiny_model
 from tiny_training import SPECIAL, WARNINGS, arguments, igc_model, rows, tokenizer, trainer
@@ -252,13 +252,6 @@ def test_operand_columns_survive_in_every_eval_set_and_in_sets_given_later(tmp_p
     assert later["eval_igc/loss_read"] == pytest.approx(made.evaluate()["eval_a_igc/loss_read"])
 
 
-def test_a_stream_trains(tmp_path):
-    data = IterableDataset.from_generator(rows, gen_kwargs={"n": 8}, features=to_dataset(rows(1)).features)
-    made = trainer(tmp_path, data)
-    made.train()
-    assert made.state.log_history[0]["igc/loss_read"] > 0
-
-
 # ------------------------------------------------------------------------------------------ faulty data
 def test_a_faulty_row_is_found_before_training_and_named_by_its_index(tmp_path):
     data = rows(8)
@@ -423,17 +416,6 @@ def test_options_that_join_texts_are_refused_with_a_calculator(tmp_path, option)
         trainer(tmp_path, model=tiny_model("llama"), peft_config=small_config(), **{option: True})
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"packing": True, "packing_strategy": "wrapped"}, {"eval_packing": True, "packing_strategy": "wrapped"}],
-)
-def test_packing_is_allowed_without_a_calculator(tmp_path, options):
-    data = [{"prompt": r["prompt"], "completion": r["completion"]} for r in rows(8)]
-    lora = get_peft_model(tiny_model("llama"), LoraConfig(target_modules=["q_proj"]))
-    made = trainer(tmp_path, Dataset.from_list(data), lora, BaselineTrainer, max_length=16, **options)
-    made.train()
-
-
 @pytest.mark.parametrize("name", ["cp_enabled", "sp_enabled"])
 def test_options_that_split_texts_are_refused_with_a_calculator(name):
     parallelism = SimpleNamespace(**{"cp_enabled": False, "sp_enabled": False, name: True})
@@ -587,20 +569,6 @@ def test_a_plain_trainer_adds_the_mean_reading_loss(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------ models and files
-def test_a_config_passed_to_the_trainer_gives_the_same_as_a_model_made_with_it(tmp_path):
-    logs = []
-    for config in (small_config(init_weights=True), None):
-        model = tiny_model("llama")
-        if config is None:
-            transformers.set_seed(42)  # as the trainer does before it attaches a config
-            model = get_peft_model(model, small_config(init_weights=True))
-        made = trainer(tmp_path, model=model, peft_config=config)
-        made.train()
-        logs.append(made.state.log_history[0])
-    assert logs[0]["loss"] == logs[1]["loss"]
-    assert logs[0]["igc/loss_read"] == logs[1]["igc/loss_read"]
-
-
 def test_default_arguments_and_those_of_other_trainers_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plain = transformers.TrainingArguments(str(tmp_path), use_cpu=True, max_steps=1, report_to="none")
