@@ -4,7 +4,7 @@ Before the training, annotated rows are held out, and labels that teach nothing 
 the number of calculations that were read right, wrong, or not at all, of refusals at which the calculator was not
 silent, and of whole answers that are right with the calculator and without it. Every share has its interval, so few
 rows are judged, too. Nothing is trained here.
-Try it: `pytest tests/sft/test_closing.py tests/sft/test_held_out.py`
+Try it: `pytest tests/sft/test_closing.py`
 
 Shapes: B rows of a batch, A anchors per row, R digits of a result.
 """

@@ -31,10 +31,9 @@ from ..tuner.config import IGCConfig
 from .arguments import Parsed, check
 from .closing import check_annotated, close, describe, held_out_batches, hold_out, learned_nothing
 from .datasets import load_corpora, rows_of_writing
-from .defaults import device_arguments, given_names, run_defaults
 from .launch import end, has_default, launch, launch_arguments
 from .models import load_tokenizer, make_config, make_model, save_base
-from .parser import SFTParser
+from .parser import SFTParser, device_arguments, given_names, run_defaults
 
 
 __all__ = ["Interrupted", "main", "parse", "run"]

@@ -5,7 +5,7 @@ A process that is killed while it saves leaves an incomplete folder, which trans
 writes `trainer_state.json` last, so a folder with that file is complete, provided that all processes wrote theirs.
 Of a PEFT model, transformers saves and loads adapters, and for the best model only the active one. If more is trained
 (a LoRA as well as the calculator, or the base), the file `TRAINED` has all trained weights. Nothing is deleted here.
-Try it: `pytest tests/trainer/test_interruption.py tests/trainer/test_checkpoints.py`
+Try it: `pytest tests/trainer/test_checkpoints.py`
 """
 
 from __future__ import annotations

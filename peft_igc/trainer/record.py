@@ -99,11 +99,9 @@ def draw_curves(history: Iterable[Mapping[str, Any]], path: Path) -> bool:
 
 def extend_card(trainer: Any, folder: Path, adapter: str | None, kept_step: int | None) -> None:
     """Adds our quick start and the training record to the card in a folder; `kept_step` as in `training_record`."""
-    sets = {"training": trainer.train_dataset}
-    if isinstance(trainer.eval_dataset, dict):
-        sets |= {f"evaluation ({name})": dataset for name, dataset in trainer.eval_dataset.items()}
-    elif trainer.eval_dataset is not None:
-        sets["evaluation"] = trainer.eval_dataset
+    evaluated = trainer.eval_dataset if isinstance(trainer.eval_dataset, dict) else {"": trainer.eval_dataset}
+    named = {f"evaluation{f' ({name})' if name else ''}": one for name, one in evaluated.items() if one is not None}
+    sets = {"training": trainer.train_dataset} | named
     record = training_record(trainer.state.log_history, trainer.state.global_step, kept_step, sets)
     write_card(folder, trainer.model.config.name_or_path, adapter, record)
 

@@ -71,11 +71,11 @@ def training_only(model: Any, part: str) -> None:
 def after_prompts(model: Any, rows: Sequence[dict[str, Any]], pad: int) -> Batch:
     """Runs the prompts of a batch of rows without gradients, up to the token before the anchor.
 
-    The rows, as of `batches.tokenized`, have the columns of their last anchors, after which the labels begin.
+    The rows are `writable`, each with the columns of its last anchor.
     """
     config = active_config(model)
     assert config is not None
-    starts, device = [_start(row, config) for row in rows], model.device
+    starts, device = [_anchor(row, config)[0] for row in rows], model.device
     lengths = [len(row["input_ids"]) - start for row, start in zip(rows, starts, strict=True)]
     before, after = max(starts), max(lengths)
     prompts, rest = torch.full((len(rows), before), pad), torch.full((len(rows), after), pad)
@@ -215,22 +215,6 @@ def _anchor(row: Mapping[str, Any], config: IGCConfig) -> tuple[int, bool]:
     ids, labels = (torch.tensor([row[name]]) for name in ("input_ids", "labels"))
     anchor = int(find_anchors(ids, torch.ones_like(ids), labels, config)[0].max())
     return anchor, anchor >= 1 and bool((labels[0, : anchor + 1] == -100).all())
-
-
-def _start(row: Mapping[str, Any], config: IGCConfig) -> int:
-    """The position of a row's last anchor.
-
-    Raises:
-        ValueError: The row has none, it is the first token, or there are labels before it.
-    """
-    anchor, fits = _anchor(row, config)
-    if not fits:
-        where = "no anchor" if anchor < 0 else f"its last anchor at token {anchor}"
-        raise ValueError(
-            f"A row has {where}, but one is needed after at least one token and before all labels. Cut the row after "
-            "the result of one anchor."
-        )
-    return anchor
 
 
 def _optimizer(model: Any, args: Any, stage: WritingStage) -> MuonAdamW:
