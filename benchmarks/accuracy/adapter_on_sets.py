@@ -19,7 +19,6 @@ import hashlib
 import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -40,6 +39,7 @@ from peft_igc.demo.sets import (
 )
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.sft.demo import RECIPES
+from peft_igc.text import Limits
 from peft_igc.trainer.precision import in_bf16
 
 
@@ -67,7 +67,7 @@ SHA256 = {
 SIZES = Demonstration(
     **yaml.safe_load((RECIPES / "smollm2_135m.yaml").read_text(encoding="utf-8"))["igc_demonstration"]
 )
-SUPPORTED: Any = SimpleNamespace(num_digits=40, result_digits=40, max_operands=8, decimals=True)
+SUPPORTED = Limits()
 AUTHOR_ITEMS = 1600  # each text of the authors that are measured once
 THINGS = ("apples", "pears", "plums", "pens", "coins", "books")
 

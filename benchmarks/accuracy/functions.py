@@ -25,7 +25,7 @@ import yaml
 from benchmarks.common.measuring import facts
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.data.functions import HELD_OUT, answer_rows, function_rows, list_rows, write_rows
+from peft_igc.data.functions import answer_rows, function_rows, list_rows, write_rows
 from peft_igc.inference.evaluation import evaluate
 from peft_igc.inference.loading import load_adapter, tiny_base
 
@@ -53,7 +53,7 @@ def sets_of(texts: Path, operations: Sequence[str], count: int) -> dict[str, lis
     streams = {
         "fitted on": (list_rows(100), function_rows(100), answer_rows(texts, False, 100, operations)),
         "lists, trained layouts": (list_rows(200),),
-        "lists, held-out layouts": (list_rows(300, HELD_OUT),),
+        "lists, held-out layouts": (list_rows(300, held_out=True),),
         "phrasings of the functions": (function_rows(200),),
         "texts by hand, held out": (answer_rows(texts, True, 200, operations),),
     }

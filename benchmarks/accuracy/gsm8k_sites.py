@@ -29,8 +29,7 @@ from peft import get_peft_model
 
 from benchmarks.accuracy.number_ends import OpenEndsTrainer
 from peft_igc import IGCConfig, assistant_header
-from peft_igc.data.columns import ALL_COLUMNS
-from peft_igc.data.writing_rows import has_number
+from peft_igc.data.columns import ALL_COLUMNS, has_number
 from peft_igc.inference.loading import find_adapter, load_adapter, load_base, read_config
 from peft_igc.trainer import IGCSFTConfig, IGCTrainer
 from peft_igc.trainer.batches import as_dataset, tokenized

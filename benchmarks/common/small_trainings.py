@@ -19,9 +19,9 @@ from peft_igc import IGCConfig
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.dataset import Shuffled
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording.templates import FEW
-from peft_igc.data.wording.wording import TRAINING
+from peft_igc.data.wording.wording import FEW, TRAINING
 from peft_igc.sft.demo import RECIPES
+from peft_igc.text import Limits
 from peft_igc.trainer.batches import Lots, as_dataset, tokenized
 from peft_igc.trainer.config import IGCSFTConfig
 from peft_igc.trainer.labels_only import score_labels_only
@@ -79,18 +79,16 @@ def demo_config(tokenizer: Any, settings: DemoSettings, **more: Any) -> IGCConfi
 
 def training_rows(excluded: Iterable[Mapping[str, Any]], seed: int, settings: DemoSettings) -> Shuffled:
     """Generated rows without the calculations of the items `excluded`."""
-    digits = settings.sizes.get("num_digits", 40)
-    rules = {"max_operands": 8, "decimals": True} if settings.interface == "tokens" else {}
+    digits, by_rule = settings.sizes.get("num_digits", 40), settings.interface == "tokens"
+    limits = Limits(digits, settings.sizes.get("result_digits", digits), 8 if by_rule else 2, decimals=by_rule)
     rows = ArithmeticRows(
         seed,
         max_digits=settings.max_digits,
-        num_digits=digits,
-        result_digits=settings.sizes.get("result_digits", digits),
+        limits=limits,
         mixture=settings.mixture,
         exclude=excluded,
         wording=TRAINING if settings.many_phrasings else FEW,
         distinct=True,
-        **rules,
     )
     return Shuffled(rows.take(settings.distinct_rows), seed)
 

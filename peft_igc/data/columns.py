@@ -10,7 +10,6 @@ Shapes: B rows, A anchors per row (steps), D digits of an operand, R digits of a
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,8 +21,8 @@ from ..numbers.digits import PAD, classes, parse_number
 from ..text.operations import FUNCTIONS
 from ..text.refusals import Refused
 from ..text.requests import calculated
-from ..text.values import Limits, finished
-from .exact_values import STATUSES, NotAnExpression, work_out, written
+from ..text.values import Limits, finished, written
+from .exact_values import EXPRESSION, STATUSES, NotAnExpression, StepLabel, label_expression
 
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "COLUMNS",
     "EXPRESSION",
     "EXPRESSION_COLUMN",
+    "NO_ARITHMETIC",
     "REFUSALS",
     "ROW_COLUMN",
     "UNSUPERVISED",
@@ -38,7 +38,9 @@ __all__ = [
     "WrongType",
     "canonical",
     "check_columns",
+    "columns_of",
     "encode_steps",
+    "has_number",
     "label",
     "label_expression",
     "supervised_rows",
@@ -48,7 +50,6 @@ COLUMNS = ("igc_operator", "igc_operands", "igc_result")
 EXPRESSION_COLUMN = "igc_expression"
 ALL_COLUMNS = (*COLUMNS, EXPRESSION_COLUMN)
 ROW_COLUMN = "igc_row"  # the name of the row in errors, such as "`rows.jsonl`, line 17"; made by `peft-igc sft`
-EXPRESSION = "expression"  # the operator of a step whose operands and operators are read by rule
 UNSUPERVISED = -100  # the class that cross-entropy ignores
 
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
@@ -57,27 +58,6 @@ REFUSALS = {status.name.lower(): status for status in (Status.OVERFLOW, Status.U
 
 class WrongType(TypeError, ValueError):
     """A value of an operand column has a wrong type: a fault in the data, as a wrong value is."""
-
-
-@dataclass(frozen=True)
-class StepLabel:
-    """The ground truth of one anchor.
-
-    Args:
-        operator: A symbol; `"none"` (no arithmetic is asked for); `"expression"` (one is asked for, and rules read
-            what it is); or None (unknown: not supervised).
-        operands: Canonical numbers, two in the calculator's order or any of a function in that of the text, or None
-            without an arithmetic operator.
-        result: The canonical result, or None if `status` is not OK.
-        status: The calculator's status for these operands.
-        expression: The step's expression, if it was given as one.
-    """
-
-    operator: str | None
-    operands: tuple[str, ...] | None
-    result: str | None
-    status: Status
-    expression: str | None = None
 
 
 _UNKNOWN = StepLabel(None, None, None, Status.NONE)
@@ -105,19 +85,19 @@ def label(operator: str, operands: Sequence[str], limits: Limits) -> str | Statu
     return exact
 
 
-def label_expression(text: str, limits: Limits) -> StepLabel:
-    """The ground truth of a step whose expression is `text`.
+def columns_of(operator: str, operands: Sequence[str], limits: Limits) -> dict[str, Any]:
+    """The operand columns of a calculation with canonical numbers, or of a text with the operator `"none"`."""
+    if operator == NO_ARITHMETIC:
+        return dict(zip(COLUMNS, (operator, None, None), strict=True))
+    result = label(operator, operands, limits)
+    shown = result.name.lower() if isinstance(result, Status) else result
+    return dict(zip(COLUMNS, (operator, list(operands), shown), strict=True))
 
-    One operation on two integers has the label that its operands have in `igc_operands`, so that the reading learns
-    to point at them. Of all others the reading learns only that a calculation is asked for.
 
-    Raises:
-        NotAnExpression: The text is not in the grammar, or beyond the configuration.
-    """
-    worked = work_out(text, limits)
-    result = None if worked.value is None else written(worked.value)
-    operator, operands = (EXPRESSION, None) if worked.pair is None else (worked.pair[0], worked.pair[1:])
-    return StepLabel(operator, operands, result, worked.status, text)
+def has_number(result: Any) -> bool:
+    """Whether a result, or at least one in a list of results, is a number."""
+    results = result if isinstance(result, (list, tuple)) else [result]
+    return any((one or "").lstrip("-").replace(".", "").isdigit() for one in results)
 
 
 def supervised_rows(dataset: Any) -> list[int]:

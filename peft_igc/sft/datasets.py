@@ -16,12 +16,12 @@ from typing import Any
 
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
-from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN
+from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number
 from ..data.dataset import to_dataset
 from ..data.label_summary import similar_columns
-from ..data.wording.templates import FEW
-from ..data.wording.wording import TRAINING
-from ..data.writing_rows import covering_rows, has_number, longer_rows
+from ..data.wording.wording import FEW, TRAINING
+from ..data.writing_rows import covering_rows, longer_rows
+from ..text.values import Limits
 from ..trainer.config import WritingStage
 from ..tuner.config_values import SIZES
 from .arguments import IGCArguments, Parsed
@@ -57,15 +57,13 @@ def generated_rows(
     digits, result = arguments.igc_num_digits, arguments.igc_result_digits
     digits = SIZES[arguments.igc_interface]["num_digits"] if digits is None else digits
     most, with_tokens = arguments.igc_generated_max_digits, arguments.igc_interface == "tokens"
-    given = {"operations": arguments.igc_operations, "rounding": arguments.igc_rounding}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if "operations" in options:  # rows of functions have a stream of their own, `data.functions`
-        options["operations"] = [one for one in options["operations"] if not one.isalpha()]
-    if with_tokens:
-        options["max_operands"] = 8 if arguments.igc_max_operands is None else arguments.igc_max_operands
-        options["decimals"] = True
+    # Rows of functions have a stream of their own, `data.functions`.
+    operations = tuple(one for one in arguments.igc_operations or "+-*/" if not one.isalpha())
+    most_operands = (8 if arguments.igc_max_operands is None else arguments.igc_max_operands) if with_tokens else 2
+    rounding: Any = arguments.igc_rounding or "refuse"
+    limits = Limits(digits, digits if result is None else result, most_operands, operations, with_tokens, rounding)
     mixture = arguments.mixture
-    options |= {
+    options: dict[str, Any] = {
         "max_digits": min(MAX_DIGITS, digits) if most is None else most,
         "mixture": mixture,
         # The few phrasings have no everyday ones.
@@ -74,9 +72,7 @@ def generated_rows(
         "distinct": True,
         "exclude": bigbench_test_set(200) if excluded is None else excluded,
     }
-    return ArithmeticRows(
-        seed, num_digits=digits, result_digits=digits if result is None else result, **(options | changes)
-    )
+    return ArithmeticRows(seed, limits=limits, **(options | changes))
 
 
 def rows_of_writing(
@@ -104,7 +100,7 @@ def rows_of_writing(
     most = min(stage.max_digits, digits)
     changes = {"max_digits": most, "mixture": mixture, "wording": TRAINING, "distinct": False}
     longer = generated_rows(arguments, seed + 1, CHAT_PAIR, excluded, **changes)
-    lengths = min(longer.result_digits or digits, 2 * most) if stage.equal_lengths else None
+    lengths = min(longer.limits.result_digits, 2 * most) if stage.equal_lengths else None
     covering = covering_rows(stage.covering, seed, decimals=arguments.igc_interface == "tokens")
     return [*found, *longer_rows(longer, half, lengths), *covering]
 

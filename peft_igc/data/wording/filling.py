@@ -1,7 +1,7 @@
 """The fields of templates, filled: numbers in all the ways in which people write them, names, dates, small things.
 
-In: a template and canonical numbers. Out: the text, with the place of each number in it, so that labels are exact by
-construction. Templates are drawn in `drawing` and `context`. Try it: `pytest tests/data/test_wording.py -k written`.
+In: a template and canonical numbers. Out: the text. Templates are drawn in `drawing`.
+Try it: `pytest tests/data/test_wording.py -k written`.
 """
 
 import random
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from .phrases import words
 
 
-__all__ = ["NUMBERS", "Filled", "Style", "draw_date", "fill", "fill_context", "fill_look_alike", "values_of"]
+__all__ = ["NUMBERS", "Style", "draw_date", "fill", "fill_context", "fill_look_alike", "values_of"]
 
 NUMBERS = ("a", "b", "c", "f", "g")
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -59,30 +59,16 @@ class Style(NamedTuple):
         return f"-{shown}"
 
 
-class Filled(NamedTuple):
-    """A filled template.
-
-    Attributes:
-        text: The text.
-        spans: (start, end) characters of each number, by its field; of a field that occurs twice, the last ones.
-    """
-
-    text: str
-    spans: dict[str, tuple[int, int]]
-
-
-def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> Filled:
+def fill(template: str, values: Mapping[str, str], style: Style, rng: random.Random) -> str:
     """Fills the fields of a template that have a value; those of `NUMBERS` in a style."""
-    text, end, spans = "", 0, {}
-    for match in _FIELD.finditer(template):
-        if match[1] not in values:
-            continue
-        text, end, value = text + template[end : match.start()], match.end(), values[match[1]]
-        if match[1] in NUMBERS:
-            value = style.written(value, template[: match.start()], template[match.end() :], rng)
-            spans[match[1]] = (len(text), len(text) + len(value))
-        text += value
-    return Filled(text + template[end:], spans)
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in NUMBERS or name not in values:
+            return values.get(name, match[0])
+        return style.written(values[name], template[: match.start()], template[match.end() :], rng)
+
+    return _FIELD.sub(value, template)
 
 
 def draw_date(rng: random.Random) -> tuple[str, str, str]:
