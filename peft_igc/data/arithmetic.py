@@ -258,21 +258,21 @@ class ArithmeticRows:
             kinds = {"two": 1.0}
         while True:
             kind = rng.choices(tuple(kinds), tuple(kinds.values()))[0]
-            drawn = symbol_expressions.draw(kind, self.operands.max_digits, rng)
+            shown, expression = symbol_expressions.draw(kind, self.operands.max_digits, rng)
             try:
-                step = label_expression(drawn.expression, self.limits)
+                step = label_expression(expression, self.limits)
             except NotAnExpression:  # too many numbers
                 continue
             if step.result is None and rng.random() >= _REFUSED:
                 continue
             if step.operands and (int(step.operands[0]), step.operator, int(step.operands[1])) in self.excluded:
                 continue
-            prompt = self.wording.typed(self.wording.expression(drawn.text, rng), rng, self.mixture)
+            prompt = self.wording.typed(self.wording.expression(shown, rng), rng, self.mixture)
             around = self.wording.in_context(prompt, rng, self.mixture)
             if step.operands and kind == "two":  # the network reads it, whatever is around it
                 return around, None, self._columns(step)
             # A number in the text around it may refuse an expression, and so may a frame; the bare one is read.
-            for text in dict.fromkeys((around, prompt, drawn.text)):
+            for text in dict.fromkeys((around, prompt, shown)):
                 read = self._read(text)
                 if read is not None and (read.result, read.status) == (step.result, step.status):
                     return text, None, self._columns(step)

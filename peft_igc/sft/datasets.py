@@ -17,8 +17,7 @@ from typing import Any
 from ..data.arithmetic import ArithmeticRows
 from ..data.bigbench import bigbench_test_set
 from ..data.columns import ALL_COLUMNS, COLUMNS, EXPRESSION_COLUMN, ROW_COLUMN, has_number
-from ..data.dataset import to_dataset
-from ..data.label_summary import similar_columns
+from ..data.dataset import similar_columns, to_dataset
 from ..data.wording.wording import FEW, TRAINING
 from ..data.writing_rows import covering_rows, longer_rows
 from ..text.values import Limits
