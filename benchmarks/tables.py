@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,22 @@ def load(name: str) -> dict[str, Any]:
 def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def listed(name: str, key: str, title: str, columns: Mapping[str, str | Callable[[Any], str]]) -> str:
+    """A table of one entry of a file, a row per item of it.
+
+    Args:
+        name: of the file.
+        key: of the entry.
+        title: of the first column, which has the items' names.
+        columns: by title the key of a number, or what makes a cell of an item.
+    """
+    rows = [
+        [item, *(told_by(told) if callable(told_by) else f"{told[told_by]:,}" for told_by in columns.values())]
+        for item, told in load(name)[key].items()
+    ]
+    return lines([title, *columns], rows)
 
 
 def percent(share: float) -> str:
@@ -93,22 +109,6 @@ def adapter_on_sets(*names: str) -> str:
     return lines(["texts", "n", *(TITLES[name] for name in names)], rows)
 
 
-def expressions(name: str) -> str:
-    """Expressions that are read by rule, by outcome."""
-    outcomes = ("n", "right", "wrong", "refused", "rightly refused", "open")
-    rows = [[kind, *(f"{told[key]:,}" for key in outcomes)] for kind, told in load(name)["sets"].items()]
-    return lines(["texts", *outcomes], rows)
-
-
-def checking() -> str:
-    """Calculations of finished texts, untouched and with a changed digit."""
-    rows = [
-        [name, f"{told['calculations']:,}", f"{told['untouched'].get('untrue', 0):,}", percent(told["found"])]
-        for name, told in load("checking")["sources"].items()
-    ]
-    return lines(["texts", "calculations", "untouched and called untrue", "changed digits found, %"], rows)
-
-
 def gsm8k() -> str:
     """GSM8K's solutions, with a LoRA and a calculator, and with a LoRA alone."""
     runs = [
@@ -148,16 +148,11 @@ def by_hand() -> str:
     small = load("tiny_by_hand")["sets"]
     mentions = MERGED["calculations that are only mentioned, three authors"]
     sets = [
-        ("SmolLM2, layer 12", real, name, parts)
-        for name, parts in (
-            ("four authors", UNREAD),
-            ("only mentioned", mentions),
-            ("authors held out", ("unread_authors",)),
-        )
-    ]
-    sets += [
-        ("embedded base", small, name, (part,))
-        for name, part in (("BIG-bench's form", "bigbench"), ("authors held out", "unread_authors"))
+        ("SmolLM2, layer 12", real, "four authors", UNREAD),
+        ("SmolLM2, layer 12", real, "only mentioned", mentions),
+        ("SmolLM2, layer 12", real, "authors held out", ("unread_authors",)),
+        ("embedded base", small, "BIG-bench's form", ("bigbench",)),
+        ("embedded base", small, "authors held out", ("unread_authors",)),
     ]
     rows = []
     for base, found, name, parts in sets:
@@ -179,12 +174,9 @@ def rules() -> str:
 
 def recipes() -> str:
     """Exact match of the recipes by whole passes."""
-    runs = load("recipes")["runs"].values()
-    told = [(line, run) for found in runs for line, run in found.items()]
-    return lines(
-        ["recipe", "exact"],
-        [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"])] for line, run in told],
-    )
+    told = [pair for found in load("recipes")["runs"].values() for pair in found.items()]
+    rows = [[f"`{line.partition('recipes/')[2]}`", percent(run["exact_match"])] for line, run in told]
+    return lines(["recipe", "exact"], rows)
 
 
 def ablations() -> str:
@@ -235,13 +227,6 @@ def hostile_folders() -> str:
     totals = [sum(told[one] for told in found["kinds"].values()) for one in ("refused", "loaded", "unclean")]
     row = [f"{found['count']:,}", *(f"{total:,}" for total in totals), str(found["slowest_seconds"])]
     return lines(["folders", "refused", "loaded", "unclean", "slowest, s"], [row])
-
-
-def operators() -> str:
-    """How many operators a pass dispatches beyond those of its base."""
-    cells = load("operators")["operators"]
-    rows = [[name, f"{cell['beyond']:,}", str(cell["base"])] for name, cell in cells.items()]
-    return lines(["pass", "beyond the base", "base"], rows)
 
 
 def vllm_engine() -> str:
@@ -310,8 +295,18 @@ TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "tiny": partial(adapter_on_sets, "tiny"),
     "smollm2": partial(adapter_on_sets, "smollm2", "smollm2_layer_12", "smollm2_hidden", "smollm2_lora"),
-    "expressions": partial(expressions, "expressions"),
-    "checking": checking,
+    "expressions": partial(
+        listed, "expressions", "sets", "texts",
+        {one: one for one in ("n", "right", "wrong", "refused", "rightly refused", "open")},
+    ),
+    "checking": partial(
+        listed, "checking", "sources", "texts",
+        {
+            "calculations": "calculations",
+            "untouched and called untrue": lambda told: f"{told['untouched'].get('untrue', 0):,}",
+            "changed digits found, %": lambda told: percent(told["found"]),
+        },
+    ),
     "by_hand": by_hand,
     "rules": rules,
     "recipes": recipes,
@@ -320,12 +315,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "methods": methods,
     "harm": harm,
     "hostile_folders": hostile_folders,
-    "operators": operators,
+    "operators": partial(listed, "operators", "operators", "pass", {"beyond the base": "beyond", "base": "base"}),
     "vllm_engine": vllm_engine,
     "overhead": overhead,
     "gpu": gpu,
     "soak": soak,
-}
+}  # fmt: skip
 
 
 def filled(page: str) -> str:

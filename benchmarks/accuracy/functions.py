@@ -11,7 +11,6 @@ With `--rows` the training rows are written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections import Counter
@@ -22,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts, write
 from peft_igc.calibration.prompt_readings import TEMPERATURES, PromptReading, read_prompts
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.functions import answer_rows, function_rows, list_rows, write_rows
@@ -107,7 +106,7 @@ def measure(adapter: Path, texts: Path, count: int, per_group: int) -> dict[str,
 
 def main() -> None:
     """Writes the training rows, or measures an adapter."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     parser.add_argument("--texts", type=Path, default=TEXTS, metavar="FILE", help="texts with slots and answers")
     parser.add_argument("--rows", type=Path, metavar="FILE", help="write training rows there, and measure nothing")
     parser.add_argument("--adapter", type=Path, default=Path("build/many-operands"), metavar="DIR")
@@ -122,7 +121,7 @@ def main() -> None:
     told = {name: one["operations"] for name, one in results["sets"].items()}
     print(json.dumps({"confidence": results["confidence"], "bigbench": results["bigbench"]} | told, indent=1))
     if arguments.output is not None:
-        arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(arguments.output, results)
 
 
 if __name__ == "__main__":

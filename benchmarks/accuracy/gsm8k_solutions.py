@@ -41,7 +41,7 @@ from safetensors import safe_open
 
 from benchmarks.accuracy.gsm8k_measures import copied_answers, given_solutions, own_solutions
 from benchmarks.accuracy.gsm8k_sites import ROUNDING, read_sites, train_sites
-from benchmarks.common.measuring import facts
+from benchmarks.common.measuring import command, facts
 from peft_igc import IGCConfig, assistant_header
 from peft_igc.annotation.gsm8k import convert
 from peft_igc.data.files import read_rows
@@ -237,11 +237,10 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 def main() -> None:
     """Trains and measures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__)
     add = parser.add_argument
     add("--base", required=True, metavar="DIR")
     add("--data", type=Path, required=True, metavar="FILE", help="GSM8K's training file")
-    add("--output", type=Path, required=True, metavar="FILE")
     add("--rows", type=int, default=300, help="training questions (default: %(default)s)")
     add("--generated", type=int, default=150, help="generated rows to train on, too (default: %(default)s)")
     add("--held-out", type=int, default=500, help="held-out questions (default: %(default)s)")

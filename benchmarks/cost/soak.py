@@ -25,7 +25,6 @@ import argparse
 import ctypes
 import gc
 import itertools
-import json
 import os
 import random
 import statistics
@@ -41,7 +40,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from benchmarks.common.measuring import Progress, facts
+from benchmarks.common.measuring import Progress, command, facts, write
 from benchmarks.cost import soak_lives
 from benchmarks.cost.soak_lives import Answer, Plan, Subject, lived
 from peft_igc.mappings.readings import NEVER, Pointing
@@ -362,8 +361,7 @@ def soak(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--output", type=Path, required=True, metavar="FILE")
+    made = command(__doc__)
     made.add_argument("--adapter", type=Path, metavar="DIR", help="a trained adapter of the embedded base")
     made.add_argument("--generations", type=int, default=10_000, help="of the first phase (default: %(default)s)")
     made.add_argument("--threads", type=int, default=8, help="of the second phase (default: %(default)s)")
@@ -381,7 +379,7 @@ def main() -> None:
     torch.set_num_threads(1)
     settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items()}
     results = {**facts(), "settings": settings, **soak(arguments)}
-    arguments.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write(arguments.output, results)
     if results["faults"]:
         raise SystemExit("\n".join(results["faults"]))
     print("All answers are right, and memory is flat.", flush=True)

@@ -39,7 +39,6 @@ OPERATION_NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication", "
 _PHRASES = {word: symbol for symbol, word in OPERATOR_WORDS.items()}
 _QUESTION = re.compile(rf"What is (-?[0-9]+) ({'|'.join(_PHRASES)}) (-?[0-9]+)\?")
 _SMALL_PRIMES = tuple(p for p in range(2, 1000) if all(p % q for q in range(2, int(p**0.5) + 1)))
-_READERS = {".json": "json", ".jsonl": "json", ".parquet": "parquet"}  # of `datasets`, by suffix
 
 # Number of digits and operator of each group.
 _GROUPS = {f"{n}_digit_{name}": (n, symbol) for symbol, name in OPERATION_NAMES.items() for n in range(1, 6)}
@@ -147,12 +146,10 @@ def parse_question(prompt: str) -> tuple[str, str, str] | None:
 
 
 def load_bigbench(path: str | Path) -> list[dict[str, Any]]:
-    """Reads the real task, or any task in one of its file formats.
+    """Reads the real task, or any task in its format.
 
     Args:
-        path: A `task.json`; a folder with one, or with one per subtask (`arithmetic/1_digit_addition/task.json`); a
-            `.jsonl` or `.parquet` file, or a folder of such files, with the columns of the hub datasets (`inputs`,
-            `targets`).
+        path: A `task.json`, or a folder with one, or with one per subtask (`arithmetic/1_digit_addition/task.json`).
 
     Returns:
         Items `{"prompt", "target", "group"}` with unchanged prompts. The group is the subtask's folder, else that of
@@ -160,14 +157,14 @@ def load_bigbench(path: str | Path) -> list[dict[str, Any]]:
         operand columns, so that training can leave their calculations out.
 
     Raises:
-        FileNotFoundError: A path that does not exist.
+        FileNotFoundError: There is no such file.
         ValueError: Data in another format, an item without exactly one target, or no items; names file and item.
     """
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"`{path}` does not exist. Pass a task.json, its folder, or a file of rows.")
-    tasks = [path] if path.suffix == ".json" else sorted([*path.glob("task.json"), *path.glob("*/task.json")])
-    items = [item for file in tasks for item in _of_task(file)] if tasks else _of_rows(path)
+    files = [path] if path.is_file() else sorted([*path.glob("task.json"), *path.glob("*/task.json")])
+    if not files:
+        raise FileNotFoundError(f"`{path}` does not exist, or has no task.json. Pass such a file, or its folder.")
+    items = [item for file in files for item in _of_task(file)]
     if not items:
         raise ValueError(f"`{path}` holds no items. Check that the download is complete.")
     return items
@@ -190,26 +187,6 @@ def _of_task(file: Path) -> Iterator[dict[str, Any]]:
             raise ValueError(f'{where}: expected an object with a string "input", got {example!r}.')
         target = example["target"] if "target" in example else _best(example.get("target_scores"), where)
         yield _checked(example["input"], target, name, where)
-
-
-def _of_rows(path: Path) -> list[dict[str, Any]]:
-    """The items of rows with the columns of the hub datasets; of a folder those of all splits."""
-    from datasets import load_dataset
-
-    if path.is_file() and path.suffix not in _READERS:
-        raise ValueError(f"`{path}` has an unknown suffix: expected one of {', '.join(_READERS)}.")
-    splits = load_dataset(_READERS[path.suffix], data_files=str(path)) if path.is_file() else load_dataset(str(path))
-    items = []
-    for index, row in enumerate(row for split in splits.values() for row in split):
-        where = f"`{path}`, row {index}"
-        if not isinstance(row.get("inputs"), str) or "targets" not in row:
-            raise ValueError(f'{where}: expected the columns "inputs" and "targets", got {sorted(row)}.')
-        target = row["targets"]
-        if not target and row.get("multiple_choice_targets"):
-            scores = row["multiple_choice_scores"]
-            target = _best(dict(zip(row["multiple_choice_targets"], scores, strict=True)), where)
-        items.append(_checked(row["inputs"], target, path.name, where))
-    return items
 
 
 def _best(scores: Any, where: str) -> str:

@@ -16,8 +16,15 @@ from trl import DatasetMixtureConfig, ScriptArguments
 
 from peft_igc.annotation import self_annotation
 from peft_igc.annotation.answer_loss import answer_losses, read_row
-from peft_igc.annotation.candidates import Calculation, by_pattern, numbers_of
-from peft_igc.annotation.self_annotation import Settings, annotate, report_path, write
+from peft_igc.annotation.self_annotation import (
+    Calculation,
+    Settings,
+    annotate,
+    by_pattern,
+    numbers_of,
+    report_path,
+    write,
+)
 from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.columns import COLUMNS, ROW_COLUMN
 from peft_igc.data.dataset import to_dataset

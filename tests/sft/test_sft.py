@@ -367,11 +367,10 @@ def test_data_generated_for_a_lora_are_those_of_the_calculator_that_it_is_compar
     other = IGCArguments(igc_interface="tokens" if more else "hidden")
     assert found.take(200) != generated_rows(other, 0, "`prompt` and `completion`").take(200)
     config = igc_config(parsed, make_tokenizer())
-    for name in ("num_digits", "result_digits"):
-        assert getattr(wanted, name) == getattr(config, name), name
+    assert (wanted.limits.digits, wanted.limits.result_digits) == (config.num_digits, config.result_digits)
     assert wanted.limits.rounding == Rounding.of(config.rounding)
     assert (wanted.wording is FEW) == (config.interface == "hidden")
-    assert list(wanted.operations) == config.operations
+    assert list(wanted.limits.operations) == config.operations
 
 
 def test_data_generated_hold_no_calculation_of_the_test_set():
