@@ -25,10 +25,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.common.answer_loop import left_padded
 from benchmarks.common.measuring import command, facts, write
 from peft_igc.data.bigbench import bigbench_test_set
-from peft_igc.inference.decoding import greedy, padding_token, prompt_tokens
+from peft_igc.inference.decoding import greedy, left_padded, padding_token, prompt_tokens
 from peft_igc.inference.loading import TINY, load_adapter, load_base
 from peft_igc.numbers.calculator import Status
 from peft_igc.tuner.call import observing

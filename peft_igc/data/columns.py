@@ -157,7 +157,8 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
     """One anchor's entries, in the order of `ALL_COLUMNS`, as a `StepLabel`."""
     operator, operands, result, expression = entry
     if expression is not None:
-        found, source, said = _check_expression(*entry, limits, where), f"`{EXPRESSION_COLUMN}`", expression
+        found = _check_expression(operator, operands, expression, limits, where)
+        source, said = f"`{EXPRESSION_COLUMN}`", expression
     elif operator is None or operator == NO_ARITHMETIC:
         for name, value in (("igc_operands", operands), ("igc_result", result)):
             if value is not None:
@@ -184,9 +185,7 @@ def _check_step(entry: Sequence[Any], limits: Limits, where: str) -> StepLabel:
     return found
 
 
-def _check_expression(
-    operator: Any, operands: Any, result: Any, expression: Any, limits: Limits, where: str
-) -> StepLabel:
+def _check_expression(operator: Any, operands: Any, expression: Any, limits: Limits, where: str) -> StepLabel:
     """The label of a step that is given as an expression; other columns must say the same or nothing."""
     if not isinstance(expression, str):
         raise WrongType(f"{where}: `{EXPRESSION_COLUMN}` must be a string or None, got {expression!r}.")
@@ -320,7 +319,9 @@ def encode_steps(
         "igc_result_scale": torch.zeros(shape, dtype=torch.int64),
     }
     # One assignment for all operands and one for all results: one per number would take longer than a step.
-    operands = {(*at, slot): one for at, step in steps.items() for slot, one in enumerate(step.operands or ())}
+    operands: dict[tuple[int, ...], str] = {
+        (*at, slot): one for at, step in steps.items() for slot, one in enumerate(step.operands or ())
+    }
     _put(tensors["igc_operands"], tensors["igc_signs"], operands)
     results = {at: step.result for at, step in steps.items() if step.result is not None}
     _put(tensors["igc_result"], tensors["igc_result_sign"], {at: _without_point(one) for at, one in results.items()})

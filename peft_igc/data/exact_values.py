@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..numbers.calculator import Status
-from ..text.grammar import CLOSING, ITEMS_PER_OPERAND, evaluate
+from ..text.grammar import CLOSING, evaluate
 from ..text.pieces import literal, plain, words
 from ..text.reading import read
-from ..text.refusals import Reason, Refused
+from ..text.refusals import REASON_TEXTS, Reason, Refused
 from ..text.values import Item, Limits, Reduction, Value, finished, spelled, written
 
 
@@ -31,17 +31,6 @@ STATUSES = {
     Reason.OVERFLOW: Status.OVERFLOW,
     Reason.INEXACT: Status.INEXACT,
     Reason.UNDEFINED: Status.UNDEFINED,
-}
-_WHY = {
-    Reason.TOO_LONG: "it has more than {items} numbers, signs and brackets",
-    Reason.EXPONENT: "it has an exponent that is no integer of at least 0",
-    Reason.PERCENT_SUM: "it adds a percentage to a number, or subtracts one, which has two meanings",
-    Reason.UNBALANCED: "`{at}` has no bracket of its shape that belongs to it",
-    Reason.NOT_UNDERSTOOD: "`{at}` has not as many arguments",
-    Reason.NO_VALUE: "`{at}` has no exact value",
-    Reason.FAILED: "`{at}` raised an error",
-    Reason.NOT_RATIONAL: "`{at}` gave no finite rational number",
-    Reason.TIMED_OUT: "`{at}` took too long",
 }
 
 
@@ -96,8 +85,6 @@ def label_expression(text: str, limits: Limits) -> StepLabel:
     """
     items, steps = items_of(text), list[Reduction]()
     numbers = [item.name for item in items if item.kind == "number"]
-    if len(numbers) > limits.operands:
-        raise NotAnExpression(f"it has {len(numbers)} numbers, but `max_operands={limits.operands}`")
     for item in items:
         operation = _NEEDED.get(item.kind, item.kind)
         if operation in "+-*/" and operation not in limits.operations:
@@ -112,7 +99,8 @@ def label_expression(text: str, limits: Limits) -> StepLabel:
         result = written(finished(found.value, limits)[0])
     except Refused as refused:
         if refused.reason not in STATUSES:
-            raise NotAnExpression(_why(refused, text, items, limits)) from None
+            at = text[slice(*refused.culprit)] if refused.culprit else text[-20:]
+            raise NotAnExpression(f"{REASON_TEXTS[refused.reason]}, at `{at}`") from None
         status = STATUSES[refused.reason]
     if len(numbers) < 2 and not any(item.kind == "call" for item in items):
         raise NotAnExpression("it has no two numbers")
@@ -139,21 +127,6 @@ def items_of(text: str) -> list[Item]:
     if text[end:].strip():
         raise NotAnExpression(f"it has {text[end:].strip()[:20]!r}, which is no part of an expression")
     return items
-
-
-def _why(refused: Refused, text: str, items: Sequence[Item], limits: Limits) -> str:
-    """Why a text is no expression."""
-    at = "" if refused.culprit is None else text[slice(*refused.culprit)]
-    if refused.reason is not Reason.MALFORMED:
-        return _WHY[refused.reason].format(at=at, items=ITEMS_PER_OPERAND * limits.operands)
-    if refused.culprit is None:
-        return "a number is missing at its end"
-    before = [item for item in items if item.span[1] <= refused.culprit[0]]
-    if at == "of":
-        return "`of` does not come after a per cent sign"
-    if not before or before[-1].kind not in ("number", "%", ")", "]", "}"):
-        return f"a number is missing before `{at}`"
-    return f"`{at}` is not expected after `{text[: before[-1].span[1]][-20:].strip()}`"
 
 
 def _pair(items: Sequence[Item], steps: Sequence[Reduction]) -> tuple[str, tuple[str, str] | None]:

@@ -19,7 +19,8 @@ from peft_igc.data.arithmetic import ArithmeticRows
 from peft_igc.data.bigbench import bigbench_test_set
 from peft_igc.data.columns import check_columns
 from peft_igc.data.mixture import TOKENS_MIXTURE, Mixture
-from peft_igc.data.wording import casual, drawing, phrases
+from peft_igc.data.wording import drawing, phrases
+from peft_igc.data.wording.filling import casual
 from peft_igc.data.wording.phrases import BIGBENCH, choose, is_held_out, pools, words
 from peft_igc.data.wording.wording import FEW, HELD_OUT, TRAINING
 from peft_igc.numbers.calculator import evaluate_exactly
@@ -239,11 +240,11 @@ def test_a_text_typed_in_a_hurry_keeps_its_numbers_its_signs_and_its_short_words
     rng, changed, alike = random.Random(0), 0, 0
     kept = re.compile(r"[-+*/×÷·−^=%²³]|[0-9][0-9,.]*[0-9]|[0-9]|(?:negative|minus) (?=[0-9])")
     for row in rows_of(1500, seed=7):
-        before, after = asked(row), casual.casual(asked(row), rng)
+        before, after = asked(row), casual(asked(row), rng)
         changed += before != after
         alike += difflib.SequenceMatcher(None, before.lower(), after.lower()).ratio() > 0.7
         assert kept.findall(before.lower()) == kept.findall(after.lower()), (before, after)
     assert changed > 0.5 * 1500
     assert alike == 1500
-    typed = {casual.casual("what is dividing", rng).lower() for _ in range(4000)}
+    typed = {casual("what is dividing", rng).lower() for _ in range(4000)}
     assert {"what is diviidng", "what is diviing", "what is divviding", "what isdividing", "what is dibiding"} <= typed

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 import torch
 from peft import get_peft_model
 from tiny_models import RandomConfig
@@ -42,12 +41,11 @@ def test_texts_of_authors_are_their_own_and_have_the_targets_that_an_adapter_sup
     assert not {item["prompt"] for item in eight} & {item["prompt"] for item in measured}
 
 
-@pytest.mark.parametrize(
-    ("target", "said", "verdict"),
-    [("7", "7", "right"), ("7", "8", "wrong"), (None, "7", "wrong"), ("7", None, "silent"), (None, None, "silent")],
-)
-def test_verdicts(target, said, verdict):
-    assert judge(target, said) == verdict
+def test_verdicts():
+    for target, said, verdict in (
+        ("7", "7", "right"), ("7", "8", "wrong"), (None, "7", "wrong"), ("7", None, "silent"), (None, None, "silent"),
+    ):  # fmt: skip
+        assert judge(target, said) == verdict
 
 
 def test_readings_are_counted():

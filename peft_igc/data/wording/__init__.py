@@ -5,7 +5,7 @@ does not support), `silent` (no arithmetic), `look_alikes` (no arithmetic, with 
 request), `few` (a small wording), `words`; and in `by_hand/*.jsonl`, a file per author.
 
 * `phrases`: reads them; texts with alternatives, some trained, others held out.
-* `drawing`: random drafts; `filling`: their fields; `wording`: complete texts; `casual`: typed in a hurry.
+* `drawing`: random drafts; `filling`: their fields, and texts typed in a hurry; `wording`: complete texts.
 * `handwritten`: the texts with slots by many hands, or those of your files. `symbol_expressions`: expressions in
   symbols.
 

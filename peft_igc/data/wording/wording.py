@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..mixture import Mixture
-from . import casual, drawing
-from .filling import NUMBERS, Style, derived, draw_date, fill, fill_look_alike, values_of
+from . import drawing
+from .filling import NUMBERS, Style, casual, derived, draw_date, fill, fill_look_alike, values_of
 from .handwritten import Handwritten, texts_by
 from .phrases import BIGBENCH, UNABLE, Text, drawn, pools, words
 
@@ -149,7 +149,7 @@ class Wording:
     def typed(self, text: str, rng: random.Random, mixture: Mixture) -> str:
         """The text, in a fraction of the rows typed in a hurry."""
         if mixture.casual > 0 and rng.random() < mixture.casual:
-            return casual.casual(text, rng)
+            return casual(text, rng)
         return text
 
     def in_context(self, text: str, rng: random.Random, mixture: Mixture) -> str:
