@@ -9,7 +9,7 @@ In: the harness's `metadata`, which also holds the arguments of the model. Out: 
 `prompt`, `target`, `group` and `ending` (the target and the end token, for likelihoods). Nothing is downloaded.
 
 `arithmetic_generated` are items of our generator in the form of BIG-bench; `arithmetic_file` reads a file or folder:
-items of `peft-igc eval`, BIG-bench's `task.json` or rows, or rows with `context` and `completion` as the harness's own
+items of `peft-igc eval`, BIG-bench's `task.json`, or rows with `context` and `completion` as the harness's own
 arithmetic tasks have them. `_likelihood` after the name asks whether the target *and the end of the answer* are the
 most probable tokens, which is what exact match of a generated answer asks; no text has to be generated for it.
 Try it: `pytest tests/inference/test_harness.py`
@@ -70,7 +70,7 @@ def published(data: str | None = None, **metadata: Any) -> dict[str, Any]:
 
 def _names_of(path: Path) -> set[str]:
     """The names of the first row's fields, if it is a file of JSON lines or CSV."""
-    if path.is_dir() or path.suffix in (".json", ".parquet"):
+    if path.is_dir() or path.suffix == ".json":
         return set()
     return {"prompt"} if ".csv" in path.suffixes else set(read_rows(path)[0])
 
