@@ -19,9 +19,9 @@ from .plugin import activate
 
 
 if TYPE_CHECKING:
-    from .inference.evaluation import evaluate, generate_answers
+    from .inference.evaluation import evaluate, generate_answers, trace
     from .inference.loading import load_base, tiny_base, tiny_igc
-    from .inference.tracing import igc_trace, trace
+    from .inference.tracing import igc_trace
     from .text.operations import register_operation
     from .tuner.anchor_rules import assistant_header
     from .tuner.config import IGCConfig
@@ -64,7 +64,7 @@ _HOMES = {
     "register_operation": "text.operations",
     "tiny_base": "inference.loading",
     "tiny_igc": "inference.loading",
-    "trace": "inference.tracing",
+    "trace": "inference.evaluation",
 }
 
 

@@ -132,7 +132,7 @@ def audit(arguments: argparse.Namespace) -> int:
     """`peft-igc audit`."""
     from .data.files import read_items
     from .inference.audit import audit
-    from .inference.pages import audit_page, write
+    from .inference.pages import write
 
     for option, name in (("--output", arguments.output), ("--html", arguments.html)):
         if name is not None:
@@ -147,7 +147,7 @@ def audit(arguments: argparse.Namespace) -> int:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
     if arguments.html is not None:
         title = f"Audit of {arguments.adapter} on {arguments.data}"
-        write(audit_page(found, title=title, examples=arguments.examples), arguments.html)
+        write(found.page(title, arguments.examples), arguments.html)
     _say(found.format())
     written = [f"`{name}`" for name in (arguments.output, arguments.html) if name is not None]
     if written:
@@ -158,9 +158,9 @@ def audit(arguments: argparse.Namespace) -> int:
 def trace(arguments: argparse.Namespace) -> int:
     """`peft-igc trace`."""
     from .data.files import read_prompts
+    from .inference.evaluation import trace
     from .inference.pages import trace_page, write
     from .inference.records import json_lines
-    from .inference.tracing import trace
 
     files = {"--html": arguments.html, "--json": None if arguments.json == "-" else arguments.json}
     for option, file in files.items():
@@ -175,7 +175,7 @@ def trace(arguments: argparse.Namespace) -> int:
     options = {} if arguments.html is None and arguments.json is None else {"base": True}
     given = {"raw": arguments.raw, "max_new_tokens": arguments.max_new_tokens, **options}
     found = [trace(model, tokenizer, prompt, **given) for prompt in prompts]
-    texts = [one.record for one in found]
+    texts = [one.record for one in found if one.record is not None]
     if arguments.html is not None:
         write(trace_page(texts), arguments.html)
     if arguments.json == "-":
@@ -191,14 +191,10 @@ def trace(arguments: argparse.Namespace) -> int:
 
 def chat(arguments: argparse.Namespace) -> int:
     """`peft-igc chat`."""
-    import shutil
-
     from .inference.chat import Chat
 
     model, tokenizer = _load(arguments)
-    notes = 40
-    width = max(shutil.get_terminal_size((100, 24)).columns - notes - 4, 20)  # 4: the line between, and one free
-    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens, width=width, notes=notes)
+    chat = Chat(model, tokenizer, sys.stdout, max_new_tokens=arguments.max_new_tokens)
     if sys.stdin.isatty():
         _say("Write a message. /help shows the commands, /quit ends.")
     chat.run(_lines())

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..inference.decoding import end_tokens
-from ..inference.evaluation import answer_tokens, decode_answer, is_right, longest_text
+from ..inference.decoding import end_tokens, longest_text
+from ..inference.evaluation import answer_tokens, decode_answer, is_right
 
 
 __all__ = ["ExactMatch", "Question"]

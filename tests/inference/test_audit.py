@@ -1,4 +1,4 @@
-"""Promises of `audit`: it counts what `evaluate` countsand names the part that is damaged."""
+"""Promises of `audit`: it counts what `evaluate` counts and names the part that is damaged."""
 
 import json
 
@@ -122,7 +122,7 @@ def test_its_numbers_are_those_of_eval():
         assert found.report[key] == report[key], key
     assert sum(found.report["causes"].values()) == found.report["wrong"] == len(found.findings)
     assert found.report["wrong"] == round((1 - report["exact_match"]) * report["n"]) > 0
-    kept = [{key: getattr(one, key) for key in ("prompt", "target", "answer")} for one in found.findings]
+    kept = [{key: one.as_dict()[key] for key in ("prompt", "target", "answer")} for one in found.findings]
     assert kept[:20] == report["mistakes"]
 
 
@@ -145,10 +145,8 @@ def test_the_hidden_interface_is_audited_too():
 
 
 def test_a_model_without_the_calculator_is_refused():
-    with pytest.raises(ValueError, match="no active IGC adapter, so there is nothing to audit"):
+    with pytest.raises(ValueError, match="no active IGC adapter, so there is nothing to trace"):
         audit(tiny_model("llama"), tiny_igc()[1], [{"prompt": "a", "target": "b"}])
-    with pytest.raises(ValueError, match="no active IGC adapter, so it has no gates"), open_gates(tiny_model("llama")):
-        pass
 
 
 def test_the_command_writes_counts_and_page(tmp_path, capsys, monkeypatch):

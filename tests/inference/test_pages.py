@@ -13,9 +13,9 @@ import torch
 from traced import PROMPTS, generate, make
 
 from peft_igc import igc_trace
-from peft_igc.inference.causes import Audit, Finding
-from peft_igc.inference.pages import ASSETS, audit_page, trace_page
-from peft_igc.inference.records import NumberRecord, StepRecord, TextRecord, TokenRecord
+from peft_igc.inference.audit import Audit, Finding
+from peft_igc.inference.pages import ASSETS, trace_page
+from peft_igc.inference.records import Answer, NumberRecord, StepRecord, TextRecord, TokenRecord
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \" ' & </style> 5 + 6 ="
@@ -173,7 +173,8 @@ def test_the_script_is_understood():
 def audited(n=3):
     """An audit with hostile texts in every field."""
     step = StepRecord(1, "none", reason="unsure", expression=EVIL, anchor=EVIL, before=EVIL, culprit=EVIL)
-    findings = [Finding(i, EVIL, EVIL, EVIL, True, "operand", EVIL, (step,)) for i in range(n)]
+    item, answer = {"prompt": EVIL, "target": EVIL}, Answer(EVIL, True, (step,))
+    findings = [Finding(i, item, answer, "operand", EVIL) for i in range(n)]
     report = {
         "n": 10,
         "exact_match": 0.7,
@@ -187,7 +188,7 @@ def audited(n=3):
 
 
 def test_the_page_of_an_audit_holds_everything_and_does_nothing():
-    text = audit_page(audited(), title=EVIL)
+    text = audited().page(EVIL)
     shown = Page(text)
     assert {tag for tag, _ in shown.elements}.isdisjoint({"img", "iframe", "link", "object", "base", "script", "form"})
     assert "default-src 'none'" in text
@@ -200,6 +201,6 @@ def test_the_page_of_an_audit_holds_everything_and_does_nothing():
 
 @pytest.mark.parametrize(("examples", "more"), [(0, "3 more are not shown"), (2, "1 more are not shown"), (3, "")])
 def test_prompts_can_be_left_out_of_the_page_of_an_audit(examples, more):
-    text = audit_page(audited(), examples=examples)
+    text = audited().page(examples=examples)
     assert text.count("<article>") == examples
     assert more in text
